@@ -1,0 +1,51 @@
+"""Which messages end at which second: the Time To Be Received timers ([MS-MQDMPR] 3.1.2.4)."""
+
+from __future__ import annotations
+
+from array import array
+from heapq import heapify, heappop, heappush
+
+
+class Calendar:
+    """One packed list of numbers per second; entries of messages that are gone stay until then.
+
+    Whoever takes a second's numbers compares each with its row: only the row is true.
+    """
+
+    __slots__ = ("_days", "_seconds")
+
+    def __init__(self) -> None:
+        self._days: dict[int, array[int]] = {}
+        self._seconds: list[int] = []
+
+    def add(self, second: int, number: int) -> None:
+        """Notes that this message is to be looked at in this second."""
+        numbers = self._days.get(second)
+        if numbers is None:
+            numbers = self._days[second] = array("Q")
+            heappush(self._seconds, second)
+        numbers.append(number)
+
+    def next_second(self) -> int | None:
+        """The earliest second with entries."""
+        return self._seconds[0] if self._seconds else None
+
+    def take(self, now: int) -> list[int]:
+        """The numbers of all seconds up to and with `now`, earliest first; they are forgotten."""
+        due: list[int] = []
+        while self._seconds and self._seconds[0] <= now:
+            due.extend(self._days.pop(heappop(self._seconds)))
+        return due
+
+    def dump(self) -> dict[int, bytes]:
+        """All entries, for a checkpoint."""
+        return {second: numbers.tobytes() for second, numbers in self._days.items()}
+
+    def load(self, days: dict[int, bytes]) -> None:
+        """Takes over the entries of a checkpoint."""
+        for second, raw in days.items():
+            numbers = array("Q")
+            numbers.frombytes(raw)
+            self._days[second] = numbers
+        self._seconds = list(self._days)
+        heapify(self._seconds)

@@ -1,0 +1,67 @@
+"""What the engine asks for. It decides only; the driver appends, syncs and then lets out.
+
+Everything a method of the engine returned or put here may leave the process only when the log is
+synced up to where it was when the engine decided. The driver keeps that order, in one place.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from posthouse.engine.records import CHANGE, Change, Record
+from posthouse.model.errors import QueueError
+
+
+class Read(NamedTuple):
+    """A message that a reader gets; the driver fetches its packet by number."""
+
+    number: int
+    lookup_id: int
+    queue: int
+    priority: int
+    message_class: int
+    arrived: int
+    aborts: int
+    moves: int
+    last_move: int
+    flags: int
+
+
+class Wake(NamedTuple):
+    """A waiting read ended: with a message or with an error."""
+
+    token: object
+    read: Read | None
+    error: QueueError | None
+
+
+class Event(NamedTuple):
+    """Something an operator may want to know; one log line."""
+
+    name: str
+    details: dict[str, object]
+
+
+class Effects:
+    """One turn's asks, in order."""
+
+    __slots__ = ("active", "change", "events", "records", "wakes")
+
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+        self.change = Change()  # the open CHANGE record of single steps; see seal()
+        self.wakes: list[Wake] = []
+        self.active: set[int] = set()  # outgoing queues that have something to send
+        self.events: list[Event] = []
+
+    def seal(self) -> None:
+        """Closes the open CHANGE record, so that what follows stands behind it in the log."""
+        if self.change:
+            self.records.append((CHANGE, 0, self.change.pack(), b""))
+            self.change = Change()
+
+    def commit(self, change: Change) -> None:
+        """Appends one atomic step."""
+        self.seal()
+        if change:
+            self.records.append((CHANGE, 0, change.pack(), b""))

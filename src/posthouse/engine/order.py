@@ -1,0 +1,233 @@
+"""The order of a queue: priority first, then lookup identifier ([MS-MQDMPR] 3.1.1.2).
+
+A lane per priority; a lane is a list of chunks of two packed arrays. Lookup identifiers grow, so
+arrivals are appended; what is taken from the front or the middle leaves a hole that costs nothing.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterator
+from typing import NamedTuple
+
+CHUNK = 512
+PRIORITIES = 8
+
+
+class Place(NamedTuple):
+    """A sort key: where a message stands, whether it is still there or not."""
+
+    priority: int
+    lookup_id: int
+
+
+START = Place(PRIORITIES, 0)  # before the first message: [MS-MQDMPR] MessagePositionList.Start
+
+
+class _Chunk:
+    __slots__ = ("head", "ids", "live", "numbers")
+
+    def __init__(self) -> None:
+        self.ids = array("Q")
+        self.numbers = array("Q")  # 0: a hole
+        self.head = 0  # nothing lives in front of it
+        self.live = 0
+
+
+class Lane:
+    """Messages of one priority in order of their lookup identifiers."""
+
+    __slots__ = ("_chunks", "_firsts", "count", "floor")
+
+    def __init__(self) -> None:
+        self._chunks: list[_Chunk] = []
+        self._firsts: list[int] = []
+        self.count = 0
+        self.floor = 0  # no message with a smaller identifier is available (all are locked)
+
+    def insert(self, lookup_id: int, number: int) -> None:
+        """Adds a message: at the end, except when recovery finds an old one late."""
+        chunks = self._chunks
+        if not chunks or (len(chunks[-1].ids) >= CHUNK and lookup_id > chunks[-1].ids[-1]):
+            chunk = _Chunk()
+            chunks.append(chunk)
+            self._firsts.append(lookup_id)
+            chunk.ids.append(lookup_id)
+            chunk.numbers.append(number)
+        else:
+            chunk = chunks[-1]
+            if lookup_id > chunk.ids[-1]:
+                chunk.ids.append(lookup_id)
+                chunk.numbers.append(number)
+            else:
+                chunk = self._insert_late(lookup_id, number)
+        chunk.live += 1
+        self.count += 1
+        if lookup_id < self.floor:
+            self.floor = lookup_id
+
+    def _insert_late(self, lookup_id: int, number: int) -> _Chunk:
+        index = max(bisect_right(self._firsts, lookup_id) - 1, 0)
+        chunk = self._chunks[index]
+        if len(chunk.ids) >= 2 * CHUNK:
+            self._split(index)
+            return self._insert_late(lookup_id, number)
+        at = bisect_left(chunk.ids, lookup_id)
+        assert at == len(chunk.ids) or chunk.ids[at] != lookup_id, "lookup identifier given twice"
+        chunk.ids.insert(at, lookup_id)
+        chunk.numbers.insert(at, number)
+        chunk.head = min(chunk.head, at)
+        self._firsts[index] = min(self._firsts[index], lookup_id)
+        return chunk
+
+    def _split(self, index: int) -> None:
+        whole = self._chunks[index]
+        entries = [(i, n) for i, n in zip(whole.ids, whole.numbers, strict=True) if n]
+        halves = [entries[: len(entries) // 2], entries[len(entries) // 2 :]]
+        fresh = [_packed(half) for half in halves if half]
+        self._chunks[index : index + 1] = fresh
+        self._firsts[index : index + 1] = [chunk.ids[0] for chunk in fresh]
+
+    def number(self, lookup_id: int) -> int:
+        """The message with this identifier, 0 when there is none."""
+        found = self._find(lookup_id)
+        return found[1].numbers[found[2]] if found else 0
+
+    def _find(self, lookup_id: int) -> tuple[int, _Chunk, int] | None:
+        index = bisect_right(self._firsts, lookup_id) - 1
+        if index < 0:
+            return None
+        chunk = self._chunks[index]
+        at = bisect_left(chunk.ids, lookup_id)
+        if at < len(chunk.ids) and chunk.ids[at] == lookup_id and chunk.numbers[at]:
+            return index, chunk, at
+        return None
+
+    def remove(self, lookup_id: int) -> None:
+        """Takes out a message that is there."""
+        found = self._find(lookup_id)
+        assert found is not None
+        index, chunk, at = found
+        chunk.live -= 1
+        self.count -= 1
+        if not chunk.live:
+            del self._chunks[index], self._firsts[index]
+            return
+        chunk.numbers[at] = 0
+        if at == chunk.head:
+            numbers = chunk.numbers
+            at += 1
+            while not numbers[at]:
+                at += 1
+            chunk.head = at
+        elif chunk.live * 4 < len(chunk.ids) and chunk.live * 4 < CHUNK:
+            self._thin(index, chunk)
+
+    def _thin(self, index: int, chunk: _Chunk) -> None:
+        fresh = _packed([(i, n) for i, n in zip(chunk.ids, chunk.numbers, strict=True) if n])
+        self._chunks[index] = fresh
+        self._firsts[index] = fresh.ids[0]
+
+    def first(self) -> tuple[int, int] | None:
+        """Identifier and number of the first message."""
+        if not self._chunks:
+            return None
+        chunk = self._chunks[0]
+        return chunk.ids[chunk.head], chunk.numbers[chunk.head]
+
+    def after(self, lookup_id: int) -> Iterator[tuple[int, int]]:
+        """The messages with greater identifiers, in order; the lane must not change meanwhile."""
+        start = max(bisect_right(self._firsts, lookup_id) - 1, 0)
+        for index in range(start, len(self._chunks)):
+            chunk = self._chunks[index]
+            at = max(chunk.head, bisect_right(chunk.ids, lookup_id))
+            for place in range(at, len(chunk.ids)):
+                if chunk.numbers[place]:
+                    yield chunk.ids[place], chunk.numbers[place]
+
+    def before(self, lookup_id: int) -> Iterator[tuple[int, int]]:
+        """The messages with smaller identifiers, the greatest first."""
+        for index in range(bisect_left(self._firsts, lookup_id) - 1, -1, -1):
+            chunk = self._chunks[index]
+            for place in range(bisect_left(chunk.ids, lookup_id) - 1, chunk.head - 1, -1):
+                if chunk.numbers[place]:
+                    yield chunk.ids[place], chunk.numbers[place]
+
+    def dump(self) -> list[tuple[bytes, bytes]]:
+        """The chunks as they are, for a checkpoint."""
+        return [(chunk.ids.tobytes(), chunk.numbers.tobytes()) for chunk in self._chunks]
+
+    def load(self, chunks: list[tuple[bytes, bytes]]) -> None:
+        """Takes over the chunks of a checkpoint."""
+        for ids, numbers in chunks:
+            chunk = _Chunk()
+            chunk.ids.frombytes(ids)
+            chunk.numbers.frombytes(numbers)
+            if len(chunk.ids) != len(chunk.numbers):
+                raise ValueError("chunk of unequal sides")
+            chunk.live = len(chunk.numbers) - chunk.numbers.count(0)
+            if not chunk.live:
+                continue
+            while not chunk.numbers[chunk.head]:
+                chunk.head += 1
+            self._chunks.append(chunk)
+            self._firsts.append(chunk.ids[0])
+            self.count += chunk.live
+
+
+def _packed(entries: list[tuple[int, int]]) -> _Chunk:
+    chunk = _Chunk()
+    chunk.ids.extend([i for i, _ in entries])
+    chunk.numbers.extend([n for _, n in entries])
+    chunk.live = len(entries)
+    return chunk
+
+
+FOREVER = (1 << 64) - 1
+
+
+class Order:
+    """All messages of one queue in queue order."""
+
+    __slots__ = ("lanes", "used")
+
+    def __init__(self) -> None:
+        self.lanes: list[Lane | None] = [None] * PRIORITIES
+        self.used: list[int] = []  # priorities with a lane, lowest first
+
+    def lane(self, priority: int) -> Lane:
+        """The lane of a priority, made on first use."""
+        lane = self.lanes[priority]
+        if lane is None:
+            lane = self.lanes[priority] = Lane()
+            insort(self.used, priority)
+        return lane
+
+    def number(self, lookup_id: int) -> tuple[int, int]:
+        """Priority and number of the message with this identifier; number 0 when none."""
+        for priority in self.used:
+            number = self.lanes[priority].number(lookup_id)  # type: ignore[union-attr]
+            if number:
+                return priority, number
+        return 0, 0
+
+    def forward(self, place: Place = START) -> Iterator[tuple[Place, int]]:
+        """The messages behind a place, in queue order."""
+        for priority in reversed(self.used):
+            if priority > place.priority:
+                continue
+            after = place.lookup_id if priority == place.priority else 0
+            for lookup_id, number in self.lanes[priority].after(after):  # type: ignore[union-attr]
+                yield Place(priority, lookup_id), number
+
+    def backward(self, place: Place | None = None) -> Iterator[tuple[Place, int]]:
+        """The messages in front of a place (None: the end), the last one first."""
+        for priority in self.used:
+            if place is not None and priority < place.priority:
+                continue
+            before = FOREVER
+            if place is not None and priority == place.priority:
+                before = place.lookup_id
+            for lookup_id, number in self.lanes[priority].before(before):  # type: ignore[union-attr]
+                yield Place(priority, lookup_id), number

@@ -1,0 +1,272 @@
+"""What the engine asks to be kept: the vocabulary of the log.
+
+Three things can be said about a message, each naming it by its internal number, never by its
+place: a MESSAGE record brings it, a CHANGE record gives it a new row or ends it. A CHANGE record
+is one atomic step: rows, endings and definitions in it hold together or not at all. A message
+whose row has no lookup identifier is *pending*: it exists, but only a later CHANGE record that
+gives it one makes it visible. So every commit is pending MESSAGE records and one CHANGE record.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from posthouse.model.errors import RemoteProtocolError
+
+# Kinds of records. MARK belongs to the store alone; EXPRESS and DROP never reach the durable log.
+MESSAGE = 1
+CHANGE = 2
+MARK = 3
+COPY = 4  # a survivor that compaction copied forward, with its state merged in
+EXPRESS = 5
+DROP = 6
+
+NEVER = 0xFFFFFFFF  # Row.expires: no limit
+
+# Row.flags
+FLAG_EXPRESS = 0x01
+FLAG_TRANSACTIONAL = 0x02  # carries a TransactionHeader: priority 0, final acknowledgments
+FLAG_FIRST = 0x04  # [MS-MQDMPR] 3.1.4.3, per destination queue
+FLAG_LAST = 0x08
+FLAG_PEEK_LOCKED = 0x10  # Message.AllowPeekWhenLocked
+FLAG_AUTHENTICATED = 0x20  # our own verification, never a bit of the wire
+FLAG_COPY = 0x40  # lies in a journal or dead-letter queue: no outcome of its own any more
+FLAG_REMOTE = 0x80  # came over the wire: negative acknowledgments follow decision 8
+
+# Row.wants: what the sender asked for
+WANT_ARRIVAL = 0x01  # [MS-MQMQ] 2.2.19.3: PA, PR, NA, NR
+WANT_RECEIVE = 0x02
+WANT_NO_ARRIVAL = 0x04
+WANT_NO_RECEIVE = 0x08
+WANT_ACKNOWLEDGMENT = 0x0F
+WANT_DEAD_LETTER = 0x10  # JN
+WANT_JOURNAL = 0x20  # JP
+WANT_FINAL_ACK = 0x40  # FA
+WANT_APPLICATION_DEAD_LETTER = 0x80  # its name is in the extra
+
+# How a message left a queue: the columns of the books (design: accepted = waiting + the rest).
+KEPT = 0  # it did not leave
+RECEIVED = 1
+EXPIRED = 2
+PURGED = 3
+REJECTED = 4
+MOVED = 5
+LOST_EXPRESS = 6
+ACCEPTED = 7  # column of arrivals
+COLUMNS = 8
+COLUMN_NAMES = (
+    "kept",
+    "received",
+    "expired",
+    "purged",
+    "rejected",
+    "moved_away",
+    "lost_express",
+    "accepted",
+)
+
+
+class Row(NamedTuple):
+    """The durable state of one message: 40 bytes, in memory and in every record."""
+
+    lookup_id: int  # 0: pending
+    queue: int  # number of the queue that holds it
+    expires: int  # UTC seconds, NEVER
+    arrived: int  # UTC seconds
+    size: int  # bytes of the packet: what quotas count
+    last_move: int
+    message_class: int  # the reason, once it is a dead letter
+    aborts: int
+    moves: int
+    priority: int
+    flags: int
+    wants: int
+    reserved: int = 0
+
+
+ROW = struct.Struct("<QIIIIIHHHBBBBxx")
+ROW_SIZE = ROW.size
+assert ROW_SIZE == 40
+
+
+class Span(NamedTuple):
+    """Where label, extension and body lie in a packet, so that bulk readers need no parser."""
+
+    label_at: int = 0
+    label_size: int = 0
+    extension_at: int = 0
+    extension_size: int = 0
+    body_at: int = 0
+    body_size: int = 0
+
+
+# The arrival block in front of every stored packet: number, row, span, sizes of sender and extra.
+ARRIVAL = struct.Struct("<QQIIIIIHHHBBBBxxIHIIIIHH")
+ARRIVAL_SIZE = ARRIVAL.size
+
+
+def pack_arrival(
+    number: int, row: Row, span: Span, sender: bytes = b"", extra: bytes = b""
+) -> bytes:
+    """The arrival block: everything of a MESSAGE record in front of the packet."""
+    head = ARRIVAL.pack(number, *row, *span, len(sender), len(extra))
+    return head + sender + extra if sender or extra else head
+
+
+class Arrival(NamedTuple):
+    """A MESSAGE record read back; the packet is `payload[packet_at:]`."""
+
+    number: int
+    row: Row
+    span: Span
+    sender: bytes
+    extra: bytes
+    packet_at: int
+
+
+def unpack_arrival(payload: bytes | memoryview) -> Arrival:
+    """Reads an arrival block; a record that lies about its sizes is damage."""
+    if len(payload) < ARRIVAL_SIZE:
+        raise RemoteProtocolError("message record shorter than its arrival block")
+    values = ARRIVAL.unpack_from(payload)
+    sender_size, extra_size = values[20], values[21]
+    extra_at = ARRIVAL_SIZE + sender_size
+    packet_at = extra_at + extra_size
+    if packet_at > len(payload):
+        raise RemoteProtocolError("message record shorter than its sender and extra")
+    return Arrival(
+        values[0],
+        Row(*values[1:14]),
+        Span(*values[14:20]),
+        bytes(payload[ARRIVAL_SIZE:extra_at]),
+        bytes(payload[extra_at:packet_at]),
+        packet_at,
+    )
+
+
+# A record on its way to the store: kind, number, head, packet. A plain tuple: one per message.
+Record = tuple[int, int, bytes, bytes]
+
+_COUNTS = struct.Struct("<III")
+_SETTLE = struct.Struct("<QBHQIIIIIHHHBBBBxx")
+_END = struct.Struct("<QB")
+_DEFINE = struct.Struct("<BHI")
+_DELETED = 0xFFFFFFFF
+
+
+class Settle(NamedTuple):
+    """A message's new row; `reason` says how it left the queue it was in, KEPT if it did not."""
+
+    number: int
+    reason: int
+    row: Row
+    extra: bytes
+
+
+class End(NamedTuple):
+    """A message is gone; `reason` is a column of the books."""
+
+    number: int
+    reason: int
+
+
+class Define(NamedTuple):
+    """An object of a table has this value now; None: it is gone."""
+
+    table: int
+    key: bytes
+    value: bytes | None
+
+
+class Change:
+    """Collects one atomic CHANGE record."""
+
+    __slots__ = ("defines", "ends", "settles")
+
+    def __init__(self) -> None:
+        self.settles: list[Settle] = []
+        self.ends: list[End] = []
+        self.defines: list[Define] = []
+
+    def __bool__(self) -> bool:
+        return bool(self.settles or self.ends or self.defines)
+
+    def pack(self) -> bytes:
+        """The payload of the record."""
+        parts = [_COUNTS.pack(len(self.settles), len(self.ends), len(self.defines))]
+        for number, reason, row, extra in self.settles:
+            parts.append(_SETTLE.pack(number, reason, len(extra), *row))
+            if extra:
+                parts.append(extra)
+        parts.extend([_END.pack(number, reason) for number, reason in self.ends])
+        for table, key, value in self.defines:
+            parts.append(_DEFINE.pack(table, len(key), _DELETED if value is None else len(value)))
+            parts.append(key)
+            if value:
+                parts.append(value)
+        return b"".join(parts)
+
+
+class _Cursor:
+    """Bounded reading of a CHANGE payload."""
+
+    __slots__ = ("at", "data")
+
+    def __init__(self, data: bytes | memoryview) -> None:
+        self.data = data
+        self.at = 0
+
+    def unpack(self, layout: struct.Struct) -> tuple[int, ...]:
+        at = self.at
+        if at + layout.size > len(self.data):
+            raise RemoteProtocolError("change record cut short")
+        self.at = at + layout.size
+        return layout.unpack_from(self.data, at)
+
+    def take(self, size: int) -> bytes:
+        at = self.at
+        if at + size > len(self.data):
+            raise RemoteProtocolError("change record cut short")
+        self.at = at + size
+        return bytes(self.data[at : at + size])
+
+
+def _settles(cursor: _Cursor, count: int) -> Iterator[Settle]:
+    for _ in range(count):
+        values = cursor.unpack(_SETTLE)
+        row = Row(*values[3:])
+        yield Settle(values[0], values[1], row, cursor.take(values[2]) if values[2] else b"")
+
+
+def _defines(cursor: _Cursor, count: int) -> Iterator[Define]:
+    for _ in range(count):
+        table, key_size, value_size = cursor.unpack(_DEFINE)
+        key = cursor.take(key_size)
+        yield Define(table, key, None if value_size == _DELETED else cursor.take(value_size))
+
+
+def unpack_change(payload: bytes | memoryview) -> Change:
+    """Reads a CHANGE record; a record that lies about its counts is damage."""
+    cursor = _Cursor(payload)
+    settles, ends, defines = cursor.unpack(_COUNTS)
+    change = Change()
+    change.settles.extend(_settles(cursor, settles))
+    change.ends.extend([End(*cursor.unpack(_END)) for _ in range(ends)])
+    change.defines.extend(_defines(cursor, defines))
+    if cursor.at != len(payload):
+        raise RemoteProtocolError("change record longer than its counts")
+    return change
+
+
+# Tables of definitions. Numbers are part of the store's format: never reuse one.
+TABLE_QUEUE = 1
+TABLE_TRANSACTION = 2
+TABLE_DIRECTORY = 3
+TABLE_ACCOUNT = 4
+TABLE_COUNTER = 5
+TABLE_BOOKS = 6
+TABLE_MANAGER = 7
+TABLE_OUTGOING = 8
+TABLE_INCOMING = 9

@@ -1,0 +1,273 @@
+"""What the log says: messages, their order, definitions and books.
+
+The engine changes this state with the same methods when it decides and the store when it replays,
+so both agree by construction. Locks, cursors, waiting reads and sessions are not here: they end
+with the process.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from posthouse.engine.calendar import Calendar
+from posthouse.engine.order import Order
+from posthouse.engine.records import (
+    ACCEPTED,
+    COLUMNS,
+    FLAG_EXPRESS,
+    KEPT,
+    LOST_EXPRESS,
+    NEVER,
+    TABLE_BOOKS,
+    Arrival,
+    Change,
+    Define,
+    Row,
+)
+from posthouse.engine.table import MessageTable
+
+BOOKS_KEY = b"books"
+
+
+class QueueState:
+    """One queue's messages in order, and its books: a durable line and an express line."""
+
+    __slots__ = ("books", "bytes", "count", "express_books", "order")
+
+    def __init__(self) -> None:
+        self.order = Order()
+        self.count = 0
+        self.bytes = 0
+        self.books = [0] * COLUMNS
+        self.express_books = [0] * COLUMNS
+
+
+class Snapshot(msgspec.Struct):
+    """A checkpoint's contents."""
+
+    pages: dict[int, bytes]
+    lanes: dict[int, dict[int, list[tuple[bytes, bytes]]]]
+    sizes: dict[int, tuple[int, int]]
+    books: dict[int, tuple[list[int], list[int]]]
+    extras: dict[int, bytes]
+    pending: list[int]
+    definitions: list[tuple[int, bytes, bytes]]
+    calendar: dict[int, bytes]
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Snapshot).decode
+_decode_books = msgspec.msgpack.Decoder(dict[int, tuple[list[int], list[int]]]).decode
+
+
+class State:
+    """Everything durable, in memory, without the packets."""
+
+    __slots__ = ("calendar", "definitions", "extras", "pending", "queues", "table")
+
+    def __init__(self) -> None:
+        self.table = MessageTable()
+        self.queues: dict[int, QueueState] = {}
+        self.extras: dict[int, bytes] = {}
+        self.pending: set[int] = set()
+        self.definitions: dict[tuple[int, bytes], bytes] = {}
+        self.calendar = Calendar()
+
+    def queue(self, number: int) -> QueueState:
+        """The messages and books of a queue, made on first use."""
+        queue = self.queues.get(number)
+        if queue is None:
+            queue = self.queues[number] = QueueState()
+        return queue
+
+    # -- messages
+
+    def arrive(self, number: int, row: Row, extra: bytes = b"") -> None:
+        """A new message: pending, or available at once."""
+        self.table.put(number, row)
+        if extra:
+            self.extras[number] = extra
+        if row.lookup_id:
+            self._enter(number, row, counted=True)
+        else:
+            self.pending.add(number)
+
+    def settle(self, number: int, reason: int, row: Row, extra: bytes) -> None:
+        """A message's new row. With a reason it leaves its queue and enters the row's."""
+        old = self.table.get(number)
+        if old is None:  # its record lies in a segment that is gone: a later copy brings it
+            return
+        if not old.lookup_id:
+            self.pending.discard(number)
+            if row.lookup_id:
+                self._enter(number, row, counted=True)
+        elif reason != KEPT:
+            self._leave(old, reason)
+            self._enter(number, row, counted=True)
+        self.table.put(number, row)
+        if extra:
+            self.extras[number] = extra
+        else:
+            self.extras.pop(number, None)
+
+    def end(self, number: int, reason: int) -> None:
+        """A message is gone."""
+        row = self.table.get(number)
+        if row is None:
+            return
+        if row.lookup_id:
+            self._leave(row, reason)
+        else:
+            self.pending.discard(number)
+        self.table.drop(number)
+        self.extras.pop(number, None)
+
+    def restore(self, number: int, row: Row, extra: bytes) -> None:
+        """A copy that compaction made: nothing new happened, so the books do not count it.
+
+        Its row is the merged one and wins over whatever older records said.
+        """
+        old = self.table.get(number)
+        if old is not None and old.lookup_id:
+            self._take_out(old)
+        self.pending.discard(number)
+        self.table.put(number, row)
+        if extra:
+            self.extras[number] = extra
+        else:
+            self.extras.pop(number, None)
+        if row.lookup_id:
+            self._enter(number, row, counted=False)
+        else:
+            self.pending.add(number)
+
+    def _enter(self, number: int, row: Row, *, counted: bool) -> None:
+        queue = self.queues.get(row.queue) or self.queue(row.queue)
+        queue.order.lane(row.priority).insert(row.lookup_id, number)
+        queue.count += 1
+        queue.bytes += row.size
+        if counted:
+            books = queue.express_books if row.flags & FLAG_EXPRESS else queue.books
+            books[ACCEPTED] += 1
+        if row.expires != NEVER:
+            self.calendar.add(row.expires, number)
+
+    def _leave(self, row: Row, reason: int) -> None:
+        queue = self._take_out(row)
+        books = queue.express_books if row.flags & FLAG_EXPRESS else queue.books
+        books[reason] += 1
+
+    def _take_out(self, row: Row) -> QueueState:
+        queue = self.queues[row.queue]
+        queue.order.lane(row.priority).remove(row.lookup_id)
+        queue.count -= 1
+        queue.bytes -= row.size
+        return queue
+
+    # -- definitions
+
+    def define(self, table: int, key: bytes, value: bytes | None) -> None:
+        """An object's new value, None to delete it."""
+        if table == TABLE_BOOKS:
+            self._load_books(_decode_books(value or b"\x80"))
+        elif value is None:
+            self.definitions.pop((table, key), None)
+        else:
+            self.definitions[table, key] = value
+
+    def of_table(self, table: int) -> list[tuple[bytes, bytes]]:
+        """Key and value of every object of a table."""
+        return [(key, value) for (kind, key), value in self.definitions.items() if kind == table]
+
+    def forget_queue(self, number: int) -> None:
+        """A deleted queue: its books go with it; it must be empty."""
+        queue = self.queues.pop(number, None)
+        assert queue is None or not queue.count
+
+    # -- replay
+
+    def apply_message(self, arrival: Arrival) -> None:
+        """A MESSAGE record read back."""
+        if arrival.number in self.table:  # seen already, in the checkpoint
+            return
+        self.arrive(arrival.number, arrival.row, arrival.extra)
+
+    def apply_copy(self, arrival: Arrival) -> None:
+        """A COPY record read back."""
+        self.restore(arrival.number, arrival.row, arrival.extra)
+
+    def apply_change(self, change: Change) -> None:
+        """A CHANGE record read back, or just decided."""
+        for number, reason, row, extra in change.settles:
+            self.settle(number, reason, row, extra)
+        for number, reason in change.ends:
+            self.end(number, reason)
+        for table, key, value in change.defines:
+            self.define(table, key, value)
+
+    def drop_express(self) -> dict[int, int]:
+        """After a crash: what was express is lost. Returns how many per queue, an estimate."""
+        waiting = any(q.express_books[ACCEPTED] for q in self.queues.values())
+        lost: dict[int, int] = {}
+        if waiting:
+            numbers = [(n, row) for n, row in self.table.items() if row.flags & FLAG_EXPRESS]
+            for number, row in numbers:
+                lost[row.queue] = lost.get(row.queue, 0) + 1
+                self.end(number, LOST_EXPRESS)
+        for number, queue in self.queues.items():
+            queue.express_books = [0] * COLUMNS
+            queue.express_books[ACCEPTED] = queue.express_books[LOST_EXPRESS] = lost.get(number, 0)
+        return lost
+
+    # -- books
+
+    def books_define(self) -> Define:
+        """The books as a definition: the store writes it at the start of each segment."""
+        return Define(TABLE_BOOKS, BOOKS_KEY, _encode(self._dump_books()))
+
+    def _dump_books(self) -> dict[int, tuple[list[int], list[int]]]:
+        return {number: (q.books, q.express_books) for number, q in self.queues.items()}
+
+    def _load_books(self, books: dict[int, tuple[list[int], list[int]]]) -> None:
+        for number, (durable, express) in books.items():
+            queue = self.queue(number)
+            queue.books = (durable + [0] * COLUMNS)[:COLUMNS]
+            queue.express_books = (express + [0] * COLUMNS)[:COLUMNS]
+
+    # -- checkpoints
+
+    def dump(self) -> bytes:
+        """The whole state, to be loaded in one go."""
+        return _encode(
+            Snapshot(
+                pages=self.table.dump(),
+                lanes={
+                    number: {p: queue.order.lane(p).dump() for p in queue.order.used}
+                    for number, queue in self.queues.items()
+                },
+                sizes={number: (q.count, q.bytes) for number, q in self.queues.items()},
+                books=self._dump_books(),
+                extras=self.extras,
+                pending=list(self.pending),
+                definitions=[(t, k, v) for (t, k), v in self.definitions.items()],
+                calendar=self.calendar.dump(),
+            )
+        )
+
+    @classmethod
+    def load(cls, data: bytes) -> State:
+        """The state of a checkpoint; ValueError (msgspec's too) when it is not one."""
+        snapshot = _decode(data)
+        state = cls()
+        state.table.load(snapshot.pages)
+        for number, lanes in snapshot.lanes.items():
+            queue = state.queue(number)
+            for priority, chunks in lanes.items():
+                queue.order.lane(priority).load(chunks)
+            queue.count, queue.bytes = snapshot.sizes[number]
+        state._load_books(snapshot.books)
+        state.extras = snapshot.extras
+        state.pending = set(snapshot.pending)
+        state.definitions = {(t, k): v for t, k, v in snapshot.definitions}
+        state.calendar.load(snapshot.calendar)
+        return state

@@ -1,0 +1,92 @@
+"""The rows of all waiting messages, by internal number: packed pages, no object per message."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from posthouse.engine.records import ROW, ROW_SIZE, Row
+
+PAGE_ROWS = 256
+_PAGE_SIZE = PAGE_ROWS * ROW_SIZE
+_SHIFT = 8
+_MASK = PAGE_ROWS - 1
+_EMPTY = bytes(ROW_SIZE)
+
+_unpack = ROW.unpack_from
+_pack = ROW.pack_into
+_row = tuple.__new__
+
+
+class MessageTable:
+    """Number to Row. Numbers are dense and never come back, so a page empties and is freed."""
+
+    __slots__ = ("_live", "_pages", "count")
+
+    def __init__(self) -> None:
+        self._pages: dict[int, bytearray] = {}
+        self._live: dict[int, int] = {}
+        self.count = 0
+
+    def get(self, number: int) -> Row | None:
+        """The row of a message, None when there is no such message."""
+        page = self._pages.get(number >> _SHIFT)
+        if page is None:
+            return None
+        row: Row = _row(Row, _unpack(page, (number & _MASK) * ROW_SIZE))
+        return row if row[1] else None
+
+    def put(self, number: int, row: Row) -> None:
+        """Sets the row of a message; its queue is never 0, which marks an empty place."""
+        assert row[1]
+        index = number >> _SHIFT
+        page = self._pages.get(index)
+        if page is None:
+            page = self._pages[index] = bytearray(_PAGE_SIZE)
+            self._live[index] = 0
+        at = (number & _MASK) * ROW_SIZE
+        if page[at + 8 : at + 12] == b"\0\0\0\0":
+            self._live[index] += 1
+            self.count += 1
+        _pack(page, at, *row)
+
+    def drop(self, number: int) -> None:
+        """Forgets a message that is there."""
+        index = number >> _SHIFT
+        live = self._live[index] - 1
+        self.count -= 1
+        if live:
+            self._live[index] = live
+            at = (number & _MASK) * ROW_SIZE
+            self._pages[index][at : at + ROW_SIZE] = _EMPTY
+        else:
+            del self._pages[index], self._live[index]
+
+    def __contains__(self, number: int) -> bool:
+        return self.get(number) is not None
+
+    def __len__(self) -> int:
+        return self.count
+
+    def items(self) -> Iterator[tuple[int, Row]]:
+        """All messages in order of their numbers; the table must not change meanwhile."""
+        for index in sorted(self._pages):
+            base = index << _SHIFT
+            for slot, values in enumerate(ROW.iter_unpack(self._pages[index])):
+                if values[1]:
+                    yield base + slot, _row(Row, values)
+
+    def dump(self) -> dict[int, bytes]:
+        """The pages as they are, for a checkpoint."""
+        return {index: bytes(page) for index, page in self._pages.items()}
+
+    def load(self, pages: dict[int, bytes]) -> None:
+        """Takes over the pages of a checkpoint."""
+        self._pages = {index: bytearray(page) for index, page in pages.items()}
+        self._live = {index: _live_rows(page) for index, page in pages.items()}
+        self.count = sum(self._live.values())
+
+
+def _live_rows(page: bytes) -> int:
+    if len(page) != _PAGE_SIZE:
+        raise ValueError("page of a wrong size")
+    return sum(1 for values in ROW.iter_unpack(page) if values[1])
