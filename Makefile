@@ -1,0 +1,72 @@
+# Posthouse: `make demo` shows it, `make test` proves it; both set everything up in .venv first.
+# Needs python3 (3.11 or newer, with venv), make and a package index. Nothing else, no root.
+
+PYTHON        ?= python3
+WORKERS       ?= 2
+FUZZ_SECONDS  ?= 60
+SEED          ?= $(shell date +%s)
+MUTANTS_ARGS  ?=
+BENCH_ARGS    ?=
+
+VENV  := .venv
+PY    := $(VENV)/bin/python
+READY := $(VENV)/.ready
+CHECKED := src tools tests $(wildcard benchmarks fuzz)
+TYPED   := src/posthouse tools $(wildcard benchmarks fuzz)
+
+# A virtual environment made in another folder would run that folder's sources.
+ifneq ($(shell cat $(READY) 2>/dev/null),$(CURDIR))
+.PHONY: $(READY)
+endif
+
+.PHONY: help demo test lint bench soak fuzz peers docs mutants clean
+.DEFAULT_GOAL := help
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 18
+
+demo: $(READY) ## sets everything up and runs the main job end to end
+	@$(VENV)/bin/posthouse demo
+
+test: lint ## sets everything up and passes the whole test suite
+	@$(PY) -m pytest -n $(WORKERS) --dist worksteal
+
+lint: $(READY) ## style, format and types
+	@$(PY) -m ruff check $(CHECKED)
+	@$(PY) -m ruff format --check $(CHECKED)
+	@$(PY) -m mypy --strict $(TYPED)
+
+bench: $(READY) ## measures store and engine beside SQLite and LMDB (BENCH_ARGS)
+	@$(VENV)/bin/posthouse bench $(BENCH_ARGS)
+
+soak: $(READY) ## the long doses of the property and simulation tests (SEED)
+	@echo "soak with seed $(SEED); replay with: make soak SEED=$(SEED)"
+	@POSTHOUSE_SOAK=1 $(PY) -m pytest -n $(WORKERS) --dist worksteal --timeout 7200 --hypothesis-seed $(SEED)
+
+fuzz: $(READY) ## every fuzz/fuzz_*.py for FUZZ_SECONDS each (SEED)
+	@$(PY) -m tools.fuzz --seconds $(FUZZ_SECONDS) --seed $(SEED) --workers $(WORKERS)
+
+peers: ## (root) installs the real peers that tests and benchmarks use
+	@$(PYTHON) -m tools.peers install
+
+docs: $(READY) ## regenerates docs/conformance.md from the tests
+	@$(PY) -m tools.conformance
+
+mutants: $(READY) ## breaks recent lines one by one and looks which tests notice (MUTANTS_ARGS)
+	@$(PY) -m tools.mutants --workers $(WORKERS) $(MUTANTS_ARGS)
+
+clean: ## removes .venv and every cache
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .hypothesis
+	find src tests tools -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  echo 'Posthouse needs Python 3.11 or newer as $(PYTHON): install the package python3,'; \
+	  echo 'or name another one: make PYTHON=python3.12 ...'; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	  echo '$(PYTHON) lacks venv: install the Debian package python3-venv (as root: apt-get install python3-venv)'; exit 1; }
+	@echo 'setting up $(VENV) (once; again when requirements.lock or pyproject.toml changes)'
+	@$(PY) -c '' 2>/dev/null || $(PYTHON) -m venv $(VENV)
+	@$(PY) -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	@$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@echo '$(CURDIR)' > $@

@@ -1,0 +1,110 @@
+"""What every test folder shares: doses, peers, and the time each group took."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from tools import peers
+
+SOAK = os.environ.get("POSTHOUSE_SOAK") == "1"
+REQUIRE_PEERS = os.environ.get("POSTHOUSE_REQUIRE_PEERS") == "1"
+
+# Seconds of test time, both workers together, that `make test` may spend on a group.
+BUDGET_SECONDS = {"engine": 180.0, "store": 180.0}
+BUDGET_SECONDS_ELSE = 60.0
+
+settings.register_profile(
+    "default",
+    derandomize=True,
+    deadline=None,
+    max_examples=60,
+    stateful_step_count=40,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile(
+    "soak",
+    deadline=None,
+    max_examples=3000,
+    stateful_step_count=200,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("soak" if SOAK else "default")
+
+Dose = Callable[[int, int], int]
+
+
+@pytest.fixture(scope="session")
+def dose() -> Dose:
+    """`dose(usual, soak)`: how often a seeded test repeats itself."""
+    return lambda usual, soak: soak if SOAK else usual
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers", "peer(*names): real programs this test runs against, see tools/peers.py"
+    )
+    config.pluginmanager.register(Groups(), "posthouse-groups")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    for mark in item.iter_markers("peer"):
+        for name in mark.args:
+            require_peer(name)
+
+
+def require_peer(name: str) -> None:
+    """Skip where a peer is missing, or fail where the peers were promised."""
+    reason = peers.missing(name)
+    if reason and REQUIRE_PEERS:
+        pytest.fail(reason, pytrace=False)
+    if reason:
+        pytest.skip(reason)
+
+
+class Groups:
+    """Adds up what each folder of tests took and says so at the end, with every skip in one line.
+
+    With several workers only the controlling process sees all reports, and only it prints.
+    """
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self.tests: dict[str, int] = {}
+        self.skips: list[str] = []
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        group = group_of(report.nodeid)
+        self.seconds[group] = self.seconds.get(group, 0.0) + report.duration
+        if report.when == "call":
+            self.tests[group] = self.tests.get(group, 0) + 1
+        if report.skipped and isinstance(report.longrepr, tuple):
+            reason = report.longrepr[2].removeprefix("Skipped: ")
+            self.skips.append(f"skipped {report.nodeid}: {reason}")
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if len(self.seconds) > 1:
+            for group, seconds in sorted(self.seconds.items()):
+                terminalreporter.write_line(self.line(group, seconds))
+        for skip in self.skips:
+            terminalreporter.write_line(skip)
+        if path := os.environ.get("POSTHOUSE_SKIPS_FILE"):
+            Path(path).write_text("".join(f"{skip}\n" for skip in self.skips))
+
+    def line(self, group: str, seconds: float) -> str:
+        budget = BUDGET_SECONDS.get(group, BUDGET_SECONDS_ELSE)
+        late = "  OVER BUDGET" if seconds > budget and not SOAK else ""
+        count = self.tests.get(group, 0)
+        return f"{group:<16}{count:>6} tests{seconds:>8.1f} s of {budget:.0f} s{late}"
+
+
+def group_of(nodeid: str) -> str:
+    """`tests/engine/test_queue.py::test_x` belongs to engine, `tests/test_x.py` to x."""
+    parts = Path(nodeid.partition("::")[0]).parts[1:]
+    return parts[0] if len(parts) > 1 else Path(parts[-1]).stem.removeprefix("test_")

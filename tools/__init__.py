@@ -1,0 +1,1 @@
+"""What developers run: conformance table, mutants, fuzzing, peers."""

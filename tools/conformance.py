@@ -1,0 +1,268 @@
+"""Prints docs/conformance.md: every rule of every document, and the tests that prove it.
+
+Rules live in conformance/<document>.toml. A test names the rules it would fail without by
+`@pytest.mark.spec("MS-MQDMPR 3.1.1/1", ...)`. conformance/status.toml lists the rules nobody
+proves, with the reason. Each rule must be in exactly one of the two.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import sys
+import tomllib
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+STATES = ("done", "waiting", "not done", "open")
+ENTRY_KEYS = {"rules", "reason", "waits_for"}
+
+
+class Rule(NamedTuple):
+    """One checkable statement of a document, in our own words."""
+
+    id: str
+    text: str
+    ruling: str
+
+    @property
+    def section(self) -> str:
+        """The part of the identifier in front of the rule's number."""
+        return self.id.rpartition("/")[0]
+
+
+class Document(NamedTuple):
+    """One rules file."""
+
+    title: str
+    edition: str
+    rules: list[Rule]
+
+
+class Entry(NamedTuple):
+    """Why no test proves a rule, and which part of the project will bring one."""
+
+    reason: str
+    waits_for: str
+
+
+class Evidence(NamedTuple):
+    """All that is known about the rules: who proves which, and what is excused."""
+
+    documents: list[Document]
+    tests: dict[str, list[str]]
+    entries: dict[str, Entry]
+
+    def state(self, rule: Rule) -> str:
+        """One of STATES."""
+        if rule.id in self.tests:
+            return "done"
+        entry = self.entries.get(rule.id)
+        if entry is None:
+            return "open"
+        return "waiting" if entry.waits_for else "not done"
+
+
+class BadInput(Exception):
+    """A rules or status file that does not hold together, or tests that cannot be collected."""
+
+
+def read_documents(folder: Path) -> list[Document]:
+    """Every rules file of the folder, in the order of their names."""
+    files = sorted(path for path in folder.glob("*.toml") if path.name != "status.toml")
+    return [read_document(path) for path in files]
+
+
+def read_document(path: Path) -> Document:
+    """One rules file; its rules keep the order they have there."""
+    data = tomllib.loads(path.read_text(encoding="utf-8"))
+    rules = [Rule(row["id"], row["text"], row.get("ruling", "")) for row in data.get("rule", [])]
+    twice = [id_ for id_, count in Counter(rule.id for rule in rules).items() if count > 1]
+    if twice:
+        raise BadInput(f"{path.name}: rules listed twice: {', '.join(twice)}")
+    meta = data.get("meta", {})
+    return Document(meta.get("document", path.stem), meta.get("edition", ""), rules)
+
+
+def read_status(path: Path) -> dict[str, Entry]:
+    """The rules that no test proves, by identifier."""
+    entries: dict[str, Entry] = {}
+    for row in tomllib.loads(path.read_text(encoding="utf-8")).get("entry", []):
+        if unknown := set(row) - ENTRY_KEYS:
+            raise BadInput(f"{path.name}: unknown keys: {', '.join(sorted(unknown))}")
+        if not row.get("rules") or not row.get("reason"):
+            raise BadInput(f"{path.name}: an entry needs rules and a reason: {row}")
+        for rule_id in row["rules"]:
+            if rule_id in entries:
+                raise BadInput(f"{path.name}: {rule_id} is listed twice")
+            entries[rule_id] = Entry(row["reason"], row.get("waits_for", ""))
+    return entries
+
+
+class MarkerCollector:
+    """A pytest plugin that notes which test carries which rule."""
+
+    def __init__(self) -> None:
+        self.tests: dict[str, list[str]] = {}
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Called once by pytest, after every test has been collected."""
+        for item in items:
+            name = item.nodeid.partition("[")[0].removeprefix("tests/")
+            for mark in item.iter_markers("spec"):
+                for rule_id in mark.args:
+                    self.note(rule_id, name)
+
+    def note(self, rule_id: str, name: str) -> None:
+        """Remember a test once, however many parameters it has."""
+        names = self.tests.setdefault(rule_id, [])
+        if name not in names:
+            names.append(name)
+
+
+def collect_markers(root: Path, folder: str = "tests") -> dict[str, list[str]]:
+    """The tests under root/folder by the rules they name; runs none of them."""
+    collector = MarkerCollector()
+    said = io.StringIO()
+    arguments = [f"--rootdir={root}", "--collect-only", "-q", "-p", "no:xdist", str(root / folder)]
+    with contextlib.redirect_stdout(said), contextlib.chdir(root):
+        code = pytest.main(arguments, plugins=[collector])
+    if code not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+        raise BadInput(f"the tests cannot be collected:\n{said.getvalue()}")
+    return {rule_id: sorted(names) for rule_id, names in collector.tests.items()}
+
+
+def gather(root: Path, tests: dict[str, list[str]] | None = None) -> Evidence:
+    """Everything about the project at root."""
+    folder = root / "conformance"
+    return Evidence(
+        documents=read_documents(folder),
+        tests=collect_markers(root) if tests is None else tests,
+        entries=read_status(folder / "status.toml"),
+    )
+
+
+def problems(evidence: Evidence, complete: bool) -> list[str]:
+    """What does not hold together, one line each."""
+    rules = [rule for document in evidence.documents for rule in document.rules]
+    known = {rule.id for rule in rules}
+    found = [
+        f"{rule_id}: no such rule, named by {', '.join(names)}"
+        for rule_id, names in evidence.tests.items()
+        if rule_id not in known
+    ]
+    found += [
+        f"{id_}: no such rule, in status.toml" for id_ in evidence.entries if id_ not in known
+    ]
+    found += [
+        f"{id_}: proved by {evidence.tests[id_][0]} and listed in status.toml as well"
+        for id_ in evidence.entries
+        if id_ in evidence.tests
+    ]
+    if complete:
+        found += [
+            f"{rule.id}: neither proved by a test nor listed in status.toml"
+            for rule in rules
+            if evidence.state(rule) == "open"
+        ]
+    return found
+
+
+def render(evidence: Evidence) -> str:
+    """docs/conformance.md as text."""
+    lines = [
+        "# Conformance",
+        "",
+        "Generated from the tests by `make docs`; do not edit. Each rule is one statement of a",
+        "document in our own words. *done*: the tests named would fail without it. *waiting*: a",
+        "later part of the project brings it. *not done*: left out, with the reason. *open*: not",
+        "decided yet. Where we depart from the letter of a document, `deviations.md` says why.",
+        "",
+        table_row("document", "rules", *STATES),
+        table_row("---", *["---:"] * (1 + len(STATES))),
+    ]
+    lines += [totals(document, evidence) for document in evidence.documents]
+    for document in evidence.documents:
+        lines += ["", f"## {document.title}", "", f"Edition: {document.edition}"]
+        lines += section_lines(document.rules, evidence)
+    return "\n".join(lines) + "\n"
+
+
+def totals(document: Document, evidence: Evidence) -> str:
+    """The row of one document in the table on top."""
+    counts = Counter(evidence.state(rule) for rule in document.rules)
+    return table_row(
+        document.title, str(len(document.rules)), *[str(counts[state]) for state in STATES]
+    )
+
+
+def section_lines(rules: Iterable[Rule], evidence: Evidence) -> list[str]:
+    """A table for each section, in the order of the rules."""
+    lines: list[str] = []
+    section = None
+    for rule in rules:
+        if rule.section != section:
+            section = rule.section
+            lines += ["", f"### {section}", "", table_row("rule", "text", "state")]
+            lines.append(table_row("---", "---", "---"))
+        text = f"{rule.text} ({rule.ruling})" if rule.ruling else rule.text
+        lines.append(table_row(rule.id.rpartition("/")[2], text, state_cell(rule, evidence)))
+    return lines
+
+
+def state_cell(rule: Rule, evidence: Evidence) -> str:
+    """The state in words, with its tests or its reason."""
+    state = evidence.state(rule)
+    if state == "done":
+        return "done: " + ", ".join(f"`{name}`" for name in evidence.tests[rule.id])
+    if state == "open":
+        return "open"
+    entry = evidence.entries[rule.id]
+    if state == "waiting":
+        return f"waiting for {entry.waits_for}: {entry.reason}"
+    return f"not done: {entry.reason}"
+
+
+def table_row(*cells: str) -> str:
+    """A row of a Markdown table."""
+    escaped = (cell.replace("|", "\\|").replace("\n", " ").replace("<", "&lt;") for cell in cells)
+    return f"| {' | '.join(escaped)} |"
+
+
+def run(root: Path, check: bool, complete: bool) -> list[str]:
+    """Write docs/conformance.md, or only compare it; returns what is wrong."""
+    evidence = gather(root)
+    found = problems(evidence, complete)
+    page = root / "docs" / "conformance.md"
+    text = render(evidence)
+    if not check:
+        page.write_text(text, encoding="utf-8")
+    elif not page.exists() or page.read_text(encoding="utf-8") != text:
+        found.append("docs/conformance.md is stale: run make docs")
+    return found
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The command line; returns 1 and prints each problem when there is one."""
+    parser = argparse.ArgumentParser(prog="tools.conformance", description=__doc__)
+    parser.add_argument("--check", action="store_true", help="change nothing, fail when stale")
+    parser.add_argument("--complete", action="store_true", help="every rule must be accounted for")
+    parser.add_argument("--root", type=Path, default=ROOT, help="the project's folder")
+    options: Any = parser.parse_args(arguments)
+    try:
+        found = run(options.root, options.check, options.complete)
+    except BadInput as error:
+        found = [str(error)]
+    for line in found:
+        print(line, file=sys.stderr)
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,371 @@
+"""Breaks recently changed lines one by one and looks whether their tests notice.
+
+`make mutants` takes a seeded sample of small mistakes (a comparison turned round, a condition
+negated, a constant off by one, a statement left out ...) on lines changed since --base, and runs
+each against the tests of its module in a copy of the tree; the work tree is never touched.
+A survivor is a line that no test holds: write the test, or see that the change means nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import contextlib
+import difflib
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any, NamedTuple
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = "src/posthouse"
+
+# Modules that more than their own test file covers; a key may name a folder. The longest key wins.
+TESTS_OF = {
+    "engine": ["tests/engine"],
+    "store": ["tests/store"],
+}
+
+HUNK = re.compile(r"^@@ -\S+ \+(\d+)(?:,(\d+))? @@")
+LEFT_OUT = (".git", ".venv", "__pycache__", ".mypy_cache", ".ruff_cache", ".hypothesis")
+SECONDS_MIN = 20.0
+SECONDS_FACTOR = 5.0
+
+
+class Mutant(NamedTuple):
+    """One small mistake: the whole text of its file with it, and what it does."""
+
+    path: str
+    line: int
+    name: str
+    text: str
+
+
+class Result(NamedTuple):
+    """What became of a mutant: killed, survived, timeout or not run."""
+
+    mutant: Mutant
+    outcome: str
+
+
+# --- mistakes -----------------------------------------------------------------------------------
+
+COMPARE: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.Is: ast.IsNot,
+    ast.IsNot: ast.Is,
+    ast.In: ast.NotIn,
+    ast.NotIn: ast.In,
+}
+ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
+    ast.Add: ast.Sub,
+    ast.Sub: ast.Add,
+    ast.Mult: ast.FloorDiv,
+    ast.FloorDiv: ast.Mult,
+    ast.LShift: ast.RShift,
+    ast.RShift: ast.LShift,
+    ast.BitAnd: ast.BitOr,
+    ast.BitOr: ast.BitAnd,
+    ast.Mod: ast.FloorDiv,
+}
+
+Change = tuple[str, ast.AST, str]  # what it is called, the node it replaces, the new source
+
+
+def changes(node: ast.AST) -> Iterator[Change]:
+    """Every small mistake that can be made at one node."""
+    match node:
+        case ast.Compare(left=left, ops=[op, *rest], comparators=others) if type(op) in COMPARE:
+            ops = [COMPARE[type(op)](), *rest]
+            yield "compare", node, expression(ast.Compare(left, ops, others))
+        case ast.BoolOp(op=op, values=values):
+            other = ast.Or() if isinstance(op, ast.And) else ast.And()
+            yield "boolean", node, expression(ast.BoolOp(other, values))
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in ARITHMETIC:
+            yield "arithmetic", node, expression(ast.BinOp(left, ARITHMETIC[type(op)](), right))
+        case ast.Constant(value=bool() as value):
+            yield "constant", node, repr(not value)
+        case ast.Constant(value=int() as value):
+            yield "constant", node, f"({value + 1})"
+        case ast.If(test=test) | ast.While(test=test) | ast.IfExp(test=test):
+            yield "negate", test, expression(ast.UnaryOp(ast.Not(), test))
+        case ast.Return(value=ast.expr() as value) if not is_none(value):
+            yield "return", node, "return None"
+        case ast.Expr(value=ast.Call()) | ast.AugAssign() | ast.Raise() | ast.Delete():
+            yield "remove", node, "pass"
+        case ast.Assign(targets=[ast.Attribute() | ast.Subscript()]):
+            yield "remove", node, "pass"
+
+
+def expression(node: ast.expr) -> str:
+    """Source of an expression that is safe in the place of another one."""
+    return f"({ast.unparse(ast.fix_missing_locations(node))})"
+
+
+def is_none(node: ast.expr) -> bool:
+    """Whether the expression is the constant None."""
+    return isinstance(node, ast.Constant) and node.value is None
+
+
+def mutable_nodes(node: ast.AST) -> Iterator[ast.AST]:
+    """Nodes that decide something: no annotations, texts, assertions or type-checking imports."""
+    if isinstance(node, ast.Assert | ast.JoinedStr | ast.Raise):
+        if isinstance(node, ast.Raise):
+            yield node
+        return
+    if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+        return
+    yield node
+    skipped = {"annotation", "returns", "decorator_list", "bases"}
+    for field, value in ast.iter_fields(node):
+        if field in skipped:
+            continue
+        for child in value if isinstance(value, list) else [value]:
+            if isinstance(child, ast.AST):
+                yield from mutable_nodes(child)
+
+
+def mutants_of(path: str, source: str, lines: set[int]) -> list[Mutant]:
+    """Every mutant of the given lines of one file."""
+    found = []
+    for node in mutable_nodes(ast.parse(source)):
+        if getattr(node, "lineno", None) in lines:
+            for name, target, new in changes(node):
+                text = splice(source, target, new)
+                if text != source and compiles(text):
+                    found.append(Mutant(path, getattr(target, "lineno", 0), name, text))
+    return found
+
+
+def splice(source: str, node: Any, new: str) -> str:
+    """The source with one node replaced. Columns of ast count bytes of UTF-8."""
+    rows = source.encode().splitlines(keepends=True)
+    head = b"".join(rows[: node.lineno - 1]) + rows[node.lineno - 1][: node.col_offset]
+    tail = rows[node.end_lineno - 1][node.end_col_offset :] + b"".join(rows[node.end_lineno :])
+    return (head + new.encode() + tail).decode()
+
+
+def compiles(text: str) -> bool:
+    """Whether the mistake is still Python."""
+    try:
+        compile(text, "mutant", "exec")
+    except SyntaxError:
+        return False
+    return True
+
+
+# --- which lines, which tests -------------------------------------------------------------------
+
+
+def git(root: Path, *arguments: str) -> str:
+    """What git answers."""
+    done = subprocess.run(
+        ["git", "-C", str(root), *arguments], check=True, capture_output=True, text=True
+    )
+    return done.stdout
+
+
+def default_base(root: Path) -> str:
+    """The last commit older than four hours, else the first one."""
+    base = git(root, "rev-list", "-1", "--before=4 hours ago", "HEAD").strip()
+    return base or git(root, "rev-list", "--max-parents=0", "HEAD").split()[-1]
+
+
+def changed_lines(root: Path, base: str, folder: str) -> dict[str, set[int]]:
+    """Line numbers added or changed since base, by file; the work tree counts."""
+    changed: dict[str, set[int]] = {}
+    path = ""
+    for line in git(root, "diff", "--unified=0", "--no-color", base, "--", folder).splitlines():
+        if line.startswith("+++ "):
+            path = line.removeprefix("+++ ").removeprefix("b/")
+        elif (hunk := HUNK.match(line)) and path.endswith(".py"):
+            start, count = int(hunk[1]), int(hunk[2] or 1)
+            changed.setdefault(path, set()).update(range(start, start + count))
+    return {path: lines for path, lines in changed.items() if lines}
+
+
+def tests_of(root: Path, path: str, folder: str) -> list[str]:
+    """The tests that ought to notice a mistake in the module; empty where there are none."""
+    inside = path.removeprefix(f"{folder}/").removesuffix(".py")
+    keys = [key for key in TESTS_OF if inside == key or inside.startswith(f"{key}/")]
+    if keys:
+        wanted = TESTS_OF[max(keys, key=len)]
+    else:
+        package, _, module = inside.rpartition("/")
+        wanted = [f"tests/{package}/test_{module}.py".replace("//", "/")]
+        if not (root / wanted[0]).exists():
+            wanted = [f"tests/{package}"]
+    return [name for name in wanted if (root / name).exists() and name.strip("/") != "tests"]
+
+
+# --- running ------------------------------------------------------------------------------------
+
+
+class Tree:
+    """A copy of the project in which one mutant at a time may live."""
+
+    def __init__(self, root: Path, folder: Path) -> None:
+        self.root = folder
+        shutil.copytree(root, folder, ignore=shutil.ignore_patterns(*LEFT_OUT), symlinks=True)
+
+    def test(self, targets: list[str], seconds: float) -> str:
+        """`killed` where the tests fail, `survived` where they pass, or `timeout`."""
+        # Without compiled files a mutant of the same size and second can never be mistaken
+        # for the one before it.
+        environment = os.environ | {
+            "PYTHONPATH": str(self.root / "src"),
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
+        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:xdist"]
+        process = subprocess.Popen(
+            [*command, f"--rootdir={self.root}", *targets],
+            cwd=self.root,
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        try:
+            return "killed" if process.wait(seconds) else "survived"
+        except subprocess.TimeoutExpired:
+            return "timeout"
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+    def try_mutant(self, mutant: Mutant, targets: list[str], seconds: float) -> str:
+        """Put the mutant in, run its tests, take it out again."""
+        file = self.root / mutant.path
+        original = file.read_text(encoding="utf-8")
+        file.write_text(mutant.text, encoding="utf-8")
+        try:
+            return self.test(targets, seconds)
+        finally:
+            file.write_text(original, encoding="utf-8")
+
+
+class Campaign:
+    """A sample of mutants, the trees they run in and the time they have."""
+
+    def __init__(self, root: Path, folder: str, deadline: float, say: Callable[[str], None]):
+        self.root = root
+        self.folder = folder
+        self.deadline = deadline
+        self.say = say
+        self.trees: SimpleQueue[Tree] = SimpleQueue()
+        self.limits: dict[tuple[str, ...], float] = {}
+
+    def measure(self, targets: tuple[str, ...]) -> str | None:
+        """Run tests without a mistake, to know how long they take; returns what is wrong."""
+        tree = self.trees.get()
+        began = time.monotonic()
+        outcome = tree.test(list(targets), max(1.0, self.deadline - began))
+        self.trees.put(tree)
+        self.limits[targets] = max(SECONDS_MIN, SECONDS_FACTOR * (time.monotonic() - began))
+        if outcome == "survived":
+            return None
+        return f"{' '.join(targets)}: the tests fail without any mistake ({outcome})"
+
+    def attempt(self, mutant: Mutant) -> Result:
+        """Try one mutant in the next free tree."""
+        targets = tests_of(self.root, mutant.path, self.folder)
+        if not targets:
+            return Result(mutant, "survived")
+        left = self.deadline - time.monotonic()
+        if left <= 0:
+            return Result(mutant, "not run")
+        tree = self.trees.get()
+        try:
+            limit = self.limits[tuple(targets)]
+            outcome = tree.try_mutant(mutant, targets, min(limit, left))
+        finally:
+            self.trees.put(tree)
+        if outcome == "timeout" and left < limit:
+            outcome = "not run"
+        self.say(f"{outcome:<9} {mutant.path}:{mutant.line} {mutant.name}")
+        return Result(mutant, outcome)
+
+
+def sample(root: Path, base: str, folder: str, count: int, seed: int) -> list[Mutant]:
+    """A seeded choice among all mutants of the lines changed since base."""
+    found: list[Mutant] = []
+    for path, lines in sorted(changed_lines(root, base, folder).items()):
+        if (root / path).exists():
+            found += mutants_of(path, (root / path).read_text(encoding="utf-8"), lines)
+    chooser = random.Random(seed)
+    return chooser.sample(found, min(count, len(found)))
+
+
+def difference(root: Path, mutant: Mutant) -> str:
+    """The changed lines of a mutant, as a diff without context."""
+    before = (root / mutant.path).read_text(encoding="utf-8").splitlines()
+    rows = list(difflib.unified_diff(before, mutant.text.splitlines(), n=0, lineterm=""))[3:]
+    return "\n".join([f"{mutant.path}:{mutant.line} ({mutant.name})", *rows])
+
+
+def run(options: argparse.Namespace, say: Callable[[str], None] = print) -> list[Result]:
+    """Choose, measure and try; returns what became of each mutant."""
+    base = options.base or default_base(options.root)
+    chosen = sample(options.root, base, options.folder, options.count, options.seed)
+    say(f"{len(chosen)} mutants of lines changed since {base[:12]}, seed {options.seed}")
+    deadline = time.monotonic() + 60 * options.minutes
+    campaign = Campaign(options.root, options.folder, deadline, say)
+    with tempfile.TemporaryDirectory(prefix="posthouse-mutants-") as folder:
+        for number in range(options.workers):
+            campaign.trees.put(Tree(options.root, Path(folder) / str(number)))
+        groups = {tuple(tests_of(options.root, mutant.path, options.folder)) for mutant in chosen}
+        with ThreadPoolExecutor(options.workers) as pool:
+            wrong = [text for text in pool.map(campaign.measure, sorted(groups - {()})) if text]
+            if wrong:
+                raise SystemExit("\n".join(wrong))
+            return list(pool.map(campaign.attempt, chosen))
+
+
+def report(root: Path, results: list[Result], say: Callable[[str], None] = print) -> None:
+    """The survivors as diffs, then the totals."""
+    for result in results:
+        if result.outcome == "survived":
+            say("\nsurvived: " + difference(root, result.mutant))
+    outcomes = [result.outcome for result in results]
+    names = ("killed", "timeout", "survived", "not run")
+    say("\n" + ", ".join(f"{outcomes.count(name)} {name}" for name in names))
+
+
+def parse(arguments: list[str] | None) -> argparse.Namespace:
+    """The options of the command line."""
+    parser = argparse.ArgumentParser(prog="tools.mutants", description=__doc__)
+    parser.add_argument("--base", help="revision to compare with (default: four hours ago)")
+    parser.add_argument("--count", type=int, default=40, help="mutants to try")
+    parser.add_argument("--seed", type=int, default=1, help="another seed, another choice")
+    parser.add_argument("--minutes", type=float, default=20.0, help="time for all of them")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--folder", default=PACKAGE, help="only files below this folder")
+    parser.add_argument("--root", type=Path, default=ROOT, help="the project's folder")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The command line. Survivors are no failure: some mistakes change nothing."""
+    options = parse(arguments)
+    report(options.root, run(options))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,79 @@
+"""The real programs that some tests run against, and how to get them.
+
+`python3 -m tools.peers install` (root, Debian) installs them; `python3 -m tools.peers` lists them.
+Standard library only: it runs before anything is set up.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from functools import cache
+from typing import NamedTuple
+
+
+class Peer(NamedTuple):
+    """One program: its Debian package and a harmless call that shows it works here."""
+
+    package: str
+    probe: tuple[str, ...]
+    why: str
+
+
+PEERS = {
+    "strace": Peer(
+        package="strace",
+        probe=("strace", "-o", os.devnull, "true"),
+        why="shows on a real process that no answer leaves before its sync",
+    ),
+}
+
+
+@cache
+def missing(name: str) -> str | None:
+    """Why the peer cannot be used here, or None where it can."""
+    peer = PEERS[name]
+    if shutil.which(peer.probe[0]) is None:
+        return f"{name} is not installed (make peers)"
+    try:
+        subprocess.run(peer.probe, check=True, capture_output=True, timeout=60)
+    except (OSError, subprocess.SubprocessError) as error:
+        return f"{name} does not work here: {error}"
+    return None
+
+
+def install() -> str | None:
+    """Install what is missing; returns why that failed, or None."""
+    wanted = [PEERS[name].package for name in PEERS if missing(name)]
+    if not wanted:
+        print("peers: all present")
+        return None
+    if os.geteuid() != 0:
+        return f"make peers needs root to install {' '.join(wanted)}"
+    if shutil.which("apt-get") is None:
+        return f"make peers knows apt-get only; install {' '.join(wanted)} by other means"
+    environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
+    for command in (["update", "-q"], ["install", "-q", "-y", "--no-install-recommends", *wanted]):
+        if subprocess.run(["apt-get", *command], env=environment).returncode:
+            return f"apt-get {command[0]} failed"
+    missing.cache_clear()
+    left = [reason for name in PEERS if (reason := missing(name))]
+    return "; ".join(left) or None
+
+
+def main(arguments: list[str]) -> int:
+    """List the peers, or install them."""
+    if arguments == ["install"]:
+        reason = install()
+        if reason:
+            print(f"peers: {reason}", file=sys.stderr)
+        return 1 if reason else 0
+    for name, peer in PEERS.items():
+        print(f"{name}: {missing(name) or 'present'} ({peer.why})")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
