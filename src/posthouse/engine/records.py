@@ -30,7 +30,6 @@ FLAG_EXPRESS = 0x01
 FLAG_TRANSACTIONAL = 0x02  # carries a TransactionHeader: priority 0, final acknowledgments
 FLAG_FIRST = 0x04  # [MS-MQDMPR] 3.1.4.3, per destination queue
 FLAG_LAST = 0x08
-FLAG_PEEK_LOCKED = 0x10  # Message.AllowPeekWhenLocked
 FLAG_AUTHENTICATED = 0x20  # our own verification, never a bit of the wire
 FLAG_COPY = 0x40  # lies in a journal or dead-letter queue: no outcome of its own any more
 FLAG_REMOTE = 0x80  # came over the wire: negative acknowledgments follow decision 8
@@ -69,13 +68,14 @@ COLUMN_NAMES = (
 
 
 class Row(NamedTuple):
-    """The durable state of one message: 40 bytes, in memory and in every record."""
+    """The durable state of one message: 44 bytes, in memory and in every record."""
 
     lookup_id: int  # 0: pending
     queue: int  # number of the queue that holds it
     expires: int  # UTC seconds, NEVER
     arrived: int  # UTC seconds
     size: int  # bytes of the packet: what quotas count
+    ordinal: int  # of the message identifier; unique per source only
     last_move: int
     message_class: int  # the reason, once it is a dead letter
     aborts: int
@@ -86,9 +86,9 @@ class Row(NamedTuple):
     reserved: int = 0
 
 
-ROW = struct.Struct("<QIIIIIHHHBBBBxx")
+ROW = struct.Struct("<QIIIIIIHHHBBBBxx")
 ROW_SIZE = ROW.size
-assert ROW_SIZE == 40
+assert ROW_SIZE == 44
 
 
 class Span(NamedTuple):
@@ -103,7 +103,7 @@ class Span(NamedTuple):
 
 
 # The arrival block in front of every stored packet: number, row, span, sizes of sender and extra.
-ARRIVAL = struct.Struct("<QQIIIIIHHHBBBBxxIHIIIIHH")
+ARRIVAL = struct.Struct("<QQIIIIIIHHHBBBBxxIHIIIIHH")
 ARRIVAL_SIZE = ARRIVAL.size
 
 
@@ -131,15 +131,15 @@ def unpack_arrival(payload: bytes | memoryview) -> Arrival:
     if len(payload) < ARRIVAL_SIZE:
         raise RemoteProtocolError("message record shorter than its arrival block")
     values = ARRIVAL.unpack_from(payload)
-    sender_size, extra_size = values[20], values[21]
+    sender_size, extra_size = values[21], values[22]
     extra_at = ARRIVAL_SIZE + sender_size
     packet_at = extra_at + extra_size
     if packet_at > len(payload):
         raise RemoteProtocolError("message record shorter than its sender and extra")
     return Arrival(
         values[0],
-        Row(*values[1:14]),
-        Span(*values[14:20]),
+        Row(*values[1:15]),
+        Span(*values[15:21]),
         bytes(payload[ARRIVAL_SIZE:extra_at]),
         bytes(payload[extra_at:packet_at]),
         packet_at,
@@ -150,7 +150,7 @@ def unpack_arrival(payload: bytes | memoryview) -> Arrival:
 Record = tuple[int, int, bytes, bytes]
 
 _COUNTS = struct.Struct("<III")
-_SETTLE = struct.Struct("<QBHQIIIIIHHHBBBBxx")
+_SETTLE = struct.Struct("<QBHQIIIIIIHHHBBBBxx")
 _END = struct.Struct("<QB")
 _DEFINE = struct.Struct("<BHI")
 _DELETED = 0xFFFFFFFF

@@ -63,7 +63,7 @@ _decode_books = msgspec.msgpack.Decoder(dict[int, tuple[list[int], list[int]]]).
 class State:
     """Everything durable, in memory, without the packets."""
 
-    __slots__ = ("calendar", "definitions", "extras", "pending", "queues", "table")
+    __slots__ = ("bytes", "calendar", "definitions", "extras", "pending", "queues", "table")
 
     def __init__(self) -> None:
         self.table = MessageTable()
@@ -72,6 +72,7 @@ class State:
         self.pending: set[int] = set()
         self.definitions: dict[tuple[int, bytes], bytes] = {}
         self.calendar = Calendar()
+        self.bytes = 0  # of all queues
 
     def queue(self, number: int) -> QueueState:
         """The messages and books of a queue, made on first use."""
@@ -146,6 +147,7 @@ class State:
         queue.order.lane(row.priority).insert(row.lookup_id, number)
         queue.count += 1
         queue.bytes += row.size
+        self.bytes += row.size
         if counted:
             books = queue.express_books if row.flags & FLAG_EXPRESS else queue.books
             books[ACCEPTED] += 1
@@ -162,6 +164,7 @@ class State:
         queue.order.lane(row.priority).remove(row.lookup_id)
         queue.count -= 1
         queue.bytes -= row.size
+        self.bytes -= row.size
         return queue
 
     # -- definitions
@@ -265,6 +268,7 @@ class State:
             for priority, chunks in lanes.items():
                 queue.order.lane(priority).load(chunks)
             queue.count, queue.bytes = snapshot.sizes[number]
+        state.bytes = sum(q.bytes for q in state.queues.values())
         state._load_books(snapshot.books)
         state.extras = snapshot.extras
         state.pending = set(snapshot.pending)
