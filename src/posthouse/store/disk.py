@@ -1,0 +1,301 @@
+"""Files as the store sees them: the one module of the store that touches a file system.
+
+The store knows `Disk` and `File` and nothing else of the operating system, so that the same code
+runs on real files (`RealDisk`) and on the simulated disk of `posthouse.sim`, which forgets, tears
+and fails on demand (design.md 4).
+"""
+
+import errno
+import os
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+Buffer = bytes | bytearray | memoryview
+"""Anything a gather write takes; a memoryview must be one of plain bytes."""
+
+IOV_MAX = 1024  # Linux: more buffers than this in one call is EINVAL
+DIRECTORY_MODE = 0o700
+FILE_MODE = 0o600
+
+# What preadv answers where a file system knows nothing of RWF_NOWAIT, or where it would block.
+_NOT_NOW = frozenset({errno.EAGAIN, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
+
+
+class File(Protocol):
+    """One open file of a `Disk`. Positions are always given; a file has no place of its own."""
+
+    @property
+    def name(self) -> str:
+        """The name the file was opened by; a later rename does not change it."""
+
+    def size(self) -> int:
+        """Length in bytes, unsynced writes included."""
+
+    def write(self, buffers: Sequence[Buffer], offset: int) -> int:
+        """Write all buffers one behind the other at `offset`; bytes written.
+
+        Raises OSError; some first part may be in the file then.
+        """
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Up to `size` bytes; fewer only where the file ends."""
+
+    def read_now(self, offset: int, size: int) -> bytes | None:
+        """Like `read` if that needs no wait for the disk, else None."""
+
+    def sync(self) -> None:
+        """Return when content and length are on the disk.
+
+        After an error nothing is known of what was written since the last good sync, and a second
+        call proves nothing: the system may have forgotten the lost pages.
+        """
+
+    def truncate(self, size: int) -> None:
+        """Cut to `size`, or grow to it with zeros."""
+
+    def close(self) -> None:
+        """Give the file back; closing twice is allowed. Nothing is synced by it."""
+
+
+class Disk(Protocol):
+    """One directory of plain files. Names have no slash."""
+
+    def names(self) -> list[str]:
+        """Names of all regular files, sorted."""
+
+    def open(self, name: str, *, create: bool = False) -> File:
+        """Open an existing file, or with `create` make a new, empty one that must not exist."""
+
+    def exists(self, name: str) -> bool:
+        """Whether there is a regular file of this name."""
+
+    def size(self, name: str) -> int:
+        """Length in bytes of a file that need not be open."""
+
+    def rename(self, old: str, new: str) -> None:
+        """Give a file another name, atomically replacing whatever had it."""
+
+    def unlink(self, name: str) -> None:
+        """Remove a name; open files stay usable."""
+
+    def sync_directory(self) -> None:
+        """Return when every create, rename and unlink up to here is on the disk."""
+
+    def free_space(self) -> tuple[int, int]:
+        """Bytes we may still use, and all bytes of the file system."""
+
+    def close(self) -> None:
+        """Give the directory back; closing twice is allowed."""
+
+
+class RealFile(File):
+    """A `File` of the operating system. Safe to use from several threads at once."""
+
+    def __init__(self, descriptor: int, name: str, read_only: bool) -> None:
+        self._descriptor = descriptor
+        self._name = name
+        self._read_only = read_only
+
+    @property
+    def name(self) -> str:
+        """The name the file was opened by."""
+        return self._name
+
+    def size(self) -> int:
+        """Length in bytes, unsynced writes included."""
+        return os.fstat(self._descriptor).st_size
+
+    def write(self, buffers: Sequence[Buffer], offset: int) -> int:
+        """Write all buffers one behind the other at `offset`; bytes written."""
+        if self._read_only:
+            raise refused(self._name)
+        position = offset
+        try:
+            for start in range(0, len(buffers), IOV_MAX):
+                position += self._write_all(buffers[start : start + IOV_MAX], position)
+        except OSError as error:
+            error.filename = self._name
+            raise
+        return position - offset
+
+    def _write_all(self, buffers: Sequence[Buffer], offset: int) -> int:
+        total = sum(map(len, buffers))
+        done = os.pwritev(self._descriptor, buffers, offset)
+        while done < total:
+            written = os.pwritev(self._descriptor, behind(buffers, done), offset + done)
+            if written == 0:
+                raise OSError(errno.EIO, "the disk takes no more bytes and gives no reason")
+            done += written
+        return total
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Up to `size` bytes; fewer only where the file ends."""
+        try:
+            data = os.pread(self._descriptor, size, offset)
+            while 0 < len(data) < size:
+                more = os.pread(self._descriptor, size - len(data), offset + len(data))
+                if not more:
+                    break
+                data += more
+        except OSError as error:
+            error.filename = self._name
+            raise
+        return data
+
+    def read_now(self, offset: int, size: int) -> bytes | None:
+        """The bytes if all of them are in the page cache, else None (design.md 3)."""
+        buffer = bytearray(size)
+        try:
+            got = os.preadv(self._descriptor, [buffer], offset, os.RWF_NOWAIT)
+        except OSError as error:
+            if error.errno in _NOT_NOW:
+                return None
+            error.filename = self._name
+            raise
+        if got == size:
+            return bytes(buffer)
+        # A short answer means the end of the file or the end of what is cached.
+        return bytes(buffer[:got]) if offset + got >= self.size() else None
+
+    def sync(self) -> None:
+        """fdatasync: content and length, not the times."""
+        if self._read_only:
+            raise refused(self._name)
+        try:
+            os.fdatasync(self._descriptor)
+        except OSError as error:
+            error.filename = self._name
+            raise
+
+    def truncate(self, size: int) -> None:
+        """Cut to `size`, or grow to it with zeros."""
+        if self._read_only:
+            raise refused(self._name)
+        try:
+            os.ftruncate(self._descriptor, size)
+        except OSError as error:
+            error.filename = self._name
+            raise
+
+    def fileno(self) -> int:
+        """The descriptor, for what needs one: sendfile, mmap, an advisory lock."""
+        return self._descriptor
+
+    def close(self) -> None:
+        """Give the descriptor back."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+class RealDisk(Disk):
+    """A directory of the file system, made (0700) if it is not there.
+
+    With `read_only` the directory must exist and every change is refused with EROFS, syncs
+    included: `posthouse doctor` looks and does not touch.
+    """
+
+    def __init__(self, path: str | Path, *, read_only: bool = False) -> None:
+        self.path = Path(path)
+        self.read_only = read_only
+        if not read_only:
+            make_directory(self.path)
+        self._descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+
+    def names(self) -> list[str]:
+        """Names of all regular files, sorted."""
+        with os.scandir(self._descriptor) as entries:
+            return sorted(e.name for e in entries if e.is_file(follow_symlinks=False))
+
+    def open(self, name: str, *, create: bool = False) -> RealFile:
+        """Open an existing file, or with `create` make a new one (0600)."""
+        flags = os.O_CLOEXEC | os.O_NOFOLLOW
+        if create:
+            self._change(name)
+            flags |= os.O_CREAT | os.O_EXCL
+        flags |= os.O_RDONLY if self.read_only else os.O_RDWR
+        descriptor = os.open(plain(name), flags, FILE_MODE, dir_fd=self._descriptor)
+        return RealFile(descriptor, name, self.read_only)
+
+    def exists(self, name: str) -> bool:
+        """Whether there is a regular file of this name."""
+        try:
+            state = os.stat(plain(name), dir_fd=self._descriptor, follow_symlinks=False)
+        except FileNotFoundError:
+            return False
+        return stat.S_ISREG(state.st_mode)
+
+    def size(self, name: str) -> int:
+        """Length in bytes of a file that need not be open."""
+        return os.stat(plain(name), dir_fd=self._descriptor, follow_symlinks=False).st_size
+
+    def rename(self, old: str, new: str) -> None:
+        """Give a file another name, atomically replacing whatever had it."""
+        self._change(old)
+        here = self._descriptor
+        os.replace(plain(old), plain(new), src_dir_fd=here, dst_dir_fd=here)
+
+    def unlink(self, name: str) -> None:
+        """Remove a name; open files stay usable."""
+        self._change(name)
+        os.unlink(plain(name), dir_fd=self._descriptor)
+
+    def sync_directory(self) -> None:
+        """fsync of the directory itself."""
+        self._change(str(self.path))
+        os.fsync(self._descriptor)
+
+    def free_space(self) -> tuple[int, int]:
+        """Bytes an ordinary user may still use, and all bytes of the file system."""
+        state = os.fstatvfs(self._descriptor)
+        return state.f_bavail * state.f_frsize, state.f_blocks * state.f_frsize
+
+    def fileno(self) -> int:
+        """The directory's descriptor; a lock on it guards the whole store."""
+        return self._descriptor
+
+    def close(self) -> None:
+        """Give the directory's descriptor back."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+    def _change(self, name: str) -> None:
+        if self.read_only:
+            raise refused(name)
+
+
+def plain(name: str) -> str:
+    """The name, which must stay inside its directory: names are ours, so a bad one is a bug."""
+    assert name not in ("", ".", ".."), name
+    assert not {"/", "\0"} & set(name), name
+    return name
+
+
+def refused(name: str) -> OSError:
+    """What every change on a read-only disk raises."""
+    return OSError(errno.EROFS, os.strerror(errno.EROFS), name)
+
+
+def behind(buffers: Sequence[Buffer], done: int) -> list[Buffer]:
+    """What is left of the buffers when their first `done` bytes are gone."""
+    for index, buffer in enumerate(buffers):
+        if done < len(buffer):
+            return [memoryview(buffer)[done:], *buffers[index + 1 :]]
+        done -= len(buffer)
+    return []
+
+
+def make_directory(path: Path) -> None:
+    """Make a directory and its missing parents, each one synced into its own parent."""
+    if path.is_dir():
+        return
+    make_directory(path.parent)
+    path.mkdir(DIRECTORY_MODE, exist_ok=True)
+    descriptor = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
