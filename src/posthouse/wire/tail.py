@@ -1,0 +1,88 @@
+"""Where the headers behind the body are: Debug, Soap, MultiQueueFormat, Session.
+
+[MS-MQMQ] 2.2.20 gives their order.
+"""
+
+from typing import NamedTuple
+
+from posthouse.model.errors import MalformedPacket
+from posthouse.wire.headers import (
+    DEBUG_HEADER,
+    MQF_ADDRESS_HEADER,
+    MQF_SIGNATURE_HEADER,
+    SESSION_HEADER,
+    SOAP_SECTION,
+    BaseFlags,
+    UserFlags,
+)
+from posthouse.wire.layout import Reader
+
+
+class Tail(NamedTuple):
+    """Offsets of the headers behind the body, 0 for an absent one."""
+
+    debug_at: int
+    soap_at: int
+    multi_queue_at: int
+    session_at: int
+    end: int  # of the last known header inside PacketSize
+
+
+def locate_tail(data: bytes, body_end: int, packet_size: int, base: int, user: int) -> Tail:
+    """Steps over the headers behind a body that ends there, given the two flags words.
+
+    Bytes between the last known header and PacketSize belong to nobody: other peers send some.
+    """
+    reader = Reader(data, body_end, packet_size)
+    base_flags, user_flags = BaseFlags(base), UserFlags(user)
+    debug_at = _skip_debug(reader) if base_flags.debug_header else 0
+    soap_at = _skip_soap(reader) if user_flags.soap_header else 0
+    multi_queue_at = _skip_multi_queue(reader) if user_flags.multi_queue_header else 0
+    session_at = _skip_session(reader) if base_flags.session_header else 0
+    reader.align()
+    return Tail(debug_at, soap_at, multi_queue_at, session_at, reader.at)
+
+
+def _skip_debug(reader: Reader) -> int:
+    """Steps over a DebugHeader, [MS-MQMQ] 2.2.20.8."""
+    reader.align()
+    start = reader.at
+    if reader.read(DEBUG_HEADER).flags.queue_type == 1:
+        reader.skip(16)
+    return start
+
+
+def _skip_soap(reader: Reader) -> int:
+    """Steps over the two sections of a SoapHeader, [MS-MQMQ] 2.2.20.7."""
+    reader.align()
+    start = reader.at
+    for _ in range(2):
+        reader.align()
+        reader.skip(2 * reader.read(SOAP_SECTION).data_length)
+    return start
+
+
+def _skip_multi_queue(reader: Reader) -> int:
+    """Steps over the four parts of a MultiQueueFormatHeader, [MS-MQMQ] 2.2.20.1."""
+    reader.align()
+    start = reader.at
+    for _ in range(3):
+        reader.align()
+        header = reader.read(MQF_ADDRESS_HEADER)
+        if header.header_size < MQF_ADDRESS_HEADER.size:
+            raise MalformedPacket(f"MQFAddressHeader of {header.header_size} bytes")
+        reader.skip(header.header_size - MQF_ADDRESS_HEADER.size)
+    reader.align()
+    reader.skip(reader.read(MQF_SIGNATURE_HEADER).size)
+    return start
+
+
+def _skip_session(reader: Reader) -> int:
+    """Finds the SessionHeader behind PacketSize or inside it; 0 if it is yet to be read.
+
+    Decision 27: the documents disagree on which it is, so both are accepted.
+    """
+    if len(reader.data) >= reader.end + SESSION_HEADER.size:
+        return reader.end
+    reader.align()
+    return reader.skip(SESSION_HEADER.size) if reader.remaining >= SESSION_HEADER.size else 0
