@@ -29,7 +29,7 @@ demo: $(READY) ## sets everything up and runs the main job end to end
 	@$(VENV)/bin/posthouse demo
 
 test: lint ## sets everything up and passes the whole test suite
-	@$(PY) -m pytest -n $(WORKERS) --dist worksteal
+	@$(PY) -m pytest -q -n $(WORKERS) --dist worksteal
 
 lint: $(READY) ## style, format and types
 	@$(PY) -m ruff check $(CHECKED)
@@ -41,7 +41,7 @@ bench: $(READY) ## measures store and engine beside SQLite and LMDB (BENCH_ARGS)
 
 soak: $(READY) ## the long doses of the property and simulation tests (SEED)
 	@echo "soak with seed $(SEED); replay with: make soak SEED=$(SEED)"
-	@POSTHOUSE_SOAK=1 $(PY) -m pytest -n $(WORKERS) --dist worksteal --timeout 7200 --hypothesis-seed $(SEED)
+	@POSTHOUSE_SOAK=1 $(PY) -m pytest -q -n $(WORKERS) --dist worksteal --timeout 7200 --hypothesis-seed $(SEED)
 
 fuzz: $(READY) ## every fuzz/fuzz_*.py for FUZZ_SECONDS each (SEED)
 	@$(PY) -m tools.fuzz --seconds $(FUZZ_SECONDS) --seed $(SEED) --workers $(WORKERS)

@@ -155,8 +155,10 @@ def mutants_of(path: str, source: str, lines: set[int]) -> list[Mutant]:
 def splice(source: str, node: Any, new: str) -> str:
     """The source with one node replaced. Columns of ast count bytes of UTF-8."""
     rows = source.encode().splitlines(keepends=True)
-    head = b"".join(rows[: node.lineno - 1]) + rows[node.lineno - 1][: node.col_offset]
-    tail = rows[node.end_lineno - 1][node.end_col_offset :] + b"".join(rows[node.end_lineno :])
+    first: int = node.lineno - 1
+    last: int = node.end_lineno - 1
+    head = b"".join(rows[:first]) + rows[first][: node.col_offset]
+    tail = rows[last][node.end_col_offset :] + b"".join(rows[last + 1 :])
     return (head + new.encode() + tail).decode()
 
 
@@ -199,18 +201,18 @@ def changed_lines(root: Path, base: str, folder: str) -> dict[str, set[int]]:
     return {path: lines for path, lines in changed.items() if lines}
 
 
-def tests_of(root: Path, path: str, folder: str) -> list[str]:
+def tests_of(root: Path, path: str) -> list[str]:
     """The tests that ought to notice a mistake in the module; empty where there are none."""
-    inside = path.removeprefix(f"{folder}/").removesuffix(".py")
+    inside = "/".join(Path(path).with_suffix("").parts[2:])  # behind src/posthouse
     keys = [key for key in TESTS_OF if inside == key or inside.startswith(f"{key}/")]
     if keys:
         wanted = TESTS_OF[max(keys, key=len)]
     else:
         package, _, module = inside.rpartition("/")
-        wanted = [f"tests/{package}/test_{module}.py".replace("//", "/")]
-        if not (root / wanted[0]).exists():
+        wanted = [str(Path("tests", package, f"test_{module}.py"))]
+        if package and not (root / wanted[0]).exists():
             wanted = [f"tests/{package}"]
-    return [name for name in wanted if (root / name).exists() and name.strip("/") != "tests"]
+    return [name for name in wanted if (root / name).exists()]
 
 
 # --- running ------------------------------------------------------------------------------------
@@ -263,9 +265,8 @@ class Tree:
 class Campaign:
     """A sample of mutants, the trees they run in and the time they have."""
 
-    def __init__(self, root: Path, folder: str, deadline: float, say: Callable[[str], None]):
+    def __init__(self, root: Path, deadline: float, say: Callable[[str], None]) -> None:
         self.root = root
-        self.folder = folder
         self.deadline = deadline
         self.say = say
         self.trees: SimpleQueue[Tree] = SimpleQueue()
@@ -284,7 +285,7 @@ class Campaign:
 
     def attempt(self, mutant: Mutant) -> Result:
         """Try one mutant in the next free tree."""
-        targets = tests_of(self.root, mutant.path, self.folder)
+        targets = tests_of(self.root, mutant.path)
         if not targets:
             return Result(mutant, "survived")
         left = self.deadline - time.monotonic()
@@ -325,11 +326,11 @@ def run(options: argparse.Namespace, say: Callable[[str], None] = print) -> list
     chosen = sample(options.root, base, options.folder, options.count, options.seed)
     say(f"{len(chosen)} mutants of lines changed since {base[:12]}, seed {options.seed}")
     deadline = time.monotonic() + 60 * options.minutes
-    campaign = Campaign(options.root, options.folder, deadline, say)
+    campaign = Campaign(options.root, deadline, say)
     with tempfile.TemporaryDirectory(prefix="posthouse-mutants-") as folder:
         for number in range(options.workers):
             campaign.trees.put(Tree(options.root, Path(folder) / str(number)))
-        groups = {tuple(tests_of(options.root, mutant.path, options.folder)) for mutant in chosen}
+        groups = {tuple(tests_of(options.root, mutant.path)) for mutant in chosen}
         with ThreadPoolExecutor(options.workers) as pool:
             wrong = [text for text in pool.map(campaign.measure, sorted(groups - {()})) if text]
             if wrong:
