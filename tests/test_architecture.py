@@ -1,0 +1,280 @@
+"""The shape of the source, held by reading it: imports point down, purity, size, docstrings."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src" / "posthouse"
+LINES_MAX = 600
+
+# Which package may import which. An empty name is the top: posthouse/__init__.py.
+PURE = {"model", "wire", "security", "directory", "bodies"}
+CORE = PURE | {"engine", "store"}
+DOORS = CORE | {"rpc", "protocols"}
+MAY_IMPORT: dict[str, set[str]] = {
+    "": {"model", "client", "runtime"},
+    "model": set(),
+    "wire": {"model"},
+    "bodies": {"model", "wire"},
+    "security": {"model", "wire"},
+    "directory": {"model", "wire", "security"},
+    "engine": PURE,
+    "store": PURE | {"engine"},
+    "rpc": {"model", "wire", "security"},
+    "protocols": CORE | {"rpc"},
+    "runtime": DOORS,
+    "sim": DOORS | {"runtime"},
+    "client": DOORS | {"runtime"},
+    "console": {"", "model", "client"},
+    "spark": {"", "client"},
+    "cli": DOORS | {"", "runtime", "sim", "client", "console", "spark"},
+}
+
+# Clocks, sockets and chance enter at the edge.
+EDGE_MODULES = {"asyncio", "socket", "time", "random", "select", "selectors"}
+EDGE_PACKAGES = {"runtime", "client", "sim"}
+EDGE_SERVERS = {"rpc", "protocols"}
+CLOCK_OR_CHANCE = {
+    "datetime.now",
+    "datetime.utcnow",
+    "datetime.today",
+    "date.today",
+    "os.urandom",
+    "uuid.uuid1",
+    "uuid.uuid4",
+    "uuid1",
+    "uuid4",
+    "urandom",
+}
+# Files are the store's, and inside the store they are disk.py's.
+FILE_MODULES = {"os", "mmap", "shutil", "tempfile", "fcntl", "glob", "subprocess"}
+WITHOUT_FILES = {"model", "wire", "bodies", "directory", "engine", "store"}
+FILES_ALLOWED = {"store/disk.py"}
+
+
+class Module:
+    """One source file, parsed."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.name = path.relative_to(SOURCE).as_posix()
+        self.text = path.read_text(encoding="utf-8")
+        self.tree = ast.parse(self.text)
+        parts = self.name.split("/")
+        self.package = parts[0] if len(parts) > 1 else ""
+        self.sibling = parts[1] if len(parts) > 2 else ""
+
+    def imports(self) -> Iterator[tuple[int, str]]:
+        """Line and dotted name of everything imported, wherever it stands."""
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Import):
+                for alias in node.names:
+                    yield node.lineno, alias.name
+            elif isinstance(node, ast.ImportFrom):
+                assert node.level == 0, f"{self.name}:{node.lineno}: write imports in full"
+                for alias in node.names:
+                    yield node.lineno, f"{node.module}.{alias.name}"
+
+    def calls(self) -> Iterator[tuple[int, str]]:
+        """Line and source of every function called."""
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Call):
+                yield node.lineno, ast.unparse(node.func)
+
+
+@cache
+def modules() -> list[Module]:
+    return [Module(path) for path in sorted(SOURCE.rglob("*.py"))]
+
+
+def target_package(dotted: str) -> str | None:
+    """The package of ours a dotted name belongs to, or None for anything else."""
+    first, *rest = dotted.split(".")
+    if first != "posthouse":
+        return None
+    return rest[0] if rest and (SOURCE / rest[0]).is_dir() else ""
+
+
+def is_edge(module: Module) -> bool:
+    server = module.path.name == "server.py" and module.package in EDGE_SERVERS
+    return module.package in EDGE_PACKAGES or server
+
+
+def test_there_is_source_to_check() -> None:
+    assert len(modules()) > 10
+    assert {module.package for module in modules()} <= MAY_IMPORT.keys()
+
+
+def test_imports_point_down() -> None:
+    wrong = [
+        f"{module.name}:{line}: {module.package or 'posthouse'} must not import {dotted}"
+        for module in modules()
+        for line, dotted in module.imports()
+        if (target := target_package(dotted)) is not None
+        and target != module.package
+        and target not in MAY_IMPORT[module.package]
+    ]
+    assert wrong == []
+
+
+def test_protocols_never_meet() -> None:
+    wrong = [
+        f"{module.name}:{line}: imports {dotted}"
+        for module in modules()
+        if module.package == "protocols"
+        for line, dotted in module.imports()
+        if dotted.startswith("posthouse.protocols.") and dotted.split(".")[2] != module.sibling
+    ]
+    assert wrong == []
+
+
+def test_clocks_sockets_and_chance_enter_at_the_edge() -> None:
+    wrong = [
+        f"{module.name}:{line}: imports {dotted}"
+        for module in modules()
+        if not is_edge(module)
+        for line, dotted in module.imports()
+        if dotted.split(".")[0] in EDGE_MODULES
+    ]
+    wrong += [
+        f"{module.name}:{line}: calls {name}"
+        for module in modules()
+        if module.package in CORE - {"security"}
+        for line, name in module.calls()
+        if name in CLOCK_OR_CHANCE or name.endswith((".utcnow", "datetime.now"))
+    ]
+    assert wrong == []
+
+
+def test_files_belong_to_the_disk() -> None:
+    bound = [
+        module
+        for module in modules()
+        if module.package in WITHOUT_FILES and module.name not in FILES_ALLOWED
+    ]
+    wrong = [
+        f"{module.name}:{line}: imports {dotted}"
+        for module in bound
+        for line, dotted in module.imports()
+        if dotted.split(".")[0] in FILE_MODULES
+    ]
+    wrong += [
+        f"{module.name}:{line}: opens a file"
+        for module in bound
+        for line, name in module.calls()
+        if name in ("open", "io.open", "os.open")
+    ]
+    assert wrong == []
+
+
+def test_modules_stay_readable() -> None:
+    assert [
+        f"{module.name}: {count} lines"
+        for module in modules()
+        if (count := module.text.count("\n")) > LINES_MAX
+    ] == []
+
+
+Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def public_names(body: list[ast.stmt], prefix: str = "") -> Iterator[tuple[str, Definition]]:
+    """Classes, functions and methods that are not private; a setter shares its getter's words."""
+    for node in body:
+        if not isinstance(node, Definition) or node.name.startswith("_"):
+            continue
+        decorators = {ast.unparse(decorator) for decorator in node.decorator_list}
+        if any(name.endswith((".setter", "overload", "override")) for name in decorators):
+            continue
+        yield prefix + node.name, node
+        if isinstance(node, ast.ClassDef):
+            yield from public_names(node.body, f"{prefix}{node.name}.")
+
+
+@cache
+def explained_methods() -> set[str]:
+    """Names of methods that some class explains: whoever implements them again need not."""
+    return {
+        name.rpartition(".")[2]
+        for module in modules()
+        for name, node in public_names(module.tree.body)
+        if "." in name and ast.get_docstring(node)
+    }
+
+
+def test_every_public_name_has_a_docstring() -> None:
+    wrong = [f"{module.name}: the module" for module in modules() if not documented(module.tree)]
+    for module in modules():
+        for name, node in public_names(module.tree.body):
+            inherited = "." in name and node.name in explained_methods()
+            if not documented(node) and not inherited:
+                wrong.append(f"{module.name}:{node.lineno}: {name}")
+    assert wrong == []
+
+
+def documented(node: ast.Module | Definition) -> bool:
+    empty = isinstance(node, ast.Module) and not node.body
+    return empty or bool(ast.get_docstring(node))
+
+
+def is_silent(handler: ast.ExceptHandler) -> bool:
+    """`except:` or `except Exception: pass`: an error that nobody hears of."""
+    if handler.type is None:
+        return True
+    everything = ast.unparse(handler.type) in ("Exception", "BaseException")
+    return everything and all(isinstance(node, ast.Pass) for node in handler.body)
+
+
+def test_no_error_is_swallowed() -> None:
+    assert [
+        f"{module.name}:{node.lineno}"
+        for module in modules()
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.ExceptHandler) and is_silent(node)
+    ] == []
+
+
+def tracked_files() -> list[Path]:
+    try:
+        listed = subprocess.run(
+            ["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True
+        ).stdout
+    except (OSError, subprocess.CalledProcessError):  # a source archive has no repository
+        return [path for path in ROOT.glob("*/**/*.py") if ".venv" not in path.parts]
+    return [path for name in listed.split("\0") if name and (path := ROOT / name).is_file()]
+
+
+MACHINE = re.compile(rb"""["'` =(]/(?:home|root|work)/""")
+HOSTS = re.compile(rb"\b(?:pypi|npmjs|pythonhosted|deb\.debian)\.(?:org|com)\b")
+
+
+@pytest.mark.parametrize("pattern", [MACHINE, HOSTS], ids=["machine paths", "registry hosts"])
+def test_nothing_names_a_machine(pattern: re.Pattern[bytes]) -> None:
+    assert [
+        f"{path.relative_to(ROOT)}: {found[0]!r}"
+        for path in tracked_files()
+        if (found := pattern.search(path.read_bytes()))
+    ] == []
+
+
+def test_no_test_sleeps() -> None:
+    """Waiting on the clock is for tests against real processes only."""
+    files = [
+        path
+        for path in sorted((ROOT / "tests").rglob("*.py"))
+        if path.parent.name not in ("process", "interop")
+    ]
+    assert [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path in files
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("sleep")
+    ] == []
