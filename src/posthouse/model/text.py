@@ -1,0 +1,16 @@
+"""Text as the packets count it: UTF-16 code units ([MS-MQMQ] 2.2)."""
+
+
+def utf16_length(text: str) -> int:
+    """The number of WCHARs of a text; characters beyond U+FFFF count two."""
+    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
+def has_lone_surrogate(text: str) -> bool:
+    """Whether the text holds half a surrogate pair, which no encoding can carry."""
+    return not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def excerpt(text: str) -> str:
+    """A quoted beginning of a text for messages, however long or strange the text is."""
+    return ascii(text) if len(text) <= 80 else f"{text[:77]!a}..."
