@@ -1,0 +1,48 @@
+"""`posthouse bench`: measures this installation."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from posthouse.cli.output import complain
+
+# Beside src/ in a checkout: the comparisons need SQLite, LMDB and time, not every installation.
+CHECKOUT = Path(__file__).parents[3]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(rich_help_panel="Installation")(bench)
+
+
+def bench(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="NAME", help="Benchmarks to run; default all."),
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Small doses, for a first look.")] = False,
+    directory: Annotated[
+        Path | None, typer.Option("--directory", help="Put the data there: the disk to measure.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="One line of JSON for each figure.")] = False,
+) -> None:
+    """Measure store and engine beside other stores on the same disk.
+
+    Example: posthouse bench --quick
+    """
+    if not (CHECKOUT / "benchmarks" / "__main__.py").is_file():
+        complain("The benchmarks come with the source checkout, and this installation is none.")
+        complain("Clone the repository and run: make bench")
+        raise typer.Exit(2)
+    switches = [
+        *(["--quick"] if quick else []),
+        *(["--json"] if json else []),
+        *(["--directory", str(directory.resolve())] if directory else []),
+    ]
+    command = [sys.executable, "-m", "benchmarks", *switches, *(names or [])]
+    raise typer.Exit(subprocess.run(command, cwd=CHECKOUT).returncode)

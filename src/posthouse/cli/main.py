@@ -1,0 +1,85 @@
+"""`posthouse`: puts the commands together and turns errors into exit codes.
+
+Each noun has a file of its own with `register(app)`; adding one is a line in NOUNS.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from posthouse import __version__
+from posthouse.cli import bench
+from posthouse.cli.output import complain, say
+from posthouse.model.errors import QueueError, RemoteProtocolError
+
+NOUNS = (bench,)
+
+DONE = 0
+REFUSED = 1
+WRONG_USAGE = 2
+NOT_REACHABLE = 3
+
+app = typer.Typer(
+    name="posthouse",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["--help", "-h"]},
+)
+for noun in NOUNS:
+    noun.register(app)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        say(f"posthouse {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def posthouse(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and stop."
+        ),
+    ] = False,
+) -> None:
+    """A message queue manager for Linux that speaks MSMQ on the wire.
+
+    Exit codes: 0 done, 1 refused, 2 wrong usage, 3 not reachable.
+    """
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line; returns its exit code."""
+    try:
+        app(args=list(arguments), prog_name="posthouse")
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else DONE
+    except QueueError as error:
+        complain(str(error))
+        return REFUSED
+    except RemoteProtocolError as error:
+        complain(f"Not a valid packet: {error}")
+        return REFUSED
+    except (ConnectionError, TimeoutError) as error:
+        complain(f"Not reachable: {error}. Is the queue manager running?")
+        return NOT_REACHABLE
+    except OSError as error:
+        complain(f"{error.filename or 'input/output'}: {error.strerror or error}")
+        return WRONG_USAGE if isinstance(error, FileNotFoundError) else REFUSED
+    return DONE
+
+
+def main() -> None:
+    """The entry point of the `posthouse` program."""
+    sys.exit(run(sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    main()

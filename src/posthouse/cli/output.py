@@ -1,0 +1,60 @@
+"""What commands print: tables for people, JSON for machines, and nothing a terminal would obey."""
+
+from __future__ import annotations
+
+import sys
+import unicodedata
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+# Controls, invisible and direction-changing characters, lone surrogates, line separators.
+_ESCAPED = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+
+
+def safe(text: str) -> str:
+    """The text with everything escaped that could steer a terminal or hide what is there."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(
+        character.encode("unicode_escape").decode()
+        if unicodedata.category(character) in _ESCAPED
+        else character
+        for character in text
+    )
+
+
+def say(text: str) -> None:
+    """One line of text on standard output, however hostile."""
+    sys.stdout.write(safe(text) + "\n")
+
+
+def complain(text: str) -> None:
+    """One line on standard error."""
+    sys.stderr.write(safe(text) + "\n")
+
+
+def print_json(value: Any) -> None:
+    """One value as a line of JSON; bytes become base64."""
+    line = msgspec.json.encode(value).decode()
+    # JSON leaves these as they are, and a terminal may be reading.
+    sys.stdout.write("".join(_json_escape(character) for character in line) + "\n")
+
+
+def _json_escape(character: str) -> str:
+    if character.isascii() or unicodedata.category(character) not in _ESCAPED:
+        return "\\u007f" if character == "\x7f" else character
+    units = character.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
+
+
+def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """A table for people; cells may come from anywhere."""
+    table = Table(*columns, title=Text(safe(title)), title_justify="left", box=None, pad_edge=False)
+    for row in rows:
+        table.add_row(*(Text(safe(cell)) for cell in row))
+    Console(highlight=False, soft_wrap=not sys.stdout.isatty()).print(table)

@@ -1,0 +1,71 @@
+"""Exit codes and error lines of the `posthouse` program."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+import typer
+
+from posthouse import __version__
+from posthouse.cli import main
+from posthouse.model.errors import MalformedPacket, QueueNotFound
+
+
+def raising(error: BaseException) -> int:
+    """Run a program whose only command raises."""
+    app = typer.Typer(pretty_exceptions_enable=False)
+
+    @app.command()
+    def fail() -> None:
+        raise error
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(main, "app", app)
+        return main.run([])
+
+
+def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run(["--version"]) == main.DONE
+    assert capsys.readouterr().out == f"posthouse {__version__}\n"
+
+
+def test_an_unknown_command_is_wrong_usage() -> None:
+    assert main.run(["no-such-command"]) == main.WRONG_USAGE
+
+
+def test_a_refusal_prints_code_cause_and_remedy(capsys: pytest.CaptureFixture[str]) -> None:
+    refusal = QueueNotFound("there is no queue \x1b[2Jorders", "Create it first.")
+    assert raising(refusal) == main.REFUSED
+    assert capsys.readouterr().err == (
+        "MQ_ERROR_QUEUE_NOT_FOUND (0xC00E0003): there is no queue \\x1b[2Jorders."
+        " Create it first.\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (MalformedPacket("no packet"), main.REFUSED),
+        (ConnectionRefusedError(111, "refused"), main.NOT_REACHABLE),
+        (TimeoutError("no answer"), main.NOT_REACHABLE),
+        (FileNotFoundError(2, "No such file", "orders.bin"), main.WRONG_USAGE),
+        (PermissionError(13, "Permission denied", "orders.bin"), main.REFUSED),
+        (typer.Exit(3), main.NOT_REACHABLE),
+    ],
+)
+def test_each_error_has_its_exit_code(error: Exception, code: int) -> None:
+    assert raising(error) == code
+
+
+def test_our_own_mistakes_are_not_hidden() -> None:
+    with pytest.raises(AssertionError):
+        raising(AssertionError("ours"))
+
+
+def test_the_module_runs_as_a_program() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "posthouse.cli.main", "--version"], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout) == (0, f"posthouse {__version__}\n")

@@ -1,0 +1,60 @@
+"""Nothing a peer wrote may steer the terminal of whoever looks at it."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from posthouse.cli.output import complain, print_json, print_table, safe, say
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("orders", "orders"),
+        ("Aufträge", "Aufträge"),
+        ("\x1b[2J", "\\x1b[2J"),
+        ("a\nb\r", "a\\nb\\r"),
+        ("\x9b31m", "\\x9b31m"),
+        ("\u202egnp.exe", "\\u202egnp.exe"),
+        ("\ud800", "\\ud800"),
+        ("\u2028", "\\u2028"),
+    ],
+)
+def test_what_steers_a_terminal_is_escaped(text: str, shown: str) -> None:
+    assert safe(text) == shown
+
+
+@given(st.text(st.characters()))
+def test_any_text_becomes_printable(text: str) -> None:
+    shown = safe(text)
+    assert shown.encode().decode() == shown
+    assert {unicodedata.category(character)[0] for character in shown} <= set("LMNPSZ")
+    assert "\u2028" not in shown
+
+
+def test_lines_go_where_they_belong(capsys: pytest.CaptureFixture[str]) -> None:
+    say("good\x1b")
+    complain("bad\x1b")
+    assert capsys.readouterr() == ("good\\x1b\n", "bad\\x1b\n")
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])))
+def test_json_survives_the_escapes(text: str) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        lines: list[str] = []
+        patch.setattr("sys.stdout.write", lines.append)
+        print_json({"label": text})
+    (line,) = lines
+    assert json.loads(line) == {"label": text}
+    assert safe(line[:-1]) == line[:-1]
+
+
+def test_cells_of_a_table_are_escaped_and_never_markup(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table("Queue", ["name", "count"], [["[red]a\x1b", "1"]])
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["[red]a\\x1b", "1"] in rows
