@@ -12,10 +12,10 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from random import Random
 from threading import RLock
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, NoReturn
 
 from posthouse.sim.faults import Fault, Faults, Kind, Operation, PowerLost
-from posthouse.sim.medium import Change, Inode
+from posthouse.sim.medium import FAVOURS, Change, Inode
 from posthouse.store.disk import Buffer, Disk, File, plain, refused
 
 Policy = Literal["nothing", "everything", "random"]
@@ -295,9 +295,8 @@ class SimDisk(Disk):
         return whole | {numbers[place]: size for place, size in torn.items()}
 
     def _surviving_entries(self, policy: Policy, chance: Random) -> dict[str, Inode]:
-        if policy == "random":
-            return self._replayed(lambda change: chance.random() < 0.5)
-        return dict(self._durable_entries if policy == "nothing" else self._entries)
+        favours = {"nothing": 0.0, "everything": 1.0, "random": chance.choice(FAVOURS)}
+        return self._replayed(lambda change: chance.random() < favours[policy])
 
     def _replayed(self, survives: Callable[[EntryChange], bool]) -> dict[str, Inode]:
         entries = dict(self._durable_entries)
@@ -351,12 +350,17 @@ class SimDisk(Disk):
         elif fault.power:
             if operation.kind not in ("sync", "sync_directory"):
                 act()
-            self._off = True
-            self._check_power()
+            self._fail(fault, operation.name)
         else:
             if spoil is not None:
                 spoil()
-            raise OSError(fault.error, os.strerror(fault.error), operation.name)
+            self._fail(fault, operation.name)
+
+    def _fail(self, fault: Fault, name: str) -> NoReturn:
+        if fault.power:
+            self._off = True
+            raise PowerLost(f"the power went at {fault.kind} {name!r}")
+        raise OSError(fault.error, os.strerror(fault.error), name)
 
     def _check_power(self) -> None:
         if self._off:
@@ -395,7 +399,7 @@ class SimDisk(Disk):
         with self._lock:
             fault = self._faults.count("read")
             if fault is not None:
-                raise OSError(fault.error, os.strerror(fault.error), name)
+                self._fail(fault, name)
             return bytes(inode.live[offset : offset + size])
 
     def _is_cold(self) -> bool:
@@ -457,12 +461,12 @@ class SimDisk(Disk):
         self._orphans = [inode for inode in self._orphans if inode.handles]
 
     def _keep_entries(self) -> None:
-        self._durable_entries = dict(self._entries)
+        self._durable_entries = self._replayed(lambda change: True)
         self._entry_changes.clear()
 
     def _lose_entries(self) -> None:
         chance = self._chance("sync_directory")
-        self._durable_entries = self._replayed(lambda change: chance.random() < 0.5)
+        self._durable_entries = self._surviving_entries("random", chance)
         self._entry_changes.clear()
 
 

@@ -17,6 +17,7 @@ from random import Random
 from typing import NamedTuple
 
 SECTOR_SIZE = 512
+FAVOURS = (0.1, 0.5, 0.9)  # chances of a whole change to survive; one holds for a whole crash
 
 
 class Change(NamedTuple):
@@ -128,10 +129,13 @@ class Inode:
     def survivor(self, chance: Random, stale: bytes | bytearray) -> bytearray:
         """Content after a power loss in which each change meets its own fate."""
         content = bytearray(self.durable)
+        favour = chance.choice(FAVOURS)
         for change in self.changes:
+            whole = chance.random() < favour
             if change.data is not None:
-                survive_write(content, change.offset, change.data, chance, stale)
-            elif chance.random() < 0.5:
+                parts = [(0, len(change.data))] if whole else torn_parts(change, chance)
+                put_parts(content, change.offset, change.data, parts, chance, stale)
+            elif whole:
                 resize(content, change.offset)
         if len(content) > len(self.durable) and chance.random() < 0.25:
             del content[chance.randint(len(self.durable), len(content)) :]
@@ -166,11 +170,15 @@ def apply(content: bytearray, change: Change) -> None:
         put(content, change.offset, change.data)
 
 
-def survive_write(
-    content: bytearray, offset: int, data: bytes, chance: Random, stale: bytes | bytearray
+def put_parts(
+    content: bytearray,
+    offset: int,
+    data: bytes,
+    parts: list[tuple[int, int]],
+    chance: Random,
+    stale: bytes | bytearray,
 ) -> None:
-    """Let chance decide which parts of one unsynced write are on the disk."""
-    parts = list(surviving_parts(offset, len(data), chance))
+    """Write some parts of a write; the file may have grown by all of it."""
     grown = max((end for _, end in parts), default=0)
     if chance.random() < 0.5:
         grown = len(data)
@@ -180,17 +188,17 @@ def survive_write(
         put(content, offset + start, data[start:end])
 
 
-def surviving_parts(offset: int, size: int, chance: Random) -> Iterator[tuple[int, int]]:
-    """Ranges of a write that reach the disk: none, all, a head, a tail, or some sectors."""
-    fate = chance.choice(("lost", "kept", "head", "tail", "sectors"))
-    if fate == "kept":
-        yield 0, size
-    elif fate == "head":
-        yield 0, chance.randint(0, size)
-    elif fate == "tail":
-        yield chance.randint(0, size), size
-    elif fate == "sectors":
-        yield from (part for part in sectors(offset, size) if chance.random() < 0.5)
+def torn_parts(change: Change, chance: Random) -> list[tuple[int, int]]:
+    """Ranges of a torn write that reach the disk: none, a head, a tail, or some sectors."""
+    size = change.end - change.offset
+    fate = chance.choice(("lost", "head", "tail", "sectors"))
+    if fate == "head":
+        return [(0, chance.randint(0, size))]
+    if fate == "tail":
+        return [(chance.randint(0, size), size)]
+    if fate == "sectors":
+        return [part for part in sectors(change.offset, size) if chance.random() < 0.5]
+    return []
 
 
 def sectors(offset: int, size: int) -> Iterator[tuple[int, int]]:
