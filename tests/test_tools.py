@@ -24,6 +24,7 @@ text = "A | B"
 id = "SAMPLE 1.1/2"
 text = "Second."
 ruling = "decision 7"
+open = "O3"
 
 [[rule]]
 id = "SAMPLE 1.2/1"
@@ -95,7 +96,7 @@ class TestConformance:
             "| 1 | A \\| B | done: `test_sample.py::TestAll::test_inside`,"
             " `test_sample.py::test_first` |" in page
         )
-        assert "| 2 | Second. (decision 7) | waiting for part 9: because |" in page
+        assert "| 2 | Second. (decision 7, O3) | waiting for part 9: because |" in page
         assert "### SAMPLE 1.2" in page
 
     def test_check_fails_on_a_stale_page_only(self, project: Path) -> None:
@@ -122,6 +123,11 @@ class TestConformance:
 
     def test_a_complete_table_has_no_problems(self) -> None:
         assert evidence({"S 1/1": ["a"]}, {"S 1/2": ENTRY}) == []
+
+    def test_a_rule_in_two_documents_is_refused(self, project: Path) -> None:
+        (project / "conformance" / "again.toml").write_text(RULES)
+        with pytest.raises(conformance.BadInput, match=r"listed twice: SAMPLE 1\.1/1"):
+            conformance.read_documents(project / "conformance")
 
     def test_an_excuse_needs_a_reason(self, project: Path) -> None:
         status = project / "conformance" / "status.toml"

@@ -76,18 +76,24 @@ class BadInput(Exception):
 def read_documents(folder: Path) -> list[Document]:
     """Every rules file of the folder, in the order of their names."""
     files = sorted(path for path in folder.glob("*.toml") if path.name != "status.toml")
-    return [read_document(path) for path in files]
+    documents = [read_document(path) for path in files]
+    counts = Counter(rule.id for document in documents for rule in document.rules)
+    if twice := [rule_id for rule_id, count in counts.items() if count > 1]:
+        raise BadInput(f"rules listed twice: {', '.join(twice)}")
+    return documents
 
 
 def read_document(path: Path) -> Document:
     """One rules file; its rules keep the order they have there."""
     data = tomllib.loads(path.read_text(encoding="utf-8"))
-    rules = [Rule(row["id"], row["text"], row.get("ruling", "")) for row in data.get("rule", [])]
-    twice = [id_ for id_, count in Counter(rule.id for rule in rules).items() if count > 1]
-    if twice:
-        raise BadInput(f"{path.name}: rules listed twice: {', '.join(twice)}")
+    rules = [Rule(row["id"], row["text"], ruling_of(row)) for row in data.get("rule", [])]
     meta = data.get("meta", {})
     return Document(meta.get("document", path.stem), meta.get("edition", ""), rules)
+
+
+def ruling_of(row: dict[str, str]) -> str:
+    """Where docs/deviations.md explains how the rule is read: a ruling, an open point, or both."""
+    return ", ".join(row[key] for key in ("ruling", "open") if key in row)
 
 
 def read_status(path: Path) -> dict[str, Entry]:
@@ -134,7 +140,8 @@ def collect_markers(root: Path, folder: str = "tests") -> dict[str, list[str]]:
     with contextlib.redirect_stdout(said), contextlib.chdir(root):
         code = pytest.main(arguments, plugins=[collector])
     if code not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
-        raise BadInput(f"the tests cannot be collected:\n{said.getvalue()}")
+        errors = said.getvalue().partition("= ERRORS =")[2] or said.getvalue()
+        raise BadInput(f"the tests cannot be collected:\n{errors}")
     return {rule_id: sorted(names) for rule_id, names in collector.tests.items()}
 
 
