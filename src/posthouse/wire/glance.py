@@ -34,6 +34,7 @@ PROPERTIES = 0x0020_0000
 CONNECTOR_TYPE = 0x0040_0000
 
 CONNECTOR_GUID = 0x0000_0001
+ACKNOWLEDGMENTS = 0x0F  # the upper four bits are unused
 
 HEAD = struct.Struct("<BxHIII16s16sIIII")  # BaseHeader and the fixed part of UserHeader
 NAMES_AT = HEAD.size
@@ -147,11 +148,12 @@ def _glance(data: bytes | memoryview) -> Glance:
     label_at = extension_at = body_at = at
     if user_flags & PROPERTIES:
         properties_at = at
-        ack_flags, label_units, message_class, body_size, allocated, extension_size = (
+        ack_bits, label_units, message_class, body_size, allocated, extension_size = (
             PROPERTY_SIZES.unpack_from(data, at)
         )
         if label_units > LABEL_UNITS_MAX:
             raise MalformedPacket(f"label of {label_units} units")
+        ack_flags = ack_bits & ACKNOWLEDGMENTS
         label_at = at + 56
         label_size = label_units + label_units
         extension_at = label_at + label_size

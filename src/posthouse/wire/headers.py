@@ -14,8 +14,6 @@ INFINITE = 0xFFFFFFFF  # of a duration in seconds
 HOP_COUNT_MAX = 0x1D  # [MS-MQMQ] 2.2.19.2, RC
 LABEL_UNITS_MAX = 0xFA  # [MS-MQMQ] 2.2.19.3: 249 characters and the NUL
 SENDER_CERTIFICATE_SIZE_MAX = 0xFFFF  # [MS-MQMQ] 2.2.20.6
-# Choice: the documents set no limit, but each name costs a parse.
-MULTI_QUEUE_ELEMENTS_MAX = 4096
 
 # Queue type codes of the UserHeader flags DQ, AQ and RQ, [MS-MQMQ] 2.2.19.2.
 QUEUE_NONE = 0
@@ -113,7 +111,7 @@ class TransactionHeader(NamedTuple):
     """[MS-MQMQ] 2.2.20.5: 20 bytes, followed by ConnectorQMGuid if the flags say so."""
 
     flags: Annotated[TransactionFlags, "I"]
-    sequence_id: u64  # TxSequenceId.number
+    sequence_id: u64  # int(TxSequenceId)
     sequence_number: u32
     previous_sequence_number: u32
 

@@ -1,46 +1,49 @@
-"""Sequence identifiers and the sequence records shown to managers, [MS-MQMQ] 2.2.5, 2.2.18.1.2."""
+"""Sequence identifiers and positions as bytes, [MS-MQMQ] 2.2.5 and 2.2.18.1.2."""
 
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
+from posthouse.model.message import TxSequenceId
 from posthouse.wire.layout import Layout, u32, u64
 
+__all__ = [
+    "SEQUENCE_INFO",
+    "TX_SEQUENCE_ID",
+    "SequenceInfo",
+    "TxSequenceId",
+    "pack_sequence_id",
+    "unpack_sequence_id",
+]
 
-class TxSequenceId(NamedTuple):
-    """Names a stream of transactional messages, [MS-MQMQ] 2.2.18.1.2.
 
-    The time stamp comes second on the wire but counts first in comparisons; as tuples compare from
-    the left, it stands first here. As one number it is the little-endian uint64 of the 8 bytes.
+class TxSequenceNumber(NamedTuple):
+    """TxSequenceID as one number, [MS-MQMQ] 2.2.18.1.2.
+
+    The ordinal is stored first and the time stamp second; read as one little-endian number the
+    time stamp is the high half, which is how two identifiers compare.
     """
 
-    time_stamp: int = 0
-    ordinal: int = 0
+    number: u64
 
-    @classmethod
-    def from_number(cls, number: int) -> Self:
-        """The identifier whose eight bytes are this number."""
-        return cls(number >> 32, number & 0xFFFFFFFF)
 
-    @property
-    def number(self) -> int:
-        """The identifier as one unsigned 64-bit number, ordered as the identifiers are."""
-        return self.time_stamp << 32 | self.ordinal
+TX_SEQUENCE_ID = Layout(TxSequenceNumber)
+assert TX_SEQUENCE_ID.size == 8
 
-    @classmethod
-    def unpack(cls, data: bytes) -> Self:
-        """The identifier in these eight bytes."""
-        assert len(data) == 8
-        return cls.from_number(int.from_bytes(data, "little"))
 
-    def pack(self) -> bytes:
-        """Its eight bytes: ordinal, then time stamp."""
-        return self.number.to_bytes(8, "little")
+def pack_sequence_id(sequence: TxSequenceId) -> bytes:
+    """The eight bytes of a sequence identifier."""
+    return TX_SEQUENCE_ID.codec.pack(int(sequence))
+
+
+def unpack_sequence_id(data: bytes, at: int = 0) -> TxSequenceId:
+    """The sequence identifier at this offset."""
+    return TxSequenceId.from_int(TX_SEQUENCE_ID.unpack(data, at).number)
 
 
 class SequenceInfo(NamedTuple):
-    """SEQUENCE_INFO, [MS-MQMQ] 2.2.5: a position in a stream.
+    """SEQUENCE_INFO, [MS-MQMQ] 2.2.5: a position in a sequence.
 
-    The document types the identifier as int64; the bytes are those of `TxSequenceId.number`, and
-    read as unsigned they stay in order beyond 2038.
+    The document types the identifier as int64; the bytes are those of TxSequenceID, and read as
+    unsigned they stay in order beyond 2038.
     """
 
     sequence_id: u64 = 0

@@ -1,0 +1,202 @@
+"""UserMessage packets read part by part, [MS-MQMQ] 2.2.20."""
+
+from functools import cached_property
+
+from posthouse.model.guids import NULL_GUID
+from posthouse.model.names import SingleName
+from posthouse.wire.glance import NAMES_AT, Glance, glance
+from posthouse.wire.headers import (
+    BASE_HEADER,
+    MESSAGE_PROPERTIES_HEADER,
+    SESSION_HEADER,
+    TRANSACTION_HEADER,
+    USER_HEADER,
+    BaseFlags,
+    BaseHeader,
+    MessagePropertiesHeader,
+    SessionHeader,
+    TransactionHeader,
+    UserFlags,
+    UserHeader,
+)
+from posthouse.wire.layout import Reader, decode_text
+from posthouse.wire.optional import (
+    MultiQueue,
+    Security,
+    Soap,
+    read_debug,
+    read_multi_queue,
+    read_security,
+    read_soap,
+)
+from posthouse.wire.patch import drop_session_header, patch, stamp
+from posthouse.wire.queue_names import QueueNames, read_queue_names
+from posthouse.wire.tail import Tail, locate_tail
+
+__all__ = ["Glance", "Packet", "drop_session_header", "glance", "patch", "stamp"]
+
+
+class Packet:
+    """A view of a UserMessage packet whose headers are read when they are first asked for.
+
+    Making one checks the packet up to the end of its body, as `glance` does; any property may raise
+    `RemoteProtocolError` for the part it reads. Absent headers are None and absent values empty.
+    """
+
+    def __init__(self, data: bytes | memoryview, seen: Glance | None = None) -> None:
+        self.data = bytes(data)
+        self.glance = glance(self.data) if seen is None else seen
+
+    def check(self) -> None:
+        """Reads every part, so that nothing of this packet can fail later."""
+        for part in ("names", "security", "tracing_queue", "soap", "multi_queue", "session"):
+            getattr(self, part)
+
+    @cached_property
+    def base(self) -> BaseHeader:
+        """[MS-MQMQ] 2.2.19.1."""
+        return BASE_HEADER.unpack(self.data)
+
+    @property
+    def base_flags(self) -> BaseFlags:
+        """The flags of the BaseHeader."""
+        return BaseFlags(self.glance.base_flags)
+
+    @property
+    def priority(self) -> int:
+        """0 to 7; 0 for every transactional message, whatever its bits say."""
+        return self.glance.priority
+
+    @cached_property
+    def user(self) -> UserHeader:
+        """[MS-MQMQ] 2.2.19.2: the fixed part."""
+        return USER_HEADER.unpack(self.data, BASE_HEADER.size)
+
+    @property
+    def user_flags(self) -> UserFlags:
+        """The flags of the UserHeader."""
+        return UserFlags(self.glance.user_flags)
+
+    @property
+    def identifier(self) -> bytes:
+        """MessageIdentifier, [MS-MQMQ] 2.2.18.1.3: source GUID and ordinal, 20 bytes."""
+        return self.glance.source_guid + self.glance.ordinal.to_bytes(4, "little")
+
+    @cached_property
+    def names(self) -> QueueNames:
+        """The three queue names and the connector type, [MS-MQMQ] 2.2.19.2."""
+        return read_queue_names(self._reader(NAMES_AT), self.user)
+
+    @property
+    def destination(self) -> SingleName | None:
+        """The queue this packet goes to."""
+        return self.names.destination
+
+    @property
+    def administration(self) -> SingleName | None:
+        """The queue that gets acknowledgments."""
+        return self.names.administration
+
+    @property
+    def response(self) -> SingleName | None:
+        """The queue that gets answers; the administration queue where the packet says so."""
+        return self.names.response
+
+    @property
+    def connector_type(self) -> bytes:
+        """The GUID a connector application has set, else the null GUID."""
+        return self.names.connector_type
+
+    @cached_property
+    def transaction(self) -> TransactionHeader | None:
+        """[MS-MQMQ] 2.2.20.5."""
+        at = self.glance.transaction_at
+        return TRANSACTION_HEADER.unpack(self.data, at) if at else None
+
+    @property
+    def connector_guid(self) -> bytes:
+        """ConnectorQMGuid, [MS-MQMQ] 2.2.20.5; the null GUID if absent."""
+        if self.transaction is None or not self.transaction.flags.connector_guid:
+            return NULL_GUID
+        start = self.glance.transaction_at + TRANSACTION_HEADER.size
+        return self.data[start : start + 16]
+
+    @cached_property
+    def security(self) -> Security | None:
+        """[MS-MQMQ] 2.2.20.6, unverified: its flags AU and AS mean nothing (decision 3)."""
+        at = self.glance.security_at
+        return read_security(self._reader(at)) if at else None
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether the body is ciphertext: EB is set and a key came along."""
+        security = self.security
+        return bool(security and security.flags.encrypted and security.encryption_key)
+
+    @cached_property
+    def properties(self) -> MessagePropertiesHeader | None:
+        """[MS-MQMQ] 2.2.19.3: the fixed part."""
+        at = self.glance.properties_at
+        return MESSAGE_PROPERTIES_HEADER.unpack(self.data, at) if at else None
+
+    @property
+    def message_class(self) -> int:
+        """[MS-MQMQ] 2.2.18.1.6; values without a name are carried."""
+        return self.glance.message_class
+
+    @property
+    def label(self) -> str:
+        """The label without its NUL."""
+        start = self.glance.label_at
+        return decode_text(self.data[start : start + self.glance.label_size])
+
+    @property
+    def extension(self) -> bytes:
+        """ExtensionData."""
+        start = self.glance.extension_at
+        return self.data[start : start + self.glance.extension_size]
+
+    @property
+    def body(self) -> bytes:
+        """MessageBody, as it travels: ciphertext if the message is encrypted."""
+        start = self.glance.body_at
+        return self.data[start : start + self.glance.body_size]
+
+    @cached_property
+    def tail(self) -> Tail:
+        """Where the headers behind the body are."""
+        seen = self.glance
+        body_end = seen.body_at + seen.body_size
+        return locate_tail(self.data, body_end, seen.packet_size, seen.base_flags, seen.user_flags)
+
+    @cached_property
+    def tracing_queue(self) -> bytes:
+        """The report queue of the DebugHeader, [MS-MQMQ] 2.2.20.8, else the null GUID."""
+        at = self.tail.debug_at
+        return read_debug(self._reader(at)) if at else NULL_GUID
+
+    @cached_property
+    def soap(self) -> Soap | None:
+        """[MS-MQMQ] 2.2.20.7."""
+        at = self.tail.soap_at
+        return read_soap(self._reader(at)) if at else None
+
+    @cached_property
+    def multi_queue(self) -> MultiQueue | None:
+        """[MS-MQMQ] 2.2.20.1."""
+        at = self.tail.multi_queue_at
+        return read_multi_queue(self._reader(at)) if at else None
+
+    @cached_property
+    def session(self) -> SessionHeader | None:
+        """A piggy-backed SessionHeader, [MS-MQMQ] 2.2.20.4, inside PacketSize or behind it."""
+        at = self.tail.session_at
+        return SESSION_HEADER.unpack(self.data, at) if at else None
+
+    @property
+    def session_follows(self) -> bool:
+        """Whether the next 16 bytes of the stream are this packet's SessionHeader (decision 27)."""
+        return bool(self.base_flags.session_header and not self.tail.session_at)
+
+    def _reader(self, at: int) -> Reader:
+        return Reader(self.data, at, self.glance.packet_size)
