@@ -1,0 +1,169 @@
+"""The properties of queues and queue managers, their defaults and limits ([MS-MQDMPR] 3.1.1.2)."""
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from posthouse.model.enumerations import (
+    LOCAL_CONNECTION,
+    ConnectionStatus,
+    DirectoryOperationResult,
+    DirectoryServerType,
+    MessageSeekAction,
+    OperatingSystemType,
+    OutgoingQueueState,
+    QueueAccessType,
+    QueueManagerState,
+    QueueOperation,
+    QueuePrivacyLevel,
+    QueueScope,
+    QueueShareMode,
+    QueueType,
+)
+from posthouse.model.errors import (
+    IllegalFormatName,
+    IllegalPropertyValue,
+    LabelTooLong,
+    PropertiesConflict,
+)
+from posthouse.model.format_names import MulticastName
+from posthouse.model.guids import NULL_GUID
+from posthouse.model.names import PathName, parse_format_name
+from posthouse.model.property_ids import (
+    MACHINE_MANAGEMENT_PROPERTIES,
+    MACHINE_PROPERTIES,
+    MESSAGE_PROPERTIES,
+    QUEUE_MANAGEMENT_PROPERTIES,
+    QUEUE_PROPERTIES,
+    MachineService,
+    Property,
+    Vt,
+)
+from posthouse.model.text import excerpt, has_lone_surrogate, utf16_length
+
+__all__ = [
+    "BASE_PRIORITY_MAX",
+    "BASE_PRIORITY_MIN",
+    "INITIALIZATION_RETRY_TIMER_DURATION_S",
+    "LOCAL_CONNECTION",
+    "MACHINE_JOURNAL_QUOTA_DEFAULT_KIB",
+    "MACHINE_MANAGEMENT_PROPERTIES",
+    "MACHINE_PROPERTIES",
+    "MACHINE_QUOTA_DEFAULT_KIB",
+    "MESSAGE_PROPERTIES",
+    "QUEUE_LABEL_LENGTH_MAX",
+    "QUEUE_MANAGEMENT_PROPERTIES",
+    "QUEUE_PROPERTIES",
+    "UNLIMITED",
+    "ConnectionStatus",
+    "DirectoryOperationResult",
+    "DirectoryServerType",
+    "MachineService",
+    "MessageSeekAction",
+    "OperatingSystemType",
+    "OutgoingQueueState",
+    "Property",
+    "QueueAccessType",
+    "QueueManagerState",
+    "QueueOperation",
+    "QueuePrivacyLevel",
+    "QueueProperties",
+    "QueueScope",
+    "QueueShareMode",
+    "QueueType",
+    "Vt",
+    "parse_multicast_address",
+    "within_quota",
+]
+
+UNLIMITED: Final = 0xFFFFFFFF
+QUEUE_LABEL_LENGTH_MAX: Final = 124
+BASE_PRIORITY_MIN: Final = -32768
+BASE_PRIORITY_MAX: Final = 32767
+MACHINE_QUOTA_DEFAULT_KIB: Final = 0x00100000  # kilobytes, though the document prints bytes
+MACHINE_JOURNAL_QUOTA_DEFAULT_KIB: Final = UNLIMITED
+INITIALIZATION_RETRY_TIMER_DURATION_S: Final = 120
+
+
+@dataclass(slots=True)
+class QueueProperties:
+    """What a user sets of a queue, with the defaults of Set Queue Defaults (3.1.7.1.33).
+
+    `pathname` is fixed at creation; the security descriptor is the security layer's.
+    """
+
+    label: str = ""
+    type_guid: bytes = NULL_GUID
+    pathname: str = ""
+    journaling: bool = False
+    quota_kib: int = UNLIMITED
+    journal_quota_kib: int = UNLIMITED
+    authentication: bool = False
+    privacy_level: int = QueuePrivacyLevel.OPTIONAL
+    transactional: bool = False
+    multicast_address: str | None = None
+    base_priority: int = 0
+
+    def validate(self) -> None:
+        """Raise the proper `QueueError` for the first property outside its limits."""
+        if self.pathname:
+            PathName.parse(self.pathname)
+        _check_label(self.label)
+        if len(self.type_guid) != 16:
+            raise IllegalPropertyValue(f"the type GUID has {len(self.type_guid)} bytes, not 16")
+        _check_number("the quota", self.quota_kib, 0, UNLIMITED)
+        _check_number("the journal quota", self.journal_quota_kib, 0, UNLIMITED)
+        _check_number("the base priority", self.base_priority, BASE_PRIORITY_MIN, BASE_PRIORITY_MAX)
+        if self.privacy_level not in frozenset(QueuePrivacyLevel):
+            raise IllegalPropertyValue(f"a queue has no privacy level {self.privacy_level}")
+        if self.multicast_address is not None:
+            self._check_multicast(self.multicast_address)
+
+    def _check_multicast(self, address: str) -> None:
+        parse_multicast_address(address)
+        if self.transactional:  # Choice: as the API has it; multicast knows no transactions
+            raise PropertiesConflict("a transactional queue cannot have a multicast address")
+
+    def with_pathname(self, pathname: PathName) -> "QueueProperties":
+        """The same properties for a queue of that name."""
+        return replace(self, pathname=str(pathname))
+
+    def accepts_encryption(self, encrypted: bool) -> bool:
+        """Whether the privacy level lets such a message into the queue ([MS-MQDMPR] 3.1.1.2)."""
+        if self.privacy_level == QueuePrivacyLevel.OPTIONAL:
+            return True
+        return encrypted == (self.privacy_level == QueuePrivacyLevel.BODY)
+
+    def accepts_authentication(self, authenticated: bool) -> bool:
+        """Whether the queue takes such a message ([MS-MQDMPR] 3.1.1.2)."""
+        return authenticated or not self.authentication
+
+
+def parse_multicast_address(text: str) -> MulticastName:
+    """Read `A.B.C.D:PORT`, the multicast address of a queue ([MS-MQMQ] 2.3.1)."""
+    try:
+        name = parse_format_name(f"MULTICAST={text}")
+    except IllegalFormatName as error:
+        raise IllegalPropertyValue(f"the multicast address: {error.cause}") from None
+    if not isinstance(name, MulticastName):
+        raise IllegalPropertyValue(f"{excerpt(text)} is more than one multicast address")
+    return name
+
+
+def within_quota(total_bytes: int, quota_kib: int) -> bool:
+    """Whether that many bytes fit into a quota of kilobytes."""
+    return quota_kib == UNLIMITED or total_bytes <= quota_kib * 1024
+
+
+def _check_label(label: str) -> None:
+    length = utf16_length(label)
+    if length > QUEUE_LABEL_LENGTH_MAX:
+        raise LabelTooLong(
+            f"the label has {length} characters, a queue's at most {QUEUE_LABEL_LENGTH_MAX}"
+        )
+    if "\0" in label or has_lone_surrogate(label):
+        raise IllegalPropertyValue("the label contains a NUL or half a surrogate pair")
+
+
+def _check_number(what: str, value: int, lowest: int, highest: int) -> None:
+    if not lowest <= value <= highest:
+        raise IllegalPropertyValue(f"{what} is {value}; allowed is {lowest} to {highest}")
