@@ -16,8 +16,8 @@ OLD = b"o" * 1000
 SEEDS = range(400)
 
 
-def with_file(seed: int = 0, content: bytes = OLD, **options: int) -> SimDisk:
-    return SimDisk(seed, files={"a": content}, **options)
+def with_file(seed: int = 0, content: bytes = OLD, capacity: int = 1 << 20) -> SimDisk:
+    return SimDisk(seed, capacity=capacity, files={"a": content})
 
 
 def crashes(prepare: Callable[[SimDisk], object]) -> set[bytes]:
@@ -144,9 +144,9 @@ def test_directory_changes_survive_independently() -> None:
         disk.rename("b", "c")
         disk.open("d", create=True)
         found.add(tuple(sorted(disk.crash("random").contents().items())))
-    unlinked = ({}, {"a": b"A"})
-    renamed = ({"c": b"B"}, {"b": b"B", "c": b"C"})
-    created = ({}, {"d": b""})
+    unlinked: list[dict[str, bytes]] = [{}, {"a": b"A"}]
+    renamed = [{"c": b"B"}, {"b": b"B", "c": b"C"}]
+    created: list[dict[str, bytes]] = [{}, {"d": b""}]
     expected = [a | b | c for a in unlinked for b in renamed for c in created]
     assert found == {tuple(sorted(files.items())) for files in expected}
 
@@ -538,7 +538,7 @@ def test_note_stands_between_operations() -> None:
 
 
 def test_read_only_refusal_is_no_operation() -> None:
-    disk = with_file(read_only=True)
+    disk = SimDisk(read_only=True, files={"a": OLD})
     assert outcome(lambda: disk.unlink("a")) == errno.EROFS
     assert disk.operations == []
 

@@ -94,6 +94,20 @@ def test_read_is_short_only_at_the_end(disk: Disk) -> None:
     assert file.read(0, 0) == b""
 
 
+@pytest.mark.parametrize("place", [-1, -2])
+def test_negative_place_is_a_bug(disk: Disk, place: int) -> None:
+    file = disk.open("a", create=True)
+    for call in (
+        lambda: file.write([b"x"], place),
+        lambda: file.read(place, 1),
+        lambda: file.read_now(place, 1),
+        lambda: file.truncate(place),
+    ):
+        with pytest.raises(AssertionError):
+            call()
+    assert file.size() == 0
+
+
 def test_read_now_gives_all_or_none(disk: Disk) -> None:
     put(disk, "a", b"0123456789")
     file = disk.open("a")
@@ -311,6 +325,15 @@ def test_write_that_the_system_cuts_short_raises_with_its_name(tmp_path: Path) -
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert file.read(0, 200) == b"x" * 60 + b"y" * 40
+
+
+@pytest.mark.parametrize(("call", "arguments"), [("read", (0, -1)), ("truncate", (1 << 62,))])
+def test_error_of_the_system_carries_the_name_of_the_file(
+    tmp_path: Path, call: str, arguments: tuple[int, ...]
+) -> None:
+    file = RealDisk(tmp_path).open("a", create=True)
+    with pytest.raises(OSError, match="'a'"):
+        getattr(file, call)(*arguments)
 
 
 def test_real_disk_is_found_again(tmp_path: Path) -> None:

@@ -56,6 +56,7 @@ class SimFile(File):
 
     def write(self, buffers: Sequence[Buffer], offset: int) -> int:
         """Write all buffers one behind the other at `offset`; bytes written."""
+        assert offset >= 0, offset
         inode, data = self._usable(), b"".join(buffers)
         if data:
             self._disk._write(self._name, inode, offset, data)
@@ -76,6 +77,7 @@ class SimFile(File):
 
     def truncate(self, size: int) -> None:
         """Cut to `size`, or grow to it with zeros."""
+        assert size >= 0, size
         self._disk._truncate(self._name, self._usable(), size)
 
     def close(self) -> None:
@@ -119,7 +121,7 @@ class SimDisk(Disk):
         self._durable_entries = dict(self._entries)
         self._entry_changes: list[EntryChange] = []
         self._orphans: list[Inode] = []
-        self._graves: list[bytearray] = []
+        self._graves: list[bytes] = []
         self._faults = Faults()
         self._foreign_bytes = 0
         self._number = 0
@@ -312,7 +314,7 @@ class SimDisk(Disk):
             return Inode(inode.everything())
         return inode.synced_copy()
 
-    def _stale(self, chance: Random) -> bytes | bytearray:
+    def _stale(self, chance: Random) -> bytes:
         return chance.choice(self._graves) if self._graves else b""
 
     def _found(self, entries: dict[str, Inode], seed: int) -> "SimDisk":
@@ -396,6 +398,7 @@ class SimDisk(Disk):
         self._call(Operation("write", name, offset, len(data)), act, spoil)
 
     def _read(self, name: str, inode: Inode, offset: int, size: int) -> bytes:
+        assert min(offset, size) >= 0, (offset, size)
         with self._lock:
             fault = self._faults.count("read")
             if fault is not None:
@@ -453,7 +456,7 @@ class SimDisk(Disk):
     def _bury(self, inode: Inode | None) -> None:
         if inode is None:
             return
-        self._graves = [*self._graves, inode.live][-GRAVES_MAX:]
+        self._graves = [*self._graves, bytes(inode.live)][-GRAVES_MAX:]
         if inode.handles:
             self._orphans.append(inode)
 

@@ -82,7 +82,7 @@ class Inode:
             apply(self.durable, change)
         self.changes.clear()
 
-    def fail_sync(self, chance: Random, stale: bytes | bytearray) -> None:
+    def fail_sync(self, chance: Random, stale: bytes) -> None:
         """A failed fsync as Linux has it: some dirty pages are lost and all are called clean.
 
         A later sync succeeds without them. Readers still see the new bytes, or, where the pages
@@ -126,7 +126,7 @@ class Inode:
             apply(content, change)
         return content
 
-    def survivor(self, chance: Random, stale: bytes | bytearray) -> bytearray:
+    def survivor(self, chance: Random, stale: bytes) -> bytearray:
         """Content after a power loss in which each change meets its own fate."""
         content = bytearray(self.durable)
         favour = chance.choice(FAVOURS)
@@ -176,7 +176,7 @@ def put_parts(
     data: bytes,
     parts: list[tuple[int, int]],
     chance: Random,
-    stale: bytes | bytearray,
+    stale: bytes,
 ) -> None:
     """Write some parts of a write; the file may have grown by all of it."""
     grown = max((end for _, end in parts), default=0)
@@ -210,10 +210,10 @@ def sectors(offset: int, size: int) -> Iterator[tuple[int, int]]:
         start = end
 
 
-def filler(start: int, end: int, chance: Random, stale: bytes | bytearray) -> bytes:
+def filler(start: int, end: int, chance: Random, stale: bytes) -> bytes:
     """What lies in a part of a file that nothing was written to: zeros, noise, or old content."""
     kind = chance.choice(("zeros", "noise", "stale"))
     if kind == "noise":
         return chance.randbytes(end - start)
-    old = bytes(stale[start:end]) if kind == "stale" else b""
+    old = stale[start:end] if kind == "stale" else b""
     return old + bytes(end - start - len(old))

@@ -20,7 +20,7 @@ DIRECTORY_MODE = 0o700
 FILE_MODE = 0o600
 
 # What preadv answers where a file system knows nothing of RWF_NOWAIT, or where it would block.
-_NOT_NOW = frozenset({errno.EAGAIN, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
+_NOT_NOW = frozenset({errno.EAGAIN, errno.EOPNOTSUPP, errno.ENOSYS})
 
 
 class File(Protocol):
@@ -111,6 +111,7 @@ class RealFile(File):
         """Write all buffers one behind the other at `offset`; bytes written."""
         if self._read_only:
             raise refused(self._name)
+        assert offset >= 0, offset  # -1 would mean "at the current place" to the system
         position = offset
         try:
             for start in range(0, len(buffers), IOV_MAX):
@@ -132,6 +133,7 @@ class RealFile(File):
 
     def read(self, offset: int, size: int) -> bytes:
         """Up to `size` bytes; fewer only where the file ends."""
+        assert offset >= 0, offset
         try:
             data = os.pread(self._descriptor, size, offset)
             while 0 < len(data) < size:
@@ -146,6 +148,7 @@ class RealFile(File):
 
     def read_now(self, offset: int, size: int) -> bytes | None:
         """The bytes if all of them are in the page cache, else None (design.md 3)."""
+        assert offset >= 0, offset
         buffer = bytearray(size)
         try:
             got = os.preadv(self._descriptor, [buffer], offset, os.RWF_NOWAIT)
@@ -173,6 +176,7 @@ class RealFile(File):
         """Cut to `size`, or grow to it with zeros."""
         if self._read_only:
             raise refused(self._name)
+        assert size >= 0, size
         try:
             os.ftruncate(self._descriptor, size)
         except OSError as error:
