@@ -67,6 +67,6 @@ $(READY): requirements.lock pyproject.toml
 	  echo '$(PYTHON) lacks venv: install the Debian package python3-venv (as root: apt-get install python3-venv)'; exit 1; }
 	@echo 'setting up $(VENV) (once; again when requirements.lock or pyproject.toml changes)'
 	@$(PY) -c '' 2>/dev/null || $(PYTHON) -m venv $(VENV)
-	@$(PY) -m pip install --quiet --disable-pip-version-check -r requirements.lock
-	@$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(PY) -m pip install -qq --disable-pip-version-check -r requirements.lock
+	@$(PY) -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@echo '$(CURDIR)' > $@

@@ -58,3 +58,10 @@ def test_cells_of_a_table_are_escaped_and_never_markup(capsys: pytest.CaptureFix
     print_table("Queue", ["name", "count"], [["[red]a\x1b", "1"]])
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert ["[red]a\\x1b", "1"] in rows
+
+
+def test_long_cells_are_neither_cut_nor_wrapped_for_programs(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    print_table("Queue", ["name", "count"], [["q" * 500, "1"]])
+    assert f"{'q' * 500}  1" in capsys.readouterr().out

@@ -12,11 +12,11 @@ from typing import Annotated
 import typer
 
 from posthouse import __version__
-from posthouse.cli import bench
+from posthouse.cli import bench, decode
 from posthouse.cli.output import complain, say
 from posthouse.model.errors import QueueError, RemoteProtocolError
 
-NOUNS = (bench,)
+NOUNS = (bench, decode)
 
 DONE = 0
 REFUSED = 1
@@ -72,7 +72,8 @@ def run(arguments: Sequence[str]) -> int:
         return NOT_REACHABLE
     except OSError as error:
         complain(f"{error.filename or 'input/output'}: {error.strerror or error}")
-        return WRONG_USAGE if isinstance(error, FileNotFoundError) else REFUSED
+        misnamed = isinstance(error, FileNotFoundError | IsADirectoryError | NotADirectoryError)
+        return WRONG_USAGE if misnamed else REFUSED
     return DONE
 
 

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+LINE_LENGTH_MAX = 10_000
 # Controls, invisible and direction-changing characters, lone surrogates, line separators.
 _ESCAPED = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
@@ -54,7 +55,11 @@ def _json_escape(character: str) -> str:
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """A table for people; cells may come from anywhere."""
-    table = Table(*columns, title=Text(safe(title)), title_justify="left", box=None, pad_edge=False)
+    table = Table(title=Text(safe(title)), title_justify="left", box=None, pad_edge=False)
+    for column in columns:
+        table.add_column(column, overflow="fold")
     for row in rows:
         table.add_row(*(Text(safe(cell)) for cell in row))
-    Console(highlight=False, soft_wrap=not sys.stdout.isatty()).print(table)
+    # Where nobody looks, nothing is wrapped: another program reads the lines.
+    width = None if sys.stdout.isatty() else LINE_LENGTH_MAX
+    Console(highlight=False, width=width).print(table)
