@@ -32,6 +32,7 @@ PACKAGE = "src/posthouse"
 
 # Modules that more than their own test file covers; a key may name a folder. The longest key wins.
 TESTS_OF = {
+    "cli": ["tests/cli"],
     "engine": ["tests/engine"],
     "store": ["tests/store"],
 }

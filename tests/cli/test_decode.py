@@ -84,6 +84,38 @@ def test_half_a_hex_digit_is_refused(tmp_path: Path) -> None:
         decode.read_input(file)
 
 
+def test_input_of_exactly_the_limit_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decode, "INPUT_SIZE_MAX", 4)
+    file = tmp_path / "large.bin"
+    file.write_bytes(b"\x10four"[:4])
+    assert decode.read_input(file) == b"\x10fou"
+    file.write_bytes(b"\x10four")
+    with pytest.raises(RemoteProtocolError, match="more than 4 bytes"):
+        decode.read_input(file)
+
+
+@pytest.mark.parametrize(
+    ("value", "name", "text"),
+    [
+        (7, "message_id", "7"),
+        (0x8004, "hash_algorithm", "0x8004"),
+        (None, "response", "none"),
+        ("", "label", "none"),
+        (b"\x01\x02", "body", "2 bytes 01 02"),
+        (bytes(32), "body", "32 bytes" + 32 * " 00"),
+        (bytes(33), "body", "33 bytes" + 32 * " 00" + "..."),
+        ({"first": 1, "last": 0}, "flags", "first 1"),
+        ({"first": 0}, "flags", "none"),
+        (["a", "b"], "destination", "a, b"),
+        ([], "destination", "none"),
+    ],
+)
+def test_values_in_words(value: object, name: str, text: str) -> None:
+    assert decode.words(value, name) == text
+
+
 def texts(data: bytes) -> list[str]:
     """What a person would read of these bytes, as far as they are packets."""
     return [

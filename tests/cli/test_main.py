@@ -31,6 +31,13 @@ def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == f"posthouse {__version__}\n"
 
 
+def test_every_noun_has_its_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run(["--help"]) == main.DONE
+    said = capsys.readouterr().out
+    for noun in main.NOUNS:
+        assert f" {noun.__name__.rpartition('.')[2]} " in said
+
+
 def test_an_unknown_command_is_wrong_usage() -> None:
     assert main.run(["no-such-command"]) == main.WRONG_USAGE
 
