@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -278,3 +278,53 @@ def test_no_test_sleeps() -> None:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("sleep")
     ] == []
+
+
+BAD = [
+    ("wire/a.py", "import posthouse.engine", test_imports_point_down),
+    ("engine/a.py", "def f():\n    from posthouse.store import base", test_imports_point_down),
+    ("directory/a.py", "from posthouse import runtime", test_imports_point_down),
+    ("protocols/a/b.py", "from posthouse.protocols.c import d", test_protocols_never_meet),
+    ("cli/a.py", "import time", test_clocks_sockets_and_chance_enter_at_the_edge),
+    ("rpc/a.py", "import socket", test_clocks_sockets_and_chance_enter_at_the_edge),
+    ("engine/a.py", "x = datetime.now(UTC)", test_clocks_sockets_and_chance_enter_at_the_edge),
+    ("engine/a.py", "x = uuid.uuid4()", test_clocks_sockets_and_chance_enter_at_the_edge),
+    ("store/a.py", "import os", test_files_belong_to_the_disk),
+    ("model/a.py", "open('x')", test_files_belong_to_the_disk),
+    ("model/a.py", "\n" * 601, test_modules_stay_readable),
+    ("model/a.py", "x = 1", test_every_public_name_has_a_docstring),
+    ("model/a.py", "'Doc.'\ndef f(): ...", test_every_public_name_has_a_docstring),
+    (
+        "model/a.py",
+        "'Doc.'\nclass A:\n 'A.'\n def f(self): ...",
+        test_every_public_name_has_a_docstring,
+    ),
+    ("model/a.py", "try: f()\nexcept: g()", test_no_error_is_swallowed),
+    ("model/a.py", "try: f()\nexcept Exception: pass", test_no_error_is_swallowed),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "rule"), BAD)
+def test_the_rules_notice(
+    name: str,
+    text: str,
+    rule: Callable[[], None],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each rule above fails on a source that breaks it."""
+    for package in (*MAY_IMPORT, "protocols/a"):
+        (tmp_path / package).mkdir(exist_ok=True)
+    (tmp_path / name).write_text(text)
+    monkeypatch.setitem(globals(), "SOURCE", tmp_path)
+    clear_caches()
+    try:
+        with pytest.raises(AssertionError):
+            rule()
+    finally:
+        clear_caches()
+
+
+def clear_caches() -> None:
+    modules.cache_clear()
+    explained_methods.cache_clear()
