@@ -82,6 +82,11 @@ class UserFlags(Flags):
     soap_header = bits(28)
 
 
+QUEUE_NAME_FLAGS = UserFlags.of(
+    destination_type=7, administration_type=7, response_type=7, connector_type=1
+)
+
+
 class UserHeader(NamedTuple):
     """[MS-MQMQ] 2.2.19.2: the part in front of the queue names."""
 

@@ -6,6 +6,7 @@ checked against the bytes that are really there first.
 """
 
 import struct
+from collections.abc import Callable
 from typing import (
     TYPE_CHECKING,
     Annotated,
@@ -29,6 +30,8 @@ guid = Annotated[bytes, "16s"]
 object_id = Annotated[bytes, "20s"]
 
 Record = TypeVar("Record", bound=NamedTuple)
+Owner = TypeVar("Owner")
+Value = TypeVar("Value")
 
 
 def align4(size: int) -> int:
@@ -52,6 +55,25 @@ class bits(property):
         @overload
         def __get__(self, word: Any, owner: type | None = None, /) -> int: ...
         def __get__(self, word: Any, owner: type | None = None, /) -> Self | int: ...
+
+
+class lazy(Generic[Owner, Value]):
+    """A property computed once per object; `functools.cached_property` takes a lock to do it."""
+
+    def __init__(self, compute: Callable[[Owner], Value]) -> None:
+        self.compute = compute
+        self.name = compute.__name__
+        self.__doc__ = compute.__doc__
+
+    @overload
+    def __get__(self, owner: None, kind: type, /) -> Self: ...
+    @overload
+    def __get__(self, owner: Owner, kind: type | None = None, /) -> Value: ...
+    def __get__(self, owner: Owner | None, kind: type | None = None, /) -> Self | Value:
+        if owner is None:
+            return self
+        value = vars(owner)[self.name] = self.compute(owner)
+        return value
 
 
 class Flags(int):

@@ -1,25 +1,26 @@
 """UserMessage packets read part by part, [MS-MQMQ] 2.2.20."""
 
-from functools import cached_property
-
 from posthouse.model.guids import NULL_GUID
+from posthouse.model.message import NULL_MESSAGE_ID, MessageId
 from posthouse.model.names import SingleName
 from posthouse.wire.glance import NAMES_AT, Glance, glance
 from posthouse.wire.headers import (
     BASE_HEADER,
     MESSAGE_PROPERTIES_HEADER,
+    QUEUE_NAME_FLAGS,
     SESSION_HEADER,
     TRANSACTION_HEADER,
     USER_HEADER,
     BaseFlags,
     BaseHeader,
     MessagePropertiesHeader,
+    SecurityFlags,
     SessionHeader,
     TransactionHeader,
     UserFlags,
     UserHeader,
 )
-from posthouse.wire.layout import Reader, decode_text
+from posthouse.wire.layout import Reader, decode_text, lazy
 from posthouse.wire.optional import (
     MultiQueue,
     Security,
@@ -33,7 +34,24 @@ from posthouse.wire.patch import drop_session_header, patch, stamp
 from posthouse.wire.queue_names import QueueNames, read_queue_names
 from posthouse.wire.tail import Tail, locate_tail
 
-__all__ = ["Glance", "Packet", "drop_session_header", "glance", "patch", "stamp"]
+__all__ = [
+    "Glance",
+    "Packet",
+    "drop_session_header",
+    "glance",
+    "is_encrypted",
+    "patch",
+    "stamp",
+]
+
+
+ENCRYPTED = int(SecurityFlags.of(encrypted=1))
+
+
+def is_encrypted(packet: bytes | memoryview, seen: Glance | None = None) -> bool:
+    """The flag EB of the SecurityHeader, [MS-MQMQ] 2.2.20.6; false without that header."""
+    at = (glance(packet) if seen is None else seen).security_at
+    return bool(at and packet[at] & ENCRYPTED)
 
 
 class Packet:
@@ -52,7 +70,7 @@ class Packet:
         for part in ("names", "security", "tracing_queue", "soap", "multi_queue", "session"):
             getattr(self, part)
 
-    @cached_property
+    @lazy
     def base(self) -> BaseHeader:
         """[MS-MQMQ] 2.2.19.1."""
         return BASE_HEADER.unpack(self.data)
@@ -67,7 +85,7 @@ class Packet:
         """0 to 7; 0 for every transactional message, whatever its bits say."""
         return self.glance.priority
 
-    @cached_property
+    @lazy
     def user(self) -> UserHeader:
         """[MS-MQMQ] 2.2.19.2: the fixed part."""
         return USER_HEADER.unpack(self.data, BASE_HEADER.size)
@@ -78,27 +96,30 @@ class Packet:
         return UserFlags(self.glance.user_flags)
 
     @property
-    def identifier(self) -> bytes:
-        """MessageIdentifier, [MS-MQMQ] 2.2.18.1.3: source GUID and ordinal, 20 bytes."""
-        return self.glance.source_guid + self.glance.ordinal.to_bytes(4, "little")
+    def identifier(self) -> MessageId:
+        """MessageIdentifier, [MS-MQMQ] 2.2.18.1.3: source GUID and ordinal."""
+        return MessageId(self.glance.source_guid, self.glance.ordinal)
 
-    @cached_property
+    @lazy
     def names(self) -> QueueNames:
         """The three queue names and the connector type, [MS-MQMQ] 2.2.19.2."""
-        return read_queue_names(self._reader(NAMES_AT), self.user)
+        seen = self.glance
+        end = seen.transaction_at or seen.security_at or seen.properties_at or seen.body_at
+        flags = UserFlags(seen.user_flags & QUEUE_NAME_FLAGS)
+        return read_queue_names(self.data[NAMES_AT:end], flags, seen.source_guid, seen.address_guid)
 
     @property
-    def destination(self) -> SingleName | None:
+    def destination_queue(self) -> SingleName | None:
         """The queue this packet goes to."""
         return self.names.destination
 
     @property
-    def administration(self) -> SingleName | None:
+    def administration_queue(self) -> SingleName | None:
         """The queue that gets acknowledgments."""
         return self.names.administration
 
     @property
-    def response(self) -> SingleName | None:
+    def response_queue(self) -> SingleName | None:
         """The queue that gets answers; the administration queue where the packet says so."""
         return self.names.response
 
@@ -107,7 +128,7 @@ class Packet:
         """The GUID a connector application has set, else the null GUID."""
         return self.names.connector_type
 
-    @cached_property
+    @lazy
     def transaction(self) -> TransactionHeader | None:
         """[MS-MQMQ] 2.2.20.5."""
         at = self.glance.transaction_at
@@ -121,19 +142,18 @@ class Packet:
         start = self.glance.transaction_at + TRANSACTION_HEADER.size
         return self.data[start : start + 16]
 
-    @cached_property
+    @lazy
     def security(self) -> Security | None:
         """[MS-MQMQ] 2.2.20.6, unverified: its flags AU and AS mean nothing (decision 3)."""
         at = self.glance.security_at
         return read_security(self._reader(at)) if at else None
 
     @property
-    def is_encrypted(self) -> bool:
-        """Whether the body is ciphertext: EB is set and a key came along."""
-        security = self.security
-        return bool(security and security.flags.encrypted and security.encryption_key)
+    def encrypted(self) -> bool:
+        """The flag EB: the sender wants the body encrypted, and has done it if a key came along."""
+        return is_encrypted(self.data, self.glance)
 
-    @cached_property
+    @lazy
     def properties(self) -> MessagePropertiesHeader | None:
         """[MS-MQMQ] 2.2.19.3: the fixed part."""
         at = self.glance.properties_at
@@ -143,6 +163,28 @@ class Packet:
     def message_class(self) -> int:
         """[MS-MQMQ] 2.2.18.1.6; values without a name are carried."""
         return self.glance.message_class
+
+    @property
+    def correlation_identifier(self) -> MessageId:
+        """CorrelationID; of an acknowledgment, the message it is about."""
+        return (
+            MessageId.unpack(self.properties.correlation_id) if self.properties else NULL_MESSAGE_ID
+        )
+
+    @property
+    def body_type(self) -> int:
+        """BodyType; any value is carried."""
+        return self.properties.body_type if self.properties else 0
+
+    @property
+    def application_tag(self) -> int:
+        """ApplicationTag, which applications know as AppSpecific."""
+        return self.properties.application_tag if self.properties else 0
+
+    @property
+    def privacy_level(self) -> int:
+        """PrivacyLevel; any value is carried."""
+        return self.properties.privacy_level if self.properties else 0
 
     @property
     def label(self) -> str:
@@ -162,32 +204,32 @@ class Packet:
         start = self.glance.body_at
         return self.data[start : start + self.glance.body_size]
 
-    @cached_property
+    @lazy
     def tail(self) -> Tail:
         """Where the headers behind the body are."""
         seen = self.glance
         body_end = seen.body_at + seen.body_size
         return locate_tail(self.data, body_end, seen.packet_size, seen.base_flags, seen.user_flags)
 
-    @cached_property
+    @lazy
     def tracing_queue(self) -> bytes:
         """The report queue of the DebugHeader, [MS-MQMQ] 2.2.20.8, else the null GUID."""
         at = self.tail.debug_at
         return read_debug(self._reader(at)) if at else NULL_GUID
 
-    @cached_property
+    @lazy
     def soap(self) -> Soap | None:
         """[MS-MQMQ] 2.2.20.7."""
         at = self.tail.soap_at
         return read_soap(self._reader(at)) if at else None
 
-    @cached_property
+    @lazy
     def multi_queue(self) -> MultiQueue | None:
         """[MS-MQMQ] 2.2.20.1."""
         at = self.tail.multi_queue_at
         return read_multi_queue(self._reader(at)) if at else None
 
-    @cached_property
+    @lazy
     def session(self) -> SessionHeader | None:
         """A piggy-backed SessionHeader, [MS-MQMQ] 2.2.20.4, inside PacketSize or behind it."""
         at = self.tail.session_at

@@ -3,6 +3,7 @@
 [MS-MQMQ] 2.2.18.1.4, 2.2.18.1.5, 2.2.18.1.7 and the type codes of 2.2.19.2.
 """
 
+from functools import lru_cache
 from typing import NamedTuple
 
 from posthouse.model.errors import IllegalFormatName, MalformedPacket
@@ -27,7 +28,7 @@ from posthouse.wire.headers import (
     QUEUE_PRIVATE_ON_SOURCE,
     QUEUE_PUBLIC,
     QUEUE_SAME_AS_ADMINISTRATION,
-    UserHeader,
+    UserFlags,
 )
 from posthouse.wire.layout import Layout, Reader, align4, decode_text, encode_text, guid, u16, u32
 
@@ -62,6 +63,9 @@ QUEUE_NUMBER_ON_HOST = Layout(QueueNumberOnHost)
 DIRECT_COUNT = Layout(DirectCount)
 ELEMENT_TYPE = Layout(ElementType)
 
+# A busy sender writes the same few names into every packet. Names are short, so this is small.
+CACHED_NAMES_MAX = 1024
+
 PRIVATE_CODES = frozenset(
     {
         QUEUE_PRIVATE_ON_SOURCE,
@@ -79,19 +83,18 @@ class QueueNames(NamedTuple):
     administration: SingleName | None
     response: SingleName | None
     connector_type: bytes
+    texts: tuple[str, str, str]  # the three names as format names, empty for None
 
 
-def read_queue_names(reader: Reader, header: UserHeader) -> QueueNames:
+@lru_cache(CACHED_NAMES_MAX)
+def read_queue_names(raw: bytes, flags: UserFlags, source: bytes, address: bytes) -> QueueNames:
     """Reads the three queue names and the connector type by the codes in the flags.
 
     The codes are legal ones, as `glance` has checked. A private name whose host is implied by a
     direct or public name gets the null GUID, for the packet does not tell the GUID of that host.
     """
-    flags = header.flags
-    hosts = {
-        QUEUE_PRIVATE_ON_SOURCE: header.source_queue_manager,
-        QUEUE_PRIVATE_ON_DESTINATION: header.queue_manager_address,
-    }
+    reader = Reader(raw)
+    hosts = {QUEUE_PRIVATE_ON_SOURCE: source, QUEUE_PRIVATE_ON_DESTINATION: address}
     destination = _read_name(reader, flags.destination_type, hosts)
     administration = _read_name(reader, flags.administration_type, hosts)
     hosts[QUEUE_PRIVATE_ON_ADMINISTRATION] = _host_of(administration)
@@ -99,10 +102,15 @@ def read_queue_names(reader: Reader, header: UserHeader) -> QueueNames:
     if flags.response_type == QUEUE_SAME_AS_ADMINISTRATION:
         response = administration
     connector_type = reader.take(16) if flags.connector_type else NULL_GUID
-    return QueueNames(destination, administration, response, connector_type)
+    texts = _text(destination), _text(administration), _text(response)
+    return QueueNames(destination, administration, response, connector_type, texts)
 
 
-def _host_of(name: SingleName | None) -> bytes:
+def _text(name: SingleName | None) -> str:
+    return "" if name is None else str(name)
+
+
+def _host_of(name: FormatName | None) -> bytes:
     return name.guid if isinstance(name, PrivateName) else NULL_GUID
 
 
@@ -132,25 +140,49 @@ def _direct_name(text: str) -> DirectName:
         raise MalformedPacket(error.cause) from None
 
 
-def queue_type(
-    name: FormatName | None, source: bytes, address: bytes, administration: FormatName | None = None
+def destination_type(name: FormatName | None) -> int:
+    """The code DQ of [MS-MQMQ] 2.2.19.2; a private destination lies on the destination machine."""
+    return QUEUE_PRIVATE_ON_DESTINATION if isinstance(name, PrivateName) else _types(name, {})[0]
+
+
+def administration_type(name: FormatName | None, wanted: int, source: bytes, address: bytes) -> int:
+    """The code AQ of [MS-MQMQ] 2.2.19.2: the wanted one if it says the same, else the shortest."""
+    hosts = {QUEUE_PRIVATE_ON_SOURCE: source, QUEUE_PRIVATE_ON_DESTINATION: address}
+    types = _types(name, hosts)
+    return wanted if wanted in types else types[0]
+
+
+def response_type(
+    name: FormatName | None,
+    wanted: int,
+    source: bytes,
+    address: bytes,
+    administration: FormatName | None,
 ) -> int:
-    """The shortest type code of [MS-MQMQ] 2.2.19.2 that says where this queue is."""
+    """The code RQ of [MS-MQMQ] 2.2.19.2: the wanted one if it says the same, else the shortest."""
+    hosts = {
+        QUEUE_PRIVATE_ON_SOURCE: source,
+        QUEUE_PRIVATE_ON_DESTINATION: address,
+        QUEUE_PRIVATE_ON_ADMINISTRATION: _host_of(administration),
+    }
+    types = _types(name, hosts)
+    if name == administration:
+        types.append(QUEUE_SAME_AS_ADMINISTRATION)
+    return wanted if wanted in types else types[0]
+
+
+def _types(name: FormatName | None, hosts: dict[int, bytes]) -> list[int]:
+    """The type codes a name can have, given the machines that some codes stand for."""
     if name is None:
-        return QUEUE_NONE
+        return [QUEUE_NONE]
     if isinstance(name, DirectName):
-        return QUEUE_DIRECT
+        return [QUEUE_DIRECT]
     if isinstance(name, PublicName):
-        return QUEUE_PUBLIC
-    if not isinstance(name, PrivateName):
-        raise IllegalFormatName(f"{name} cannot stand in a packet")
-    if name.guid == source:
-        return QUEUE_PRIVATE_ON_SOURCE
-    if name.guid == address:
-        return QUEUE_PRIVATE_ON_DESTINATION
-    if isinstance(administration, PrivateName) and name.guid == administration.guid:
-        return QUEUE_PRIVATE_ON_ADMINISTRATION
-    return QUEUE_PRIVATE_ON_OTHER
+        return [QUEUE_PUBLIC]
+    if isinstance(name, PrivateName):
+        near = [code for code, host in hosts.items() if host == name.guid]
+        return [*near, QUEUE_PRIVATE_ON_OTHER]
+    raise IllegalFormatName(f"{name} cannot stand in the header of a packet")
 
 
 def pack_queue_name(name: FormatName | None, code: int) -> bytes:

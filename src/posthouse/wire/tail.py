@@ -15,7 +15,10 @@ from posthouse.wire.headers import (
     BaseFlags,
     UserFlags,
 )
-from posthouse.wire.layout import Reader
+from posthouse.wire.layout import Reader, align4
+
+BASE_TAIL = int(BaseFlags.of(debug_header=1, session_header=1))
+USER_TAIL = int(UserFlags.of(soap_header=1, multi_queue_header=1))
 
 
 class Tail(NamedTuple):
@@ -33,6 +36,8 @@ def locate_tail(data: bytes, body_end: int, packet_size: int, base: int, user: i
 
     Bytes between the last known header and PacketSize belong to nobody: other peers send some.
     """
+    if not (base & BASE_TAIL or user & USER_TAIL):
+        return Tail(0, 0, 0, 0, min(align4(body_end), packet_size))
     reader = Reader(data, body_end, packet_size)
     base_flags, user_flags = BaseFlags(base), UserFlags(user)
     debug_at = _skip_debug(reader) if base_flags.debug_header else 0
