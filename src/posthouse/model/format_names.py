@@ -89,7 +89,9 @@ class DirectName:
     @property
     def key(self) -> str:
         """The identity of the name; neither letter case nor the spelling of an IPv6 matters."""
-        host = IPv6Address(self.host).compressed if ":" in self.host else self.host
+        host = self.host
+        if ":" in host and self.protocol is not Protocol.IPX:
+            host = IPv6Address(host).compressed
         return f"direct={self._text(_join(self.protocol, host, self.port))}".casefold()
 
     @property
