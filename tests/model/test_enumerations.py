@@ -1,0 +1,106 @@
+"""The enumerations of queues and queue managers."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import pytest
+
+from posthouse.model.enumerations import (
+    ConnectionStatus,
+    DirectoryOperationResult,
+    DirectoryServerType,
+    MessageSeekAction,
+    OperatingSystemType,
+    OutgoingQueueState,
+    QueueAccessType,
+    QueueManagerState,
+    QueueOperation,
+    QueuePrivacyLevel,
+    QueueShareMode,
+    QueueType,
+)
+
+PEEK, RECEIVE, PURGE = QueueOperation.PEEK, QueueOperation.RECEIVE, QueueOperation.PURGE
+
+
+def rule(section: str) -> pytest.MarkDecorator:
+    return pytest.mark.spec(f"MS-MQDMPR {section}")
+
+
+@pytest.mark.parametrize(
+    ("enumeration", "words"),
+    [
+        pytest.param(
+            OperatingSystemType,
+            "OTHER FOREIGN WIN95 WIN_CLIENT WIN_SERVER WIN_ENT",
+            marks=rule("3.1.1.1/3"),
+        ),
+        (
+            DirectoryServerType,
+            "STANDALONE BACKUP_SITE_CONTROLLER PRIMARY_SITE_CONTROLLER "
+            "PRIMARY_ENTERPRISE_CONTROLLER",
+        ),
+        (QueueManagerState, "STOPPED INITIALIZING READY STOPPING"),
+        pytest.param(QueueType, "PRIVATE PUBLIC SYSTEM CONNECTOR", marks=rule("3.1.1.2/14")),
+        (QueuePrivacyLevel, "NONE OPTIONAL BODY"),
+        pytest.param(
+            OutgoingQueueState,
+            "CONNECTED DISCONNECTED DISCONNECTING INACTIVE LOCKED NEED_VALIDATION WAITING ON_HOLD",
+            marks=rule("3.1.1.3/2"),
+        ),
+        pytest.param(
+            DirectoryOperationResult,
+            "SUCCESS GENERIC_ERROR DIRECTORY_NOT_CONNECTED OBJECT_NOT_FOUND ATTRIBUTE_NOT_FOUND "
+            "END_OF_DATA OBJECT_ALREADY_EXISTS",
+            marks=rule("3.1.1.17/1"),
+        ),
+        pytest.param(
+            MessageSeekAction,
+            "SEEK_FIRST SEEK_PREVIOUS SEEK_CURRENT SEEK_NEXT SEEK_LAST",
+            marks=rule("3.1.1.17/2"),
+        ),
+        pytest.param(QueueShareMode, "DENY_NONE DENY_RECEIVE", marks=rule("3.1.1.17/5")),
+    ],
+)
+def test_values_are_exactly_those_of_the_document(enumeration: type[Enum], words: str) -> None:
+    assert [member.name for member in enumeration] == words.split()
+
+
+@pytest.mark.spec("MS-MQDMPR 3.1.1.3/8")
+def test_there_are_seventeen_connection_statuses() -> None:
+    assert len(ConnectionStatus) == 17
+    good = [status for status in ConnectionStatus if not status.is_failure]
+    assert [status.value for status in good] == [0, 1, 2]
+    bad = [status.value for status in ConnectionStatus if status.is_failure]
+    assert bad == [0x80000000 + number for number in range(14)]
+
+
+@pytest.mark.spec("MS-MQDMPR 3.1.1.17/3", "MS-MQDMPR 3.1.1.17/4")
+@pytest.mark.parametrize(
+    ("access", "operations", "is_admin"),
+    [
+        (QueueAccessType.RECEIVE_ACCESS, {PEEK, RECEIVE, PURGE}, False),
+        (QueueAccessType.SEND_ACCESS, {QueueOperation.SEND}, False),
+        (QueueAccessType.PEEK_ACCESS, {PEEK}, False),
+        (QueueAccessType.MOVE_ACCESS, {QueueOperation.MOVE}, False),
+        (QueueAccessType.RECEIVE_ADMIN_ACCESS, {PEEK, RECEIVE, PURGE}, True),
+        (QueueAccessType.PEEK_ADMIN_ACCESS, {PEEK}, True),
+    ],
+)
+def test_each_access_permits_its_operations_only(
+    access: QueueAccessType, operations: set[QueueOperation], is_admin: bool
+) -> None:
+    assert access.operations == operations
+    assert access.is_admin == is_admin
+
+
+def test_access_numbers_are_those_of_the_api() -> None:
+    assert {access.name: access.value for access in QueueAccessType} == {
+        "RECEIVE_ACCESS": 1,
+        "SEND_ACCESS": 2,
+        "MOVE_ACCESS": 4,
+        "PEEK_ACCESS": 0x20,
+        "RECEIVE_ADMIN_ACCESS": 0x81,
+        "PEEK_ADMIN_ACCESS": 0xA0,
+    }
