@@ -20,11 +20,11 @@ def with_file(seed: int = 0, content: bytes = OLD, capacity: int = 1 << 20) -> S
     return SimDisk(seed, capacity=capacity, files={"a": content})
 
 
-def crashes(prepare: Callable[[SimDisk], object]) -> set[bytes]:
+def crashes(prepare: Callable[[SimDisk], object], content: bytes = OLD) -> set[bytes]:
     """Contents of file `a` after a crash with every seed."""
     found = set()
     for seed in SEEDS:
-        disk = with_file(seed)
+        disk = with_file(seed, content)
         prepare(disk)
         found.add(disk.crash("random").contents()["a"])
     return found
@@ -62,10 +62,12 @@ def test_unsynced_write_is_lost_kept_or_torn() -> None:
 
 
 def test_write_is_torn_at_sectors_and_at_bytes() -> None:
-    found = crashes(lambda disk: disk.open("a").write([b"n" * 5000], 0))
-    edges = {len(data) - len(data.lstrip(b"n")) for data in found} - {0, 5000}
-    assert any(edge % SECTOR_SIZE == 0 for edge in edges)
-    assert any(edge % SECTOR_SIZE for edge in edges)
+    found = crashes(lambda disk: disk.open("a").write([b"n" * 2000], 0), content=b"o" * 2000)
+    heads = {len(data) - len(data.lstrip(b"n")) for data in found} - {0}
+    tails = {len(data.rstrip(b"n")) for data in found} - {2000}
+    for edges in (heads, tails):
+        assert {512, 1024} < edges
+        assert any(edge % SECTOR_SIZE for edge in edges - {2000})
 
 
 def test_sectors_of_one_write_survive_apart_from_each_other() -> None:
@@ -106,11 +108,24 @@ def test_hole_shows_what_a_removed_file_had_there() -> None:
         disk.unlink("b")
         disk.open("a").write([b"n" * 100], 1000)
 
-    assert OLD + b"s" * 100 in crashes(reuse)
+    found = crashes(reuse)
+    assert OLD + b"s" * 100 in found
+    assert OLD + bytes(100) in found
+
+
+def test_hole_shows_what_a_replaced_file_had_there() -> None:
+    def replace(disk: SimDisk) -> None:
+        disk.open("b", create=True).write([b"s" * 2000], 0)
+        disk.open("c", create=True)
+        disk.rename("c", "b")
+        disk.open("a").write([b"n" * 100], 1000)
+
+    assert OLD + b"s" * 100 in crashes(replace)
 
 
 def test_truncate_is_lost_or_kept() -> None:
     assert crashes(lambda disk: disk.open("a").truncate(10)) == {OLD, OLD[:10]}
+    assert crashes(lambda disk: disk.open("a").truncate(1010)) == {OLD, OLD + bytes(10)}
 
 
 def test_synced_bytes_never_change_unless_overwritten() -> None:
@@ -160,6 +175,16 @@ def test_lost_rename_brings_the_replaced_file_back() -> None:
     disk.rename("new", "current")
     assert disk.contents() == {"current": b"new"}
     assert disk.crash().contents() == {"current": b"old", "new": b"new"}
+
+
+def test_unlink_that_survives_a_lost_rename_takes_nothing_else_with_it() -> None:
+    disk = SimDisk(files={"a": b"old"})
+    disk.open("new", create=True)
+    disk.rename("new", "a")
+    disk.unlink("a")
+    assert [operation.kind for operation in disk.pending()] == ["create", "rename", "unlink"]
+    assert disk.crash(keep=[2]).contents() == {"a": b"old"}
+    assert disk.crash(keep=[1, 2]).contents() == {}
 
 
 def test_exactly_the_chosen_changes_survive() -> None:
@@ -283,7 +308,7 @@ def test_failed_write_leaves_any_length() -> None:
 
 
 def test_failed_sync_loses_writes_that_the_next_sync_does_not_bring() -> None:
-    lost = kept = forgotten = 0
+    lost = kept = forgotten = seen_but_lost = 0
     for seed in SEEDS:
         disk = with_file(seed, b"old")
         file = disk.open("a")
@@ -291,11 +316,15 @@ def test_failed_sync_loses_writes_that_the_next_sync_does_not_bring() -> None:
         disk.fail_at(1, "sync")
         with pytest.raises(OSError, match="error"):
             file.sync()
-        forgotten += file.read(0, 3) != b"new"
+        seen = file.read(0, 3) == b"new"
         file.sync()
-        lost += disk.crash("everything").contents()["a"] == b"old"
-        kept += disk.crash("nothing").contents()["a"] == b"new"
-    assert min(lost, kept, forgotten) > 0
+        gone = disk.durable()["a"] == b"old"
+        assert disk.crash("everything").contents() == disk.durable()
+        lost += gone
+        kept += disk.durable()["a"] == b"new"
+        forgotten += not seen
+        seen_but_lost += seen and gone
+    assert min(lost, kept, forgotten, seen_but_lost) > 0
 
 
 def test_file_written_after_a_failed_sync_is_synced_again() -> None:
@@ -456,6 +485,12 @@ def test_space_comes_back_when_the_last_user_is_gone() -> None:
     assert disk.free_space()[0] == 6
     file.close()
     assert disk.free_space()[0] == 10
+    file = disk.open("b", create=True)
+    file.write([b"12"], 0)
+    disk.open("c", create=True)
+    disk.rename("c", "b")
+    assert disk.free_space()[0] == 8
+    file.close()
     disk.fill_up(0)
     assert disk.free_space()[0] == 0
     disk.fill_up(10)
@@ -623,6 +658,20 @@ def test_clone_crashes_as_the_original_does(seed: int, steps: list[Step]) -> Non
     assert copy.contents() == disk.contents()
     assert copy.durable() == disk.durable()
     assert copy.crash("random").contents() == disk.crash("random").contents()
+
+
+@given(before=STEPS, after=STEPS)
+def test_clone_and_original_never_touch_each_other(before: list[Step], after: list[Step]) -> None:
+    disk = SimDisk()
+    play(disk, before)
+    copy, idle = disk.clone(), disk.clone()
+    seen = idle.contents(), idle.durable(), idle.pending()
+    play(disk, after)
+    assert (idle.contents(), idle.durable(), idle.pending()) == seen
+    play(copy, after)
+    assert (idle.contents(), idle.durable(), idle.pending()) == seen
+    assert copy.contents() == disk.contents()
+    assert copy.durable() == disk.durable()
 
 
 @given(steps=STEPS)

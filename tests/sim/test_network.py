@@ -24,6 +24,7 @@ class Recorder:
         connection.send(hello)
 
     def receive(self, data: bytes, now_ms: int) -> bytes:
+        assert self.connection.state == "open"
         self.pieces.append(data)
         return data if self.echo else b""
 
@@ -182,6 +183,25 @@ def test_cut_one_way_lets_the_other_way_through() -> None:
     server.connection.send(b"heard")
     world.network.run_until_idle()
     assert (client.data, server.data) == (b"heard", b"")
+
+
+@pytest.mark.parametrize("one_way", [True, False])
+def test_cut_before_the_server_has_heard_of_it_times_out(one_way: bool) -> None:
+    world = World()
+    client = world.connect(b"hello")
+    world.network.cut(client.connection, one_way=one_way)
+    world.network.run_until_idle()
+    assert (world.servers, client.reasons) == ([], ["timeout"])
+
+
+def test_cut_before_the_client_has_its_answer_times_out() -> None:
+    world = World(delay_ms=(10, 10))
+    client = world.connect(b"hello")
+    world.clock.advance(15)
+    world.network.cut(client.connection)
+    world.network.run_until_idle()
+    assert client.reasons == ["timeout"]
+    assert world.servers[0].reasons == []
 
 
 def test_end_and_reset_do_not_pass_a_cut() -> None:

@@ -8,8 +8,7 @@ but sync:
 - each unsynced write is lost, kept, cut at a byte, or kept in some of its 512-byte sectors only;
   a later write may outlive an earlier one;
 - a file may have grown although the bytes that made it grow are lost: there are zeros then, or
-  noise, or what some removed file had in that place;
-- growth may be lost although its bytes had been written.
+  noise, or what some removed file had in that place.
 """
 
 from collections.abc import Iterator, Mapping
@@ -137,8 +136,6 @@ class Inode:
                 put_parts(content, change.offset, change.data, parts, chance, stale)
             elif whole:
                 resize(content, change.offset)
-        if len(content) > len(self.durable) and chance.random() < 0.25:
-            del content[chance.randint(len(self.durable), len(content)) :]
         return content
 
     def _own(self) -> None:

@@ -271,24 +271,28 @@ class SimNetwork:
     # Streams
 
     def _knock(self, client: Connection) -> None:
-        if client.state == "closed":
+        if client.state == "closed" or client._cut:
             return
         factory = self._listeners.get(client.remote)
         if factory is None:
             back = partial(self._over, client, "refused")
         else:
             self._accept(client, factory)
-            back = partial(self._opened, client)
+            back = partial(self._answer, client)
         self._carry(client.remote.host, client.local.host, back)
 
     def _accept(self, client: Connection, factory: Factory) -> None:
         server = Connection(self, client.remote, client.local)
         server.state = "open"
         server._peer, client._peer = client, server
-        server._cut = client._cut
         self._connections[server] = None
         self._note("accepted", client.local, client.remote)
         server._endpoint = factory(server)
+
+    def _answer(self, client: Connection) -> None:
+        assert client._peer is not None
+        if not client._peer._cut:
+            self._opened(client)
 
     def _opened(self, client: Connection) -> None:
         if client.state == "opening":
