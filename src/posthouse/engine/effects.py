@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from posthouse.engine.records import CHANGE, Change, Record
+from posthouse.engine.records import CHANGE, Change, Record, Row
 from posthouse.model.errors import QueueError
 
 
@@ -35,6 +35,14 @@ class Wake(NamedTuple):
     error: QueueError | None
 
 
+class Deleted(NamedTuple):
+    """A message of another machine ended here: its protocol owes the sender a final answer."""
+
+    number: int
+    row: Row
+    message_class: int
+
+
 class Event(NamedTuple):
     """Something an operator may want to know; one log line."""
 
@@ -45,13 +53,14 @@ class Event(NamedTuple):
 class Effects:
     """One turn's asks, in order."""
 
-    __slots__ = ("active", "change", "events", "records", "wakes")
+    __slots__ = ("active", "change", "deleted", "events", "records", "wakes")
 
     def __init__(self) -> None:
         self.records: list[Record] = []
         self.change = Change()  # the open CHANGE record of single steps; see seal()
         self.wakes: list[Wake] = []
         self.active: set[int] = set()  # outgoing queues that have something to send
+        self.deleted: list[Deleted] = []
         self.events: list[Event] = []
 
     def seal(self) -> None:

@@ -45,6 +45,10 @@ WANT_JOURNAL = 0x20  # JP
 WANT_FINAL_ACK = 0x40  # FA
 WANT_APPLICATION_DEAD_LETTER = 0x80  # its name is in the extra
 
+# Row.doomed
+DOOMED_PURGED = 1
+DOOMED_DELETED = 2
+
 # How a message left a queue: the columns of the books (design: accepted = waiting + the rest).
 KEPT = 0  # it did not leave
 RECEIVED = 1
@@ -83,7 +87,7 @@ class Row(NamedTuple):
     priority: int
     flags: int
     wants: int
-    reserved: int = 0
+    doomed: int = 0  # purged while somebody held it: it never becomes available again
 
 
 ROW = struct.Struct("<QIIIIIIHHHBBBBxx")

@@ -51,6 +51,7 @@ class Snapshot(msgspec.Struct):
     books: dict[int, tuple[list[int], list[int]]]
     extras: dict[int, bytes]
     pending: list[int]
+    doomed: list[int]
     definitions: list[tuple[int, bytes, bytes]]
     calendar: dict[int, bytes]
 
@@ -63,13 +64,23 @@ _decode_books = msgspec.msgpack.Decoder(dict[int, tuple[list[int], list[int]]]).
 class State:
     """Everything durable, in memory, without the packets."""
 
-    __slots__ = ("bytes", "calendar", "definitions", "extras", "pending", "queues", "table")
+    __slots__ = (
+        "bytes",
+        "calendar",
+        "definitions",
+        "doomed",
+        "extras",
+        "pending",
+        "queues",
+        "table",
+    )
 
     def __init__(self) -> None:
         self.table = MessageTable()
         self.queues: dict[int, QueueState] = {}
         self.extras: dict[int, bytes] = {}
         self.pending: set[int] = set()
+        self.doomed: set[int] = set()
         self.definitions: dict[tuple[int, bytes], bytes] = {}
         self.calendar = Calendar()
         self.bytes = 0  # of all queues
@@ -105,11 +116,18 @@ class State:
         elif reason != KEPT:
             self._leave(old, reason)
             self._enter(number, row, counted=True)
+        self._put(number, row, extra)
+
+    def _put(self, number: int, row: Row, extra: bytes) -> None:
         self.table.put(number, row)
         if extra:
             self.extras[number] = extra
         else:
             self.extras.pop(number, None)
+        if row.doomed:
+            self.doomed.add(number)
+        elif self.doomed:
+            self.doomed.discard(number)
 
     def end(self, number: int, reason: int) -> None:
         """A message is gone."""
@@ -121,7 +139,10 @@ class State:
         else:
             self.pending.discard(number)
         self.table.drop(number)
-        self.extras.pop(number, None)
+        if self.extras:
+            self.extras.pop(number, None)
+        if self.doomed:
+            self.doomed.discard(number)
 
     def restore(self, number: int, row: Row, extra: bytes) -> None:
         """A copy that compaction made: nothing new happened, so the books do not count it.
@@ -132,11 +153,7 @@ class State:
         if old is not None and old.lookup_id:
             self._take_out(old)
         self.pending.discard(number)
-        self.table.put(number, row)
-        if extra:
-            self.extras[number] = extra
-        else:
-            self.extras.pop(number, None)
+        self._put(number, row, extra)
         if row.lookup_id:
             self._enter(number, row, counted=False)
         else:
@@ -252,6 +269,7 @@ class State:
                 books=self._dump_books(),
                 extras=self.extras,
                 pending=list(self.pending),
+                doomed=list(self.doomed),
                 definitions=[(t, k, v) for (t, k), v in self.definitions.items()],
                 calendar=self.calendar.dump(),
             )
@@ -272,6 +290,7 @@ class State:
         state._load_books(snapshot.books)
         state.extras = snapshot.extras
         state.pending = set(snapshot.pending)
+        state.doomed = set(snapshot.doomed)
         state.definitions = {(t, k): v for t, k, v in snapshot.definitions}
         state.calendar.load(snapshot.calendar)
         return state

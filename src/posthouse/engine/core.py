@@ -1,0 +1,358 @@
+"""What all parts of the engine share: the state, the turn's effects, the clocks, locks, counters.
+
+Every change of a message goes through `arrive`, `settle` and `end` here: each changes the State
+and asks for the record that says the same. Nothing else writes either.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter, deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from posthouse.engine.effects import Effects, Event
+from posthouse.engine.queue import FIRST_FREE_NUMBER, Queue
+from posthouse.engine.records import (
+    DROP,
+    EXPRESS,
+    FLAG_EXPRESS,
+    FLAG_REMOTE,
+    KEPT,
+    MESSAGE,
+    TABLE_COUNTER,
+    Change,
+    Define,
+    End,
+    Row,
+    Settle,
+    Span,
+    pack_arrival,
+)
+from posthouse.engine.settings import EngineSettings
+from posthouse.engine.state import State
+from posthouse.model.errors import QueueError
+from posthouse.security.access import Caller
+
+if TYPE_CHECKING:
+    from posthouse.engine.descriptor import WaitingMessageReadOperation
+    from posthouse.engine.moving import Moving
+    from posthouse.engine.opening import Opening
+    from posthouse.engine.outcome import Outcomes
+    from posthouse.engine.queues import Queues
+    from posthouse.engine.reading import Reading
+    from posthouse.engine.sending import Sending
+    from posthouse.engine.transaction import Transaction, Transactions
+    from posthouse.engine.transfer import Transfer
+    from posthouse.engine.waiting import Waiting
+
+_U64 = struct.Struct("<Q")
+
+
+class Extra(msgspec.Struct, omit_defaults=True, array_like=True):
+    """What few messages have beside their row."""
+
+    aliases: list[int] = []  # lookup ids it had before moves
+    dead_letter: str = ""  # ApplicationDeadletterQueue
+    sequence_id: int = 0  # of an outgoing transactional message: given once, never changed
+    sequence_number: int = 0
+    previous_number: int = 0
+    in_doubt: bool = False
+
+
+encode_extra = msgspec.msgpack.Encoder().encode
+_decode_extra = msgspec.msgpack.Decoder(Extra).decode
+
+
+def decode_extra(data: bytes) -> Extra:
+    """The extra of a message; an empty one where there is none."""
+    return _decode_extra(data) if data else Extra()
+
+
+class Lock:
+    """Why a message is not available: a transaction has it, or a reader that has not ended."""
+
+    __slots__ = ("allow_peek", "expired", "holder", "purged", "transaction")
+
+    def __init__(
+        self, transaction: Transaction | None, holder: object = None, *, allow_peek: bool = False
+    ) -> None:
+        self.transaction = transaction
+        self.holder = holder
+        self.allow_peek = allow_peek  # Message.AllowPeekWhenLocked
+        self.expired = False  # its time ran out while it was held
+        self.purged = 0  # PurgePending: the class it ends with unless it is received
+
+
+class ReservedCounter:
+    """Numbers that never come twice: blocks are reserved in the log ahead of use."""
+
+    __slots__ = ("_core", "_limit", "block", "key", "value")
+
+    def __init__(self, core: Core, key: bytes, block: int, start: int = 1) -> None:
+        self._core = core
+        self.key = key
+        self.block = block
+        stored = core.state.definitions.get((TABLE_COUNTER, key))
+        self.value = self._limit = _U64.unpack(stored)[0] if stored else start
+
+    def next(self) -> int:
+        """A number nobody had."""
+        value = self.value
+        if value >= self._limit:
+            self._reserve(value + self.block)
+        self.value = value + 1
+        return value
+
+    def skip_to(self, value: int) -> None:
+        """Begins anew at a greater number; a restored copy of a store does."""
+        assert value >= self.value
+        self.value = value
+        self._reserve(value + self.block)
+
+    def _reserve(self, limit: int) -> None:
+        # Its own record, in front of whatever uses the block.
+        self._limit = limit
+        change = Change()
+        self._core.define(TABLE_COUNTER, self.key, _U64.pack(limit), change)
+        self._core.effects.commit(change)
+
+
+class OrdinalCounter:
+    """Ordinals of message identifiers: 32 bits, which wrap past those still in use."""
+
+    __slots__ = ("_core", "_counter", "_in_use", "_round")
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._counter = ReservedCounter(core, b"ordinal", 1 << 12)
+        self._round = 0
+        self._in_use: set[int] = set()
+
+    def next(self) -> int:
+        """An ordinal that no message of ours here has."""
+        while True:
+            value = self._counter.next()
+            ordinal = value & 0xFFFFFFFF
+            if value >> 32 != self._round:
+                self._begin_round(value >> 32)
+            if ordinal and ordinal not in self._in_use:
+                return ordinal
+
+    def _begin_round(self, number: int) -> None:
+        # Only messages that are here when a round begins can be met again in it.
+        self._round = number
+        rows = self._core.state.table.items()
+        self._in_use = {row.ordinal for _, row in rows if not row.flags & FLAG_REMOTE}
+
+    def skip_to(self, value: int) -> None:
+        """Begins anew further on, for a restored copy of a store."""
+        self._counter.skip_to(value)
+
+    @property
+    def value(self) -> int:
+        """How many were given, counting the gaps."""
+        return self._counter.value
+
+
+class Core:
+    """The engine's shared ground."""
+
+    reading: Reading
+    sending: Sending
+    outcomes: Outcomes
+    transactions: Transactions
+    transfer: Transfer
+    registry: Queues
+    waiting: Waiting
+    moving: Moving
+    opening: Opening
+
+    def __init__(
+        self,
+        settings: EngineSettings,
+        state: State,
+        read: Callable[[int], bytes],
+        random_bytes: Callable[[int], bytes],
+    ) -> None:
+        self.settings = settings
+        self.state = state
+        self.effects = Effects()
+        self.random_bytes = random_bytes
+        self.now_ms = 0
+        self.utc = 0
+        self.guid = bytes(16)
+        self.throttled = False
+        self.queues: dict[int, Queue] = {}
+        self.deleted_queues: set[int] = set()  # still holding messages of open transactions
+        self.locks: dict[int, Lock] = {}
+        self.peekable_locks = 0
+        self.rights_version = 0  # moves when a descriptor, an account or a group changes
+        self.refusals: Counter[str] = Counter()
+        self.system = Caller.administrator()
+        self.message_numbers = ReservedCounter(self, b"number", 1 << 16)
+        self.lookup_ids = ReservedCounter(self, b"lookup", 1 << 16)
+        self.queue_numbers = ReservedCounter(self, b"queue", 64, start=FIRST_FREE_NUMBER)
+        self.ordinals = OrdinalCounter(self)
+        self._read = read
+        self._announced: deque[tuple[Queue, int]] = deque()
+
+    # -- the three changes of a message
+
+    def arrive(
+        self,
+        row: Row,
+        packet: bytes,
+        span: Span,
+        sender: bytes = b"",
+        extra: bytes = b"",
+        change: Change | None = None,
+    ) -> int:
+        """A new message. In a change it is pending until that is committed; else it counts now."""
+        number = self.message_numbers.next()
+        state, records = self.state, self.effects.records
+        if row.flags & FLAG_EXPRESS:
+            state.arrive(number, row, extra)
+            records.append(
+                (EXPRESS, number, pack_arrival(number, row, span, sender, extra), packet)
+            )
+        elif change is None:
+            state.arrive(number, row, extra)
+            records.append(
+                (MESSAGE, number, pack_arrival(number, row, span, sender, extra), packet)
+            )
+        else:
+            pending = row._replace(lookup_id=0)
+            state.arrive(number, pending, extra)
+            head = pack_arrival(number, pending, span, sender, extra)
+            records.append((MESSAGE, number, head, packet))
+            if row.lookup_id:
+                self.settle(number, row, KEPT, change, extra)
+        return number
+
+    def settle(
+        self, number: int, row: Row, reason: int, change: Change | None, extra: bytes | None = None
+    ) -> None:
+        """A message's new row; None for the extra keeps the one it has."""
+        if extra is None:
+            extra = self.state.extras.get(number, b"")
+        self.state.settle(number, reason, row, extra)
+        if not row.flags & FLAG_EXPRESS:
+            (self.effects.change if change is None else change).settles.append(
+                Settle(number, reason, row, extra)
+            )
+
+    def end(self, number: int, row: Row, reason: int, change: Change | None = None) -> None:
+        """A message is gone."""
+        if self.state.extras:
+            self.forget_aliases(number, row)
+        self.state.end(number, reason)
+        if self.deleted_queues:
+            self.forget_deleted(row.queue)
+        if row.flags & FLAG_EXPRESS:
+            self.effects.records.append((DROP, number, b"", b""))
+        else:
+            (self.effects.change if change is None else change).ends.append(End(number, reason))
+
+    def forget_aliases(self, number: int, row: Row) -> None:
+        """Earlier lookup ids end with the message's life in its queue family."""
+        queue = self.queues.get(row.queue)
+        if queue is not None and number in self.state.extras:
+            for alias in self.extra(number).aliases:
+                queue.root.aliases.pop(alias, None)
+
+    def forget_deleted(self, number: int) -> None:
+        """The last trace of a deleted queue, once no transaction holds messages of it."""
+        if number in self.deleted_queues and not self.state.queue(number).count:
+            self.deleted_queues.discard(number)
+            self.queues.pop(number, None)
+            self.state.forget_queue(number)
+
+    def define(
+        self, table: int, key: bytes, value: bytes | None, change: Change | None = None
+    ) -> None:
+        """An object's new value."""
+        self.state.define(table, key, value)
+        (self.effects.change if change is None else change).defines.append(
+            Define(table, key, value)
+        )
+
+    def extra(self, number: int) -> Extra:
+        """What a message has beside its row."""
+        return decode_extra(self.state.extras.get(number, b""))
+
+    # -- locks
+
+    def lock(self, queue: Queue, number: int, lock: Lock) -> None:
+        """The message is not available any more."""
+        assert number not in self.locks
+        self.locks[number] = lock
+        queue.locked += 1
+        if lock.allow_peek:
+            self.peekable_locks += 1
+
+    def unlock(self, queue: Queue, number: int, row: Row) -> Lock:
+        """The message has no holder any more."""
+        lock = self.locks.pop(number)
+        queue.locked -= 1
+        if lock.allow_peek:
+            self.peekable_locks -= 1
+        if row.lookup_id:
+            queue.make_room(row.priority, row.lookup_id)
+        return lock
+
+    def orphan_locks(self, descriptor: object, change: Change) -> None:
+        """The reader of these messages is gone with its queue: they end as the queue's do."""
+        held = [n for n, lock in self.locks.items() if lock.holder is descriptor]
+        for number in held:
+            row = self.state.table.get(number)
+            assert row is not None
+            queue = self.queues[row.queue]
+            lock = self.unlock(queue, number, row)
+            self.reading.returned(queue, number, row, lock, change)
+
+    # -- availability
+
+    def announce(self, queue: Queue, number: int) -> None:
+        """Message Position Available (3.1.7.2.2), to be told once the change it is in is whole."""
+        if queue.waiters:
+            self._announced.append((queue, number))
+        if queue.outgoing is not None:
+            self.effects.active.add(queue.number)
+
+    def refuses(self, operation: WaitingMessageReadOperation) -> QueueError | None:
+        """Why a read that waited may not be served any more: rights and limits change."""
+        try:
+            self.opening.check(operation.descriptor, operation.access)
+            if operation.transaction is not None:
+                self.transactions.use(operation.transaction)
+        except QueueError as error:
+            return error
+        return None
+
+    def tell(self) -> None:
+        """Serves the waiting readers of everything announced; called when a change is committed."""
+        announced = self._announced
+        while announced:
+            queue, number = announced.popleft()
+            self.waiting.serve(queue, number)
+
+    def commit(self, change: Change) -> None:
+        """One atomic step is decided: log it, then serve who waited for what it made available."""
+        self.effects.commit(change)
+        self.tell()
+
+    # -- reading packets the engine itself needs
+
+    def packet(self, number: int) -> bytes:
+        """The packet of a message: of this turn, or from the store."""
+        for record in reversed(self.effects.records):
+            if record[1] == number and record[0] in (MESSAGE, EXPRESS):
+                return record[3]
+        return self._read(number)
+
+    def event(self, name: str, **details: object) -> None:
+        """One line for the operator's log."""
+        self.effects.events.append(Event(name, details))

@@ -1,0 +1,152 @@
+"""Open queues, and reads that wait in them ([MS-MQDMPR] 3.1.1.10, 3.1.1.16, 3.1.1.17)."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from posthouse.model.errors import QueueNotAvailable
+from posthouse.security.access import Caller
+
+if TYPE_CHECKING:
+    from posthouse.engine.cursor import Cursor
+    from posthouse.engine.queue import Queue
+    from posthouse.engine.transaction import Transaction
+
+
+class QueueAccessType(Enum):
+    """[MS-MQDMPR] 3.1.1.17; the admin types are the same on outgoing queues."""
+
+    RECEIVE = "receive"
+    PEEK = "peek"
+    SEND = "send"
+    MOVE = "move"
+    RECEIVE_ADMIN = "receive_admin"
+    PEEK_ADMIN = "peek_admin"
+
+
+class QueueShareMode(Enum):
+    """[MS-MQDMPR] 3.1.1.17."""
+
+    DENY_NONE = "deny_none"
+    DENY_RECEIVE = "deny_receive"
+
+
+class RemoteReadState(Enum):
+    """[MS-MQDMPR] 3.1.1.16."""
+
+    NONE = "none"
+    OPENED = "opened"
+    READY_FOR_READ = "ready_for_read"
+
+
+RECEIVING = frozenset({QueueAccessType.RECEIVE, QueueAccessType.RECEIVE_ADMIN})
+PEEKING = frozenset({QueueAccessType.PEEK, QueueAccessType.PEEK_ADMIN})
+ADMIN = frozenset({QueueAccessType.RECEIVE_ADMIN, QueueAccessType.PEEK_ADMIN})
+
+
+class OpenQueueDescriptor:
+    """A queue opened by somebody for something. `queue` is None once the queue is deleted."""
+
+    __slots__ = (
+        "access",
+        "association",
+        "caller",
+        "checked",
+        "context",
+        "cursors",
+        "format_name",
+        "handle",
+        "nested",
+        "queue",
+        "remote_read_state",
+        "rights",
+        "share",
+        "waiting",
+    )
+
+    def __init__(
+        self,
+        handle: int,
+        context: int,
+        queue: Queue | None,
+        access: QueueAccessType,
+        share: QueueShareMode,
+        format_name: str,
+        caller: Caller,
+        association: object,
+    ) -> None:
+        self.handle = handle
+        self.context = context  # unguessable: the move context of remote readers
+        self.queue = queue
+        self.access = access
+        self.share = share
+        self.format_name = format_name
+        self.caller = caller
+        self.association = association
+        self.nested: tuple[OpenQueueDescriptor, ...] = ()
+        self.cursors: dict[int, Cursor] = {}
+        self.waiting: dict[int, WaitingMessageReadOperation] = {}
+        self.remote_read_state = RemoteReadState.NONE
+        self.checked = -1  # the rights version `rights` was computed for
+        self.rights = 0
+
+    @property
+    def multiple(self) -> bool:
+        """Opened from a multiple-element name."""
+        return bool(self.nested)
+
+    def target(self) -> Queue:
+        """The queue, or MQ_ERROR_QUEUE_NOT_AVAILABLE once it is gone."""
+        if self.queue is None:
+            raise QueueNotAvailable(f"the queue {self.format_name} has been deleted or closed")
+        return self.queue
+
+
+class WaitingMessageReadOperation:
+    """[MS-MQDMPR] 3.1.1.10: a read that waits for a message."""
+
+    __slots__ = (
+        "cursor",
+        "deadline_ms",
+        "descriptor",
+        "destructive",
+        "done",
+        "order",
+        "queue",
+        "tag",
+        "token",
+        "transaction",
+        "two_phase",
+    )
+
+    def __init__(
+        self,
+        order: int,
+        queue: Queue,
+        descriptor: OpenQueueDescriptor,
+        *,
+        destructive: bool,
+        token: object,
+        tag: object,
+        deadline_ms: int | None,
+        cursor: Cursor | None,
+        transaction: Transaction | None,
+        two_phase: bool,
+    ) -> None:
+        self.order = order
+        self.queue = queue
+        self.descriptor = descriptor
+        self.destructive = destructive
+        self.token = token
+        self.tag = tag
+        self.deadline_ms = deadline_ms
+        self.cursor = cursor
+        self.transaction = transaction
+        self.two_phase = two_phase
+        self.done = False
+
+    @property
+    def access(self) -> QueueAccessType:
+        """What the read needs of its descriptor."""
+        return QueueAccessType.RECEIVE if self.destructive else QueueAccessType.PEEK

@@ -1,0 +1,36 @@
+"""Messages whose time is up ([MS-MQDMPR] 3.1.2.4, 3.1.7.2.7)."""
+
+from __future__ import annotations
+
+from posthouse.engine.core import Core
+
+
+class Expiry:
+    """Time To Be Received timers, and reach-queue timers of outgoing queues.
+
+    Only available messages expire; one that a reader or a transaction holds does when it returns.
+    The clock may step back meanwhile: what was due stays due.
+    """
+
+    def __init__(self, core: Core) -> None:
+        self.core = core
+
+    def run(self) -> None:
+        """Ends every message that is due by now."""
+        core = self.core
+        for number in core.state.calendar.take(core.utc):
+            row = core.state.table.get(number)
+            if row is None or row.expires > core.utc:
+                continue  # gone, or moved to where it does not expire
+            lock = core.locks.get(number)
+            if lock is not None:
+                lock.expired = True
+            else:
+                core.outcomes.expire(core.queues[row.queue], number, row)
+
+    def next_deadline_ms(self) -> int | None:
+        """When the next message is due, on the monotonic clock."""
+        second = self.core.state.calendar.next_second()
+        if second is None:
+            return None
+        return self.core.now_ms + max(0, second - self.core.utc) * 1000

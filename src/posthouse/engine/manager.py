@@ -1,0 +1,560 @@
+"""QueueManager: the only door for protocols. Each event of [MS-MQDMPR] is one method here.
+
+A turn: `begin_turn(now_ms, utc)`, any number of calls, `take_effects()`. What comes of a turn
+may leave the process when the driver has synced what the turn asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+
+import msgspec
+
+from posthouse.engine.books import Books, books_of, machine_books
+from posthouse.engine.core import Core
+from posthouse.engine.cursor import Cursor
+from posthouse.engine.descriptor import (
+    OpenQueueDescriptor,
+    QueueAccessType,
+    QueueShareMode,
+)
+from posthouse.engine.effects import Effects, Read
+from posthouse.engine.expiry import Expiry
+from posthouse.engine.moving import Moving
+from posthouse.engine.opening import Opening
+from posthouse.engine.outcome import Outcomes
+from posthouse.engine.queue import Queue
+from posthouse.engine.queues import PublicQueues, Queues
+from posthouse.engine.reading import MessageSeekAction, Reading
+from posthouse.engine.records import TABLE_MANAGER, Change
+from posthouse.engine.sending import Sending
+from posthouse.engine.settings import EngineSettings
+from posthouse.engine.state import State
+from posthouse.engine.transaction import Transaction, Transactions
+from posthouse.engine.transfer import Transfer
+from posthouse.engine.waiting import Waiting
+from posthouse.model.errors import (
+    AccessDenied,
+    OperationCancelled,
+    PropertyNotAllowed,
+    QueueError,
+    ServiceNotAvailable,
+    UnsupportedOperation,
+)
+from posthouse.model.message import ACK_RECEIVE, Message, MessageId
+from posthouse.model.names import FormatName, PathName, parse_name
+from posthouse.model.properties import QueueProperties
+from posthouse.security.access import Caller
+from posthouse.security.descriptors import unpack_descriptor
+from posthouse.security.rights import (
+    CHANGE_QUEUE_PERMISSIONS,
+    DELETE_QUEUE,
+    GET_QUEUE_PROPERTIES,
+    QUEUE,
+    SET_QUEUE_PROPERTIES,
+)
+
+Name = str | PathName | FormatName
+_PROPERTIES = frozenset(
+    {
+        "label",
+        "type_guid",
+        "journaling",
+        "quota_kib",
+        "journal_quota_kib",
+        "authentication",
+        "privacy_level",
+        "multicast_address",
+        "base_priority",
+    }
+)
+
+
+class QueueManagerState(Enum):
+    """[MS-MQDMPR] 3.1.1.1."""
+
+    STOPPED = "stopped"
+    INITIALIZING = "initializing"
+    READY = "ready"
+    STOPPING = "stopping"
+
+
+class ManagerRecord(msgspec.Struct, omit_defaults=True):
+    """The persistent attributes of the queue manager itself ([MS-MQDMPR] 3.1.1.1)."""
+
+    identifier: bytes
+    create_time: int
+    sequence_timestamp: int  # of TxSequenceIDs: installation, or the last restore
+    initialization_retry_s: int = 120
+    last_domain: bytes = b""
+    security: bytes = b""
+    starts: int = 0
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(ManagerRecord).decode
+_MANAGER_KEY = b"manager"
+
+
+class QueueManager:
+    """The queue manager of [MS-MQDMPR]. One owner, no locks, no clock of its own."""
+
+    def __init__(
+        self,
+        settings: EngineSettings,
+        state: State,
+        read: Callable[[int], bytes],
+        random_bytes: Callable[[int], bytes],
+        public: PublicQueues,
+    ) -> None:
+        core = Core(settings, state, read, random_bytes)
+        self.core = core
+        self.state = QueueManagerState.STOPPED
+        core.reading = self.reading = Reading(core)
+        core.waiting = self.waiting = Waiting(core)
+        core.moving = self.moving = Moving(core)
+        core.sending = self.sending = Sending(core)
+        core.outcomes = Outcomes(core)
+        core.transactions = self.transactions = Transactions(core)
+        core.transfer = self.transfer = Transfer(core)
+        core.registry = self.queues = Queues(core, public)
+        core.opening = self.opening = Opening(core)
+        self.expiry = Expiry(core)
+        self.record = ManagerRecord(b"", 0, 0)
+
+    # -- start, turns, stop
+
+    def start(self, now_ms: int, utc: int) -> None:
+        """Queue Manager Started (3.1.4.1): Initialization (3.1.3)."""
+        core = self.core
+        assert self.state is QueueManagerState.STOPPED
+        self.state = QueueManagerState.INITIALIZING
+        core.now_ms, core.utc = now_ms, utc
+        self.record = self._provision()
+        core.guid = self.record.identifier
+        self.queues.load()
+        self.transfer.load(self.record.sequence_timestamp << 32 | 1)
+        self._load_aliases()
+        self.transactions.recover()
+        self.moving.end_doomed()
+        self.state = QueueManagerState.READY
+        core.effects.active.update(
+            queue.number for queue in self.queues.outgoing_queues() if queue.state.count
+        )
+
+    def _provision(self) -> ManagerRecord:
+        core = self.core
+        stored = core.state.definitions.get((TABLE_MANAGER, _MANAGER_KEY))
+        if stored is not None:
+            record = _decode(stored)
+        else:
+            # A random GUID of version 4, in packet order.
+            raw = bytearray(core.random_bytes(16))
+            raw[7] = raw[7] & 0x0F | 0x40
+            raw[8] = raw[8] & 0x3F | 0x80
+            record = ManagerRecord(bytes(raw), core.utc, core.utc)
+        record.starts += 1
+        change = Change()
+        core.define(TABLE_MANAGER, _MANAGER_KEY, _encode(record), change)
+        core.effects.commit(change)
+        return record
+
+    def _load_aliases(self) -> None:
+        core = self.core
+        for number in core.state.extras:
+            row = core.state.table.get(number)
+            assert row is not None
+            queue = core.queues.get(row.queue)
+            if queue is not None:
+                for alias in core.extra(number).aliases:
+                    queue.root.aliases[alias] = number
+
+    def begin_turn(self, now_ms: int, utc: int) -> None:
+        """Brings the clocks of this turn and ends what is due by them."""
+        core = self.core
+        elapsed_s = (now_ms - core.now_ms) // 1000
+        step = utc - core.utc - elapsed_s
+        if abs(step) > core.settings.clock_step_s:
+            core.event("clock_step", seconds=step)
+        core.now_ms, core.utc = now_ms, utc
+        self.expiry.run()
+        self.waiting.expire_waits()
+        self.transactions.abort_idle()
+
+    def take_effects(self) -> Effects:
+        """Ends a turn: what it asks for, to be appended, synced and then let out."""
+        core = self.core
+        core.tell()
+        effects = core.effects
+        effects.seal()
+        core.effects = Effects()
+        return effects
+
+    def next_deadline_ms(self) -> int | None:
+        """When the next timer is due; None: nothing is waiting for the clock."""
+        deadlines = (
+            self.expiry.next_deadline_ms(),
+            self.waiting.next_deadline_ms(),
+            self.transactions.next_deadline_ms(),
+        )
+        return min((d for d in deadlines if d is not None), default=None)
+
+    def stop(self) -> None:
+        """Queue Manager Stopped (3.1.4.2): waits end, queue data stays as it is."""
+        self.state = QueueManagerState.STOPPING
+        error = OperationCancelled("the queue manager is stopping")
+        for queue in self.queues.all():
+            for order in list(queue.waiters):
+                self.waiting.cancel(order, error)
+        self.state = QueueManagerState.STOPPED
+
+    def _ready(self) -> None:
+        if self.state is not QueueManagerState.READY:
+            raise ServiceNotAvailable(f"the queue manager is {self.state.value}")
+
+    def refused(self, error: QueueError) -> QueueError:
+        """Counts a refusal by its name; doors call it with everything they turn away."""
+        self.core.refusals[error.name] += 1
+        return error
+
+    @property
+    def identifier(self) -> bytes:
+        """The GUID of this queue manager."""
+        return self.record.identifier
+
+    # -- queues
+
+    def create_queue(
+        self,
+        path: str | PathName,
+        properties: QueueProperties,
+        caller: Caller,
+        *,
+        security: bytes | None = None,
+        skip_directory: bool = False,
+    ) -> Queue:
+        """Create Queue (3.1.7.1.3)."""
+        self._ready()
+        name = PathName.parse(path) if isinstance(path, str) else path
+        if not caller.is_administrator:
+            raise AccessDenied(f"{caller.name} may not create queues")
+        return self.queues.create(
+            name, properties, caller, security=security, skip_directory=skip_directory
+        )
+
+    def delete_queue(self, name: Name, caller: Caller, *, skip_directory: bool = False) -> None:
+        """Delete Queue (3.1.7.1.4)."""
+        queue = self._queue(name)
+        self.queues.guard(queue).require(caller, DELETE_QUEUE)
+        self.queues.delete(queue, skip_directory=skip_directory)
+
+    def set_queue(self, name: Name, caller: Caller, **values: object) -> None:
+        """Changes properties of a queue; a queue stays transactional or not for its life."""
+        queue = self._queue(name)
+        self.queues.guard(queue).require(caller, SET_QUEUE_PROPERTIES)
+        unknown = set(values) - _PROPERTIES
+        if unknown:
+            raise PropertyNotAllowed(f"{', '.join(sorted(unknown))} cannot be changed")
+        current = queue.definition
+        properties = QueueProperties(
+            **{name: getattr(current, name) for name in _PROPERTIES} | values
+        )
+        properties.multicast_address = properties.multicast_address or None
+        properties.transactional = current.transactional
+        properties.validate()
+        values = {name: getattr(properties, name) for name in values}
+        if "multicast_address" in values:
+            values["multicast_address"] = properties.multicast_address or ""
+        self.queues.change_definition(queue, **values)
+
+    def set_queue_security(self, name: Name, caller: Caller, security: bytes) -> None:
+        """Replaces a queue's security descriptor, kept losslessly."""
+        queue = self._queue(name)
+        self.queues.guard(queue).require(caller, CHANGE_QUEUE_PERMISSIONS)
+        unpack_descriptor(security).check_masks(QUEUE)
+        self.queues.change_definition(queue, security=security)
+
+    def queue_properties(self, name: Name, caller: Caller) -> Queue:
+        """A queue, for somebody who may look at its properties."""
+        queue = self._queue(name)
+        self.queues.guard(queue).require(caller, GET_QUEUE_PROPERTIES)
+        return queue
+
+    def _queue(self, name: Name) -> Queue:
+        self._ready()
+        return self.queues.local_queue(parse_name(name) if isinstance(name, str) else name)
+
+    def open_queue(
+        self,
+        name: Name,
+        access: QueueAccessType,
+        caller: Caller,
+        *,
+        share: QueueShareMode = QueueShareMode.DENY_NONE,
+        association: object = None,
+    ) -> OpenQueueDescriptor:
+        """Open Queue (3.1.7.1.5)."""
+        self._ready()
+        parsed = parse_name(name) if isinstance(name, str) else name
+        return self.opening.open(parsed, access, share, caller, association)
+
+    def close_queue(self, descriptor: OpenQueueDescriptor) -> None:
+        """Close Queue (3.1.7.1.6)."""
+        self.opening.close(descriptor)
+
+    def purge_queue(self, descriptor: OpenQueueDescriptor) -> int:
+        """Purge Queue (3.1.7.1.7). Returns how many messages it found."""
+        return self.moving.purge(self.opening.check(descriptor, QueueAccessType.RECEIVE))
+
+    def get_queue_path(self, name: Name) -> tuple[str, str]:
+        """Get Queue Path (3.1.7.1.26)."""
+        return self.queues.path_of(parse_name(name) if isinstance(name, str) else name)
+
+    # -- sending
+
+    def enqueue_message_to_an_open_queue(
+        self,
+        descriptor: OpenQueueDescriptor,
+        message: Message,
+        transaction: Transaction | None = None,
+    ) -> MessageId:
+        """Enqueue Message To An Open Queue (3.1.7.1.27), for a message of an application here."""
+        return self.sending.send(descriptor, message, transaction)
+
+    def send_packets(
+        self,
+        descriptor: OpenQueueDescriptor,
+        packets: list[bytes],
+        transaction: Transaction | None = None,
+    ) -> list[int]:
+        """The same for packets that a client built: many at once. Returns their ordinals.
+
+        The first refusal ends the batch; those before it are sent.
+        """
+        return self.sending.send_packets(descriptor, packets, transaction)
+
+    # -- reading
+
+    def open_cursor(self, descriptor: OpenQueueDescriptor) -> Cursor:
+        """Open Cursor (3.1.7.1.1)."""
+        return self.opening.open_cursor(descriptor)
+
+    def close_cursor(self, cursor: Cursor) -> None:
+        """Close Cursor (3.1.7.1.2)."""
+        self.opening.close_cursor(cursor)
+
+    def dequeue_message(
+        self,
+        descriptor: OpenQueueDescriptor,
+        *,
+        timeout_ms: int | None = None,
+        cursor: Cursor | None = None,
+        transaction: Transaction | None = None,
+        tag: object = None,
+        two_phase: bool = False,
+        token: object = None,
+    ) -> Read | None:
+        """Dequeue Message (3.1.7.1.10). None: it waits, and `token` is woken later."""
+        self.opening.check(descriptor, QueueAccessType.RECEIVE)
+        self._own(cursor, descriptor)
+        return self.reading.dequeue(
+            descriptor,
+            timeout_ms=timeout_ms,
+            cursor=cursor,
+            transaction=transaction,
+            tag=tag,
+            two_phase=two_phase,
+            token=token,
+        )
+
+    def dequeue_messages(
+        self, descriptor: OpenQueueDescriptor, count: int, transaction: Transaction | None = None
+    ) -> list[Read]:
+        """Up to `count` messages that are there now; fewer when there are fewer."""
+        self.opening.check(descriptor, QueueAccessType.RECEIVE)
+        return self.reading.dequeue_many(descriptor, count, transaction)
+
+    def dequeue_message_begin(
+        self,
+        descriptor: OpenQueueDescriptor,
+        *,
+        timeout_ms: int | None = None,
+        cursor: Cursor | None = None,
+        transaction: Transaction | None = None,
+        tag: object = None,
+        token: object = None,
+    ) -> Read | None:
+        """Dequeue Message Begin (3.1.7.1.11): the message is locked until the end call."""
+        return self.dequeue_message(
+            descriptor,
+            timeout_ms=timeout_ms,
+            cursor=cursor,
+            transaction=transaction,
+            tag=tag,
+            two_phase=True,
+            token=token,
+        )
+
+    def dequeue_message_end(
+        self,
+        descriptor: OpenQueueDescriptor,
+        lookup_id: int,
+        *,
+        positive: bool,
+        message_class: int = ACK_RECEIVE,
+    ) -> None:
+        """Dequeue Message End (3.1.7.1.12); a rejection is positive with that class."""
+        self.opening.check(descriptor, QueueAccessType.RECEIVE)
+        self.reading.end_dequeue(
+            descriptor, lookup_id, positive=positive, message_class=message_class
+        )
+
+    def read_message_by_lookup_identifier(
+        self,
+        descriptor: OpenQueueDescriptor,
+        lookup_id: int,
+        action: MessageSeekAction = MessageSeekAction.CURRENT,
+        *,
+        peek: bool,
+        transaction: Transaction | None = None,
+        two_phase: bool = False,
+        allow_peek: bool = False,
+    ) -> Read:
+        """Read Message By Lookup Identifier (3.1.7.1.13)."""
+        self.opening.check(descriptor, QueueAccessType.PEEK if peek else QueueAccessType.RECEIVE)
+        return self.reading.read_by_lookup_id(
+            descriptor,
+            lookup_id,
+            action,
+            peek=peek,
+            transaction=transaction,
+            two_phase=two_phase,
+            allow_peek=allow_peek,
+        )
+
+    def peek_message(
+        self,
+        descriptor: OpenQueueDescriptor,
+        *,
+        timeout_ms: int | None = None,
+        cursor: Cursor | None = None,
+        tag: object = None,
+        token: object = None,
+    ) -> Read | None:
+        """Peek Message (3.1.7.1.15). None: it waits."""
+        self.opening.check(descriptor, QueueAccessType.PEEK)
+        self._own(cursor, descriptor)
+        return self.reading.peek(
+            descriptor, timeout_ms=timeout_ms, cursor=cursor, tag=tag, token=token
+        )
+
+    def peek_next_message(
+        self,
+        descriptor: OpenQueueDescriptor,
+        cursor: Cursor,
+        *,
+        timeout_ms: int | None = None,
+        tag: object = None,
+        token: object = None,
+    ) -> Read | None:
+        """Peek Next Message (3.1.7.1.14). None: it waits."""
+        self.opening.check(descriptor, QueueAccessType.PEEK)
+        self._own(cursor, descriptor)
+        return self.reading.peek_next(
+            descriptor, cursor, timeout_ms=timeout_ms, tag=tag, token=token
+        )
+
+    def move_message(
+        self,
+        source: OpenQueueDescriptor,
+        lookup_id: int,
+        target: OpenQueueDescriptor,
+        transaction: Transaction | None = None,
+    ) -> None:
+        """Move Message (3.1.7.1.16): rights on both, and both of the same association and user."""
+        from_queue = self.opening.check_source_of_move(source)
+        to_queue = self.opening.check(target, QueueAccessType.MOVE)
+        if source.association is not target.association or source.caller is not target.caller:
+            raise AccessDenied("the move's target was opened by somebody else")
+        self.moving.move(from_queue, lookup_id, to_queue, transaction)
+
+    def cancel_waiting_message_read_request(
+        self, descriptor: OpenQueueDescriptor, tag: object, error: QueueError | None = None
+    ) -> None:
+        """Cancel Waiting Message Read Request (3.1.7.1.17)."""
+        queue = descriptor.target()
+        status = error or OperationCancelled("the read was cancelled")
+        self.waiting.cancel_tag(queue, tag, status)
+
+    def _own(self, cursor: Cursor | None, descriptor: OpenQueueDescriptor) -> None:
+        if cursor is not None and cursor.descriptor is not descriptor:
+            raise UnsupportedOperation("the cursor belongs to another open queue")
+
+    # -- transactions
+
+    def create_transaction(self, identifier: bytes, owner: object = None) -> Transaction:
+        """Create Transaction (3.1.7.1.8)."""
+        self._ready()
+        return self.transactions.create(identifier, owner)
+
+    def transaction_prepare(
+        self, identifier: bytes, *, single_phase: bool = True, coordinator: bytes = b""
+    ) -> None:
+        """Transaction Prepare (3.1.4.3)."""
+        self.transactions.prepare(identifier, single_phase=single_phase, coordinator=coordinator)
+
+    def transaction_commit(self, identifier: bytes) -> None:
+        """Transaction Commit (3.1.4.4); of a prepared one also DTC Transaction Commit (3.1.4.7)."""
+        self.transactions.commit(identifier)
+
+    def transaction_abort(self, identifier: bytes) -> None:
+        """Transaction Abort (3.1.4.5); of a prepared one also DTC Transaction Abort (3.1.4.8)."""
+        self.transactions.abort(identifier)
+
+    def in_doubt(self) -> list[Transaction]:
+        """Prepared transactions: only their coordinator, or an operator, ends them (3.1.4.9-11)."""
+        return self.transactions.prepared()
+
+    def end_session(self, association: object) -> None:
+        """A session is gone: its transactions abort, its queues close, its reads return."""
+        self.transactions.abort_of(association)
+        self.opening.close_of(association)
+
+    # -- operations
+
+    def pause_queue(self, queue: Queue) -> None:
+        """Pause Queue (3.1.4.14)."""
+        self.transfer.pause(queue)
+
+    def resume_queue(self, queue: Queue) -> None:
+        """Resume Queue (3.1.4.15)."""
+        self.transfer.resume(queue)
+
+    def take_offline(self) -> None:
+        """Take Offline (3.1.4.12)."""
+        self.transfer.take_offline()
+
+    def bring_online(self) -> None:
+        """Bring Online (3.1.4.13)."""
+        self.transfer.bring_online()
+
+    def begin_flow_control(self) -> None:
+        """Begin Flow Control (3.1.7.2.5): the disk or the memory is nearly full."""
+        if not self.core.throttled:
+            self.core.throttled = True
+            self.core.event("flow_control_begins")
+
+    def end_flow_control(self) -> None:
+        """End Flow Control (3.1.7.2.6)."""
+        if self.core.throttled:
+            self.core.throttled = False
+            self.core.event("flow_control_ends")
+
+    def books(self, queue: Queue) -> Books:
+        """The books of a queue."""
+        return books_of(queue)
+
+    def all_books(self) -> dict[str, Books]:
+        """The books of every queue, by name."""
+        return machine_books(self.core)

@@ -1,0 +1,303 @@
+"""Open Queue, Close Queue, cursors' handles, and the one access check ([MS-MQDMPR] 3.1.7.1.5-6)."""
+
+from __future__ import annotations
+
+from posthouse.engine.core import Core
+from posthouse.engine.cursor import Cursor
+from posthouse.engine.descriptor import (
+    ADMIN,
+    PEEKING,
+    RECEIVING,
+    OpenQueueDescriptor,
+    QueueAccessType,
+    QueueShareMode,
+)
+from posthouse.engine.queue import Queue, QueueRole
+from posthouse.model.errors import (
+    AccessDenied,
+    InsufficientResources,
+    InvalidHandle,
+    OperationCancelled,
+    QueueError,
+    QueueNotFound,
+    SharingViolation,
+    UnsupportedAccessMode,
+    UnsupportedFormatNameOperation,
+)
+from posthouse.model.names import (
+    ConnectorName,
+    DirectName,
+    FormatName,
+    MachineName,
+    MulticastName,
+    MultipleName,
+    PathName,
+)
+from posthouse.security.access import Caller
+from posthouse.security.rights import (
+    PEEK_MESSAGE,
+    RECEIVE_MESSAGE,
+    WRITE_MESSAGE,
+)
+
+_SEND = QueueAccessType.SEND
+
+# The rights each access needs. Journals and system queues have descriptors of their own, so their
+# readers need no other bits.
+_RIGHTS = {
+    QueueAccessType.SEND: WRITE_MESSAGE,
+    QueueAccessType.PEEK: PEEK_MESSAGE,
+    QueueAccessType.PEEK_ADMIN: PEEK_MESSAGE,
+    QueueAccessType.RECEIVE: RECEIVE_MESSAGE,
+    QueueAccessType.RECEIVE_ADMIN: RECEIVE_MESSAGE,
+    QueueAccessType.MOVE: RECEIVE_MESSAGE,
+}
+# What an access type permits: [MS-MQDMPR] 3.1.1.17.
+_PERMITS = {
+    QueueAccessType.SEND: frozenset({_SEND}),
+    QueueAccessType.PEEK: frozenset({QueueAccessType.PEEK}),
+    QueueAccessType.PEEK_ADMIN: frozenset({QueueAccessType.PEEK}),
+    QueueAccessType.RECEIVE: frozenset({QueueAccessType.PEEK, QueueAccessType.RECEIVE}),
+    QueueAccessType.RECEIVE_ADMIN: frozenset({QueueAccessType.PEEK, QueueAccessType.RECEIVE}),
+    QueueAccessType.MOVE: frozenset({QueueAccessType.MOVE}),
+}
+
+
+class Opening:
+    """OpenQueueDescriptorCollection: who has what open, and may do what with it."""
+
+    def __init__(self, core: Core) -> None:
+        self.core = core
+        self._handles = 0
+        self._open: dict[int, OpenQueueDescriptor] = {}
+        self._cursors: dict[int, Cursor] = {}
+        self._contexts: dict[int, OpenQueueDescriptor] = {}
+
+    # -- open
+
+    def open(
+        self,
+        name: PathName | FormatName,
+        access: QueueAccessType,
+        share: QueueShareMode,
+        caller: Caller,
+        association: object = None,
+    ) -> OpenQueueDescriptor:
+        """Open Queue (3.1.7.1.5); distribution lists have been expanded before."""
+        if len(self._open) >= self.core.settings.open_handles_max:
+            raise InsufficientResources("too many queues are open")
+        if isinstance(name, MultipleName):
+            return self._open_multiple(name, access, share, caller, association)
+        self._check_name(name, access)
+        queue = self._resolve(name, access, caller)
+        self._check_role(queue, access)
+        self.require(queue, caller, access)
+        self._check_sharing(queue, access, share)
+        return self._new(queue, access, share, str(name), caller, association)
+
+    def _open_multiple(
+        self,
+        name: MultipleName,
+        access: QueueAccessType,
+        share: QueueShareMode,
+        caller: Caller,
+        association: object,
+    ) -> OpenQueueDescriptor:
+        if access is not _SEND:
+            raise UnsupportedFormatNameOperation("a list of queues can only be opened for sending")
+        if share is not QueueShareMode.DENY_NONE:
+            raise UnsupportedAccessMode("a list of queues cannot be opened exclusively")
+        nested: list[OpenQueueDescriptor] = []
+        try:
+            for element in name.names:
+                nested.append(self.open(element, access, share, caller, association))  # noqa: PERF401
+        except QueueError:
+            for descriptor in nested:
+                self.close(descriptor)
+            raise
+        descriptor = self._new(None, access, share, str(name), caller, association)
+        descriptor.nested = tuple(nested)
+        return descriptor
+
+    def _check_name(self, name: PathName | FormatName, access: QueueAccessType) -> None:
+        """Names that only one kind of access can use."""
+        sending = access is _SEND
+        if isinstance(name, MachineName) and sending:
+            raise UnsupportedFormatNameOperation("messages cannot be sent to a machine name")
+        if isinstance(name, MulticastName) and not sending:
+            raise UnsupportedFormatNameOperation("a multicast address is for sending only")
+        if isinstance(name, ConnectorName) and not sending:
+            raise UnsupportedFormatNameOperation("connector queues cannot be read here")
+        if isinstance(name, DirectName) and name.is_web and not sending:
+            raise UnsupportedFormatNameOperation("an HTTP name is for sending only")
+
+    def _resolve(
+        self, name: PathName | FormatName, access: QueueAccessType, caller: Caller
+    ) -> Queue:
+        registry = self.core.registry
+        if access is _SEND or access in ADMIN:
+            if not caller.authenticated and access is not _SEND:
+                raise AccessDenied("outgoing queues are the administrators'")
+            return registry.sending_target(name)
+        try:
+            return registry.local_queue(name)
+        except QueueNotFound:
+            missing = registry.missing_subqueue(name)
+            if access is not QueueAccessType.MOVE or missing is None:
+                raise
+        parent, path = missing
+        self.require(parent, caller, access)
+        return registry.create_subqueue(parent, path)
+
+    def _check_role(self, queue: Queue, access: QueueAccessType) -> None:
+        role = queue.definition.role
+        if role is QueueRole.INTERNAL:
+            raise AccessDenied(f"{queue.name} belongs to the queue manager itself")
+        if access is _SEND and role not in (QueueRole.PLAIN, QueueRole.OUTGOING):
+            raise UnsupportedFormatNameOperation(f"{queue.name} is a queue nobody can send to")
+        if (access in ADMIN) != (role is QueueRole.OUTGOING) and access is not _SEND:
+            raise UnsupportedAccessMode(
+                "administrative access is for outgoing queues, and they have no other"
+            )
+
+    def _check_sharing(self, queue: Queue, access: QueueAccessType, share: QueueShareMode) -> None:
+        exclusive = share is QueueShareMode.DENY_RECEIVE
+        if access is _SEND and not exclusive:
+            return
+        receiving = access in RECEIVING
+        for other in queue.descriptors.values():
+            denies = other.share is QueueShareMode.DENY_RECEIVE
+            if other.access in RECEIVING:
+                conflict = exclusive or (denies and receiving)
+            else:
+                conflict = other.access in PEEKING and denies and receiving
+            if conflict:
+                raise SharingViolation(
+                    f"{queue.name} is open elsewhere in a way that excludes this"
+                )
+
+    def _new(
+        self,
+        queue: Queue | None,
+        access: QueueAccessType,
+        share: QueueShareMode,
+        format_name: str,
+        caller: Caller,
+        association: object,
+    ) -> OpenQueueDescriptor:
+        self._handles += 1
+        context = int.from_bytes(self.core.random_bytes(8), "little")
+        while context in self._contexts or not context:
+            context = int.from_bytes(self.core.random_bytes(8), "little")
+        descriptor = OpenQueueDescriptor(
+            self._handles, context, queue, access, share, format_name, caller, association
+        )
+        self._open[descriptor.handle] = descriptor
+        self._contexts[context] = descriptor
+        if queue is not None:
+            queue.descriptors[descriptor.handle] = descriptor
+        return descriptor
+
+    # -- close
+
+    def close(self, descriptor: OpenQueueDescriptor) -> None:
+        """Close Queue (3.1.7.1.6)."""
+        if self._open.pop(descriptor.handle, None) is None:
+            raise InvalidHandle("the queue handle is closed already")
+        self._contexts.pop(descriptor.context, None)
+        for nested in descriptor.nested:
+            self.close(nested)
+        self.core.waiting.cancel_of(descriptor, OperationCancelled("the queue was closed"))
+        for cursor in list(descriptor.cursors.values()):
+            self.close_cursor(cursor)
+        self.core.reading.return_all(descriptor)
+        queue = descriptor.queue
+        if queue is not None:
+            queue.descriptors.pop(descriptor.handle, None)
+            descriptor.queue = None
+            self.core.registry.drop_empty_subqueue(queue)
+
+    def close_of(self, association: object) -> None:
+        """A session that ends closes what it had open."""
+        for descriptor in list(self._open.values()):
+            if descriptor.association is association and descriptor.handle in self._open:
+                self.close(descriptor)
+
+    # -- handles
+
+    def descriptor(self, handle: int, association: object) -> OpenQueueDescriptor:
+        """Decision 6: a handle is good only where it was given out."""
+        return self._bound(self._open.get(handle), association)
+
+    def move_context(self, context: int, association: object) -> OpenQueueDescriptor:
+        """The descriptor a move context refers to, under the same rule."""
+        return self._bound(self._contexts.get(context), association)
+
+    def _bound(
+        self, descriptor: OpenQueueDescriptor | None, association: object
+    ) -> OpenQueueDescriptor:
+        if descriptor is None or descriptor.association is not association:
+            raise InvalidHandle("no queue is open under that handle")
+        return descriptor
+
+    def open_cursor(self, descriptor: OpenQueueDescriptor) -> Cursor:
+        """Open Cursor (3.1.7.1.1)."""
+        descriptor.target()
+        if descriptor.access is _SEND:
+            raise AccessDenied("the queue is open for sending: it has no cursors")
+        if len(self._cursors) >= self.core.settings.open_handles_max:
+            raise InsufficientResources("too many cursors are open")
+        self._handles += 1
+        cursor = Cursor(self._handles, descriptor)
+        descriptor.cursors[cursor.handle] = cursor
+        self._cursors[cursor.handle] = cursor
+        return cursor
+
+    def close_cursor(self, cursor: Cursor) -> None:
+        """Close Cursor (3.1.7.1.2)."""
+        if self._cursors.pop(cursor.handle, None) is None:
+            raise InvalidHandle("the cursor is closed already")
+        self.core.waiting.close_cursor(cursor)
+
+    def cursor(self, handle: int, association: object) -> Cursor:
+        """3.2: found by its handle whichever front end opened it, for its own association."""
+        cursor = self._cursors.get(handle)
+        if cursor is None or cursor.closed or cursor.descriptor.association is not association:
+            raise InvalidHandle("no cursor is open under that handle")
+        return cursor
+
+    # -- access
+
+    def require(self, queue: Queue, caller: Caller, access: QueueAccessType) -> None:
+        """The one access check (decision 5) for reading and sending."""
+        role = queue.definition.role
+        if role is QueueRole.OUTGOING:
+            if access is not _SEND and not caller.is_administrator:
+                raise AccessDenied(f"only administrators read the outgoing queue {queue.name}")
+            if access is _SEND and not caller.authenticated:
+                raise AccessDenied("only known users send to other computers from here")
+            return
+        self.core.registry.guard(queue).require(caller, _RIGHTS[access])
+
+    def check_open(self, descriptor: OpenQueueDescriptor, access: QueueAccessType) -> None:
+        """The check for a descriptor that may have elements: they are checked one by one later."""
+        if not descriptor.nested:
+            self.check(descriptor, access)
+
+    def check(self, descriptor: OpenQueueDescriptor, access: QueueAccessType) -> Queue:
+        """Whether an operation may use a descriptor; rights are looked up anew when they change."""
+        if access not in _PERMITS[descriptor.access]:
+            raise AccessDenied(
+                f"the queue is open for {descriptor.access.value}, not for {access.value}"
+            )
+        queue = descriptor.target()
+        if descriptor.checked != self.core.rights_version:
+            self.require(queue, descriptor.caller, descriptor.access)
+            descriptor.checked = self.core.rights_version
+        return queue
+
+    def check_source_of_move(self, descriptor: OpenQueueDescriptor) -> Queue:
+        """Messages are moved out of queues that are open for receiving, or for moving."""
+        if descriptor.access is QueueAccessType.MOVE:
+            return self.check(descriptor, QueueAccessType.MOVE)
+        return self.check(descriptor, QueueAccessType.RECEIVE)

@@ -1,0 +1,539 @@
+"""The queue collection: create, delete, open, close, and names ([MS-MQDMPR] 3.1.7.1.3-6, .26)."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol as Interface
+
+from posthouse.engine.core import Core
+from posthouse.engine.queue import (
+    DEADLETTER,
+    DEADXACT,
+    JOURNAL,
+    NOTIFY_QUEUE,
+    ORDER_QUEUE,
+    Outgoing,
+    OutgoingState,
+    Queue,
+    QueueDefinition,
+    QueueRole,
+    QueueType,
+    decode_definition,
+    encode_definition,
+)
+from posthouse.engine.records import DOOMED_DELETED, TABLE_QUEUE, Change
+from posthouse.model.errors import (
+    AccessDenied,
+    IllegalFormatName,
+    IllegalQueuePathname,
+    QueueDeleted,
+    QueueExists,
+    QueueNotFound,
+    UnsupportedFormatNameOperation,
+)
+from posthouse.model.guids import NULL_GUID
+from posthouse.model.names import (
+    ConnectorName,
+    DirectName,
+    DistributionListName,
+    FormatName,
+    MachineName,
+    MulticastName,
+    MultipleName,
+    PathKind,
+    PathName,
+    PrivateName,
+    Protocol,
+    PublicName,
+    Suffix,
+    parse_format_name,
+)
+from posthouse.model.properties import QueueProperties
+from posthouse.security.access import (
+    Caller,
+    Guard,
+    complete_descriptor,
+    system_queue_descriptor,
+)
+
+_U32 = struct.Struct("<I")
+_SYSTEM_NUMBERS = {
+    Suffix.DEADLETTER: DEADLETTER,
+    Suffix.DEADXACT: DEADXACT,
+    Suffix.JOURNAL: JOURNAL,
+}
+_REFUSED_PROTOCOLS = frozenset({Protocol.IPX, Protocol.SPX})
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedQueue:
+    """What the directory knows of a public queue."""
+
+    identifier: bytes
+    pathname: str
+    base_priority: int = 0
+    full_path: str = ""
+    directory_path: str = ""
+
+
+class PublicQueues(Interface):
+    """The directory, as far as the queue collection needs it."""
+
+    def publish(self, definition: QueueDefinition, change: Change) -> PublishedQueue:
+        """Creates the queue's object; raises the directory's refusal."""
+
+    def withdraw(self, definition: QueueDefinition, change: Change) -> None:
+        """Deletes the queue's object; raises the directory's refusal."""
+
+    def find(self, identifier: bytes) -> PublishedQueue | None:
+        """The queue's object, None when the directory has none."""
+
+    def computer_of(self, identifier: bytes) -> str | None:
+        """The computer name of a queue manager."""
+
+
+class Queues:
+    """QueueCollection."""
+
+    def __init__(self, core: Core, public: PublicQueues) -> None:
+        self.core = core
+        self.public = public
+        self._by_key: dict[str, Queue] = {}
+        self._by_guid: dict[bytes, Queue] = {}
+        self._outgoing: dict[str, Queue] = {}
+        self._guards: dict[int, Guard] = {}
+
+    # -- start
+
+    def load(self) -> None:
+        """All queues of the store, then those every queue manager has."""
+        state = self.core.state
+        stored = [decode_definition(value) for _, value in state.of_table(TABLE_QUEUE)]
+        for definition in sorted(stored, key=lambda d: d.number):
+            self._register(definition)
+        change = Change()
+        for definition in self._provisioned():
+            if definition.number not in self.core.queues:
+                self._store(definition, change)
+                self._register(definition)
+        for number in [n for n in state.queues if n not in self.core.queues]:
+            self._orphan(number)
+        self.core.effects.commit(change)
+
+    def _provisioned(self) -> Iterator[QueueDefinition]:
+        """[MS-MQDMPR] 3.1.3: the system queues and the two that no application opens."""
+        computer, now = self.core.settings.computer_name, self.core.utc
+        quota = self.core.settings.journal_quota_kib
+        for number, name, role, transactional in (
+            (DEADLETTER, "system$;deadletter", QueueRole.DEAD_LETTER, False),
+            (DEADXACT, "system$;deadxact", QueueRole.DEAD_LETTER, True),
+            (JOURNAL, "system$;journal", QueueRole.SYSTEM_JOURNAL, False),
+            (ORDER_QUEUE, "private$\\order_queue$", QueueRole.INTERNAL, False),
+            (NOTIFY_QUEUE, "private$\\notify_queue$", QueueRole.INTERNAL, False),
+        ):
+            yield QueueDefinition(
+                number=number,
+                queue_type=QueueType.SYSTEM,
+                role=role,
+                pathname=f"{computer}\\{name}",
+                transactional=transactional,
+                quota_kib=quota,
+                create_time=now,
+                modify_time=now,
+                security=system_queue_descriptor(),
+            )
+
+    def _orphan(self, number: int) -> None:
+        """A queue deleted while a prepared transaction held messages of it."""
+        state = self.core.state
+        if not state.queues[number].count:
+            state.forget_queue(number)
+            return
+        definition = QueueDefinition(
+            number=number, queue_type=QueueType.PRIVATE, role=QueueRole.PLAIN, pathname="(deleted)"
+        )
+        queue = Queue(definition, None, state.queue(number))
+        queue.deleted = True
+        self.core.queues[number] = queue
+        self.core.deleted_queues.add(number)
+
+    def _register(self, definition: QueueDefinition) -> Queue:
+        core = self.core
+        path = PathName.parse(definition.pathname) if definition.pathname else None
+        queue = Queue(definition, path, core.state.queue(definition.number))
+        core.queues[definition.number] = queue
+        role = definition.role
+        if role is QueueRole.OUTGOING:
+            queue.outgoing = Outgoing(self._start_state(definition), core.settings.history_max)
+            self._outgoing[parse_format_name(definition.format_name).key] = queue
+            return queue
+        parent = core.queues.get(definition.parent)
+        if role is QueueRole.JOURNAL and parent is not None:
+            queue.parent, parent.journal = parent, queue
+        elif role is QueueRole.SUBQUEUE and parent is not None and path is not None:
+            queue.parent = parent
+            parent.subqueues[path.subqueue.casefold()] = queue
+        elif path is not None:
+            self._by_key[path.local_key] = queue
+        if definition.queue_type is QueueType.PUBLIC and definition.identifier != NULL_GUID:
+            self._by_guid[definition.identifier] = queue
+        return queue
+
+    def _start_state(self, definition: QueueDefinition) -> OutgoingState:
+        """[MS-MQDMPR] 3.1.3, 3.1.1.3: Locked follows from the settings, OnHold is remembered."""
+        name = parse_format_name(definition.format_name)
+        web = isinstance(name, DirectName) and name.is_web
+        if self.core.settings.hardened and not web:
+            return OutgoingState.LOCKED
+        if definition.on_hold:
+            return OutgoingState.ON_HOLD
+        waiting = self.core.state.queue(definition.number).count
+        return OutgoingState.WAITING if waiting else OutgoingState.INACTIVE
+
+    def _store(self, definition: QueueDefinition, change: Change | None) -> None:
+        key = _U32.pack(definition.number)
+        self.core.define(TABLE_QUEUE, key, encode_definition(definition), change)
+
+    # -- create and delete
+
+    def create(
+        self,
+        path: PathName,
+        properties: QueueProperties,
+        caller: Caller,
+        *,
+        security: bytes | None = None,
+        skip_directory: bool = False,
+    ) -> Queue:
+        """Create Queue (3.1.7.1.3)."""
+        core = self.core
+        path = self._creatable(path)
+        properties.validate()
+        if path.local_key in self._by_key:
+            raise QueueExists(f"a queue named {path} exists")
+        change, now = Change(), core.utc
+        kind = QueueType.PRIVATE if path.kind is PathKind.PRIVATE else QueueType.PUBLIC
+        definition = QueueDefinition(
+            number=core.queue_numbers.next(),
+            queue_type=kind,
+            role=QueueRole.PLAIN,
+            pathname=str(path),
+            label=properties.label,
+            type_guid=properties.type_guid,
+            journaling=properties.journaling,
+            quota_kib=properties.quota_kib,
+            journal_quota_kib=properties.journal_quota_kib,
+            authentication=properties.authentication,
+            privacy_level=properties.privacy_level,
+            transactional=properties.transactional,
+            multicast_address=properties.multicast_address or "",
+            base_priority=properties.base_priority,
+            create_time=now,
+            modify_time=now,
+            security=self._descriptor(caller, security),
+        )
+        if kind is QueueType.PUBLIC and not skip_directory:
+            published = self.public.publish(definition, change)
+            definition.identifier = published.identifier
+            definition.full_path = published.full_path
+            definition.directory_path = published.directory_path
+        journal = self._journal_of(definition, path)
+        definition.journal = journal.number
+        self._store(definition, change)
+        self._store(journal, change)
+        queue = self._register(definition)
+        self._register(journal)
+        core.commit(change)
+        return queue
+
+    def _creatable(self, path: PathName) -> PathName:
+        if path.kind is PathKind.SYSTEM or path.subqueue or path.suffix is not Suffix.NONE:
+            raise IllegalQueuePathname(f"{path} names no queue that can be created")
+        if not self.is_own(path.computer, None):
+            raise IllegalQueuePathname(
+                f"queues are created on their own computer, and {path.computer} is another one"
+            )
+        return path.with_computer(self.core.settings.computer_name)
+
+    def _descriptor(self, caller: Caller, supplied: bytes | None) -> bytes:
+        return complete_descriptor(supplied, caller.sid, self.core.settings.default_access)
+
+    def _journal_of(self, definition: QueueDefinition, path: PathName) -> QueueDefinition:
+        return QueueDefinition(
+            number=self.core.queue_numbers.next(),
+            queue_type=QueueType.SYSTEM,
+            role=QueueRole.JOURNAL,
+            pathname=str(path.journal()),
+            quota_kib=definition.journal_quota_kib,
+            transactional=definition.transactional,
+            create_time=definition.create_time,
+            modify_time=definition.modify_time,
+            security=system_queue_descriptor(),
+            parent=definition.number,
+        )
+
+    def create_subqueue(self, root: Queue, path: PathName) -> Queue:
+        """A subqueue comes into being when somebody opens it to move messages there."""
+        definition = QueueDefinition(
+            number=self.core.queue_numbers.next(),
+            queue_type=root.definition.queue_type,
+            role=QueueRole.SUBQUEUE,
+            pathname=str(path),
+            transactional=root.definition.transactional,
+            create_time=self.core.utc,
+            modify_time=self.core.utc,
+            parent=root.number,
+        )
+        self._store(definition, None)
+        return self._register(definition)
+
+    def drop_empty_subqueue(self, queue: Queue) -> None:
+        """A subqueue that nobody has open and nothing is in goes away by itself."""
+        parent = queue.parent
+        if (
+            queue.definition.role is not QueueRole.SUBQUEUE
+            or queue.descriptors
+            or queue.state.count
+            or queue.deleted
+            or parent is None
+            or queue.path is None
+        ):
+            return
+        change = Change()
+        del parent.subqueues[queue.path.subqueue.casefold()]
+        self._remove(queue, change)
+        self.core.effects.commit(change)
+
+    def delete(self, queue: Queue, *, skip_directory: bool = False) -> None:
+        """Delete Queue (3.1.7.1.4): the directory first, then messages, journal and subqueues."""
+        core, change = self.core, Change()
+        if queue.definition.role is not QueueRole.PLAIN:
+            raise AccessDenied(f"{queue.name} is no queue that can be deleted")
+        if queue.definition.queue_type is QueueType.PUBLIC and not skip_directory:
+            self.public.withdraw(queue.definition, change)
+        family = [queue, *queue.subqueues.values()]
+        if queue.journal is not None:
+            family.append(queue.journal)
+        for member in family:
+            core.moving.purge(member, DOOMED_DELETED, change)
+            self._detach(member, change)
+        if queue.path is not None:
+            del self._by_key[queue.path.local_key]
+        self._by_guid.pop(queue.definition.identifier, None)
+        for member in family:
+            self._remove(member, change)
+        core.commit(change)
+
+    def _detach(self, queue: Queue, change: Change) -> None:
+        """Descriptors lose their queue; whoever waits in it is told."""
+        error = QueueDeleted(f"the queue {queue.name} was deleted")
+        for order in list(queue.waiters):
+            self.core.waiting.cancel(order, error)
+        for descriptor in list(queue.descriptors.values()):
+            for cursor in list(descriptor.cursors.values()):
+                self.core.opening.close_cursor(cursor)
+            self.core.orphan_locks(descriptor, change)
+            descriptor.queue = None
+        queue.descriptors.clear()
+
+    def _remove(self, queue: Queue, change: Change) -> None:
+        core = self.core
+        queue.deleted = True
+        core.rights_version += 1
+        self._guards.pop(queue.number, None)
+        core.define(TABLE_QUEUE, _U32.pack(queue.number), None, change)
+        core.transfer.forget_queue(queue, change)
+        core.deleted_queues.add(queue.number)
+        core.forget_deleted(queue.number)
+
+    # -- properties
+
+    def change_definition(self, queue: Queue, **values: object) -> None:
+        """New values of persistent attributes; ModifyTime moves."""
+        for name, value in values.items():
+            setattr(queue.definition, name, value)
+        queue.definition.modify_time = self.core.utc
+        queue.set_limit()
+        change = Change()
+        if queue.journal is not None and "journal_quota_kib" in values:
+            queue.journal.definition.quota_kib = queue.definition.journal_quota_kib
+            queue.journal.set_limit()
+            self._store(queue.journal.definition, change)
+        self._guards.pop(queue.number, None)
+        self.core.rights_version += 1
+        self._store(queue.definition, change)
+        self.core.commit(change)
+
+    def guard(self, queue: Queue) -> Guard:
+        """The queue's access check; a subqueue has its parent's."""
+        root = queue.root
+        guard = self._guards.get(root.number)
+        if guard is None:
+            definition = root.definition
+            guard = Guard(
+                definition.security or system_queue_descriptor(),
+                definition.pathname,
+                authentication=definition.authentication,
+            )
+            self._guards[root.number] = guard
+        return guard
+
+    # -- names
+
+    def is_own(self, host: str, port: int | None) -> bool:
+        """Decision 41: own names, and with a port only our own one."""
+        settings = self.core.settings
+        if host.casefold() not in settings.own_names:
+            return False
+        return port is None or port in settings.ports
+
+    def local_queue(self, name: PathName | FormatName) -> Queue:
+        """The queue of this machine that a name means, or MQ_ERROR_QUEUE_NOT_FOUND."""
+        queue = self._find_local(name)
+        if queue is None:
+            raise QueueNotFound(f"there is no queue {name} here")
+        return queue
+
+    def _find_local(self, name: PathName | FormatName) -> Queue | None:
+        if isinstance(name, PathName):
+            return self._by_path(name) if self.is_own(name.computer, None) else None
+        if isinstance(name, DirectName):
+            return self._by_direct(name)
+        if isinstance(name, PublicName):
+            return self._with_suffix(self._by_guid.get(name.guid), name.suffix)
+        if isinstance(name, PrivateName):
+            return self._by_number(name)
+        if isinstance(name, MachineName) and name.guid == self.core.guid:
+            return self.core.queues.get(_SYSTEM_NUMBERS.get(name.suffix, 0))
+        return None
+
+    def _by_direct(self, name: DirectName) -> Queue | None:
+        if not self.is_own(name.host, name.port):
+            return None
+        path = PathName(".", name.queue, name.kind, name.subqueue, name.suffix)
+        return self._by_path(path)
+
+    def _by_path(self, path: PathName) -> Queue | None:
+        if path.kind is PathKind.SYSTEM:
+            return self.core.queues.get(_SYSTEM_NUMBERS.get(path.suffix, 0))
+        queue = self._by_key.get(path.parent.local_key)
+        if queue is not None and path.subqueue:
+            return queue.subqueues.get(path.subqueue.casefold())
+        return self._with_suffix(queue, path.suffix)
+
+    def _by_number(self, name: PrivateName) -> Queue | None:
+        queue = self.core.queues.get(name.number) if name.guid == self.core.guid else None
+        if queue is None or queue.definition.role not in (QueueRole.PLAIN, QueueRole.INTERNAL):
+            return None
+        if queue.definition.queue_type is QueueType.PUBLIC:
+            return None
+        return self._with_suffix(queue, name.suffix)
+
+    def _with_suffix(self, queue: Queue | None, suffix: Suffix) -> Queue | None:
+        if queue is None or suffix is Suffix.NONE:
+            return queue
+        return queue.journal if suffix is Suffix.JOURNAL else None
+
+    def missing_subqueue(self, name: PathName | FormatName) -> tuple[Queue, PathName] | None:
+        """The parent and path of a subqueue that does not exist yet."""
+        path = name.path if isinstance(name, DirectName) else name
+        if not isinstance(path, PathName) or not path.subqueue:
+            return None
+        own = path.with_computer(self.core.settings.computer_name)
+        parent = self._find_local(own.parent)
+        return None if parent is None else (parent, own)
+
+    def sending_target(self, name: PathName | FormatName) -> Queue:
+        """Where messages for a single-element name go: a queue here, or an outgoing one."""
+        queue = self._find_local(name)
+        if queue is not None:
+            return queue
+        self._check_remote(name)
+        if isinstance(name, PathName):
+            name = parse_format_name(f"DIRECT=OS:{name}")
+        return self._outgoing.get(name.key) or self._create_outgoing(name)
+
+    def _check_remote(self, name: PathName | FormatName) -> None:
+        """Every reason why a name that is not here is not elsewhere either."""
+        if isinstance(name, MachineName | MultipleName | DistributionListName):
+            raise UnsupportedFormatNameOperation(f"messages cannot be sent to {name}")
+        if isinstance(name, DirectName):
+            if name.protocol in _REFUSED_PROTOCOLS:
+                raise UnsupportedFormatNameOperation(
+                    f"{name.protocol} is a transport this program does not have"
+                )
+            own = self.is_own(name.host, name.port)
+        elif isinstance(name, PathName):
+            own = self.is_own(name.computer, None)
+        elif isinstance(name, PrivateName):
+            own = name.guid == self.core.guid
+        elif isinstance(name, PublicName):
+            own = self._public_is_own(name)
+        else:
+            own = False
+        if own:
+            raise QueueNotFound(f"there is no queue {name} here")
+        if name.suffix is not Suffix.NONE:
+            raise UnsupportedFormatNameOperation(f"{name} is a queue nobody can send to")
+
+    def _public_is_own(self, name: PublicName) -> bool:
+        published = self.public.find(name.guid)
+        if published is None:
+            raise UnsupportedFormatNameOperation(f"the directory knows no queue {name}")
+        return self.is_own(PathName.parse(published.pathname).computer, None)
+
+    def _create_outgoing(self, name: FormatName) -> Queue:
+        """A new outgoing queue (3.1.7.1.5): inactive, without next hops, kept from now on."""
+        core = self.core
+        published = self.public.find(name.guid) if isinstance(name, PublicName) else None
+        definition = QueueDefinition(
+            number=core.queue_numbers.next(),
+            queue_type=(
+                QueueType.CONNECTOR if isinstance(name, ConnectorName) else QueueType.PRIVATE
+            ),
+            role=QueueRole.OUTGOING,
+            pathname="",
+            label=str(name)[:124],
+            format_name=str(name),
+            multicast=isinstance(name, MulticastName),
+            base_priority=published.base_priority if published else 0,
+            create_time=core.utc,
+            modify_time=core.utc,
+        )
+        self._store(definition, None)
+        return self._register(definition)
+
+    def all(self) -> list[Queue]:
+        """Every queue, outgoing ones too, in order of their numbers."""
+        return [queue for _, queue in sorted(self.core.queues.items()) if not queue.deleted]
+
+    def outgoing_queues(self) -> list[Queue]:
+        """The outgoing queues."""
+        return [queue for queue in self.all() if queue.outgoing is not None]
+
+    def path_of(self, name: PathName | FormatName) -> tuple[str, str]:
+        """Get Queue Path (3.1.7.1.26): the computer and the path name, which may be empty."""
+        if isinstance(name, PathName):
+            return name.computer, str(name)
+        if isinstance(name, DirectName):
+            return name.machine, "" if name.path is None else str(name.path)
+        if isinstance(name, PublicName):
+            published = self.public.find(name.guid)
+            if published is None:
+                raise IllegalFormatName(f"the directory knows no queue {name}")
+            return PathName.parse(published.pathname).computer, published.pathname
+        if isinstance(name, PrivateName):
+            return self._private_path(name)
+        raise IllegalFormatName(f"{name} names no single queue on a computer")
+
+    def _private_path(self, name: PrivateName) -> tuple[str, str]:
+        queue = self._by_number(name)
+        if queue is not None:
+            return self.core.settings.computer_name, queue.definition.pathname
+        own = name.guid == self.core.guid
+        computer = self.core.settings.computer_name if own else self.public.computer_of(name.guid)
+        if computer is None:
+            raise IllegalFormatName(f"the directory knows no computer of {name}")
+        return computer, ""

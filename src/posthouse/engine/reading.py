@@ -1,0 +1,395 @@
+"""Dequeue, peek and lookup ([MS-MQDMPR] 3.1.7.1.10-15, 3.1.7.3.2-3)."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from posthouse.engine.core import Core, Lock
+from posthouse.engine.cursor import Cursor, CursorEvent, CursorState
+from posthouse.engine.descriptor import OpenQueueDescriptor
+from posthouse.engine.effects import Read
+from posthouse.engine.order import START, Place
+from posthouse.engine.queue import Queue, QueueRole
+from posthouse.engine.records import (
+    Change,
+    Row,
+)
+from posthouse.engine.transaction import Transaction
+from posthouse.model.errors import (
+    MessageAlreadyReceived,
+    MessageNotFound,
+    TransactionSequence,
+    TransactionUsage,
+)
+from posthouse.model.message import ACK_RECEIVE
+
+
+class MessageSeekAction(Enum):
+    """[MS-MQDMPR] 3.1.1.17."""
+
+    FIRST = "first"
+    PREVIOUS = "previous"
+    CURRENT = "current"
+    NEXT = "next"
+    LAST = "last"
+
+
+class Reading:
+    """How messages are seen and leave queues."""
+
+    def __init__(self, core: Core) -> None:
+        self.core = core
+
+    # -- seeking (3.1.7.3.2, 3.1.7.3.3)
+
+    def visible(self, number: int, peek: bool) -> bool:
+        """Whether a seek stops at this message: available, or locked in a way that allows peeks."""
+        lock = self.core.locks.get(number)
+        return lock is None or (peek and lock.allow_peek and not lock.purged)
+
+    def first(self, queue: Queue, peek: bool = False) -> tuple[Place, int] | None:
+        """The first available message of the queue, in queue order."""
+        if peek and self.core.peekable_locks:
+            return self.seek(queue, START, peek=True)
+        order, locks = queue.state.order, self.core.locks
+        for priority in reversed(order.used):
+            lane = order.lane(priority)
+            entry = lane.first()
+            if entry is None:
+                continue
+            if entry[1] not in locks:
+                return Place(priority, entry[0]), entry[1]
+            for lookup_id, number in lane.after(max(lane.floor, 1) - 1):
+                if number not in locks:
+                    lane.floor = lookup_id
+                    return Place(priority, lookup_id), number
+                lane.floor = lookup_id + 1
+        return None
+
+    def seek(self, queue: Queue, place: Place, *, peek: bool) -> tuple[Place, int] | None:
+        """Seek Available Message Position (3.1.7.3.2), forward from behind a place."""
+        for found, number in queue.state.order.forward(place):
+            if self.visible(number, peek):
+                return found, number
+        return None
+
+    def seek_back(
+        self, queue: Queue, place: Place | None, *, peek: bool
+    ) -> tuple[Place, int] | None:
+        """The same, backward from in front of a place, or from the end."""
+        for found, number in queue.state.order.backward(place):
+            if self.visible(number, peek):
+                return found, number
+        return None
+
+    def seek_by_lookup_id(
+        self, queue: Queue, lookup_id: int, action: MessageSeekAction, *, peek: bool
+    ) -> int:
+        """Seek Available Message Position With Id (3.1.7.3.3). Returns the message's number."""
+        found: tuple[Place, int] | None
+        if action is MessageSeekAction.FIRST:
+            found = self.seek(queue, START, peek=peek)
+        elif action is MessageSeekAction.LAST:
+            found = self.seek_back(queue, None, peek=peek)
+        elif action is MessageSeekAction.CURRENT:
+            return self._current(queue, lookup_id, peek=peek)
+        else:
+            place, _ = queue.place_of(lookup_id)
+            if place is None:
+                raise MessageNotFound(f"no message with lookup id {lookup_id} is in {queue.name}")
+            forward = action is MessageSeekAction.NEXT
+            seek = self.seek if forward else self.seek_back
+            found = seek(queue, place, peek=peek)
+        if found is None:
+            raise MessageNotFound(f"{queue.name} has no {action.value} message to read")
+        return found[1]
+
+    def _current(self, queue: Queue, lookup_id: int, *, peek: bool) -> int:
+        number = queue.current_number(lookup_id)
+        if not number or self.row(number).queue != queue.number:
+            raise MessageNotFound(f"no message with lookup id {lookup_id} is in {queue.name}")
+        lock = self.core.locks.get(number)
+        if lock is None or (peek and lock.allow_peek and not lock.purged):
+            return number
+        if not peek:
+            raise MessageNotFound(f"the message with lookup id {lookup_id} is not available")
+        if lock.purged:
+            raise MessageAlreadyReceived(f"the message with lookup id {lookup_id} is purged")
+        raise TransactionUsage(f"the message with lookup id {lookup_id} is locked by a reader")
+
+    def row(self, number: int) -> Row:
+        """The row of a message that is there."""
+        row = self.core.state.table.get(number)
+        assert row is not None
+        return row
+
+    # -- taking
+
+    def read_of(self, number: int, row: Row) -> Read:
+        """What a reader gets."""
+        return Read(
+            number,
+            row.lookup_id,
+            row.queue,
+            row.priority,
+            row.message_class,
+            row.arrived,
+            row.aborts,
+            row.moves,
+            row.last_move,
+            row.flags,
+        )
+
+    def take(
+        self,
+        queue: Queue,
+        number: int,
+        transaction: Transaction | None,
+        holder: object,
+        *,
+        two_phase: bool,
+        allow_peek: bool = False,
+    ) -> Read:
+        """A message goes to a reader: locked by its transaction or until its end, or deleted."""
+        core, row = self.core, self.row(number)
+        read = self.read_of(number, row)
+        if transaction is not None:
+            core.transactions.add_dequeue(transaction, queue, number, allow_peek=allow_peek)
+        elif two_phase:
+            core.lock(queue, number, Lock(None, holder, allow_peek=allow_peek))
+        else:
+            core.outcomes.delete(queue, number, row, ACK_RECEIVE)
+        return read
+
+    def dequeue(
+        self,
+        descriptor: OpenQueueDescriptor,
+        *,
+        timeout_ms: int | None = None,
+        cursor: Cursor | None = None,
+        transaction: Transaction | None = None,
+        tag: object = None,
+        two_phase: bool = False,
+        token: object = None,
+    ) -> Read | None:
+        """Dequeue Message (3.1.7.1.10). None: it waits, and `token` is woken."""
+        queue = descriptor.target()
+        self.check_transaction(queue, transaction)
+        if cursor is not None:
+            found = self._cursor_dequeue(queue, cursor, timeout_ms)
+        else:
+            found = self.first(queue)
+        if found is not None:
+            read = self.take(queue, found[1], transaction, descriptor, two_phase=two_phase)
+            if cursor is not None:
+                cursor.advance(CursorEvent.DEQUEUED, found[0])
+            return read
+        self.core.waiting.wait(
+            queue,
+            descriptor,
+            timeout_ms,
+            destructive=True,
+            cursor=cursor,
+            transaction=transaction,
+            tag=tag,
+            two_phase=two_phase and transaction is None,
+            token=token,
+        )
+        if cursor is not None:
+            cursor.advance(CursorEvent.DEQUEUE_WAITS)
+        return None
+
+    def dequeue_many(
+        self, descriptor: OpenQueueDescriptor, count: int, transaction: Transaction | None
+    ) -> list[Read]:
+        """Up to `count` messages at once, in queue order, without waiting."""
+        queue = descriptor.target()
+        self.check_transaction(queue, transaction)
+        reads: list[Read] = []
+        while len(reads) < count:
+            found = self.first(queue)
+            if found is None:
+                break
+            reads.append(self.take(queue, found[1], transaction, descriptor, two_phase=False))
+        return reads
+
+    def _cursor_dequeue(
+        self, queue: Queue, cursor: Cursor, timeout_ms: int | None
+    ) -> tuple[Place, int] | None:
+        """Get Next Message For Dequeue (3.2.7.4)."""
+        cursor.require(CursorState.UNREAD, CursorState.READ)
+        if cursor.state is CursorState.READ:
+            return cursor.place, self._under(queue, cursor, peek=False)
+        found = self.seek(queue, cursor.place, peek=False)
+        if found is None and timeout_ms is not None and timeout_ms <= 0:
+            raise MessageNotFound(f"the cursor is behind the last message of {queue.name}")
+        return found
+
+    def _under(self, queue: Queue, cursor: Cursor, *, peek: bool) -> int:
+        """The message the cursor stands on, or MQ_ERROR_MESSAGE_ALREADY_RECEIVED."""
+        number = queue.state.order.lane(cursor.place.priority).number(cursor.place.lookup_id)
+        if not number or not self.visible(number, peek):
+            raise MessageAlreadyReceived("the message under the cursor is gone or locked")
+        return number
+
+    def check_transaction(self, queue: Queue, transaction: Transaction | None) -> None:
+        """Whether the queue can take part in the transaction, if there is one."""
+        if transaction is None:
+            return
+        self.core.transactions.use(transaction)
+        definition = queue.definition
+        if not definition.transactional and definition.role in (
+            QueueRole.PLAIN,
+            QueueRole.SUBQUEUE,
+            QueueRole.OUTGOING,
+        ):
+            raise TransactionUsage(f"the queue {queue.name} is not transactional")
+
+    def end_dequeue(
+        self,
+        descriptor: OpenQueueDescriptor,
+        lookup_id: int,
+        *,
+        positive: bool,
+        message_class: int = ACK_RECEIVE,
+    ) -> None:
+        """Dequeue Message End (3.1.7.1.12)."""
+        queue = descriptor.target()
+        number = queue.current_number(lookup_id)
+        lock = self.core.locks.get(number) if number else None
+        if lock is None:
+            raise TransactionSequence(f"no read of lookup id {lookup_id} is waiting for its end")
+        if lock.transaction is not None:
+            if not positive:
+                self.core.transactions.remove_dequeue(lock.transaction, queue, number)
+            elif message_class != ACK_RECEIVE:
+                self.core.transactions.reason_of(lock.transaction, number, message_class)
+            return
+        if lock.holder is not descriptor:
+            raise TransactionSequence(f"lookup id {lookup_id} was read by somebody else")
+        if not positive:
+            self.give_back(queue, number)
+            return
+        row = self.row(number)
+        self.core.unlock(queue, number, row)
+        self.core.outcomes.delete(queue, number, row, message_class)
+
+    def give_back(self, queue: Queue, number: int) -> None:
+        """A reader did not want the message after all."""
+        row = self.row(number)
+        lock = self.core.unlock(queue, number, row)
+        change = Change()
+        self.returned(queue, number, row, lock, change)
+        self.core.commit(change)
+
+    def returned(self, queue: Queue, number: int, row: Row, lock: Lock, change: Change) -> None:
+        """A message is nobody's again: available at its old place, purged, or expired by now."""
+        core = self.core
+        if lock.purged:
+            core.outcomes.delete(queue, number, row, lock.purged, change)
+        elif lock.expired or row.expires <= core.utc:
+            core.outcomes.expire(queue, number, row, change)
+        else:
+            core.announce(queue, number)
+
+    def return_all(self, descriptor: OpenQueueDescriptor) -> None:
+        """Decision 92: closing gives back what was read and not ended."""
+        queue = descriptor.queue
+        if queue is None or not queue.locked:
+            return
+        held = [n for n, lock in self.core.locks.items() if lock.holder is descriptor]
+        for number in held:
+            self.give_back(queue, number)
+
+    # -- peeking
+
+    def peek(
+        self,
+        descriptor: OpenQueueDescriptor,
+        *,
+        timeout_ms: int | None = None,
+        cursor: Cursor | None = None,
+        tag: object = None,
+        token: object = None,
+    ) -> Read | None:
+        """Peek Message (3.1.7.1.15). None: it waits."""
+        queue = descriptor.target()
+        if cursor is None:
+            found = self.first(queue, peek=True)
+        else:
+            cursor.require(CursorState.UNREAD, CursorState.READ)
+            if cursor.state is CursorState.READ:
+                number = self._under(queue, cursor, peek=True)
+                return self.read_of(number, self.row(number))
+            found = self.seek(queue, cursor.place, peek=True)
+        return self._peeked(queue, descriptor, found, timeout_ms, cursor, tag, token, first=True)
+
+    def peek_next(
+        self,
+        descriptor: OpenQueueDescriptor,
+        cursor: Cursor,
+        *,
+        timeout_ms: int | None = None,
+        tag: object = None,
+        token: object = None,
+    ) -> Read | None:
+        """Peek Next Message (3.1.7.1.14). None: it waits."""
+        queue = descriptor.target()
+        cursor.require(CursorState.READ)
+        found = self.seek(queue, cursor.place, peek=True)
+        return self._peeked(queue, descriptor, found, timeout_ms, cursor, tag, token, first=False)
+
+    def _peeked(
+        self,
+        queue: Queue,
+        descriptor: OpenQueueDescriptor,
+        found: tuple[Place, int] | None,
+        timeout_ms: int | None,
+        cursor: Cursor | None,
+        tag: object,
+        token: object,
+        *,
+        first: bool,
+    ) -> Read | None:
+        if found is not None:
+            if cursor is not None:
+                event = CursorEvent.PEEKED if first else CursorEvent.NEXT_PEEKED
+                cursor.advance(event, found[0])
+            return self.read_of(found[1], self.row(found[1]))
+        self.core.waiting.wait(
+            queue,
+            descriptor,
+            timeout_ms,
+            destructive=False,
+            cursor=cursor,
+            transaction=None,
+            tag=tag,
+            two_phase=False,
+            token=token,
+        )
+        if cursor is not None:
+            cursor.advance(CursorEvent.PEEK_WAITS if first else CursorEvent.NEXT_PEEK_WAITS)
+        return None
+
+    def read_by_lookup_id(
+        self,
+        descriptor: OpenQueueDescriptor,
+        lookup_id: int,
+        action: MessageSeekAction,
+        *,
+        peek: bool,
+        transaction: Transaction | None = None,
+        two_phase: bool = False,
+        allow_peek: bool = False,
+    ) -> Read:
+        """Read Message By Lookup Identifier (3.1.7.1.13). It never waits."""
+        queue = descriptor.target()
+        if peek and transaction is not None:
+            raise TransactionUsage("a peek cannot be part of a transaction")
+        self.check_transaction(queue, transaction)
+        number = self.seek_by_lookup_id(queue, lookup_id, action, peek=peek)
+        if peek:
+            return self.read_of(number, self.row(number))
+        return self.take(
+            queue, number, transaction, descriptor, two_phase=two_phase, allow_peek=allow_peek
+        )

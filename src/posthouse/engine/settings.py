@@ -1,0 +1,54 @@
+"""The engine's settings, with the documents' defaults. Read from configuration at the edge."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from posthouse.security.access import DEFAULT_ACCESS, Access
+
+UNLIMITED = 0xFFFFFFFF  # of quotas, in kilobytes
+TIME_TO_REACH_QUEUE_MAX = 0x54600  # four days: [MS-MQDMPR] 3.1.1.12, note 12
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSettings:
+    """Who this queue manager is and how it behaves. Every timer of the document is here."""
+
+    computer_name: str
+    dns_domain: str = ""
+    aliases: tuple[str, ...] = ()
+    addresses: tuple[str, ...] = ("127.0.0.1", "::1")
+    ports: frozenset[int] = frozenset({1801, 80, 443})
+    # Choice: no machine quota; the disk reserve of the store bounds it (design, section 4).
+    machine_quota_kib: int = UNLIMITED
+    journal_quota_kib: int = UNLIMITED
+    default_time_to_reach_queue_s: int = TIME_TO_REACH_QUEUE_MAX
+    transaction_idle_s: int = 60
+    transaction_buffer: int = 8 << 20  # larger ones are appended as they come
+    hardened: bool = False
+    routing_server: bool = False
+    send_insecure_nacks: bool = False
+    directory_sites_update_s: int = 12 * 3600
+    directory_site_gates_update_s: int = 3600
+    directory_online_s: int = 60
+    clock_step_s: int = 5  # a jump of UTC against the monotonic clock worth a log line
+    default_access: Access = DEFAULT_ACCESS  # what others than the owner get on a new queue
+    waiting_reads_max: int = 1_000_000
+    open_handles_max: int = 1_000_000
+    transactions_max: int = 100_000
+    operations_max: int = 1_000_000  # of one transaction
+    history_max: int = 50  # ConnectionHistory entries kept per outgoing queue
+
+    own_names: frozenset[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        names = {self.computer_name, self.qualified_computer_name, "localhost", "."}
+        names.update(self.aliases, self.addresses)
+        object.__setattr__(self, "own_names", frozenset(name.casefold() for name in names))
+
+    @property
+    def qualified_computer_name(self) -> str:
+        """[MS-MQDMPR] 3.1.3: computer name, a dot, the DNS domain name."""
+        if not self.dns_domain:
+            return self.computer_name
+        return f"{self.computer_name}.{self.dns_domain}"

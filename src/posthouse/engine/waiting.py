@@ -1,0 +1,178 @@
+"""Reads that wait for a message ([MS-MQDMPR] 3.1.2.3, 3.1.6.3, 3.1.7.1.17, 3.1.7.2.2, 3.1.7.3)."""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+
+from posthouse.engine.core import Core
+from posthouse.engine.cursor import Cursor, CursorEvent
+from posthouse.engine.descriptor import OpenQueueDescriptor, WaitingMessageReadOperation
+from posthouse.engine.effects import Wake
+from posthouse.engine.order import Place
+from posthouse.engine.queue import Queue
+from posthouse.engine.records import Row
+from posthouse.engine.transaction import Transaction
+from posthouse.model.errors import (
+    InsufficientResources,
+    IoTimeout,
+    OperationCancelled,
+    QueueError,
+    StatusNotFound,
+)
+
+
+class Waiting:
+    """WaitingMessageReadOperationCollection of all queues, in arrival order in each."""
+
+    def __init__(self, core: Core) -> None:
+        self.core = core
+        self._orders = 0
+        self._waiting: dict[int, WaitingMessageReadOperation] = {}
+        self._deadlines: list[tuple[int, int]] = []
+
+    def wait(
+        self,
+        queue: Queue,
+        descriptor: OpenQueueDescriptor,
+        timeout_ms: int | None,
+        *,
+        destructive: bool,
+        cursor: Cursor | None,
+        transaction: Transaction | None,
+        tag: object,
+        two_phase: bool,
+        token: object,
+    ) -> None:
+        """Wait For New Message (3.1.7.3.1), with its timer (3.1.7.3.4)."""
+        if timeout_ms is not None and timeout_ms <= 0:
+            raise IoTimeout(f"no message in {queue.name}")
+        if len(self._waiting) >= self.core.settings.waiting_reads_max:
+            raise InsufficientResources("too many reads are waiting")
+        self._orders += 1
+        deadline = None if timeout_ms is None else self.core.now_ms + timeout_ms
+        operation = WaitingMessageReadOperation(
+            self._orders,
+            queue,
+            descriptor,
+            destructive=destructive,
+            token=token,
+            tag=tag,
+            deadline_ms=deadline,
+            cursor=cursor,
+            transaction=transaction,
+            two_phase=two_phase,
+        )
+        self._waiting[self._orders] = operation
+        queue.waiters[self._orders] = operation
+        descriptor.waiting[self._orders] = operation
+        if transaction is not None:
+            transaction.waiting.add(self._orders)
+        if deadline is not None:
+            heappush(self._deadlines, (deadline, self._orders))
+
+    def _forget(self, operation: WaitingMessageReadOperation) -> None:
+        operation.done = True
+        del self._waiting[operation.order]
+        del operation.queue.waiters[operation.order]
+        del operation.descriptor.waiting[operation.order]
+        if operation.transaction is not None:
+            operation.transaction.waiting.discard(operation.order)
+
+    def serve(self, queue: Queue, number: int) -> None:
+        """Message Position Available (3.1.7.2.2): readers in arrival order until one takes it.
+
+        A peeking reader lets the next one proceed at once (Release Next Reader, 3.1.7.3.7). A
+        cursor is served only with messages behind its place, so that it never jumps back.
+        """
+        for operation in list(queue.waiters.values()):
+            row = self.core.state.table.get(number)
+            if row is None or row.queue != queue.number:
+                return
+            if not self.core.reading.visible(number, not operation.destructive):
+                return
+            place = Place(row.priority, row.lookup_id)
+            cursor = operation.cursor
+            if cursor is not None and not _behind(place, cursor.place):
+                continue
+            refusal = self.core.refuses(operation)
+            if refusal is not None:
+                self.cancel(operation.order, refusal)
+                continue
+            self._satisfy(operation, number, row, place)
+            if operation.destructive:
+                return
+
+    def _satisfy(
+        self, operation: WaitingMessageReadOperation, number: int, row: Row, place: Place
+    ) -> None:
+        """Waiting Message Read Satisfied (3.1.7.3.6)."""
+        self._forget(operation)
+        if operation.cursor is not None:
+            operation.cursor.advance(CursorEvent.MESSAGE_AVAILABLE, place)
+        read = self.core.reading.read_of(number, row)
+        if operation.destructive:
+            self.core.reading.take(
+                operation.queue,
+                number,
+                operation.transaction,
+                operation.descriptor,
+                two_phase=operation.two_phase,
+            )
+        self.core.effects.wakes.append(Wake(operation.token, read, None))
+
+    def cancel(self, order: int, error: QueueError) -> None:
+        """Waiting Message Read Timer Stop (3.1.7.3.5): the read ends with this error."""
+        operation = self._waiting.get(order)
+        if operation is None:
+            return
+        self._forget(operation)
+        if operation.cursor is not None and operation.cursor.waiting:
+            operation.cursor.advance(CursorEvent.WAIT_TIME_EXPIRED)
+        self.core.effects.wakes.append(Wake(operation.token, None, error))
+
+    def cancel_tag(self, queue: Queue, tag: object, error: QueueError) -> None:
+        """Cancel Waiting Message Read Request (3.1.7.1.17)."""
+        for operation in queue.waiters.values():
+            if operation.tag is not None and operation.tag == tag:
+                self.cancel(operation.order, error)
+                return
+        raise StatusNotFound("no waiting read has that tag")
+
+    def cancel_of(
+        self, descriptor: OpenQueueDescriptor, error: QueueError, cursor: Cursor | None = None
+    ) -> None:
+        """Ends the waiting reads of a descriptor, or those through one of its cursors."""
+        for operation in list(descriptor.waiting.values()):
+            if cursor is None or operation.cursor is cursor:
+                self.cancel(operation.order, error)
+
+    def expire_waits(self) -> None:
+        """Waiting Message Read Timer Expired (3.1.6.3)."""
+        now, deadlines = self.core.now_ms, self._deadlines
+        while deadlines and deadlines[0][0] <= now:
+            _, order = heappop(deadlines)
+            operation = self._waiting.get(order)
+            if operation is not None:
+                name = operation.queue.name
+                self.cancel(order, IoTimeout(f"no message came to {name} in time"))
+
+    def next_deadline_ms(self) -> int | None:
+        """When the next waiting read is due."""
+        deadlines = self._deadlines
+        while deadlines and deadlines[0][1] not in self._waiting:
+            heappop(deadlines)
+        return deadlines[0][0] if deadlines else None
+
+    def close_cursor(self, cursor: Cursor) -> None:
+        """Close Cursor (3.1.7.1.2)."""
+        error = OperationCancelled("the cursor was closed")
+        self.cancel_of(cursor.descriptor, error, cursor)
+        cursor.closed = True
+        cursor.descriptor.cursors.pop(cursor.handle, None)
+
+
+def _behind(place: Place, other: Place) -> bool:
+    """Whether a place comes later in queue order than another."""
+    if place.priority != other.priority:
+        return place.priority < other.priority
+    return place.lookup_id > other.lookup_id

@@ -1,0 +1,163 @@
+"""The driver: the one place that knows the order "append, sync, then let out".
+
+Doors hand in calls on the engine with what to do with the answer. A turn runs the calls, appends
+what the engine asked for, and keeps every answer, refusals and wakes included, until the log is
+synced up to where the engine was when it decided. There is no shorter way out.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
+
+from posthouse.engine.effects import Deleted, Event, Read, Wake
+from posthouse.engine.manager import QueueManager
+from posthouse.model.errors import QueueError
+from posthouse.store.base import Store
+
+T = TypeVar("T")
+
+
+class Answer(NamedTuple):
+    """What a call came to: a value or a refusal, and the packets of the messages it read."""
+
+    value: object
+    error: QueueError | None
+    packets: tuple[bytes, ...]
+
+
+class Delivery(NamedTuple):
+    """A message as a reader gets it."""
+
+    read: Read
+    packet: bytes
+
+
+Call = Callable[[QueueManager], object]
+Release = Callable[[Answer], None]
+Clock = Callable[[], tuple[int, int]]  # monotonic milliseconds, UTC seconds
+
+
+class Driver:
+    """Runs one engine on one store."""
+
+    def __init__(self, manager: QueueManager, store: Store, clock: Clock) -> None:
+        self.manager = manager
+        self.store = store
+        self.clock = clock
+        self.on_event: Callable[[Event], None] = lambda event: None
+        self.on_active: Callable[[set[int]], None] = lambda queues: None
+        self.on_deleted: Callable[[list[Deleted]], None] = lambda deleted: None
+        self._decided: list[tuple[Release, Answer]] = []
+        self._outbox: deque[tuple[int, Release, Answer]] = deque()
+
+    # -- a turn
+
+    def begin_turn(self) -> None:
+        """Brings the clocks; timers that are due run first."""
+        if self.store.has_room():
+            self.manager.end_flow_control()
+        else:
+            self.manager.begin_flow_control()
+        self.manager.begin_turn(*self.clock())
+
+    def decide(self, call: Call, release: Release) -> None:
+        """Runs a call on the engine; its answer waits for the sync."""
+        try:
+            value, error = call(self.manager), None
+        except QueueError as refusal:
+            value, error = None, self.manager.refused(refusal)
+        self._decided.append((release, Answer(value, error, ())))
+
+    def end_turn(self) -> int:
+        """Appends what the turn asked for and fetches what its readers get."""
+        effects = self.manager.take_effects()
+        position = self.store.append(effects.records) if effects.records else self.store.appended
+        for release, answer in self._decided:
+            packets = self._packets(answer.value)
+            self._outbox.append((position, release, answer._replace(packets=packets)))
+        self._decided.clear()
+        for wake in effects.wakes:
+            self._outbox.append((position, *self._woken(wake)))
+        for event in effects.events:
+            self.on_event(event)
+        if effects.deleted:
+            self.on_deleted(effects.deleted)
+        if effects.active:
+            self.on_active(effects.active)
+        return position
+
+    def _packets(self, value: object) -> tuple[bytes, ...]:
+        if isinstance(value, Read):
+            return (self.store.read(value.number),)
+        if isinstance(value, list) and value and isinstance(value[0], Read):
+            return tuple(self.store.read(read.number) for read in value)
+        return ()
+
+    def _woken(self, wake: Wake) -> tuple[Release, Answer]:
+        release = wake.token
+        assert callable(release), "a waiting read's token is what to do with its answer"
+        packets = () if wake.read is None else (self.store.read(wake.read.number),)
+        return release, Answer(wake.read, wake.error, packets)
+
+    def sync(self) -> None:
+        """Makes everything appended so far durable. The only call that may run in a thread."""
+        if self.store.synced < self.store.appended:
+            self.store.sync()
+
+    def release(self) -> int:
+        """Lets out every answer whose decision is durable, in the order of the decisions."""
+        released = 0
+        while self._outbox and self._outbox[0][0] <= self.store.synced:
+            _, release, answer = self._outbox.popleft()
+            release(answer)
+            released += 1
+        return released
+
+    def tidy(self) -> bool:
+        """A step of the store's upkeep, between turns. True: there is more to do."""
+        return self.store.tidy()
+
+    @property
+    def waiting_answers(self) -> int:
+        """Answers that wait for a sync."""
+        return len(self._outbox)
+
+    # -- one call at a time, for embedded use
+
+    def run(self, call: Callable[[QueueManager], T]) -> T:
+        """One call, durable when it returns; raises its refusal. Not for reads that wait."""
+        answers: list[Answer] = []
+        self.begin_turn()
+        self.decide(call, answers.append)
+        self.end_turn()
+        self.sync()
+        self.release()
+        (answer,) = answers
+        if answer.error is not None:
+            raise answer.error
+        return answer.value  # type: ignore[return-value]
+
+    def read(self, call: Callable[[QueueManager], Read | None]) -> Delivery | None:
+        """The same for a read that finds its message now or not at all."""
+        answers: list[Answer] = []
+        self.begin_turn()
+        self.decide(call, answers.append)
+        self.end_turn()
+        self.sync()
+        self.release()
+        (answer,) = answers
+        if answer.error is not None:
+            raise answer.error
+        if not isinstance(answer.value, Read):
+            return None
+        return Delivery(answer.value, answer.packets[0])
+
+    def close(self) -> None:
+        """A clean stop: waits end, everything is synced and let out, the store is closed."""
+        self.manager.stop()
+        self.end_turn()
+        self.sync()
+        self.release()
+        self.store.close()

@@ -1,0 +1,282 @@
+"""A queue manager on a store in memory, driven turn by turn: what engine tests stand on."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from posthouse.engine.books import lines_of
+from posthouse.engine.descriptor import OpenQueueDescriptor, QueueAccessType, QueueShareMode
+from posthouse.engine.effects import Event, Read
+from posthouse.engine.manager import QueueManager
+from posthouse.engine.queue import Queue
+from posthouse.engine.records import CHANGE, EXPRESS, MESSAGE, unpack_arrival, unpack_change
+from posthouse.engine.settings import EngineSettings
+from posthouse.engine.state import State
+from posthouse.engine.transaction import Transaction
+from posthouse.model.message import DeliveryGuarantee, Message, MessageId
+from posthouse.model.properties import QueueProperties
+from posthouse.runtime.driver import Answer, Delivery, Driver
+from posthouse.security.access import Caller
+from posthouse.sim.clock import SimClock
+from posthouse.wire.message import deserialize
+
+T = TypeVar("T")
+SEND, RECEIVE, PEEK, MOVE = (
+    QueueAccessType.SEND,
+    QueueAccessType.RECEIVE,
+    QueueAccessType.PEEK,
+    QueueAccessType.MOVE,
+)
+RECOVERABLE = DeliveryGuarantee.RECOVERABLE
+EXPRESS_DELIVERY = DeliveryGuarantee.EXPRESS
+START_UTC = 1_700_000_000
+
+
+class PaperStore:
+    """Records in a list. A crash keeps what was synced and replays it."""
+
+    def __init__(self, log: list[Any] | None = None) -> None:
+        self.log = log or []
+        self.packets: dict[int, bytes] = {}
+        self.appended = self.synced = len(self.log)
+
+    def recover_state(self) -> State:
+        """The State that the synced records say."""
+        state = State()
+        for kind, number, head, packet in self.log[: self.synced]:
+            if kind == MESSAGE:
+                self.packets[number] = packet
+                state.apply_message(unpack_arrival(head + packet))
+            elif kind == CHANGE:
+                state.apply_change(unpack_change(head))
+        return state
+
+    def append(self, records: Any) -> int:
+        self.log.extend(records)
+        for kind, number, _, packet in records:
+            if kind in (MESSAGE, EXPRESS):
+                self.packets[number] = packet
+        self.appended = len(self.log)
+        return self.appended
+
+    def sync(self) -> int:
+        self.synced = self.appended
+        return self.synced
+
+    def read(self, number: int) -> bytes:
+        return self.packets[number]
+
+    def read_sender(self, number: int) -> bytes:
+        return b""
+
+    def has_room(self) -> bool:
+        return True
+
+    def tidy(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        self.sync()
+
+
+class NoPublicQueues:
+    """A machine without a directory: it knows no public queues."""
+
+    def publish(self, definition: Any, change: Any) -> Any:
+        raise AssertionError("no directory")
+
+    def withdraw(self, definition: Any, change: Any) -> None:
+        raise AssertionError("no directory")
+
+    def find(self, identifier: bytes) -> None:
+        return None
+
+    def computer_of(self, identifier: bytes) -> None:
+        return None
+
+
+class Rig:
+    """One queue manager named ALPHA. Every call is a turn of its own, synced before it returns."""
+
+    def __init__(self, public: Any = None, **settings: Any) -> None:
+        self.settings = replace(EngineSettings("ALPHA", dns_domain="example.com"), **settings)
+        self.public = public or NoPublicQueues()
+        self.clock = SimClock(utc_seconds=START_UTC)
+        self.random = random.Random(1)
+        self.admin = Caller.administrator()
+        self.events: list[Event] = []
+        self.active: set[int] = set()
+        self.deleted: list[Any] = []
+        self.store = PaperStore()
+        self._boot(State())
+
+    def _boot(self, state: State) -> None:
+        self.manager = QueueManager(
+            self.settings, state, self.store.read, self.random.randbytes, self.public
+        )
+        self.manager.start(self.clock.now_ms, self.clock.utc_seconds)
+        self.driver = Driver(
+            self.manager, self.store, lambda: (self.clock.now_ms, self.clock.utc_seconds)
+        )
+        self.driver.on_event = self.events.append
+        self.driver.on_active = self.active.update
+        self.driver.on_deleted = self.deleted.extend
+        self.turn()
+
+    def restart(self) -> None:
+        """Kill and recover: what was not synced is gone, and so is everything volatile."""
+        self.store = PaperStore(self.store.log[: self.store.synced])
+        self._boot(self.store.recover_state())
+
+    # -- turns
+
+    def turn(self) -> None:
+        """An empty turn: only the clocks act."""
+        self.driver.begin_turn()
+        self.driver.end_turn()
+        self.driver.sync()
+        self.driver.release()
+
+    def advance(self, seconds: float) -> None:
+        """Lets time pass, then gives the engine a turn."""
+        self.clock.advance(int(seconds * 1000))
+        self.turn()
+
+    def run(self, call: Callable[[QueueManager], T]) -> T:
+        return self.driver.run(call)
+
+    # -- queues
+
+    def create(self, name: str, caller: Caller | None = None, **properties: Any) -> Queue:
+        """A queue of the administrator: create("orders") is .\\private$\\orders."""
+        path = name if "\\" in name else f".\\private$\\{name}"
+        security = properties.pop("security", None)
+        return self.run(
+            lambda m: m.create_queue(
+                path, QueueProperties(**properties), caller or self.admin, security=security
+            )
+        )
+
+    def open(
+        self,
+        name: str,
+        access: QueueAccessType = SEND,
+        caller: Caller | None = None,
+        share: QueueShareMode = QueueShareMode.DENY_NONE,
+        association: object = None,
+    ) -> OpenQueueDescriptor:
+        path = name if "\\" in name or "=" in name else f".\\private$\\{name}"
+        return self.run(
+            lambda m: m.open_queue(
+                path, access, caller or self.admin, share=share, association=association
+            )
+        )
+
+    def close(self, descriptor: OpenQueueDescriptor) -> None:
+        self.run(lambda m: m.close_queue(descriptor))
+
+    def queue(self, name: str) -> Queue:
+        path = name if "\\" in name else f".\\private$\\{name}"
+        return self.manager._queue(path)
+
+    # -- messages
+
+    def send(
+        self,
+        to: str | OpenQueueDescriptor,
+        body: bytes = b"",
+        *,
+        tx: Transaction | None = None,
+        recoverable: bool = True,
+        **attributes: Any,
+    ) -> MessageId:
+        """Sends a recoverable message (express: recoverable=False); attributes are Message's."""
+        message = Message(body=body, **attributes)
+        if recoverable:
+            message.delivery_guarantee = RECOVERABLE
+        descriptor = self.open(to) if isinstance(to, str) else to
+        try:
+            return self.run(lambda m: m.enqueue_message_to_an_open_queue(descriptor, message, tx))
+        finally:
+            if isinstance(to, str):
+                self.close(descriptor)
+
+    def receive(self, source: str | OpenQueueDescriptor, **options: Any) -> Delivery:
+        """A message that is there; raises what the engine raises."""
+        return self._read("dequeue_message", source, RECEIVE, options)
+
+    def peek(self, source: str | OpenQueueDescriptor, **options: Any) -> Delivery:
+        return self._read("peek_message", source, PEEK, options)
+
+    def _read(
+        self, method: str, source: str | OpenQueueDescriptor, access: Any, options: Any
+    ) -> Delivery:
+        options.setdefault("timeout_ms", 0)
+        descriptor = self.open(source, access) if isinstance(source, str) else source
+        delivery = self.driver.read(lambda m: getattr(m, method)(descriptor, **options))
+        if isinstance(source, str):
+            self.close(descriptor)
+        assert delivery is not None
+        return delivery
+
+    def wait(
+        self, source: OpenQueueDescriptor, method: str = "dequeue_message", **options: Any
+    ) -> list[Answer]:
+        """Starts a read that waits; the list gets its one answer when it ends."""
+        answers: list[Answer] = []
+
+        def first(answer: Answer) -> None:
+            if answer.value is not None or answer.error is not None:
+                answers.append(answer)
+
+        self.driver.begin_turn()
+        self.driver.decide(
+            lambda m: getattr(m, method)(source, token=answers.append, **options), first
+        )
+        self.driver.end_turn()
+        self.driver.sync()
+        self.driver.release()
+        return answers
+
+    def lookup(
+        self, source: OpenQueueDescriptor, lookup_id: int, *args: Any, **kw: Any
+    ) -> Delivery:
+        delivery = self.driver.read(
+            lambda m: m.read_message_by_lookup_identifier(source, lookup_id, *args, **kw)
+        )
+        assert delivery is not None
+        return delivery
+
+    def begin(self, name: str = "t1", owner: object = None) -> Transaction:
+        identifier = name.encode().ljust(16, b".")
+        return self.run(lambda m: m.create_transaction(identifier, owner))
+
+    def commit(self, tx: Transaction) -> None:
+        self.run(lambda m: m.transaction_commit(tx.identifier))
+
+    def abort(self, tx: Transaction) -> None:
+        self.run(lambda m: m.transaction_abort(tx.identifier))
+
+    # -- looking
+
+    def messages(self, name: str) -> list[Message]:
+        """Every message of a queue in queue order, locked ones too."""
+        queue = self.queue(name)
+        numbers = [number for _, number in queue.state.order.forward()]
+        return [deserialize(self.store.read(number)) for number in numbers]
+
+    def bodies(self, name: str) -> list[bytes]:
+        return [message.body for message in self.messages(name)]
+
+    def reads(self, name: str) -> list[Read]:
+        queue, reading = self.queue(name), self.manager.reading
+        return [reading.read_of(n, reading.row(n)) for _, n in queue.state.order.forward()]
+
+    def check_books(self) -> None:
+        """Every queue's books balance, durable and express lines apart."""
+        for queue in self.manager.queues.all():
+            for books in lines_of(self.manager.core, queue):
+                assert books.balanced, (queue.name, books)
