@@ -52,7 +52,7 @@ subqueue_names = names(32)
 hosts = st.text(
     st.characters(min_codepoint=0x21, max_codepoint=0x7E, exclude_characters='"+,;=/\\:[]'),
     min_size=1,
-    max_size=256,
+    max_size=250,  # leaves room for a port
 )
 guids = st.binary(min_size=16, max_size=16)
 ports = st.integers(1, 0xFFFF)
@@ -187,6 +187,8 @@ def near_names() -> st.SearchStrategy[str]:
             "234.1.1.1",
             "0000000d",
             "²",
+            "h" * 250,
+            "q" * 120,
         ]
     )
     return st.text() | st.lists(pieces, max_size=12).map("".join)

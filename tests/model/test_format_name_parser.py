@@ -99,6 +99,8 @@ def test_private_numbers_have_one_to_eight_digits(digits: str, number: int) -> N
         ("DIRECT=", "not a protocol"),
         (r"DIRECT=UDP:1.2.3.4\q", "not a protocol; known are TCP, OS, HTTP, HTTPS, IPX, SPX"),
         ("DIRECT=OS:host", "no backslash"),
+        ("DIRECT=OS:" + "h" * 257 + r"\q", "at most 256"),
+        ("DIRECT=OS:" + "h" * 254 + r":80\q", "at most 256"),
         ("DIRECT=OS:host/private$/q", "no backslash"),
         (r"DIRECT=OS:host\private$/q", "reserved"),
         (r"DIRECT=OS:host\q;", "behind the semicolon"),

@@ -94,6 +94,15 @@ def test_keys_know_no_letter_case(name: FormatName) -> None:
     assert name.key == name.key.casefold()
 
 
+def test_names_without_parts_have_no_suffix() -> None:
+    for name in (
+        DistributionListName(GUID),
+        MulticastName("234.1.1.1", 1),
+        MultipleName((DIRECT, DIRECT)),
+    ):
+        assert name.suffix is Suffix.NONE
+
+
 def test_a_key_does_not_depend_on_the_spelling_of_an_ipv6_address() -> None:
     long = DirectName(Protocol.TCP, "0:0:0:0:0:0:0:1", None, "Q")
     assert long.key == DirectName(Protocol.TCP, "::1", None, "q").key

@@ -104,9 +104,20 @@ def test_letter_case_does_not_distinguish_queues() -> None:
     assert other.local_key == r"private$\orders"
 
 
-@given(path_names(), path_names())
-def test_a_key_is_one_queue(one: PathName, other: PathName) -> None:
-    assert (one.key == other.key) == (str(one).casefold() == str(other).casefold())
+few = st.sampled_from(["a", "A", "ab", "\u017f", "S", "a/b", "private$x"])
+small_paths = st.builds(
+    PathName, few.filter(lambda name: name in "aAab"), few, st.sampled_from(list(PathKind)[:2]), few
+)
+
+
+@given(small_paths, small_paths)
+def test_keys_are_equal_when_all_parts_are(one: PathName, other: PathName) -> None:
+    def parts(path: PathName) -> list[object]:
+        return [path.kind, path.queue.casefold(), path.subqueue.casefold()]
+
+    same = parts(one) == parts(other)
+    assert (one.local_key == other.local_key) == same
+    assert (one.key == other.key) == (same and one.computer.lower() == other.computer.lower())
 
 
 @pytest.mark.parametrize("text", ["\u017fystem$;journal", "\u017fystem$", "PR\u0131VATE$/x"])

@@ -1,7 +1,7 @@
 """Format names: one small immutable class for each kind ([MS-MQMQ] 2.1.2 to 2.1.7)."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from typing import TypeAlias
@@ -69,26 +69,31 @@ class DirectName:
     system: bool = False
     subqueue: str = ""
     suffix: Suffix = Suffix.NONE
+    wire: str = field(init=False, repr=False, compare=False)
+    """The text that packets carry: all but `DIRECT=` ([MS-MQMQ] 2.2.18.1.5.2)."""
+    key: str = field(init=False, repr=False, compare=False)
+    """The identity of the name; neither letter case nor the spelling of an IPv6 matters."""
+    path: PathName | None = field(init=False, repr=False, compare=False)
+    """Address and queue as a path name; HTTP names have none ([MS-MQDMPR] 3.1.7.1.26)."""
 
     def __post_init__(self) -> None:
         try:
             _check_host(self.protocol, self.host)
             _check_port(self.protocol, self.port)
+            if not self.is_web:
+                check_computer(self.address)  # it is the computer of the path
             self._part.check()
         except NameFault as fault:
             raise IllegalFormatName(str(fault)) from None
+        # Worked out once: parsed names are cached and asked for these with every message.
+        object.__setattr__(self, "wire", self._text(self.address))
+        object.__setattr__(self, "key", self._make_key())
+        object.__setattr__(self, "path", self._make_path())
 
     def __str__(self) -> str:
         return f"DIRECT={self.wire}"
 
-    @property
-    def wire(self) -> str:
-        """The text that packets carry: all but `DIRECT=` ([MS-MQMQ] 2.2.18.1.5.2)."""
-        return self._text(self.address)
-
-    @property
-    def key(self) -> str:
-        """The identity of the name; neither letter case nor the spelling of an IPv6 matters."""
+    def _make_key(self) -> str:
         host = self.host
         if ":" in host and self.protocol is not Protocol.IPX:
             host = IPv6Address(host).compressed
@@ -121,9 +126,7 @@ class DirectName:
         """The computer it leads to: the address, of a URL the host ([MS-MQDMPR] 3.1.7.1.26)."""
         return self.host if self.is_web else self.address
 
-    @property
-    def path(self) -> PathName | None:
-        """Address and queue as a path name; HTTP names have none ([MS-MQDMPR] 3.1.7.1.26)."""
+    def _make_path(self) -> PathName | None:
         if self.is_web:
             return None
         return PathName(self.address, self.queue, self.kind, self.subqueue, self.suffix)

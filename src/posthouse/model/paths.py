@@ -1,7 +1,8 @@
 """Path names of queues, parsed and printed ([MS-MQMQ] 2.1.1)."""
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from posthouse.model.errors import IllegalQueuePathname
 from posthouse.model.queue_parts import (
@@ -16,6 +17,7 @@ from posthouse.model.text import excerpt
 
 COMPUTER_NAME_LENGTH_MAX = 256
 PATH_NAME_LENGTH_MAX = 512  # more than the parts of any path name add up to
+CACHED_PATHS_MAX = 4096  # the same few names come with every request
 
 _SEPARATORS = re.compile(r"[\\/]")
 # The grammar has U+0021..U+007E. Choice: without the separators of path and format names, so
@@ -36,6 +38,10 @@ class PathName:
     kind: PathKind
     subqueue: str = ""
     suffix: Suffix = Suffix.NONE
+    key: str = field(init=False, repr=False, compare=False)
+    """The identity of the queue; letter case does not matter."""
+    local_key: str = field(init=False, repr=False, compare=False)
+    """The identity of the queue among those of one computer."""
 
     def __post_init__(self) -> None:
         try:
@@ -43,38 +49,24 @@ class PathName:
             self._part.check()
         except NameFault as fault:
             raise IllegalQueuePathname(str(fault)) from None
+        local_key = self._part.text("\\").casefold()
+        object.__setattr__(self, "local_key", local_key)
+        object.__setattr__(self, "key", f"{self.computer.casefold()}\\{local_key}")
 
-    @classmethod
-    def parse(cls, text: str) -> "PathName":
+    @staticmethod
+    def parse(text: str) -> "PathName":
         """Read a path name; forward slashes may stand for the separating backslashes."""
         if len(text) > PATH_NAME_LENGTH_MAX:
             raise IllegalQueuePathname(f"a path name has at most {PATH_NAME_LENGTH_MAX} characters")
-        separator = _SEPARATORS.search(text)
-        if separator is None:
-            raise IllegalQueuePathname(f"{excerpt(text)} has no backslash behind the computer name")
-        try:
-            part = split_queue_part(text[separator.end() :], "\\/")
-        except NameFault as fault:
-            raise IllegalQueuePathname(f"{excerpt(text)}: {fault}") from None
-        return cls(text[: separator.start()], part.queue, part.kind, part.subqueue, part.suffix)
+        return _parse(text)
 
     def __str__(self) -> str:
         return f"{self.computer}\\{self._part.text(chr(92))}"
 
     @property
-    def key(self) -> str:
-        """The identity of the queue; letter case does not matter."""
-        return str(self).casefold()
-
-    @property
-    def local_key(self) -> str:
-        """The identity of the queue among those of one computer."""
-        return self._part.text("\\").casefold()
-
-    @property
     def parent(self) -> "PathName":
         """The queue that a subqueue or journal belongs to; any other queue is its own."""
-        if self.kind is PathKind.SYSTEM:
+        if self.kind is PathKind.SYSTEM or not (self.subqueue or self.suffix):
             return self
         return replace(self, subqueue="", suffix=Suffix.NONE)
 
@@ -98,6 +90,18 @@ class PathName:
     def journal(self) -> "PathName":
         """The journal of this queue."""
         return replace(self, suffix=Suffix.JOURNAL)
+
+
+@lru_cache(maxsize=CACHED_PATHS_MAX)
+def _parse(text: str) -> PathName:
+    separator = _SEPARATORS.search(text)
+    if separator is None:
+        raise IllegalQueuePathname(f"{excerpt(text)} has no backslash behind the computer name")
+    try:
+        part = split_queue_part(text[separator.end() :], "\\/")
+    except NameFault as fault:
+        raise IllegalQueuePathname(f"{excerpt(text)}: {fault}") from None
+    return PathName(text[: separator.start()], part.queue, part.kind, part.subqueue, part.suffix)
 
 
 def check_computer(text: str) -> None:
