@@ -151,12 +151,12 @@ def _glance(data: bytes | memoryview) -> Glance:
         ack_bits, label_units, message_class, body_size, allocated, extension_size = (
             PROPERTY_SIZES.unpack_from(data, at)
         )
-        if label_units > LABEL_UNITS_MAX:
-            raise MalformedPacket(f"label of {label_units} units")
         ack_flags = ack_bits & ACKNOWLEDGMENTS
         label_at = at + 56
         label_size = label_units + label_units
         extension_at = label_at + label_size
+        if label_units >= LABEL_UNITS_MAX:
+            _check_long_label(data, label_units, extension_at)
         body_at = extension_at + extension_size
         if allocated > body_size:
             sizes = body_size, allocated
@@ -237,6 +237,15 @@ def _security_end(data: bytes | memoryview, at: int) -> int:
         + (certificate + 3 & ~3)
         + (provider + 3 & ~3)
     )
+
+
+def _check_long_label(data: bytes | memoryview, units: int, end: int) -> None:
+    """[MS-MQMQ] 2.2.19.3: a label has at most 249 characters and then its NUL.
+
+    Choice: a shorter label whose NUL is missing is taken as it is.
+    """
+    if units > LABEL_UNITS_MAX or data[end - 2] or data[end - 1]:
+        raise MalformedPacket(f"label of {units} units")
 
 
 def _body_size(
