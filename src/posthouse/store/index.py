@@ -1,0 +1,128 @@
+"""The index of a sealed segment: what replay and compaction need of it, without the packets.
+
+It holds numbers, kinds and offsets as packed arrays, and one behind the other what replay reads:
+the arrival block of each message, the whole payload of every other record. An index is a
+convenience: one that is missing or damaged is made again from its segment.
+"""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from collections.abc import Iterator
+from typing import NamedTuple
+from zlib import crc32
+
+from posthouse.engine.records import ARRIVAL_SIZE, COPY, MESSAGE
+from posthouse.store.errors import StoreDamaged
+from posthouse.store.format import CRC, FORMAT_VERSION, HEADER_SIZE, check_head, index_name
+
+INDEX_MAGIC = b"PHINDEX\0"
+_HEAD = struct.Struct("<8sHxxIIIQQQII")  # ..., body's checksum, checksum of the head
+_BLOCK_SIZES = struct.Struct("<HH")
+_BLOCK_SIZES_AT = ARRIVAL_SIZE - _BLOCK_SIZES.size
+
+
+def block_size(payload: bytes | memoryview, at: int = 0) -> int:
+    """Size of the arrival block at the start of a message's payload; the packet is behind it."""
+    sender, extra = _BLOCK_SIZES.unpack_from(payload, at + _BLOCK_SIZES_AT)
+    return int(ARRIVAL_SIZE + sender + extra)
+
+
+class IndexBuilder:
+    """Grows with a segment as it is written."""
+
+    __slots__ = ("heads", "kinds", "numbers", "offsets")
+
+    def __init__(self) -> None:
+        self.numbers = array("Q")
+        self.kinds = bytearray()
+        self.offsets = array("I")
+        self.heads = bytearray()
+
+    def add(self, kind: int, number: int, offset: int, head: bytes | memoryview) -> None:
+        """One record; `head` is the arrival block of a message, else the whole payload."""
+        self.numbers.append(number)
+        self.kinds.append(kind)
+        self.offsets.append(offset)
+        self.heads += head
+
+
+class Entry(NamedTuple):
+    """A record as the index knows it."""
+
+    kind: int
+    number: int
+    offset: int
+    size: int
+    head: memoryview
+
+
+class SegmentIndex:
+    """A sealed segment's records in order."""
+
+    __slots__ = ("first_sequence", "heads", "kinds", "length", "number", "numbers", "offsets")
+
+    def __init__(self, number: int, first_sequence: int, length: int, built: IndexBuilder) -> None:
+        self.number = number
+        self.first_sequence = first_sequence
+        self.length = length
+        self.numbers = built.numbers
+        self.kinds = bytes(built.kinds)
+        self.offsets = built.offsets
+        self.heads = bytes(built.heads)
+
+    def entries(self) -> Iterator[Entry]:
+        """All records."""
+        heads, at, ends = memoryview(self.heads), 0, self.offsets[1:]
+        ends.append(self.length)
+        for kind, number, offset, end in zip(
+            self.kinds, self.numbers, self.offsets, ends, strict=True
+        ):
+            size = end - offset
+            if kind in (MESSAGE, COPY):
+                head_size = block_size(self.heads, at)
+            else:
+                head_size = size - HEADER_SIZE
+            yield Entry(kind, number, offset, size, heads[at : at + head_size])
+            at += head_size
+
+    def pack(self, generation: int) -> bytes:
+        """The bytes of the index file."""
+        body = b"".join(
+            [self.numbers.tobytes(), self.offsets.tobytes(), bytes(self.kinds), self.heads]
+        )
+        head = _HEAD.pack(
+            INDEX_MAGIC,
+            FORMAT_VERSION,
+            self.number,
+            generation,
+            len(self.kinds),
+            self.first_sequence,
+            self.length,
+            len(self.heads),
+            crc32(body),
+            0,
+        )[: -CRC.size]
+        return b"".join([head, CRC.pack(crc32(head)), body])
+
+
+def unpack_index(data: bytes, number: int, generation: int) -> SegmentIndex:
+    """Reads an index file; StoreDamaged if it is not a whole one of this segment."""
+    name = index_name(number)
+    if len(data) < _HEAD.size:
+        raise StoreDamaged(name, len(data), "the index ends inside its header")
+    check_head(data[: _HEAD.size], name, INDEX_MAGIC, "an index")
+    values = _HEAD.unpack_from(data)
+    its_number, its_generation, count, first, length, heads_size, crc = values[2:9]
+    if (its_number, its_generation) != (number, generation):
+        raise StoreDamaged(name, 12, "the index belongs to another segment")
+    body = memoryview(data)[_HEAD.size :]
+    if len(body) != count * 13 + heads_size or crc32(body) != crc:
+        raise StoreDamaged(name, _HEAD.size, "the index has a wrong length or checksum")
+    built = IndexBuilder()
+    built.numbers.frombytes(body[: count * 8])
+    built.offsets.frombytes(body[count * 8 : count * 12])
+    built.kinds += body[count * 12 : count * 13]
+    built.heads += body[count * 13 :]
+    return SegmentIndex(number, first, length, built)

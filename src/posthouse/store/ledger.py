@@ -1,0 +1,160 @@
+"""The accounts of the log: where messages lie, what holds each segment, where definitions are.
+
+The rule of the log (design: a removal or state record lives until every segment that holds a copy
+of what it names is gone) is answered from here. `append` and replay tell the ledger the same
+things in the same order, so it can always be made again from the log.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from posthouse.engine.records import ROW_SIZE, TABLE_BOOKS, Change
+from posthouse.store.format import HEADER_SIZE
+from posthouse.store.positions import Positions
+from posthouse.store.segment import Segment
+
+END_WEIGHT = 9  # bytes an ending takes in a CARRY record
+ROW_WEIGHT = ROW_SIZE + 11
+DEFINE_WEIGHT = 7
+
+Key = tuple[int, bytes]
+
+
+class Definition:
+    """Which segments hold a definition of one key, the newest last."""
+
+    __slots__ = ("deleted", "segments", "weight")
+
+    def __init__(self) -> None:
+        self.segments: list[int] = []
+        self.weight = 0
+        self.deleted = False
+
+
+class Account(NamedTuple):
+    """The part of a segment's accounts that a checkpoint keeps."""
+
+    number: int
+    live_bytes: int
+    definition_bytes: int
+    needs: dict[int, int]
+    keeps: dict[int, int]
+
+
+class Ledger:
+    """Positions of messages, accounts of segments, places of definitions."""
+
+    def __init__(self) -> None:
+        self.positions = Positions()
+        self.segments: dict[int, Segment] = {}
+        self.definitions: dict[Key, Definition] = {}
+        self.copied_from: set[int] = set()  # segments with records that later copies supersede
+
+    # -- what the records say
+
+    def message(self, number: int, segment: Segment, offset: int, size: int) -> None:
+        """A MESSAGE record."""
+        self.positions.put(number, segment.number, offset, size)
+        segment.live_bytes += size
+
+    def copy(self, number: int, segment: Segment, offset: int, size: int) -> None:
+        """A COPY record: the older one is superseded from now on."""
+        place = self.positions.get(number)
+        if place is not None and place.segment in self.segments:
+            self.copied_from.add(place.segment)
+            if not place.dead:
+                self.segments[place.segment].live_bytes -= place.size
+        self.message(number, segment, offset, size)
+
+    def change(self, change: Change, segment: Segment) -> None:
+        """A CHANGE or CARRY record."""
+        here = segment.number
+        for settle in change.settles:
+            place = self.positions.get(settle.number)
+            if place is not None and place.segment != here:
+                segment.keeps[place.segment] = segment.keeps.get(place.segment, 0) + 1
+        for number, _ in change.ends:
+            self._end(number, segment)
+        for table, key, value in change.defines:
+            if table != TABLE_BOOKS:  # every segment has its own
+                self._define((table, key), value, segment)
+
+    def _end(self, number: int, segment: Segment) -> None:
+        killed = self.positions.kill(number)
+        if killed is not None:
+            holder, size = killed
+            account = self.segments.get(holder)
+            if account is not None:
+                account.live_bytes -= size
+        else:
+            place = self.positions.get(number)
+            if place is None:
+                return
+            holder = place.segment
+        if holder != segment.number and holder in self.segments:
+            segment.needs[holder] = segment.needs.get(holder, 0) + 1
+
+    def _define(self, key: Key, value: bytes | None, segment: Segment) -> None:
+        known = self.definitions.get(key)
+        if known is None:
+            if value is None:
+                return
+            known = self.definitions[key] = Definition()
+        if known.segments:
+            self._weigh(known, -known.weight)
+        if value is None and known.segments in ([], [segment.number]):
+            del self.definitions[key]  # both lie here and go together
+            return
+        if not known.segments or known.segments[-1] != segment.number:
+            known.segments.append(segment.number)
+        known.deleted = value is None
+        known.weight = DEFINE_WEIGHT + len(key[1]) + len(value or b"")
+        self._weigh(known, known.weight)
+
+    def _weigh(self, known: Definition, weight: int) -> None:
+        holder = self.segments.get(known.segments[-1])
+        if holder is not None:
+            holder.definition_bytes += weight
+
+    # -- segments
+
+    def release(self, number: int) -> None:
+        """A segment no longer belongs to the log; places in it are freed by the caller."""
+        self.segments.pop(number, None)
+        self.copied_from.discard(number)
+        for segment in self.segments.values():
+            segment.needs.pop(number, None)
+            segment.keeps.pop(number, None)
+        held = [key for key, known in self.definitions.items() if number in known.segments]
+        for key in held:
+            self._forget(key, number)
+
+    def _forget(self, key: Key, number: int) -> None:
+        known = self.definitions[key]
+        newest = known.segments[-1]
+        known.segments = [segment for segment in known.segments if segment != number]
+        if not known.segments:
+            del self.definitions[key]
+        elif known.deleted and known.segments == [newest]:
+            self._weigh(known, -known.weight)  # nothing is left for the tombstone to keep down
+            del self.definitions[key]
+
+    def weight(self, segment: Segment) -> int:
+        """Bytes that compacting a segment would have to write again, at most."""
+        return (
+            segment.live_bytes
+            + segment.definition_bytes
+            + END_WEIGHT * sum(segment.needs.values())
+            + ROW_WEIGHT * sum(segment.keeps.values())
+            + HEADER_SIZE
+        )
+
+    # -- checkpoints
+
+    def accounts(self) -> list[Account]:
+        """The accounts of all segments."""
+        return [
+            Account(s.number, s.live_bytes, s.definition_bytes, dict(s.needs), dict(s.keeps))
+            for s in self.segments.values()
+        ]

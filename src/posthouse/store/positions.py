@@ -1,0 +1,102 @@
+"""Where the record of each message lies: packed pages by internal number, 12 bytes a message.
+
+An entry outlives its message: it is marked dead when the message ends and freed when the segment
+that holds the record is gone. As long as it is there, an ending of that number has to be carried
+along by compaction, or a full replay would bring the message back.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+PAGE_ENTRIES = 256
+_SHIFT = 8
+_MASK = PAGE_ENTRIES - 1
+_ENTRY = struct.Struct("<III")  # segment, offset, size and the dead bit
+_ENTRY_SIZE = _ENTRY.size
+assert _ENTRY_SIZE == 12
+_PAGE_SIZE = PAGE_ENTRIES * _ENTRY_SIZE
+_EMPTY_PAGE = bytes(_PAGE_SIZE)
+_EMPTY = bytes(_ENTRY_SIZE)
+_DEAD = 1 << 31
+_SIZE = _DEAD - 1
+
+_unpack = _ENTRY.unpack_from
+_pack = _ENTRY.pack_into
+
+
+class Place(NamedTuple):
+    """The record of a message: its segment, where it begins, its size with header and packet."""
+
+    segment: int
+    offset: int
+    size: int
+    dead: bool
+
+
+class Positions:
+    """Internal number to place."""
+
+    __slots__ = ("_pages",)
+
+    def __init__(self) -> None:
+        self._pages: dict[int, bytearray] = {}
+
+    def put(self, number: int, segment: int, offset: int, size: int) -> None:
+        """The newest record of a message that lives."""
+        page = self._pages.get(number >> _SHIFT)
+        if page is None:
+            page = self._pages[number >> _SHIFT] = bytearray(_PAGE_SIZE)
+        _pack(page, (number & _MASK) * _ENTRY_SIZE, segment, offset, size)
+
+    def get(self, number: int) -> Place | None:
+        """Where a message lies, dead or alive; None when no segment holds it."""
+        page = self._pages.get(number >> _SHIFT)
+        if page is None:
+            return None
+        segment, offset, size = _unpack(page, (number & _MASK) * _ENTRY_SIZE)
+        if not size:
+            return None
+        return Place(segment, offset, size & _SIZE, size >= _DEAD)
+
+    def kill(self, number: int) -> tuple[int, int] | None:
+        """The message ended: segment and size of its record, None if there is none alive."""
+        page = self._pages.get(number >> _SHIFT)
+        if page is None:
+            return None
+        at = (number & _MASK) * _ENTRY_SIZE
+        segment, _, size = _unpack(page, at)
+        if not size or size >= _DEAD:
+            return None
+        page[at + 11] |= 0x80
+        return segment, size
+
+    def free(self, number: int, segment: int) -> None:
+        """Forgets a place if it is in this segment, which is gone."""
+        index = number >> _SHIFT
+        page = self._pages.get(index)
+        if page is None:
+            return
+        at = (number & _MASK) * _ENTRY_SIZE
+        if _unpack(page, at)[0] == segment:
+            page[at : at + _ENTRY_SIZE] = _EMPTY
+            if page == _EMPTY_PAGE:
+                del self._pages[index]
+
+    def clear(self) -> None:
+        """Forgets everything."""
+        self._pages.clear()
+
+    def dump(self) -> dict[int, bytes]:
+        """The pages as they are, for a checkpoint."""
+        return {index: bytes(page) for index, page in self._pages.items()}
+
+    @classmethod
+    def load(cls, pages: dict[int, bytes]) -> Positions:
+        """Takes over the pages of a checkpoint; ValueError if they are none."""
+        if any(len(page) != _PAGE_SIZE for page in pages.values()):
+            raise ValueError("page of a wrong size")
+        positions = cls()
+        positions._pages = {index: bytearray(page) for index, page in pages.items()}
+        return positions

@@ -1,0 +1,119 @@
+"""Applies records of the log to a State and a Ledger.
+
+A full replay meets a log with gaps: compacted segments are gone, and what they still had to say
+stands further back, in COPY and CARRY records. Until those are reached a row may be older than
+the change that names it, so the steps here take a row as it comes instead of relying on the one
+before. From the RELEASE of the last compacted segment on, with the books in front of it, the
+state is exactly the one the engine had.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from posthouse.engine.records import (
+    ARRIVAL_SIZE,
+    CHANGE,
+    COPY,
+    KEPT,
+    MARK,
+    MESSAGE,
+    ROW,
+    Change,
+    Row,
+    unpack_change,
+)
+from posthouse.engine.state import State
+from posthouse.model.errors import RemoteProtocolError
+from posthouse.store.errors import StoreDamaged
+from posthouse.store.format import CARRY, RELEASE, RELEASE_PAYLOAD, SEGMENTS
+from posthouse.store.index import block_size
+from posthouse.store.ledger import Ledger
+from posthouse.store.segment import Segment
+
+_NUMBER_AND_ROW = struct.Struct("<Q" + ROW.format[1:])
+_EXTRA_SIZE = struct.Struct("<H")
+_EXTRA_SIZE_AT = ARRIVAL_SIZE - _EXTRA_SIZE.size
+_unpack = _NUMBER_AND_ROW.unpack_from
+_row = tuple.__new__
+
+
+class Replay:
+    """Rebuilds State and Ledger, record by record."""
+
+    def __init__(self, state: State, ledger: Ledger) -> None:
+        self.state = state
+        self.ledger = ledger
+
+    def record(
+        self, kind: int, segment: Segment, offset: int, size: int, payload: memoryview
+    ) -> int:
+        """One record; returns the number it is about, 0 for none."""
+        try:
+            return self._record(kind, segment, offset, size, payload)
+        except (RemoteProtocolError, struct.error, ValueError) as error:
+            reason = f"the record contradicts itself: {error}"
+            raise StoreDamaged(segment.name, offset, reason) from None
+
+    def _record(
+        self, kind: int, segment: Segment, offset: int, size: int, payload: memoryview
+    ) -> int:
+        if kind == MESSAGE:
+            number, row, extra = read_block(payload)
+            self.state.arrive(number, row, extra)
+            self.ledger.message(number, segment, offset, size)
+            return number
+        if kind == COPY:
+            number, row, extra = read_block(payload)
+            restore(self.state, number, row, extra)
+            self.ledger.copy(number, segment, offset, size)
+            return number
+        if kind in (CHANGE, CARRY):
+            change = unpack_change(payload)
+            apply(self.state, change, carried=kind == CARRY)
+            self.ledger.change(change, segment)
+        elif kind == RELEASE:
+            self.ledger.release(RELEASE_PAYLOAD.unpack(payload)[0])
+        elif kind not in (MARK, SEGMENTS):
+            raise StoreDamaged(segment.name, offset, f"a record of the unknown kind {kind}")
+        return 0
+
+
+def read_block(payload: memoryview) -> tuple[int, Row, bytes]:
+    """Number, row and extra of a message's arrival block."""
+    values = _unpack(payload)
+    row: Row = _row(Row, values[1:])
+    end = block_size(payload)
+    if end > len(payload):
+        raise RemoteProtocolError("message record shorter than its sender and extra")
+    (extra_size,) = _EXTRA_SIZE.unpack_from(payload, _EXTRA_SIZE_AT)
+    return values[0], row, bytes(payload[end - extra_size : end]) if extra_size else b""
+
+
+def apply(state: State, change: Change, *, carried: bool) -> None:
+    """A CHANGE record, or (carried) what is left of those of a compacted segment."""
+    for number, reason, row, extra in change.settles:
+        if carried or reason == KEPT:
+            if number in state.table:
+                restore(state, number, row, extra, counted=not carried)
+        else:
+            state.settle(number, reason, row, extra)
+    for number, reason in change.ends:
+        state.end(number, KEPT if carried else reason)  # KEPT: a column that counts nothing
+    for table, key, value in change.defines:
+        state.define(table, key, value)
+
+
+def restore(state: State, number: int, row: Row, extra: bytes, *, counted: bool = False) -> None:
+    """Gives a message its row, wherever it stood before."""
+    old = state.table.get(number)
+    if old is None or (old.lookup_id and _place(old) != _place(row)):
+        state.restore(number, row, extra)
+    elif old.lookup_id or counted:
+        state.settle(number, KEPT, row, extra)
+    else:
+        state.restore(number, row, extra)
+
+
+def _place(row: Row) -> tuple[int, int, int]:
+    return row.queue, row.priority, row.lookup_id

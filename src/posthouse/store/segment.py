@@ -1,0 +1,151 @@
+"""One segment of the log: what the store knows of it, and reading its records with precision."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from zlib import crc32
+
+from posthouse.engine.records import MARK
+from posthouse.store.disk import File
+from posthouse.store.format import (
+    CRC,
+    HEADER,
+    HEADER_SIZE,
+    MARK_PAYLOAD,
+    MARK_SIZE,
+    RECORD_PAYLOAD_MAX,
+    SEGMENT_HEADER_SIZE,
+    SegmentEntry,
+    generation_of,
+    segment_name,
+)
+from posthouse.store.index import IndexBuilder
+
+
+class Segment:
+    """One segment: its place in the log, and the accounts that compaction goes by.
+
+    `needs` counts, per other segment, the endings in here of messages whose record lies there;
+    `keeps` likewise counts rows. As long as that segment exists, compacting this one has to carry
+    them along, so they weigh like live bytes.
+    """
+
+    __slots__ = (
+        "definition_bytes",
+        "end",
+        "file",
+        "first_sequence",
+        "generation",
+        "index",
+        "keeps",
+        "last_sequence",
+        "live_bytes",
+        "name",
+        "needs",
+        "number",
+        "pins",
+        "sealed",
+    )
+
+    def __init__(self, number: int, store_id: bytes, first_sequence: int) -> None:
+        self.number = number
+        self.name = segment_name(number)
+        self.generation = generation_of(store_id, number)
+        self.first_sequence = first_sequence
+        self.last_sequence = first_sequence - 1
+        self.end = SEGMENT_HEADER_SIZE
+        self.sealed = False
+        self.file: File | None = None
+        self.index: IndexBuilder | None = None  # while it is written to
+        self.pins = 0
+        self.live_bytes = 0
+        self.definition_bytes = 0
+        self.needs: dict[int, int] = {}
+        self.keeps: dict[int, int] = {}
+
+    def entry(self) -> SegmentEntry:
+        """The segment as later ones remember it."""
+        return SegmentEntry(self.number, self.end, self.first_sequence, self.last_sequence)
+
+
+class Scanner:
+    """Walks over the records of a segment; stops at the first byte that is not one.
+
+    After the walk `offset` says where the valid bytes end, `sequence` which record was expected
+    there, `reason` why it is none (empty: the data ends there), `synced` the newest mark.
+    """
+
+    def __init__(
+        self,
+        data: bytes | memoryview,
+        generation: int,
+        sequence: int,
+        offset: int = SEGMENT_HEADER_SIZE,
+    ) -> None:
+        self.data = data
+        self.generation = generation
+        self.sequence = sequence
+        self.offset = offset
+        self.reason = ""
+        self.synced = 0
+
+    def __iter__(self) -> Iterator[tuple[int, int, int]]:
+        """Kind, offset and end of every record; the payload begins behind the header."""
+        data, generation, size = self.data, self.generation, len(self.data)
+        view = memoryview(data)
+        unpack, header_size = HEADER.unpack_from, HEADER_SIZE
+        offset, sequence = self.offset, self.sequence
+        while offset < size:
+            if offset + header_size > size:
+                self.reason = "the record is cut short in its header"
+                break
+            crc, length, number, its_generation, kind = unpack(data, offset)
+            end = offset + header_size + length
+            if end > size or length > RECORD_PAYLOAD_MAX:
+                self.reason = f"the record claims {length} bytes, more than there are"
+                break
+            if crc32(view[offset + 4 : end]) != crc:
+                zeros = not any(view[offset : offset + header_size])
+                self.reason = "there are zeros" if zeros else "the record has a wrong checksum"
+                break
+            if its_generation != generation or number != sequence:
+                self.reason = "a record of another place lies here"
+                break
+            if kind == MARK and not self._note_mark(offset, end):
+                break
+            yield kind, offset, end
+            offset, sequence = end, sequence + 1
+            self.offset, self.sequence = offset, sequence
+
+    def _note_mark(self, offset: int, end: int) -> bool:
+        (synced,) = MARK_PAYLOAD.unpack_from(self.data, offset + HEADER_SIZE)
+        if end - offset != MARK_SIZE or synced >= self.sequence:
+            self.reason = "a mark names a position behind itself"
+            return False
+        self.synced = max(self.synced, synced)
+        return True
+
+
+def find_marks(data: bytes | memoryview, generation: int, offset: int) -> int:
+    """The newest position that valid marks behind `offset` call synced, 0 if there are none.
+
+    Used where records ended in rubble: each mark is recognised on its own.
+    """
+    raw = bytes(data)
+    pattern = generation.to_bytes(4, "little") + bytes([MARK, 0, 0, 0])
+    newest, at = 0, raw.find(pattern, offset)
+    while at >= 0:
+        newest = max(newest, _mark_at(raw, at - (HEADER_SIZE - len(pattern))))
+        at = raw.find(pattern, at + 1)
+    return newest
+
+
+def _mark_at(raw: bytes, offset: int) -> int:
+    end = offset + MARK_SIZE
+    if offset < 0 or end > len(raw):
+        return 0
+    crc, length, sequence, _, _ = HEADER.unpack_from(raw, offset)
+    (synced,) = MARK_PAYLOAD.unpack_from(raw, offset + HEADER_SIZE)
+    if length != MARK_PAYLOAD.size or crc32(raw[offset + CRC.size : end]) != crc:
+        return 0
+    return int(synced) if synced < sequence else 0

@@ -1,0 +1,52 @@
+"""The settings of a store."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+KIB = 1 << 10
+MIB = 1 << 20
+GIB = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSettings:
+    """What may be set; the defaults are for a disk of some size and messages of some KiB."""
+
+    store_id: bytes = bytes(16)
+    """Given to a new store, which keeps it. Should be secret: record headers depend on it, so
+    that nobody can send a body that looks like records of ours."""
+
+    segment_size: int = 64 * MIB
+    """A segment is sealed once it is this long."""
+
+    express_memory: int = 256 * MIB
+    """Express messages above this go to their own segments."""
+
+    disk_reserve: int = 2 * GIB
+    disk_reserve_percent: int = 5
+    """New messages are refused while less is free; the smaller of the two counts, so that neither
+    a small disk nor a big one loses much of its use."""
+
+    dead_ratio: float = 0.5
+    """A sealed segment of which at least this part would not have to be copied is compacted."""
+
+    small_segments: int = 16
+    """So many sealed segments under an eighth of the usual size are merged."""
+
+    step_bytes: int = 1 * MIB
+    """About how much one step of upkeep copies."""
+
+    checkpoint_ratio: int = 4
+    """A checkpoint is written when the log behind the last one is so many times its size."""
+
+    checkpoint_inline: int = 1 * MIB
+    """A checkpoint up to this size is written at once, a bigger one by a thread."""
+
+    open_files: int = 256
+    """Sealed segments kept open for reading."""
+
+    def __post_init__(self) -> None:
+        assert len(self.store_id) == 16
+        assert 0 < self.segment_size <= GIB
+        assert 0.0 < self.dead_ratio <= 1.0

@@ -1,0 +1,221 @@
+"""The end of the log: group writes, sealing, syncing.
+
+One thread appends. `sync` may run in another one: it makes durable what was appended before it
+began, and what arrives meanwhile waits for the next. Every OSError is final (`StoreFailed`): the
+engine's state is ahead of the log then, so there is nothing to go on with, not even after a full
+disk; `has_room` keeps a reserve so that this stays an exception. What a failed write left is cut
+off again, so that the next start finds a clean end where possible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from threading import Lock
+from zlib import crc32
+
+from posthouse.engine.records import CHANGE, COPY, MARK, MESSAGE, Record
+from posthouse.store.disk import Buffer, Disk
+from posthouse.store.errors import StoreFailed
+from posthouse.store.format import (
+    CARRY,
+    CRC,
+    HEADER_BODY,
+    HEADER_SIZE,
+    MARK_PAYLOAD,
+    MARK_SIZE,
+    RECORD_PAYLOAD_MAX,
+    SEGMENT_HEADER_SIZE,
+    SEGMENT_SIZE_MAX,
+    SEGMENTS,
+    SegmentHeader,
+    pack_record,
+    pack_segment_header,
+    pack_segments,
+)
+from posthouse.store.index import IndexBuilder
+from posthouse.store.ledger import Ledger
+from posthouse.store.segment import Segment
+
+_pack_body = HEADER_BODY.pack
+_pack_crc = CRC.pack
+
+
+class LogWriter:
+    """Appends to the active segment and seals it when it is full."""
+
+    def __init__(
+        self, disk: Disk, ledger: Ledger, store_id: bytes, segment_size: int, next_number: int
+    ) -> None:
+        self.disk = disk
+        self.ledger = ledger
+        self.store_id = store_id
+        self.segment_size = segment_size
+        self.next_number = next_number
+        self.active: Segment | None = None
+        self.appended = 0
+        self.synced = 0
+        self.bytes_written = 0
+        self.changes: list[tuple[bytes, Segment, int]] = []  # not yet told to the ledger
+        self.failed: StoreFailed | None = None
+        self._lock = Lock()
+        self._unsynced: list[Segment] = []
+        self._directory_changed = False
+
+    def resume(self, segment: Segment, next_sequence: int) -> None:
+        """Goes on behind the last record of a log that was read."""
+        segment.file = self.disk.open(segment.name)
+        self.active = segment
+        self.appended = self.synced = next_sequence - 1
+        self._unsynced = [segment]
+
+    # -- writing
+
+    def write(self, records: Sequence[Record]) -> int:
+        """One group: a mark, then the records; returns the new position."""
+        self.check()
+        segment = self.active
+        assert segment is not None
+        assert segment.index is not None
+        positions, index = self.ledger.positions, segment.index
+        generation, here = segment.generation, segment.number
+        sequence, start = self.appended + 1, segment.end
+        parts: list[Buffer] = [
+            pack_record(MARK, sequence, generation, MARK_PAYLOAD.pack(self.synced))
+        ]
+        index.add(MARK, 0, start, MARK_PAYLOAD.pack(self.synced))
+        put, add_part = positions.put, parts.append
+        add_number, add_offset = index.numbers.append, index.offsets.append
+        add_kind, heads = index.kinds.append, index.heads
+        at, live = start + MARK_SIZE, 0
+        for kind, number, head, packet in records:
+            sequence += 1
+            length = len(head) + len(packet)
+            front = _pack_body(length, sequence, generation, kind) + head
+            add_part(_pack_crc(crc32(packet, crc32(front))))
+            add_part(front)
+            size = length + HEADER_SIZE
+            add_number(number)
+            add_offset(at)
+            add_kind(kind)
+            heads += head
+            if kind == MESSAGE:
+                add_part(packet)
+                put(number, here, at, size)
+                live += size
+            elif kind == COPY:
+                add_part(packet)
+                self.ledger.copy(number, segment, at, size)
+            elif kind in (CHANGE, CARRY):
+                self.changes.append((head, segment, sequence))
+            assert length <= RECORD_PAYLOAD_MAX
+            at += size
+        assert at <= SEGMENT_SIZE_MAX
+        self._put(segment, parts, start)
+        segment.live_bytes += live
+        segment.end = at
+        segment.last_sequence = sequence
+        self.bytes_written += at - start
+        self.appended = sequence  # last: a sync that sees it finds the bytes written
+        return sequence
+
+    def _put(self, segment: Segment, parts: Sequence[Buffer], offset: int) -> None:
+        assert segment.file is not None
+        try:
+            segment.file.write([b"".join(parts)], offset)
+        except OSError as error:
+            self._cut_back(segment, offset)
+            raise self.fail(f"writing to {segment.name}", error) from error
+
+    def _cut_back(self, segment: Segment, offset: int) -> None:
+        """Takes back what a failed write left. If even that fails, the next start does it."""
+        assert segment.file is not None
+        try:
+            segment.file.truncate(offset)
+        except OSError:
+            return
+
+    # -- segments
+
+    def full(self) -> bool:
+        """The active segment has reached its size."""
+        return self.active is not None and self.active.end >= self.segment_size
+
+    def begin_segment(self, books: bytes) -> Segment:
+        """Seals the active segment and begins the next; `books` is a CHANGE record's payload.
+
+        Called where the State is exactly what the log says, because the books go first.
+        """
+        self.check()
+        if self.active is not None:
+            self.active.sealed = True
+        segment = Segment(self.next_number, self.store_id, self.appended + 1)
+        segment.index = IndexBuilder()
+        self.next_number += 1
+        with self._lock:
+            self._unsynced.append(segment)
+            self._directory_changed = True
+        self._guard(f"creating {segment.name}", lambda: self._create(segment))
+        entries = [s.entry() for s in self.ledger.segments.values()]
+        self.ledger.segments[segment.number] = segment
+        self.active = segment
+        self._write_beginning(segment, pack_segments(entries), books)
+        return segment
+
+    def _create(self, segment: Segment) -> None:
+        segment.file = self.disk.open(segment.name, create=True)
+
+    def _write_beginning(self, segment: Segment, segments: bytes, books: bytes) -> None:
+        generation, sequence = segment.generation, segment.first_sequence
+        header = SegmentHeader(segment.number, generation, sequence, self.store_id)
+        first = pack_record(SEGMENTS, sequence, generation, segments)
+        second = pack_record(CHANGE, sequence + 1, generation, books)
+        self._put(segment, [pack_segment_header(header), first, second], 0)
+        assert segment.index is not None
+        segment.index.add(SEGMENTS, 0, SEGMENT_HEADER_SIZE, segments)
+        segment.index.add(CHANGE, 0, SEGMENT_HEADER_SIZE + len(first), books)
+        segment.end = SEGMENT_HEADER_SIZE + len(first) + len(second)
+        segment.last_sequence = self.appended = sequence + 1
+        self.bytes_written += segment.end
+
+    # -- syncing
+
+    def sync(self) -> int:
+        """Makes durable what was appended before the call, new files included."""
+        self.check()
+        with self._lock:
+            target = self.appended
+            segments = list(self._unsynced)
+            directory, self._directory_changed = self._directory_changed, False
+        for segment in segments:
+            assert segment.file is not None
+            self._guard(f"syncing {segment.name}", segment.file.sync)
+        if directory:
+            self._guard("syncing the directory", self.disk.sync_directory)
+        with self._lock:
+            # All but the last were sealed before the call: nothing is written to them any more.
+            self._unsynced = [s for s in self._unsynced if s not in segments[:-1]]
+        self.synced = target
+        return target
+
+    def is_unsynced(self, segment: Segment) -> bool:
+        """A sync may still need this segment's file."""
+        return segment in self._unsynced
+
+    # -- failing
+
+    def check(self) -> None:
+        """Refuses everything once something failed."""
+        if self.failed is not None:
+            raise self.failed
+
+    def fail(self, doing: str, error: OSError) -> StoreFailed:
+        """Remembers the first failure."""
+        failure = StoreFailed(f"{doing}: {error.strerror or error}")
+        self.failed = self.failed or failure
+        return self.failed
+
+    def _guard(self, doing: str, call: Callable[[], None]) -> None:
+        try:
+            call()
+        except OSError as error:
+            raise self.fail(doing, error) from error

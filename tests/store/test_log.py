@@ -1,0 +1,183 @@
+"""The log store: what was synced comes back, whatever a crash does to the rest."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from posthouse.sim import SimDisk
+from posthouse.store.errors import StoreDamaged, StoreFailed
+from posthouse.store.log import LogStore
+from posthouse.store.settings import StoreSettings
+from tests.store.rig import Rig, packet_of, picture, random_step
+
+STORE_ID = b"0123456789abcdef"
+SMALL = StoreSettings(store_id=STORE_ID, segment_size=1500)
+
+
+def rig_on(disk: SimDisk, settings: StoreSettings = SMALL) -> Rig:
+    return Rig(LogStore(disk, settings))
+
+
+@pytest.mark.spec("MS-MQDMPR 3.1.1.12/14")
+def test_what_was_synced_survives_a_crash() -> None:
+    disk = SimDisk()
+    rig = rig_on(disk)
+    number = rig.send(extra=b"extra")
+    rig.define(b"key", b"value")
+    assert rig.keep() == rig.store.synced == rig.store.appended
+    again = rig_on(disk.crash("nothing"))
+    assert picture(again.state) == picture(rig.state)
+    assert again.store.read(number) == packet_of(number)
+
+
+def test_what_was_not_synced_may_be_lost_but_is_never_half_there() -> None:
+    disk = SimDisk()
+    rig = rig_on(disk)
+    rig.send()
+    rig.keep()
+    synced = picture(rig.state)
+    rig.send()
+    rig.flush()
+    assert rig.store.synced < rig.store.appended
+    assert picture(rig_on(disk.crash("nothing")).state) == synced
+    assert picture(rig_on(disk.crash("everything")).state) == picture(rig.state)
+
+
+@pytest.mark.spec("MS-MQDMPR 3.1.1/1")
+@pytest.mark.parametrize("seed", range(60))
+def test_a_crash_leaves_a_prefix_that_holds_all_that_was_synced(seed: int) -> None:
+    chance, disk = Random(seed), SimDisk(seed)
+    rig = rig_on(disk)
+    for _ in range(3):
+        history, synced = [picture(rig.state)], 0
+        for _ in range(chance.randint(1, 50)):
+            random_step(rig, chance)
+            history.append(picture(rig.state))
+            if chance.random() < 0.4:
+                rig.flush()
+            if chance.random() < 0.2:
+                rig.keep()
+                synced = len(history) - 1
+            if not rig.records:
+                rig.store.tidy()
+        disk = disk.crash("random")
+        rig = rig_on(disk)
+        assert picture(rig.state) in history[synced:]
+        rig.check_packets()
+
+
+def test_positions_grow_with_every_record() -> None:
+    rig = rig_on(SimDisk())
+    positions = []
+    for _ in range(50):
+        rig.send()
+        positions.append(rig.flush())
+    assert positions == sorted(set(positions))
+    assert rig.store.synced < rig.store.appended
+    rig.store.sync()
+    assert rig.store.synced == rig.store.appended == positions[-1]
+
+
+def test_segments_are_sealed_at_their_size() -> None:
+    disk = SimDisk()
+    rig = rig_on(disk)
+    for _ in range(60):
+        rig.send()
+        rig.keep()
+    logs = [name for name in disk.names() if name.endswith(".log")]
+    assert len(logs) > 5
+    assert all(1500 <= disk.size(name) < 3000 for name in logs[:-1])
+    again = rig_on(disk.crash())
+    assert picture(again.state) == picture(rig.state)
+    again.check_packets()
+
+
+def test_a_group_is_one_write_and_a_sync_is_one_sync() -> None:
+    disk = SimDisk()
+    rig = rig_on(disk, StoreSettings(store_id=STORE_ID))
+    for _ in range(100):
+        rig.send()
+    before = disk.calls.copy()
+    rig.keep()
+    assert disk.calls["write"] - before["write"] == 1
+    assert disk.calls["sync"] - before["sync"] == 1
+    assert disk.calls["any"] - before["any"] == 2
+
+
+@pytest.mark.parametrize("kind", ["write", "sync"])
+def test_an_error_of_the_disk_is_final(kind: str) -> None:
+    disk = SimDisk()
+    rig = rig_on(disk)
+    rig.send()
+    rig.keep()
+    before, synced = picture(rig.state), rig.store.synced
+    disk.fail_at(1, "write" if kind == "write" else "sync")
+    rig.send()
+    with pytest.raises(StoreFailed):
+        rig.keep()
+    assert rig.store.synced == synced
+    with pytest.raises(StoreFailed):
+        rig.store.append([])
+    with pytest.raises(StoreFailed):
+        rig.store.sync()
+    found = picture(rig_on(disk.crash("nothing")).state)
+    assert found == before or (kind == "sync" and found == picture(rig.state))
+
+
+def test_a_full_disk_leaves_a_clean_end() -> None:
+    disk = SimDisk(capacity=1 << 20)
+    rig = rig_on(disk, StoreSettings(store_id=STORE_ID))
+    rig.send()
+    rig.keep()
+    before, size = picture(rig.state), disk.size("00000001.log")
+    disk.fill_up(100)
+    rig.size = 500
+    rig.send()
+    with pytest.raises(StoreFailed, match="No space left"):
+        rig.flush()
+    assert disk.size("00000001.log") == size
+    disk.fill_up(1 << 18)
+    again = rig_on(disk.crash("everything"))
+    assert picture(again.state) == before
+    assert again.recovered.torn_bytes == 0
+
+
+def test_a_damaged_packet_is_not_handed_out() -> None:
+    disk = SimDisk()
+    rig = rig_on(disk)
+    number = rig.send()
+    rig.keep()
+    disk.flip_bit("00000001.log", disk.size("00000001.log") - 3, 0)
+    with pytest.raises(StoreDamaged) as caught:
+        rig.store.read(number)
+    assert caught.value.file == "00000001.log"
+
+
+def test_a_message_that_is_not_there_is_the_callers_mistake() -> None:
+    rig = rig_on(SimDisk())
+    with pytest.raises(LookupError):
+        rig.store.read(5)
+
+
+def test_a_full_disk_is_announced_before_it_is_full() -> None:
+    disk = SimDisk(capacity=1000 << 20)
+    rig = rig_on(disk)
+    assert rig.store.has_room()
+    disk.fill_up(51 << 20)
+    rig.store.tidy()
+    assert rig.store.has_room()
+    disk.fill_up(49 << 20)
+    rig.store.tidy()
+    assert not rig.store.has_room()
+    disk.fill_up(51 << 20)
+    assert rig.store.has_room()
+
+
+def test_reading_works_where_the_page_is_not_cached() -> None:
+    disk = SimDisk(cold_reads=1.0)
+    rig = rig_on(disk)
+    number = rig.send()
+    rig.flush()
+    assert rig.store.read(number) == packet_of(number)

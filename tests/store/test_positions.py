@@ -1,0 +1,67 @@
+"""Where messages lie: small, exact, and freed."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from posthouse.store.positions import PAGE_ENTRIES, Place, Positions
+
+numbers = st.integers(1, 3 * PAGE_ENTRIES)
+segments = st.integers(1, 4)
+steps = st.one_of(
+    st.tuples(st.just("put"), numbers, segments),
+    st.tuples(st.just("kill"), numbers, segments),
+    st.tuples(st.just("free"), numbers, segments),
+)
+
+
+@given(st.lists(steps, max_size=80))
+def test_positions_do_what_a_dictionary_does(script: list[tuple[str, int, int]]) -> None:
+    positions, model = Positions(), dict[int, Place]()
+    for what, number, segment in script:
+        place = model.get(number)
+        if what == "put":
+            positions.put(number, segment, 7 * number, 100 + number)
+            model[number] = Place(segment, 7 * number, 100 + number, False)
+        elif what == "kill":
+            alive = place is not None and not place.dead
+            killed = positions.kill(number)
+            assert killed == ((place.segment, place.size) if place and alive else None)
+            if place:
+                model[number] = place._replace(dead=True)
+        else:
+            positions.free(number, segment)
+            if place and place.segment == segment:
+                del model[number]
+    for number in range(3 * PAGE_ENTRIES + 1):
+        assert positions.get(number) == model.get(number)
+    again = Positions.load(positions.dump())
+    assert all(again.get(n) == model.get(n) for n in range(3 * PAGE_ENTRIES + 1))
+
+
+def test_a_place_takes_twelve_bytes_and_an_empty_page_none() -> None:
+    positions = Positions()
+    for number in range(PAGE_ENTRIES):
+        positions.put(number, 1, 0, 50)
+    assert [len(page) for page in positions.dump().values()] == [12 * PAGE_ENTRIES]
+    for number in range(PAGE_ENTRIES):
+        positions.free(number, 1)
+    assert positions.dump() == {}
+
+
+def test_a_dead_message_keeps_its_place_until_its_segment_is_gone() -> None:
+    positions = Positions()
+    positions.put(5, 2, 48, 100)
+    positions.kill(5)
+    assert positions.get(5) == Place(2, 48, 100, True)
+    positions.free(5, 3)
+    assert positions.get(5) == Place(2, 48, 100, True)
+    positions.free(5, 2)
+    assert positions.get(5) is None
+
+
+def test_pages_of_a_wrong_size_are_refused() -> None:
+    with pytest.raises(ValueError, match="wrong size"):
+        Positions.load({0: b"short"})
