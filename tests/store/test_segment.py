@@ -90,7 +90,7 @@ def test_marks_are_found_in_rubble() -> None:
     assert find_marks(b"?" * 33 + DATA[50:], GENERATION, 0) == 12
     assert find_marks(DATA, GENERATION, STARTS[4]) == 0
     assert find_marks(DATA, GENERATION + 1, 0) == 0
-    assert find_marks(DATA[: STARTS[4] - 1], GENERATION, 1) == 0
+    assert find_marks(DATA[: STARTS[4] - 1], GENERATION, 0) == 9
 
 
 def test_a_mark_with_a_wrong_checksum_proves_nothing() -> None:
