@@ -246,6 +246,7 @@ def test_message_size_decides_if_headers_end_at_the_packet_by_it() -> None:
 def test_message_size_decides_if_nothing_fits() -> None:
     padded = resized(SEALED + bytes(8))
     assert glance(edited(padded, 164, "<II", 4, 8)).body_size == 4
+    assert glance(edited(padded, 164, "<II", 16, 0xFFFFFFFF)).body_size == 16
 
 
 @pytest.mark.spec("MS-MQQB 3.1.5.1.3/1", "MS-MQQB 3.1.5.1.3/2")

@@ -22,7 +22,7 @@ from posthouse.wire.headers import (
     TransactionFlags,
     UserFlags,
 )
-from posthouse.wire.layout import Flags, Layout
+from posthouse.wire.layout import Flags, Layout, bits
 
 from .vectors import USER_MESSAGE, vector
 
@@ -116,7 +116,7 @@ def masks(flags: type[Flags]) -> dict[str, int]:
     return {
         name: field.mask << field.shift
         for name, field in vars(flags).items()
-        if isinstance(field, property)
+        if isinstance(field, bits)
     }
 
 

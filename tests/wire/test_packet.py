@@ -112,8 +112,8 @@ def test_sealed_message_is_carried_without_being_opened() -> None:
 @pytest.mark.spec("MS-MQMQ 2.2.20/1")
 def test_headers_behind_the_body_are_found_in_their_order() -> None:
     tail = TRACED[128:] + SOAP[128:] + MULTIPLE[124:]
-    packet = with_base_flags(MINIMAL + tail, on=0x0020)
-    packet = Packet(resized(with_user_flags(packet, on=0x10800000)))
+    traced = with_base_flags(MINIMAL + tail, on=0x0020)
+    packet = Packet(resized(with_user_flags(traced, on=0x10800000)))
     assert packet.tracing_queue == b"\x77" * 16
     assert packet.soap == Soap("<h/>", "<b />")
     assert packet.multi_queue is not None

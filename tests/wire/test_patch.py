@@ -69,11 +69,9 @@ def test_stamp_refuses_garbage() -> None:
 
 
 def test_a_glance_taken_before_saves_one() -> None:
-    fields = {"ordinal": 1, "sent_time": 2}
     seen = glance(USER_MESSAGE)
-    assert stamp(USER_MESSAGE, source_guid=OURS, seen=seen, **fields) == stamp(
-        USER_MESSAGE, source_guid=OURS, **fields
-    )
+    stamped = stamp(USER_MESSAGE, source_guid=OURS, ordinal=1, sent_time=2, seen=seen)
+    assert stamped == stamp(USER_MESSAGE, source_guid=OURS, ordinal=1, sent_time=2)
     assert patch(USER_MESSAGE, hop_count=3, seen=seen) == patch(USER_MESSAGE, hop_count=3)
 
 

@@ -24,6 +24,7 @@ from posthouse.model.message import (
     TxSequenceId,
 )
 from posthouse.model.names import DirectName, FormatName, PrivateName, parse_format_name
+from posthouse.model.text import utf16_length
 from posthouse.wire.glance import HEAD
 from posthouse.wire.headers import (
     LABEL_UNITS_MAX,
@@ -96,7 +97,7 @@ def serialize(message: Message) -> bytes:
 def construct(message: Message) -> UserMessage:
     """Construct a UserMessage Packet, [MS-MQDMPR] 3.1.7.1.30: the headers this message needs."""
     names = _pack_names(message)
-    label = encode_text(message.label) if message.label else b""
+    label = _pack_label(message.label)
     content = len(label) + len(message.extension) + len(message.body)
     optional = (
         _pack_transaction(message),
@@ -130,6 +131,7 @@ def _check_bulk(message: Message) -> None:
         len(message.body)
         + len(message.extension)
         + len(message.sender_certificate)
+        + len(message.multiple_destination_signature)
         + 2 * (len(message.soap_header) + len(message.soap_body))
     )
     _check_packet_size(size)
@@ -322,26 +324,30 @@ def _is_default_provider(provider: Provider | None) -> bool:
     return provider is None or provider.name in ("", *PROVIDER_NAMES)
 
 
+def _pack_label(label: str) -> bytes:
+    """The label with its NUL; an empty one takes no room, [MS-MQMQ] 2.2.19.3."""
+    units = utf16_length(label) + 1
+    if units > LABEL_UNITS_MAX:
+        raise LabelTooLong(
+            f"the label has {units - 1} characters, at most {LABEL_UNITS_MAX - 1} are allowed"
+        )
+    return encode_text(label) if label else b""
+
+
 def _pack_properties(message: Message, label: bytes) -> bytes:
     """MessagePropertiesHeader, [MS-MQMQ] 2.2.19.3; always there, as its algorithms are always set.
 
     MessageSize and AllocationBodySize are equal, for the documents leave open what a difference
     would mean.
     """
-    units = len(label) // 2
-    if units > LABEL_UNITS_MAX:
-        raise LabelTooLong(
-            f"the label has {units - 1} characters, at most {LABEL_UNITS_MAX - 1} are allowed"
-        )
     correlation = message.correlation_identifier
     _guid("correlation_identifier", correlation.guid)
     body_size = len(message.body)
     return MESSAGE_PROPERTIES_HEADER.codec.pack(
         message.acknowledgements_requested & ACK_BITS,
-        units,
+        len(label) // 2,
         message.message_class,
-        _guid("correlation_identifier", correlation.guid)
-        + correlation.ordinal.to_bytes(4, "little"),
+        correlation.pack(),
         message.body_type,
         message.application_tag,
         body_size,

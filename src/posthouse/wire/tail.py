@@ -15,7 +15,7 @@ from posthouse.wire.headers import (
     BaseFlags,
     UserFlags,
 )
-from posthouse.wire.layout import Reader, align4
+from posthouse.wire.layout import Reader
 
 BASE_TAIL = int(BaseFlags.of(debug_header=1, session_header=1))
 USER_TAIL = int(UserFlags.of(soap_header=1, multi_queue_header=1))
@@ -36,9 +36,10 @@ def locate_tail(data: bytes, body_end: int, packet_size: int, base: int, user: i
 
     Bytes between the last known header and PacketSize belong to nobody: other peers send some.
     """
-    if not (base & BASE_TAIL or user & USER_TAIL):
-        return Tail(0, 0, 0, 0, min(align4(body_end), packet_size))
     reader = Reader(data, body_end, packet_size)
+    if not (base & BASE_TAIL or user & USER_TAIL):
+        reader.align()
+        return Tail(0, 0, 0, 0, reader.at)
     base_flags, user_flags = BaseFlags(base), UserFlags(user)
     debug_at = _skip_debug(reader) if base_flags.debug_header else 0
     soap_at = _skip_soap(reader) if user_flags.soap_header else 0
