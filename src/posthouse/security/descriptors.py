@@ -56,11 +56,6 @@ class SecurityDescriptor(NamedTuple):
         """Whether an access list was given at all, a NULL one included."""
         return bool(self.control & DACL_PRESENT)
 
-    @property
-    def has_sacl(self) -> bool:
-        """Whether an audit list was given at all."""
-        return bool(self.control & SACL_PRESENT)
-
     def pack(self) -> bytes:
         """The self-relative form, parts where they were when it was read."""
         out = bytearray(_HEADER.size)

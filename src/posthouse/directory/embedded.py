@@ -1,0 +1,337 @@
+"""The directory that comes with the queue manager: objects in memory, records in the log."""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from posthouse.directory.base import (
+    Begun,
+    Created,
+    DirectoryOperationResult,
+    Filter,
+    Found,
+    Kind,
+    Operator,
+    SortOrder,
+    check_attributes,
+    check_filters,
+    matches,
+    overlaid,
+    projected,
+    required_attributes,
+    sorted_objects,
+)
+from posthouse.directory.distinguished import distinguished_name
+from posthouse.directory.objects import (
+    KINDS,
+    ConnectedNetwork,
+    DirectoryObject,
+    DistributionList,
+    Enterprise,
+    Entry,
+    Queue,
+    QueueManager,
+    RoutingLink,
+    Site,
+    User,
+    decode_entry,
+    encode_entry,
+)
+from posthouse.model.errors import MalformedPacket, PropertyNotAllowed
+from posthouse.model.guids import NULL_GUID
+from posthouse.security import rights
+from posthouse.security.access import Caller, granted
+from posthouse.security.descriptors import unpack_descriptor
+
+Define = Callable[[bytes, bytes | None], None]
+"""Keeps a record under a key, or drops it; the engine makes it durable with everything else."""
+
+QUERIES_MAX: Final = 1024
+
+_GET, _SET, _DELETE = rights.GET_QUEUE_PROPERTIES, rights.SET_QUEUE_PROPERTIES, rights.DELETE
+# Get, set and delete are the same bits for every kind ([MS-MQMQ] 2.2.23 to 2.2.27).
+_SET_BY_DIRECTORY = ("create_time", "modify_time", "full_path", "directory_path")
+_CREATE_RIGHT: Final[dict[type[DirectoryObject], int]] = {
+    Queue: rights.CREATE_QUEUE,
+    Site: rights.CREATE_SITE,
+    ConnectedNetwork: rights.CREATE_CN,
+    User: rights.CREATE_USER,
+    DistributionList: rights.CREATE_USER,
+    QueueManager: rights.SET_ENTERPRISE_PROPERTIES,
+    RoutingLink: rights.SET_ENTERPRISE_PROPERTIES,
+}
+_CODE: Final = {kind: number for number, kind in enumerate(KINDS.values(), 1)}
+
+_SUCCESS = DirectoryOperationResult.SUCCESS
+_ERROR = DirectoryOperationResult.GENERIC_ERROR
+_NOT_CONNECTED = DirectoryOperationResult.DIRECTORY_NOT_CONNECTED
+_NOT_FOUND = DirectoryOperationResult.OBJECT_NOT_FOUND
+_EXISTS = DirectoryOperationResult.OBJECT_ALREADY_EXISTS
+
+
+def record_key(value: DirectoryObject) -> bytes:
+    """The key of an object's record: a number for its kind, then its identifier."""
+    return bytes((_CODE[type(value)],)) + value.identifier
+
+
+class EmbeddedDirectory:
+    """A `Directory` of our own; `connected` can be switched off to play an outage."""
+
+    def __init__(
+        self, define: Define, new_guid: Callable[[], bytes], root: str = "DC=posthouse"
+    ) -> None:
+        self.connected = True
+        self._define = define
+        self._new_guid = new_guid
+        self._root = root
+        self._objects: dict[type[DirectoryObject], dict[bytes, Entry]] = {k: {} for k in _CODE}
+        self._names: dict[tuple[type[DirectoryObject], str], bytes] = {}
+        self._queries: dict[int, Iterator[Found[Any]]] = {}
+        self._last_handle = 0
+
+    @classmethod
+    def load(
+        cls,
+        items: Iterable[tuple[bytes, bytes]],
+        define: Define,
+        new_guid: Callable[[], bytes],
+        root: str = "DC=posthouse",
+    ) -> "EmbeddedDirectory":
+        """The directory that these records were kept from."""
+        directory = cls(define, new_guid, root)
+        for key, data in items:
+            entry = decode_entry(data)
+            if len(entry.value.identifier) != 16 or record_key(entry.value) != key:
+                raise MalformedPacket("a directory record stands under a key of another object")
+            directory._keep(entry)
+        return directory
+
+    def create(
+        self,
+        value: DirectoryObject,
+        utc_s: int,
+        attributes: Collection[str] | None = None,
+        identity: Caller | None = None,
+    ) -> Created:
+        """[MS-MQDSSM] 3.1.6.1; identifier, times and paths are set here."""
+        check_attributes(type(value), attributes or ())
+        value.validate()
+        if not self.connected:
+            return Created(_NOT_CONNECTED)
+        if isinstance(value, Queue) and not value.is_public:
+            return Created(_ERROR)  # only public queues are published, [MS-MQDMPR] 3.1.1.2
+        if not self._may_create(value, identity):
+            return Created(_ERROR)
+        if value.identifier in self._objects[type(value)] or self._names.get(_name(value)):
+            return Created(_EXISTS)
+        entry = self._new_entry(value, utc_s, attributes)
+        self._store(entry)
+        return Created(_SUCCESS, entry.value.identifier)
+
+    def delete(
+        self, value: DirectoryObject, identity: Caller | None = None
+    ) -> DirectoryOperationResult:
+        """[MS-MQDSSM] 3.1.6.2."""
+        if not self.connected:
+            return _NOT_CONNECTED
+        entry = self._objects[type(value)].get(value.identifier)
+        if entry is None:
+            return _NOT_FOUND
+        if not _allowed(entry.value, identity, _DELETE):
+            return _ERROR
+        del self._objects[type(value)][value.identifier]
+        del self._names[_name(entry.value)]
+        self._define(record_key(value), None)
+        return _SUCCESS
+
+    def read(
+        self,
+        kind: type[Kind],
+        filters: Sequence[Filter] = (),
+        attributes: Collection[str] | None = None,
+        identity: Caller | None = None,
+    ) -> Found[Kind]:
+        """[MS-MQDSSM] 3.1.6.3; objects that the identity may not read are not there for it."""
+        check_filters(kind, filters)
+        check_attributes(kind, attributes or ())
+        if not self.connected:
+            return Found(_NOT_CONNECTED)
+        for entry in self._matching(kind, filters, identity):
+            return _found(entry, attributes)
+        return Found(_NOT_FOUND)
+
+    def begin(
+        self,
+        kind: type[DirectoryObject],
+        filters: Sequence[Filter] = (),
+        attributes: Collection[str] | None = None,
+        sort: Sequence[SortOrder] = (),
+        identity: Caller | None = None,
+    ) -> Begun:
+        """[MS-MQDSSM] 3.1.6.4: the whole search runs now; later changes do not disturb it."""
+        check_filters(kind, filters)
+        check_attributes(kind, attributes or ())
+        check_attributes(kind, (order.attribute for order in sort))
+        if not self.connected:
+            return Begun(_NOT_CONNECTED)
+        if len(self._queries) >= QUERIES_MAX:
+            return Begun(_ERROR)
+        entries = {e.value.identifier: e for e in self._matching(kind, filters, identity)}
+        ordered = sorted_objects([entry.value for entry in entries.values()], sort)
+        results = [_found(entries[value.identifier], attributes) for value in ordered]
+        self._last_handle += 1
+        self._queries[self._last_handle] = iter(results)
+        return Begun(_SUCCESS, self._last_handle)
+
+    def next(self, handle: int) -> Found[Any]:
+        """[MS-MQDSSM] 3.1.6.5."""
+        query = self._queries.get(handle)
+        if query is None:
+            return Found(_ERROR)
+        return next(query, Found(DirectoryOperationResult.END_OF_DATA))
+
+    def end(self, handle: int) -> DirectoryOperationResult:
+        """[MS-MQDSSM] 3.1.6.6."""
+        return _ERROR if self._queries.pop(handle, None) is None else _SUCCESS
+
+    def write(
+        self,
+        value: DirectoryObject,
+        utc_s: int,
+        attributes: Collection[str] | None = None,
+        identity: Caller | None = None,
+    ) -> DirectoryOperationResult:
+        """[MS-MQDSSM] 3.1.6.7; what is fixed at creation or set by the directory stays."""
+        check_attributes(type(value), attributes or ())
+        if not self.connected:
+            return _NOT_CONNECTED
+        before = self._objects[type(value)].get(value.identifier)
+        if before is None:
+            return _NOT_FOUND
+        if not _allowed(before.value, identity, _SET):
+            return _ERROR
+        entry = self._changed(before, value, utc_s, attributes)
+        entry.value.validate()
+        if self._names.get(_name(entry.value), value.identifier) != value.identifier:
+            return _EXISTS
+        del self._names[_name(before.value)]
+        self._store(entry)
+        return _SUCCESS
+
+    def records(self) -> Iterator[tuple[bytes, bytes]]:
+        """Every record, as `load` takes them: for exports and checkpoints."""
+        for entries in self._objects.values():
+            for entry in entries.values():
+                yield record_key(entry.value), encode_entry(entry)
+
+    def _new_entry(
+        self, value: DirectoryObject, utc_s: int, attributes: Collection[str] | None
+    ) -> Entry:
+        kind: Any = type(value)
+        known = kind.directory_attributes()
+        published = known if attributes is None else required_attributes(kind) | set(attributes)
+        stamps = {
+            "identifier": self._new_guid() if value.identifier == NULL_GUID else value.identifier,
+            "create_time": utc_s,
+            "modify_time": utc_s,
+            **self._paths(value),
+        }
+        stamps = {name: stamp for name, stamp in stamps.items() if name in known}
+        fields = {name: getattr(value, name) for name in published}
+        return Entry(kind(**{**fields, **stamps}), frozenset(published | stamps.keys()))
+
+    def _changed(
+        self,
+        before: Entry,
+        value: DirectoryObject,
+        utc_s: int,
+        attributes: Collection[str] | None,
+    ) -> Entry:
+        known = value.directory_attributes()
+        names = known if attributes is None else frozenset(attributes)
+        _check_fixed(before.value, value, names)
+        old: Any = before.value
+        after = overlaid(old, value, names.difference(_SET_BY_DIRECTORY, {"identifier"}))
+        stamps = {**self._paths(after)}
+        if "modify_time" in known:  # a clock that was set back does not take a change back
+            stamps["modify_time"] = max(utc_s, old.modify_time)
+        stamps = {name: stamp for name, stamp in stamps.items() if name in known}
+        return Entry(msgspec.structs.replace(after, **stamps), before.published | names)
+
+    def _paths(self, value: DirectoryObject) -> dict[str, Any]:
+        full_path = distinguished_name(value, self._root)
+        return {"full_path": full_path, "directory_path": f"LDAP://{full_path}"}
+
+    def _store(self, entry: Entry) -> None:
+        self._keep(entry)
+        self._define(record_key(entry.value), encode_entry(entry))
+
+    def _keep(self, entry: Entry) -> None:
+        self._objects[type(entry.value)][entry.value.identifier] = entry
+        self._names[_name(entry.value)] = entry.value.identifier
+
+    def _matching(
+        self, kind: type[DirectoryObject], filters: Sequence[Filter], identity: Caller | None
+    ) -> Iterator[Entry]:
+        for entry in self._candidates(kind, filters):
+            if matches(entry.value, filters) and _allowed(entry.value, identity, _GET):
+                yield entry
+
+    def _candidates(
+        self, kind: type[DirectoryObject], filters: Sequence[Filter]
+    ) -> Iterable[Entry]:
+        """One object where the identifier is asked for, else all of the kind."""
+        entries = self._objects[kind]
+        for expression in filters:
+            attribute, operator, value = expression
+            if attribute == "identifier" and operator is Operator.EQUALS:
+                entry = entries.get(value) if isinstance(value, bytes) else None
+                return () if entry is None else (entry,)
+        return list(entries.values())
+
+    def _may_create(self, value: DirectoryObject, identity: Caller | None) -> bool:
+        if identity is None or identity.is_administrator:
+            return True
+        parent = self._parent(value)
+        return parent is not None and _allowed(parent, identity, _CREATE_RIGHT[type(value)])
+
+    def _parent(self, value: DirectoryObject) -> DirectoryObject | None:
+        """The object whose descriptor says who may create: a queue's machine, or the enterprise."""
+        if isinstance(value, Queue):
+            name = (QueueManager, value.computer_name.casefold())
+            entry = self._objects[QueueManager].get(self._names.get(name, b""))
+        elif isinstance(value, Enterprise):
+            entry = None
+        else:
+            entry = next(iter(self._objects[Enterprise].values()), None)
+        return entry.value if entry else None
+
+
+def _name(value: DirectoryObject) -> tuple[type[DirectoryObject], str]:
+    return type(value), value.unique_name
+
+
+def _allowed(value: DirectoryObject, identity: Caller | None, desired: int) -> bool:
+    """The one access check on an object; without a descriptor others may read and no more."""
+    if identity is None or identity.is_administrator:
+        return True
+    security = getattr(value, "security", b"")
+    if not security or value.access_masks is None:
+        return desired == _GET
+    return granted(unpack_descriptor(security), identity, desired, masks=value.access_masks)
+
+
+def _found(entry: Entry, attributes: Collection[str] | None) -> Found[Any]:
+    if attributes is None:
+        return Found(_SUCCESS, entry.value, entry.published)
+    if not entry.published.issuperset(attributes):
+        return Found(DirectoryOperationResult.ATTRIBUTE_NOT_FOUND)
+    value = projected(entry.value, attributes)
+    return Found(_SUCCESS, value, required_attributes(type(value)) | frozenset(attributes))
+
+
+def _check_fixed(before: DirectoryObject, after: DirectoryObject, names: Collection[str]) -> None:
+    for name in sorted(after.fixed_attributes.intersection(names)):
+        if getattr(before, name) != getattr(after, name):
+            raise PropertyNotAllowed(f"{name} of a {type(after).__name__} is fixed at its creation")

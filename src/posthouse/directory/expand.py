@@ -1,0 +1,82 @@
+"""Expand Format Name ([MS-MQDMPR] 3.1.7.3.8): distribution lists become the names they hold."""
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from posthouse.directory.base import DirectoryOperationResult, Found, equals
+from posthouse.directory.objects import DistributionList
+from posthouse.directory.service import DirectoryService
+from posthouse.model.errors import IllegalFormatName, NoDs
+from posthouse.model.names import (
+    ELEMENTS_MAX,
+    DistributionListName,
+    FormatName,
+    MultipleName,
+    SingleName,
+    parse_format_name,
+)
+
+DEPTH_MAX: Final = 16
+"""Lists in lists in lists ...; deeper nesting is taken for a mistake."""
+
+ReadList = Callable[[bytes], Found[DistributionList]]
+
+
+def expand_format_name(name: FormatName, read: ReadList) -> FormatName:
+    """The name with every distribution list resolved, each queue once, sorted.
+
+    A list met again on the way is not resolved again, so circular lists end. One list that cannot
+    be resolved fails the whole expansion.
+    """
+    if isinstance(name, MultipleName):
+        elements: Iterable[SingleName] = name.names
+    elif isinstance(name, DistributionListName):
+        elements = (name,)
+    else:
+        return name
+    distinct: dict[str, SingleName] = {}
+    for element in sorted(_resolved(elements, read), key=lambda single: str(single).casefold()):
+        distinct.setdefault(element.key, element)
+    return _joined(list(distinct.values()), name)
+
+
+def directory_reader(service: DirectoryService, now_ms: int) -> ReadList:
+    """Reads lists through the directory service."""
+    return lambda guid: service.read_directory(DistributionList, equals("identifier", guid), now_ms)
+
+
+def _resolved(elements: Iterable[SingleName], read: ReadList) -> list[SingleName]:
+    names: list[SingleName] = []
+    visited: set[bytes] = set()
+    level = list(elements)
+    for _ in range(DEPTH_MAX + 1):
+        names += [name for name in level if not isinstance(name, DistributionListName)]
+        lists = {name.guid: name for name in level if isinstance(name, DistributionListName)}
+        level = []
+        for guid in [guid for guid in lists if guid not in visited]:
+            visited.add(guid)
+            level += _members(lists[guid], read)
+        if len(names) + len(level) + len(visited) > 16 * ELEMENTS_MAX:
+            raise IllegalFormatName("the distribution lists hold too many names")
+        if not level:
+            return names
+    raise IllegalFormatName(f"distribution lists nested more than {DEPTH_MAX} deep")
+
+
+def _members(name: DistributionListName, read: ReadList) -> list[SingleName]:
+    found = read(name.guid)
+    if found.status is DirectoryOperationResult.DIRECTORY_NOT_CONNECTED:
+        raise NoDs(f"{name} cannot be resolved: the directory is not connected")
+    if found.value is None:
+        raise IllegalFormatName(f"{name} cannot be resolved: {found.status.value}")
+    members: list[SingleName] = []
+    for text in found.value.members:
+        member = parse_format_name(text)
+        members += member.names if isinstance(member, MultipleName) else (member,)
+    return members
+
+
+def _joined(names: list[SingleName], asked: FormatName) -> FormatName:
+    if not names:
+        raise IllegalFormatName(f"{asked} holds no queue to send to")
+    return names[0] if len(names) == 1 else MultipleName(tuple(names))

@@ -1,0 +1,374 @@
+"""The directory as the rest of the queue manager uses it ([MS-MQDMPR] 3.1.7.1.18 to .25).
+
+It knows when the directory cannot be reached, answers from local objects then, and looks again
+on a timer. Time comes in as an argument: `now_ms` from the monotonic clock, `utc_s` for stamps.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from enum import IntEnum
+from typing import Any, NamedTuple, Protocol
+
+from posthouse.directory.base import (
+    Begun,
+    Directory,
+    DirectoryOperationResult,
+    Filter,
+    Found,
+    Kind,
+    SortOrder,
+    check_attributes,
+    check_filters,
+    equals,
+    matches,
+    projected,
+)
+from posthouse.directory.objects import (
+    DirectoryObject,
+    Enterprise,
+    Queue,
+    QueueManager,
+    RoutingLink,
+    Site,
+)
+from posthouse.directory.topology import gate_identifiers, refreshed_gates
+from posthouse.model.errors import DsError
+from posthouse.model.guids import NULL_GUID
+from posthouse.security.access import Caller
+
+_SUCCESS = DirectoryOperationResult.SUCCESS
+_NOT_CONNECTED = DirectoryOperationResult.DIRECTORY_NOT_CONNECTED
+_NOT_FOUND = DirectoryOperationResult.OBJECT_NOT_FOUND
+
+
+class DirectoryTimers(NamedTuple):
+    """Periods of the three timers, [MS-MQDMPR] 3.1.2.1, 3.1.2.2 and 3.1.2.5; all are settings."""
+
+    sites_update_ms: int = 12 * 3_600_000
+    site_gates_update_ms: int = 3_600_000
+    directory_online_ms: int = 60_000
+
+
+class ChangeOperation(IntEnum):
+    """What a change notification reports; the numbers of [MS-MQCN]."""
+
+    QUEUE_CREATION = 1
+    QUEUE_UPDATE = 2
+    QUEUE_DELETION = 3
+    QUEUE_MANAGER_UPDATE = 4
+
+
+class ChangeNotice(NamedTuple):
+    """A change notification to be sent to the computer that owns the object."""
+
+    operation: ChangeOperation
+    identifier: bytes
+    computer_name: str
+
+
+class Outcome(NamedTuple):
+    """Result of a change: the directory's own status, and whom to tell about it."""
+
+    status: DirectoryOperationResult
+    identifier: bytes = NULL_GUID
+    notices: tuple[ChangeNotice, ...] = ()
+
+
+class LocalObjects(Protocol):
+    """What the service needs of the queue manager: its own object and its queues."""
+
+    def own_queue_manager(self) -> QueueManager:
+        """LocalQueueManager with its directory attributes."""
+        ...
+
+    def local_queues(self) -> Iterable[Queue]:
+        """QueueCollection: every local queue, of whatever type."""
+        ...
+
+    def update_own_queue_manager(self, value: QueueManager) -> None:
+        """Takes over directory attributes of the own object."""
+        ...
+
+    def update_local_queue(self, value: Queue) -> None:
+        """Takes over directory attributes of an own public queue."""
+        ...
+
+
+class DirectoryService:
+    """Directory events with offline mode, timers and change notices.
+
+    Without directory integration it is never offline, has no timers and finds no connection.
+    """
+
+    def __init__(
+        self,
+        directory: Directory,
+        local: LocalObjects,
+        timers: DirectoryTimers | None = None,
+        *,
+        integrated: bool = True,
+    ) -> None:
+        self.integrated = integrated
+        self.offline = False
+        self.enterprise = Enterprise()
+        self.sites: dict[bytes, Site] = {}
+        self.site_gates: dict[bytes, dict[bytes, QueueManager]] = {}
+        self._directory = directory
+        self._local = local
+        self._timers = timers or DirectoryTimers()
+        self._online_at_ms: int | None = None
+        self._sites_at_ms: int | None = None
+        self._gates_at_ms: int | None = None
+
+    def initialize(self, now_ms: int, *, provisioning: bool = False) -> None:
+        """The directory steps of Initialization, [MS-MQDMPR] 3.1.3.
+
+        A directory that cannot be reached is no obstacle: the service starts offline and keeps
+        trying. Any other failure is raised, a missing own object too unless it is yet to be made.
+        """
+        if not self.integrated:
+            return
+        status = self._read_own(now_ms).status
+        tolerated = {_SUCCESS, _NOT_CONNECTED} | ({_NOT_FOUND} if provisioning else set())
+        if status not in tolerated:
+            raise DsError(f"reading the own queue manager object failed: {status.value}")
+        self._read_surroundings(now_ms)
+        self._sites_at_ms = now_ms + self._timers.sites_update_ms
+        self._gates_at_ms = now_ms + self._timers.site_gates_update_ms
+
+    def create_directory_object(
+        self,
+        value: DirectoryObject,
+        now_ms: int,
+        utc_s: int,
+        attributes: Collection[str] | None = None,
+        caller: Caller | None = None,
+    ) -> Outcome:
+        """Create Directory Object, [MS-MQDMPR] 3.1.7.1.18; notices follow success, not attempts."""
+        if not self.integrated:
+            return Outcome(_NOT_CONNECTED)
+        status, identifier = self._directory.create(
+            value, utc_s, attributes, self._identity(caller)
+        )
+        self._note(status, now_ms)
+        operation = ChangeOperation.QUEUE_CREATION if isinstance(value, Queue) else None
+        return self._outcome(status, operation, value, identifier)
+
+    def delete_directory_object(
+        self, value: DirectoryObject, now_ms: int, caller: Caller | None = None
+    ) -> Outcome:
+        """Delete Directory Object, [MS-MQDMPR] 3.1.7.1.19."""
+        if not self.integrated:
+            return Outcome(_NOT_CONNECTED)
+        status = self._directory.delete(value, self._identity(caller))
+        self._note(status, now_ms)
+        operation = ChangeOperation.QUEUE_DELETION if isinstance(value, Queue) else None
+        return self._outcome(status, operation, value, value.identifier)
+
+    def write_directory(
+        self,
+        value: DirectoryObject,
+        now_ms: int,
+        utc_s: int,
+        attributes: Collection[str] | None = None,
+        caller: Caller | None = None,
+    ) -> Outcome:
+        """Write Directory, [MS-MQDMPR] 3.1.7.1.24."""
+        if not self.integrated:
+            return Outcome(_NOT_CONNECTED)
+        status = self._directory.write(value, utc_s, attributes, self._identity(caller))
+        self._note(status, now_ms)
+        operation = None
+        if isinstance(value, Queue):
+            operation = ChangeOperation.QUEUE_UPDATE
+        elif isinstance(value, QueueManager):
+            operation = ChangeOperation.QUEUE_MANAGER_UPDATE
+        return self._outcome(status, operation, value, value.identifier)
+
+    def read_directory(
+        self,
+        kind: type[Kind],
+        filters: Sequence[Filter],
+        now_ms: int,
+        attributes: Collection[str] | None = None,
+        caller: Caller | None = None,
+        *,
+        force: bool = False,
+    ) -> Found[Kind]:
+        """Read Directory, [MS-MQDMPR] 3.1.7.1.20; offline, own objects answer what they can."""
+        if not self.integrated:
+            return Found(_NOT_CONNECTED)
+        if self.offline and not force:
+            return self._read_offline(kind, filters, attributes)
+        found = self._directory.read(kind, filters, attributes, self._identity(caller))
+        if not force:
+            self._note(found.status, now_ms)
+        return found
+
+    def read_directory_begin(
+        self,
+        kind: type[DirectoryObject],
+        filters: Sequence[Filter],
+        now_ms: int,
+        attributes: Collection[str] | None = None,
+        sort: Sequence[SortOrder] = (),
+        caller: Caller | None = None,
+    ) -> Begun:
+        """Read Directory Begin, [MS-MQDMPR] 3.1.7.1.21."""
+        if not self.integrated:
+            return Begun(_NOT_CONNECTED)
+        begun = self._directory.begin(kind, filters, attributes, sort, self._identity(caller))
+        self._note(begun.status, now_ms)
+        return begun
+
+    def read_directory_next(self, handle: int, now_ms: int) -> Found[Any]:
+        """Read Directory Next, [MS-MQDMPR] 3.1.7.1.22."""
+        found = self._directory.next(handle)
+        self._note(found.status, now_ms)
+        return found
+
+    def read_directory_end(self, handle: int) -> DirectoryOperationResult:
+        """Read Directory End, [MS-MQDMPR] 3.1.7.1.23."""
+        return self._directory.end(handle)
+
+    def read_all(self, kind: type[Kind], now_ms: int) -> list[Kind] | None:
+        """Every object of a kind by one query; None when it could not be made to its end."""
+        begun = self.read_directory_begin(kind, (), now_ms)
+        if begun.status is not _SUCCESS:
+            return None
+        values: list[Kind] = []
+        found: Found[Kind] = self.read_directory_next(begun.handle, now_ms)
+        while found.value is not None:
+            values.append(found.value)
+            found = self.read_directory_next(begun.handle, now_ms)
+        self.read_directory_end(begun.handle)
+        return values if found.status is DirectoryOperationResult.END_OF_DATA else None
+
+    def check_directory_online(self, now_ms: int) -> None:
+        """Check Directory Online, [MS-MQDMPR] 3.1.7.1.25."""
+        if not self.integrated:
+            return
+        if self._read_own(now_ms, force=True).status is not _SUCCESS:
+            self._online_at_ms = now_ms + self._timers.directory_online_ms
+            return
+        self.offline = False
+        self._online_at_ms = None
+        for queue in list(self._local.local_queues()):
+            if queue.is_public:
+                found = self.read_directory(Queue, equals("identifier", queue.identifier), now_ms)
+                if found.status is _SUCCESS:
+                    self._local.update_local_queue(found.merged(queue))
+        self._read_surroundings(now_ms)
+
+    def directory_sites_update(self, now_ms: int) -> None:
+        """Directory Sites Update, [MS-MQDMPR] 3.1.6.1; a failed read changes nothing."""
+        for identifier, site in list(self.sites.items()):
+            found = self.read_directory(Site, equals("identifier", identifier), now_ms)
+            if found.status is _SUCCESS:
+                self.sites[identifier] = found.merged(site)
+
+    def directory_site_gates_update(self, now_ms: int) -> None:
+        """Directory Site Gates Update, [MS-MQDMPR] 3.1.6.2; gates named since are added."""
+        links = self.read_all(RoutingLink, now_ms)
+        for identifier in self.sites:
+            known = self.site_gates.get(identifier, {})
+            named = list(known) if links is None else gate_identifiers(identifier, links)
+            self.site_gates[identifier] = refreshed_gates(
+                identifier,
+                named,
+                known,
+                lambda gate: self.read_directory(QueueManager, equals("identifier", gate), now_ms),
+            )
+
+    def next_deadline(self, now_ms: int) -> int | None:
+        """When `advance` is to be called next; None without a timer."""
+        running = [at for at in self._deadlines() if at is not None]
+        return max(now_ms, min(running)) if running else None
+
+    def advance(self, now_ms: int) -> None:
+        """Does what has become due; each timer fires once, however late it is."""
+        online, sites, gates = (at is not None and at <= now_ms for at in self._deadlines())
+        if online:
+            self.check_directory_online(now_ms)
+        if sites:
+            self._sites_at_ms = now_ms + self._timers.sites_update_ms
+            self.directory_sites_update(now_ms)
+        if gates:
+            self._gates_at_ms = now_ms + self._timers.site_gates_update_ms
+            self.directory_site_gates_update(now_ms)
+
+    @property
+    def default_time_to_reach_queue_s(self) -> int:
+        """DefaultTimeToLive: what messages get that state no time, [MS-MQDMPR] 3.1.1.6."""
+        return self.enterprise.default_time_to_live
+
+    def _deadlines(self) -> tuple[int | None, int | None, int | None]:
+        return self._online_at_ms, self._sites_at_ms, self._gates_at_ms
+
+    def _identity(self, caller: Caller | None) -> Caller | None:
+        """WeakenedSecurity: the queue manager acts for itself, not for the caller."""
+        return None if self.enterprise.weakened_security else caller
+
+    def _note(self, status: DirectoryOperationResult, now_ms: int) -> None:
+        """No connection: offline from now on, and the timer runs if it did not already."""
+        if status is _NOT_CONNECTED and self.integrated:
+            self.offline = True
+            if self._online_at_ms is None:
+                self._online_at_ms = now_ms + self._timers.directory_online_ms
+
+    def _outcome(
+        self,
+        status: DirectoryOperationResult,
+        operation: ChangeOperation | None,
+        value: DirectoryObject,
+        identifier: bytes,
+    ) -> Outcome:
+        notify = self.enterprise.non_ldap_capable_queue_manager_notification
+        if status is not _SUCCESS or operation is None or not notify:
+            return Outcome(status, identifier)
+        if isinstance(value, Queue) and not value.is_public:
+            return Outcome(status, identifier)
+        assert isinstance(value, Queue | QueueManager)
+        return Outcome(
+            status, identifier, (ChangeNotice(operation, identifier, value.computer_name),)
+        )
+
+    def _read_offline(
+        self, kind: type[Kind], filters: Sequence[Filter], attributes: Collection[str] | None
+    ) -> Found[Kind]:
+        check_filters(kind, filters)
+        check_attributes(kind, attributes or ())
+        candidates: Iterable[Any] = ()
+        nothing = Found[Kind](_NOT_CONNECTED)
+        if kind is Queue:
+            candidates, nothing = self._local.local_queues(), Found(_NOT_FOUND)
+        elif kind is QueueManager:
+            candidates = (self._local.own_queue_manager(),)
+        filled = kind.directory_attributes() if attributes is None else frozenset(attributes)
+        for value in candidates:
+            if matches(value, filters):
+                shown = value if attributes is None else projected(value, attributes)
+                return Found(_SUCCESS, shown, filled)
+        return nothing
+
+    def _read_own(self, now_ms: int, *, force: bool = False) -> Found[QueueManager]:
+        own = self._local.own_queue_manager()
+        found = self.read_directory(
+            QueueManager, equals("identifier", own.identifier), now_ms, force=force
+        )
+        if found.status is _SUCCESS:
+            self._local.update_own_queue_manager(found.merged(own))
+        return found
+
+    def _read_surroundings(self, now_ms: int) -> None:
+        """The own sites, their gates and the enterprise; what cannot be read stays as it was."""
+        wanted = self._local.own_queue_manager().site_identifier_list
+        self.sites = {key: site for key, site in self.sites.items() if key in wanted}
+        self.site_gates = {key: gates for key, gates in self.site_gates.items() if key in wanted}
+        for identifier in wanted:
+            site = self.read_directory(Site, equals("identifier", identifier), now_ms)
+            if site.value is not None:
+                self.sites[identifier] = site.value
+        self.directory_site_gates_update(now_ms)
+        enterprise = self.read_directory(Enterprise, (), now_ms)
+        if enterprise.value is not None:
+            self.enterprise = enterprise.value

@@ -1,0 +1,67 @@
+"""Sites, links and gates put together from what the directory holds ([MS-MQDMPR] 3.1.1.7, .8)."""
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from posthouse.directory.base import Found
+from posthouse.directory.objects import QueueManager, RoutingLink, Site
+
+FindMachine = Callable[[bytes], QueueManager | None]
+FindSite = Callable[[bytes], Site | None]
+ReadMachine = Callable[[bytes], Found[QueueManager]]
+
+
+class ResolvedLink(NamedTuple):
+    """A routing link with its two sites and those of its gates that can be found."""
+
+    link: RoutingLink
+    site1: Site
+    site2: Site
+    site_gates: tuple[QueueManager, ...]
+
+
+def resolve_link(
+    link: RoutingLink, find_site: FindSite, find_machine: FindMachine
+) -> ResolvedLink | None:
+    """The objects a link names; None where a site is unknown, which makes the link useless.
+
+    Gates that cannot be found are skipped, so that one dead machine does not cut off a site.
+    """
+    site1, site2 = find_site(link.site1_identifier), find_site(link.site2_identifier)
+    if site1 is None or site2 is None:
+        return None
+    gates = (find_machine(identifier) for identifier in link.site_gate_identifier_list)
+    return ResolvedLink(link, site1, site2, tuple(gate for gate in gates if gate is not None))
+
+
+def gate_identifiers(site_identifier: bytes, links: Iterable[RoutingLink]) -> list[bytes]:
+    """The machines that links of the site name as gates, each once, in the order of the links."""
+    named = (
+        gate
+        for link in links
+        if link.touches(site_identifier)
+        for gate in link.site_gate_identifier_list
+    )
+    return list(dict.fromkeys(named))
+
+
+def refreshed_gates(
+    site_identifier: bytes,
+    named: Iterable[bytes],
+    known: dict[bytes, QueueManager],
+    read: ReadMachine,
+) -> dict[bytes, QueueManager]:
+    """SiteGateCollection: machines named as gates that belong to the site themselves.
+
+    It is no attribute of the directory but follows from the links. A gate that cannot be read
+    keeps the attributes it had.
+    """
+    gates: dict[bytes, QueueManager] = {}
+    for identifier in named:
+        found = read(identifier)
+        gate = known.get(identifier, found.value)
+        if gate is not None and found.value is not None:
+            gate = found.merged(gate)
+        if gate is not None and site_identifier in gate.site_identifier_list:
+            gates[identifier] = gate
+    return gates
