@@ -82,28 +82,11 @@ class PaperStore:
         self.sync()
 
 
-class NoPublicQueues:
-    """A machine without a directory: it knows no public queues."""
-
-    def publish(self, definition: Any, change: Any) -> Any:
-        raise AssertionError("no directory")
-
-    def withdraw(self, definition: Any, change: Any) -> None:
-        raise AssertionError("no directory")
-
-    def find(self, identifier: bytes) -> None:
-        return None
-
-    def computer_of(self, identifier: bytes) -> None:
-        return None
-
-
 class Rig:
     """One queue manager named ALPHA. Every call is a turn of its own, synced before it returns."""
 
-    def __init__(self, public: Any = None, **settings: Any) -> None:
+    def __init__(self, **settings: Any) -> None:
         self.settings = replace(EngineSettings("ALPHA", dns_domain="example.com"), **settings)
-        self.public = public or NoPublicQueues()
         self.clock = SimClock(utc_seconds=START_UTC)
         self.random = random.Random(1)
         self.admin = Caller.administrator()
@@ -114,9 +97,7 @@ class Rig:
         self._boot(State())
 
     def _boot(self, state: State) -> None:
-        self.manager = QueueManager(
-            self.settings, state, self.store.read, self.random.randbytes, self.public
-        )
+        self.manager = QueueManager(self.settings, state, self.store.read, self.random.randbytes)
         self.manager.start(self.clock.now_ms, self.clock.utc_seconds)
         self.driver = Driver(
             self.manager, self.store, lambda: (self.clock.now_ms, self.clock.utc_seconds)

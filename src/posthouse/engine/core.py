@@ -353,6 +353,13 @@ class Core:
                 return record[3]
         return self._read(number)
 
+    def new_guid(self) -> bytes:
+        """A random GUID of version 4, in packet order."""
+        raw = bytearray(self.random_bytes(16))
+        raw[7] = raw[7] & 0x0F | 0x40
+        raw[8] = raw[8] & 0x3F | 0x80
+        return bytes(raw)
+
     def event(self, name: str, **details: object) -> None:
         """One line for the operator's log."""
         self.effects.events.append(Event(name, details))

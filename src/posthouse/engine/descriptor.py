@@ -6,30 +6,14 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from posthouse.model.errors import QueueNotAvailable
+from posthouse.model.properties import QueueAccessType as QueueAccessType
+from posthouse.model.properties import QueueShareMode as QueueShareMode
 from posthouse.security.access import Caller
 
 if TYPE_CHECKING:
     from posthouse.engine.cursor import Cursor
     from posthouse.engine.queue import Queue
     from posthouse.engine.transaction import Transaction
-
-
-class QueueAccessType(Enum):
-    """[MS-MQDMPR] 3.1.1.17; the admin types are the same on outgoing queues."""
-
-    RECEIVE = "receive"
-    PEEK = "peek"
-    SEND = "send"
-    MOVE = "move"
-    RECEIVE_ADMIN = "receive_admin"
-    PEEK_ADMIN = "peek_admin"
-
-
-class QueueShareMode(Enum):
-    """[MS-MQDMPR] 3.1.1.17."""
-
-    DENY_NONE = "deny_none"
-    DENY_RECEIVE = "deny_receive"
 
 
 class RemoteReadState(Enum):

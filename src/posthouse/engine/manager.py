@@ -7,10 +7,10 @@ may leave the process when the driver has synced what the turn asked for.
 from __future__ import annotations
 
 from collections.abc import Callable
-from enum import Enum
 
 import msgspec
 
+from posthouse.directory.queue_path import QueuePath
 from posthouse.engine.books import Books, books_of, machine_books
 from posthouse.engine.core import Core
 from posthouse.engine.cursor import Cursor
@@ -24,8 +24,9 @@ from posthouse.engine.expiry import Expiry
 from posthouse.engine.moving import Moving
 from posthouse.engine.opening import Opening
 from posthouse.engine.outcome import Outcomes
+from posthouse.engine.public_queues import DirectoryOfQueues
 from posthouse.engine.queue import Queue
-from posthouse.engine.queues import PublicQueues, Queues
+from posthouse.engine.queues import Queues
 from posthouse.engine.reading import MessageSeekAction, Reading
 from posthouse.engine.records import TABLE_MANAGER, Change
 from posthouse.engine.sending import Sending
@@ -44,6 +45,7 @@ from posthouse.model.errors import (
 )
 from posthouse.model.message import ACK_RECEIVE, Message, MessageId
 from posthouse.model.names import FormatName, PathName, parse_name
+from posthouse.model.properties import QueueManagerState as QueueManagerState
 from posthouse.model.properties import QueueProperties
 from posthouse.security.access import Caller
 from posthouse.security.descriptors import unpack_descriptor
@@ -69,15 +71,6 @@ _PROPERTIES = frozenset(
         "base_priority",
     }
 )
-
-
-class QueueManagerState(Enum):
-    """[MS-MQDMPR] 3.1.1.1."""
-
-    STOPPED = "stopped"
-    INITIALIZING = "initializing"
-    READY = "ready"
-    STOPPING = "stopping"
 
 
 class ManagerRecord(msgspec.Struct, omit_defaults=True):
@@ -106,7 +99,6 @@ class QueueManager:
         state: State,
         read: Callable[[int], bytes],
         random_bytes: Callable[[int], bytes],
-        public: PublicQueues,
     ) -> None:
         core = Core(settings, state, read, random_bytes)
         self.core = core
@@ -118,7 +110,8 @@ class QueueManager:
         core.outcomes = Outcomes(core)
         core.transactions = self.transactions = Transactions(core)
         core.transfer = self.transfer = Transfer(core)
-        core.registry = self.queues = Queues(core, public)
+        self.directory = DirectoryOfQueues(core)
+        core.registry = self.queues = Queues(core, self.directory)
         core.opening = self.opening = Opening(core)
         self.expiry = Expiry(core)
         self.record = ManagerRecord(b"", 0, 0)
@@ -138,6 +131,7 @@ class QueueManager:
         self._load_aliases()
         self.transactions.recover()
         self.moving.end_doomed()
+        self.directory.start()
         self.state = QueueManagerState.READY
         core.effects.active.update(
             queue.number for queue in self.queues.outgoing_queues() if queue.state.count
@@ -149,11 +143,7 @@ class QueueManager:
         if stored is not None:
             record = _decode(stored)
         else:
-            # A random GUID of version 4, in packet order.
-            raw = bytearray(core.random_bytes(16))
-            raw[7] = raw[7] & 0x0F | 0x40
-            raw[8] = raw[8] & 0x3F | 0x80
-            record = ManagerRecord(bytes(raw), core.utc, core.utc)
+            record = ManagerRecord(core.new_guid(), core.utc, core.utc)
         record.starts += 1
         change = Change()
         core.define(TABLE_MANAGER, _MANAGER_KEY, _encode(record), change)
@@ -181,6 +171,7 @@ class QueueManager:
         self.expiry.run()
         self.waiting.expire_waits()
         self.transactions.abort_idle()
+        self.directory.service.advance(now_ms)
 
     def take_effects(self) -> Effects:
         """Ends a turn: what it asks for, to be appended, synced and then let out."""
@@ -197,6 +188,7 @@ class QueueManager:
             self.expiry.next_deadline_ms(),
             self.waiting.next_deadline_ms(),
             self.transactions.next_deadline_ms(),
+            self.directory.service.next_deadline(self.core.now_ms),
         )
         return min((d for d in deadlines if d is not None), default=None)
 
@@ -297,6 +289,8 @@ class QueueManager:
         """Open Queue (3.1.7.1.5)."""
         self._ready()
         parsed = parse_name(name) if isinstance(name, str) else name
+        if not isinstance(parsed, PathName):
+            parsed = self.directory.expand(parsed)
         return self.opening.open(parsed, access, share, caller, association)
 
     def close_queue(self, descriptor: OpenQueueDescriptor) -> None:
@@ -307,9 +301,9 @@ class QueueManager:
         """Purge Queue (3.1.7.1.7). Returns how many messages it found."""
         return self.moving.purge(self.opening.check(descriptor, QueueAccessType.RECEIVE))
 
-    def get_queue_path(self, name: Name) -> tuple[str, str]:
+    def get_queue_path(self, name: Name) -> QueuePath:
         """Get Queue Path (3.1.7.1.26)."""
-        return self.queues.path_of(parse_name(name) if isinstance(name, str) else name)
+        return self.directory.queue_path(parse_name(name) if isinstance(name, str) else name)
 
     # -- sending
 

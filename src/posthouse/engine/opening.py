@@ -288,7 +288,8 @@ class Opening:
         """Whether an operation may use a descriptor; rights are looked up anew when they change."""
         if access not in _PERMITS[descriptor.access]:
             raise AccessDenied(
-                f"the queue is open for {descriptor.access.value}, not for {access.value}"
+                f"the queue is open for {descriptor.access.name.lower()} only, "
+                f"and this needs {access.name.lower()}"
             )
         queue = descriptor.target()
         if descriptor.checked != self.core.rights_version:

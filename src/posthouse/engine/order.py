@@ -38,36 +38,38 @@ class _Chunk:
 class Lane:
     """Messages of one priority in order of their lookup identifiers."""
 
-    __slots__ = ("_chunks", "_firsts", "count", "floor")
+    __slots__ = ("_chunks", "_firsts", "_last", "_tail", "count", "floor")
 
     def __init__(self) -> None:
         self._chunks: list[_Chunk] = []
         self._firsts: list[int] = []
+        self._tail: _Chunk | None = None  # the last chunk, while it takes appends
+        self._last = 0  # the greatest identifier ever appended to it
         self.count = 0
         self.floor = 0  # no message with a smaller identifier is available (all are locked)
 
     def insert(self, lookup_id: int, number: int) -> None:
         """Adds a message: at the end, except when recovery finds an old one late."""
-        chunks = self._chunks
-        if not chunks or (len(chunks[-1].ids) >= CHUNK and lookup_id > chunks[-1].ids[-1]):
-            chunk = _Chunk()
-            chunks.append(chunk)
-            self._firsts.append(lookup_id)
+        self.count += 1
+        if lookup_id > self._last:
+            chunk = self._tail
+            if chunk is None or len(chunk.ids) >= CHUNK:
+                chunk = self._tail = _Chunk()
+                self._chunks.append(chunk)
+                self._firsts.append(lookup_id)
             chunk.ids.append(lookup_id)
             chunk.numbers.append(number)
+            self._last = lookup_id
         else:
-            chunk = chunks[-1]
-            if lookup_id > chunk.ids[-1]:
-                chunk.ids.append(lookup_id)
-                chunk.numbers.append(number)
-            else:
-                chunk = self._insert_late(lookup_id, number)
+            chunk = self._insert_late(lookup_id, number)
+            self.floor = min(self.floor, lookup_id)
         chunk.live += 1
-        self.count += 1
-        if lookup_id < self.floor:
-            self.floor = lookup_id
 
     def _insert_late(self, lookup_id: int, number: int) -> _Chunk:
+        if not self._chunks:
+            chunk = self._tail = _Chunk()
+            self._chunks.append(chunk)
+            self._firsts.append(lookup_id)
         index = max(bisect_right(self._firsts, lookup_id) - 1, 0)
         chunk = self._chunks[index]
         if len(chunk.ids) >= 2 * CHUNK:
@@ -88,6 +90,7 @@ class Lane:
         fresh = [_packed(half) for half in halves if half]
         self._chunks[index : index + 1] = fresh
         self._firsts[index : index + 1] = [chunk.ids[0] for chunk in fresh]
+        self._tail = self._chunks[-1]
 
     def number(self, lookup_id: int) -> int:
         """The message with this identifier, 0 when there is none."""
@@ -113,6 +116,8 @@ class Lane:
         self.count -= 1
         if not chunk.live:
             del self._chunks[index], self._firsts[index]
+            if chunk is self._tail:
+                self._tail = None
             return
         chunk.numbers[at] = 0
         if at == chunk.head:
@@ -128,6 +133,8 @@ class Lane:
         fresh = _packed([(i, n) for i, n in zip(chunk.ids, chunk.numbers, strict=True) if n])
         self._chunks[index] = fresh
         self._firsts[index] = fresh.ids[0]
+        if chunk is self._tail:
+            self._tail = fresh
 
     def first(self) -> tuple[int, int] | None:
         """Identifier and number of the first message."""
@@ -174,6 +181,8 @@ class Lane:
             self._chunks.append(chunk)
             self._firsts.append(chunk.ids[0])
             self.count += chunk.live
+            self._tail = chunk
+            self._last = chunk.ids[-1]
 
 
 def _packed(entries: list[tuple[int, int]]) -> _Chunk:

@@ -12,6 +12,8 @@ from posthouse.engine.order import Place
 from posthouse.engine.settings import UNLIMITED
 from posthouse.engine.state import QueueState
 from posthouse.model.names import PathName
+from posthouse.model.properties import OutgoingQueueState as OutgoingQueueState
+from posthouse.model.properties import QueueType as QueueType
 
 if TYPE_CHECKING:
     from posthouse.engine.descriptor import OpenQueueDescriptor, WaitingMessageReadOperation
@@ -25,15 +27,6 @@ NOTIFY_QUEUE = 5
 FIRST_FREE_NUMBER = 16
 
 
-class QueueType(StrEnum):
-    """[MS-MQDMPR] 3.1.1.2 QueueType."""
-
-    PRIVATE = "private"
-    PUBLIC = "public"
-    SYSTEM = "system"
-    CONNECTOR = "connector"
-
-
 class QueueRole(StrEnum):
     """What a queue is for; roles other than PLAIN belong to another queue or to the machine."""
 
@@ -44,19 +37,6 @@ class QueueRole(StrEnum):
     SYSTEM_JOURNAL = "system_journal"
     INTERNAL = "internal"  # order_queue$, notify_queue$: never opened by applications
     OUTGOING = "outgoing"
-
-
-class OutgoingState(StrEnum):
-    """[MS-MQDMPR] 3.1.1.3 OutgoingQueue.State."""
-
-    CONNECTED = "connected"
-    DISCONNECTED = "disconnected"
-    DISCONNECTING = "disconnecting"
-    INACTIVE = "inactive"
-    LOCKED = "locked"
-    NEED_VALIDATION = "need_validation"
-    WAITING = "waiting"
-    ON_HOLD = "on_hold"
 
 
 class QueueDefinition(msgspec.Struct, omit_defaults=True):
@@ -107,7 +87,7 @@ class Outgoing:
 
     __slots__ = ("connection_history", "next_hops", "state")
 
-    def __init__(self, state: OutgoingState, history_max: int) -> None:
+    def __init__(self, state: OutgoingQueueState, history_max: int) -> None:
         self.state = state
         self.next_hops: tuple[str, ...] = ()
         self.connection_history: deque[ConnectionAttempt] = deque(maxlen=history_max)

@@ -15,7 +15,7 @@ from posthouse.engine.queue import (
     NOTIFY_QUEUE,
     ORDER_QUEUE,
     Outgoing,
-    OutgoingState,
+    OutgoingQueueState,
     Queue,
     QueueDefinition,
     QueueRole,
@@ -26,7 +26,6 @@ from posthouse.engine.queue import (
 from posthouse.engine.records import DOOMED_DELETED, TABLE_QUEUE, Change
 from posthouse.model.errors import (
     AccessDenied,
-    IllegalFormatName,
     IllegalQueuePathname,
     QueueDeleted,
     QueueExists,
@@ -89,9 +88,6 @@ class PublicQueues(Interface):
 
     def find(self, identifier: bytes) -> PublishedQueue | None:
         """The queue's object, None when the directory has none."""
-
-    def computer_of(self, identifier: bytes) -> str | None:
-        """The computer name of a queue manager."""
 
 
 class Queues:
@@ -181,16 +177,16 @@ class Queues:
             self._by_guid[definition.identifier] = queue
         return queue
 
-    def _start_state(self, definition: QueueDefinition) -> OutgoingState:
+    def _start_state(self, definition: QueueDefinition) -> OutgoingQueueState:
         """[MS-MQDMPR] 3.1.3, 3.1.1.3: Locked follows from the settings, OnHold is remembered."""
         name = parse_format_name(definition.format_name)
         web = isinstance(name, DirectName) and name.is_web
         if self.core.settings.hardened and not web:
-            return OutgoingState.LOCKED
+            return OutgoingQueueState.LOCKED
         if definition.on_hold:
-            return OutgoingState.ON_HOLD
+            return OutgoingQueueState.ON_HOLD
         waiting = self.core.state.queue(definition.number).count
-        return OutgoingState.WAITING if waiting else OutgoingState.INACTIVE
+        return OutgoingQueueState.WAITING if waiting else OutgoingQueueState.INACTIVE
 
     def _store(self, definition: QueueDefinition, change: Change | None) -> None:
         key = _U32.pack(definition.number)
@@ -512,28 +508,3 @@ class Queues:
     def outgoing_queues(self) -> list[Queue]:
         """The outgoing queues."""
         return [queue for queue in self.all() if queue.outgoing is not None]
-
-    def path_of(self, name: PathName | FormatName) -> tuple[str, str]:
-        """Get Queue Path (3.1.7.1.26): the computer and the path name, which may be empty."""
-        if isinstance(name, PathName):
-            return name.computer, str(name)
-        if isinstance(name, DirectName):
-            return name.machine, "" if name.path is None else str(name.path)
-        if isinstance(name, PublicName):
-            published = self.public.find(name.guid)
-            if published is None:
-                raise IllegalFormatName(f"the directory knows no queue {name}")
-            return PathName.parse(published.pathname).computer, published.pathname
-        if isinstance(name, PrivateName):
-            return self._private_path(name)
-        raise IllegalFormatName(f"{name} names no single queue on a computer")
-
-    def _private_path(self, name: PrivateName) -> tuple[str, str]:
-        queue = self._by_number(name)
-        if queue is not None:
-            return self.core.settings.computer_name, queue.definition.pathname
-        own = name.guid == self.core.guid
-        computer = self.core.settings.computer_name if own else self.public.computer_of(name.guid)
-        if computer is None:
-            raise IllegalFormatName(f"the directory knows no computer of {name}")
-        return computer, ""

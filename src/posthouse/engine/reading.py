@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from enum import Enum
-
 from posthouse.engine.core import Core, Lock
 from posthouse.engine.cursor import Cursor, CursorEvent, CursorState
 from posthouse.engine.descriptor import OpenQueueDescriptor
@@ -22,16 +20,7 @@ from posthouse.model.errors import (
     TransactionUsage,
 )
 from posthouse.model.message import ACK_RECEIVE
-
-
-class MessageSeekAction(Enum):
-    """[MS-MQDMPR] 3.1.1.17."""
-
-    FIRST = "first"
-    PREVIOUS = "previous"
-    CURRENT = "current"
-    NEXT = "next"
-    LAST = "last"
+from posthouse.model.properties import MessageSeekAction as MessageSeekAction
 
 
 class Reading:

@@ -28,6 +28,7 @@ class EngineSettings:
     hardened: bool = False
     routing_server: bool = False
     send_insecure_nacks: bool = False
+    directory_integrated: bool = True  # by the embedded directory; False: a workgroup
     directory_sites_update_s: int = 12 * 3600
     directory_site_gates_update_s: int = 3600
     directory_online_s: int = 60

@@ -96,7 +96,7 @@ class State:
 
     def arrive(self, number: int, row: Row, extra: bytes = b"") -> None:
         """A new message: pending, or available at once."""
-        self.table.put(number, row)
+        self.table.add(number, row)
         if extra:
             self.extras[number] = extra
         if row.lookup_id:

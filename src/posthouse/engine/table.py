@@ -35,19 +35,24 @@ class MessageTable:
         row: Row = _row(Row, _unpack(page, (number & _MASK) * ROW_SIZE))
         return row if row[1] else None
 
-    def put(self, number: int, row: Row) -> None:
-        """Sets the row of a message; its queue is never 0, which marks an empty place."""
-        assert row[1]
+    def add(self, number: int, row: Row) -> None:
+        """The row of a new message; its queue is never 0, which marks an empty place."""
         index = number >> _SHIFT
         page = self._pages.get(index)
         if page is None:
             page = self._pages[index] = bytearray(_PAGE_SIZE)
-            self._live[index] = 0
-        at = (number & _MASK) * ROW_SIZE
-        if page[at + 8 : at + 12] == b"\0\0\0\0":
+            self._live[index] = 1
+        else:
             self._live[index] += 1
-            self.count += 1
-        _pack(page, at, *row)
+        self.count += 1
+        _pack(page, (number & _MASK) * ROW_SIZE, *row)
+
+    def put(self, number: int, row: Row) -> None:
+        """The row of a message, new or not."""
+        if self.get(number) is None:
+            self.add(number, row)
+        else:
+            _pack(self._pages[number >> _SHIFT], (number & _MASK) * ROW_SIZE, *row)
 
     def drop(self, number: int) -> None:
         """Forgets a message that is there."""

@@ -13,7 +13,7 @@ from heapq import heappop, heappush
 import msgspec
 
 from posthouse.engine.core import Core, decode_extra, encode_extra
-from posthouse.engine.queue import ConnectionAttempt, OutgoingState, Queue
+from posthouse.engine.queue import ConnectionAttempt, OutgoingQueueState, Queue
 from posthouse.engine.records import TABLE_INCOMING, TABLE_OUTGOING, Change
 from posthouse.model.errors import QueueNotActive, UnsupportedOperation
 from posthouse.model.names import DirectName, parse_format_name
@@ -236,8 +236,8 @@ class Transfer:
         self._outgoing_of(queue)
         assert queue.outgoing is not None
         self.core.registry.change_definition(queue, on_hold=True)
-        if queue.outgoing.state is not OutgoingState.LOCKED:
-            queue.outgoing.state = OutgoingState.ON_HOLD
+        if queue.outgoing.state is not OutgoingQueueState.LOCKED:
+            queue.outgoing.state = OutgoingQueueState.ON_HOLD
         self.core.effects.active.add(queue.number)
 
     def resume(self, queue: Queue) -> None:
@@ -247,15 +247,15 @@ class Transfer:
         if not queue.definition.on_hold:
             raise QueueNotActive(f"{queue.name} is not paused")
         self.core.registry.change_definition(queue, on_hold=False)
-        if queue.outgoing.state is OutgoingState.ON_HOLD:
-            queue.outgoing.state = OutgoingState.DISCONNECTED
+        if queue.outgoing.state is OutgoingQueueState.ON_HOLD:
+            queue.outgoing.state = OutgoingQueueState.DISCONNECTED
         self.core.effects.active.add(queue.number)
 
-    def set_state(self, queue: Queue, state: OutgoingState) -> None:
+    def set_state(self, queue: Queue, state: OutgoingQueueState) -> None:
         """A protocol's report; a held or locked queue keeps its state."""
         self._outgoing_of(queue)
         assert queue.outgoing is not None
-        if queue.outgoing.state not in (OutgoingState.ON_HOLD, OutgoingState.LOCKED):
+        if queue.outgoing.state not in (OutgoingQueueState.ON_HOLD, OutgoingQueueState.LOCKED):
             queue.outgoing.state = state
 
     def wants_connection(self, queue: Queue) -> bool:
@@ -267,11 +267,11 @@ class Transfer:
             and queue.state.count > 0
             and outgoing.state
             not in (
-                OutgoingState.ON_HOLD,
-                OutgoingState.LOCKED,
-                OutgoingState.CONNECTED,
-                OutgoingState.WAITING,
-                OutgoingState.DISCONNECTING,
+                OutgoingQueueState.ON_HOLD,
+                OutgoingQueueState.LOCKED,
+                OutgoingQueueState.CONNECTED,
+                OutgoingQueueState.WAITING,
+                OutgoingQueueState.DISCONNECTING,
             )
         )
 
@@ -305,7 +305,7 @@ class Transfer:
     def next_dispatch(self, queue: Queue) -> DispatchEntry | None:
         """Dispatch Send Message (3.1.7.3.9)."""
         outgoing = queue.outgoing
-        held = (OutgoingState.ON_HOLD, OutgoingState.LOCKED, OutgoingState.INACTIVE)
+        held = (OutgoingQueueState.ON_HOLD, OutgoingQueueState.LOCKED, OutgoingQueueState.INACTIVE)
         if outgoing is None or outgoing.state in held or not self.connection_active:
             return None
         return self.dispatch.next(queue, self.core.state.table.__contains__)

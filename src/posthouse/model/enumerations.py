@@ -118,11 +118,11 @@ class DirectoryOperationResult(Enum):
 class MessageSeekAction(Enum):
     """Which message a lookup finds, relative to the given one ([MS-MQDMPR] 3.1.1.17)."""
 
-    SEEK_FIRST = "first"
-    SEEK_PREVIOUS = "previous"
-    SEEK_CURRENT = "current"
-    SEEK_NEXT = "next"
-    SEEK_LAST = "last"
+    FIRST = "first"
+    PREVIOUS = "previous"
+    CURRENT = "current"
+    NEXT = "next"
+    LAST = "last"
 
 
 class QueueOperation(Enum):
@@ -138,12 +138,12 @@ class QueueOperation(Enum):
 class QueueAccessType(IntEnum):
     """What a queue is opened for ([MS-MQDMPR] 3.1.1.17); the numbers are those of the API."""
 
-    RECEIVE_ACCESS = 0x01
-    SEND_ACCESS = 0x02
-    MOVE_ACCESS = 0x04
-    PEEK_ACCESS = 0x20
-    RECEIVE_ADMIN_ACCESS = 0x81
-    PEEK_ADMIN_ACCESS = 0xA0
+    RECEIVE = 0x01
+    SEND = 0x02
+    MOVE = 0x04
+    PEEK = 0x20
+    RECEIVE_ADMIN = 0x81
+    PEEK_ADMIN = 0xA0
 
     @property
     def operations(self) -> frozenset[QueueOperation]:
@@ -158,12 +158,12 @@ class QueueAccessType(IntEnum):
 
 _READING = frozenset({QueueOperation.PEEK, QueueOperation.RECEIVE, QueueOperation.PURGE})
 _OPERATIONS = {
-    QueueAccessType.RECEIVE_ACCESS: _READING,
-    QueueAccessType.SEND_ACCESS: frozenset({QueueOperation.SEND}),
-    QueueAccessType.MOVE_ACCESS: frozenset({QueueOperation.MOVE}),
-    QueueAccessType.PEEK_ACCESS: frozenset({QueueOperation.PEEK}),
-    QueueAccessType.RECEIVE_ADMIN_ACCESS: _READING,
-    QueueAccessType.PEEK_ADMIN_ACCESS: frozenset({QueueOperation.PEEK}),
+    QueueAccessType.RECEIVE: _READING,
+    QueueAccessType.SEND: frozenset({QueueOperation.SEND}),
+    QueueAccessType.MOVE: frozenset({QueueOperation.MOVE}),
+    QueueAccessType.PEEK: frozenset({QueueOperation.PEEK}),
+    QueueAccessType.RECEIVE_ADMIN: _READING,
+    QueueAccessType.PEEK_ADMIN: frozenset({QueueOperation.PEEK}),
 }
 
 

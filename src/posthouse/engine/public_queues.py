@@ -1,0 +1,225 @@
+"""The engine's side of the directory: public queues, the own object, Expand Format Name.
+
+[MS-MQDMPR] 3.1.3, 3.1.7.1.18-26, 3.1.7.3.8. Objects of the embedded directory are records of the
+same log; those that belong to a queue's creation or deletion are in the same atomic step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from posthouse.directory import objects
+from posthouse.directory.base import DirectoryOperationResult, equals
+from posthouse.directory.embedded import EmbeddedDirectory
+from posthouse.directory.expand import directory_reader, expand_format_name
+from posthouse.directory.queue_path import QueuePath, get_queue_path
+from posthouse.directory.service import ChangeNotice, DirectoryService, DirectoryTimers
+from posthouse.engine.core import Core
+from posthouse.engine.queue import Queue, QueueDefinition, QueueRole
+from posthouse.engine.queues import PublishedQueue
+from posthouse.engine.records import TABLE_DIRECTORY, Change
+from posthouse.model.errors import DsError, NoDs, QueueError, QueueExists
+from posthouse.model.names import FormatName, PathName, parse_format_name
+from posthouse.model.properties import QueuePrivacyLevel
+from posthouse.model.properties import QueueType as DirectoryQueueType
+
+_RESULT = DirectoryOperationResult
+
+
+def refusal(status: DirectoryOperationResult, what: str) -> QueueError:
+    """The error a caller gets for a directory's refusal."""
+    if status is _RESULT.DIRECTORY_NOT_CONNECTED:
+        return NoDs(f"the directory cannot be reached to {what}")
+    if status is _RESULT.OBJECT_ALREADY_EXISTS:
+        return QueueExists(f"the directory refused to {what}: it has such an object")
+    return DsError(f"the directory refused to {what}: {status.value}")
+
+
+class DirectoryOfQueues:
+    """PublicQueues and LocalObjects in one: both sides between engine and directory."""
+
+    def __init__(self, core: Core) -> None:
+        self.core = core
+        self.notices: list[ChangeNotice] = []
+        self._change: Change | None = None
+        self._own: objects.QueueManager | None = None
+        settings = core.settings
+        items = core.state.of_table(TABLE_DIRECTORY)
+        self.directory = EmbeddedDirectory.load(items, self._define, core.new_guid)
+        self.service = DirectoryService(
+            self.directory,
+            self,
+            DirectoryTimers(
+                settings.directory_sites_update_s * 1000,
+                settings.directory_site_gates_update_s * 1000,
+                settings.directory_online_s * 1000,
+            ),
+            integrated=settings.directory_integrated,
+        )
+
+    # -- start and the clock
+
+    def start(self) -> None:
+        """The directory steps of Initialization (3.1.3); a missing own object is entered."""
+        core = self.core
+        if not self.service.integrated:
+            return
+        if self._read_own() is None:
+            own = self.own_queue_manager()
+            self.service.create_directory_object(own, core.now_ms, core.utc)
+        self.service.initialize(core.now_ms)
+
+    def _read_own(self) -> objects.QueueManager | None:
+        return self.service.read_directory(
+            objects.QueueManager, equals("identifier", self.core.guid), self.core.now_ms
+        ).value
+
+    def _define(self, key: bytes, value: bytes | None) -> None:
+        self.core.define(TABLE_DIRECTORY, key, value, self._change)
+
+    # -- PublicQueues
+
+    def publish(self, definition: QueueDefinition, change: Change) -> PublishedQueue:
+        """Create Directory Object (3.1.7.1.18) for a new public queue."""
+        core = self.core
+        self._change = change
+        try:
+            outcome = self.service.create_directory_object(
+                self.object_of(definition), core.now_ms, core.utc
+            )
+        finally:
+            self._change = None
+        if outcome.status is not _RESULT.SUCCESS:
+            raise refusal(outcome.status, f"publish {definition.pathname}")
+        self.notices.extend(outcome.notices)
+        published = self.find(outcome.identifier)
+        assert published is not None
+        return published
+
+    def withdraw(self, definition: QueueDefinition, change: Change) -> None:
+        """Delete Directory Object (3.1.7.1.19) of a public queue."""
+        self._change = change
+        try:
+            outcome = self.service.delete_directory_object(
+                self.object_of(definition), self.core.now_ms
+            )
+        finally:
+            self._change = None
+        if outcome.status not in (_RESULT.SUCCESS, _RESULT.OBJECT_NOT_FOUND):
+            raise refusal(outcome.status, f"withdraw {definition.pathname}")
+        self.notices.extend(outcome.notices)
+
+    def find(self, identifier: bytes) -> PublishedQueue | None:
+        """The object of a public queue, None only when the directory surely has none."""
+        found = self.service.read_directory(
+            objects.Queue, equals("identifier", identifier), self.core.now_ms
+        )
+        if found.status is _RESULT.DIRECTORY_NOT_CONNECTED:
+            raise refusal(found.status, "look up a public queue")
+        queue = found.value
+        if queue is None:
+            return None
+        return PublishedQueue(
+            queue.identifier,
+            queue.pathname,
+            queue.base_priority,
+            queue.full_path,
+            queue.directory_path,
+        )
+
+    # -- names
+
+    def expand(self, name: FormatName) -> FormatName:
+        """Expand Format Name (3.1.7.3.8)."""
+        return expand_format_name(name, directory_reader(self.service, self.core.now_ms))
+
+    def queue_path(self, name: PathName | FormatName) -> QueuePath:
+        """Get Queue Path (3.1.7.1.26)."""
+        if isinstance(name, PathName):
+            name = parse_format_name(f"DIRECT=OS:{name}")
+        return get_queue_path(name, self.service, self, self.core.now_ms)
+
+    # -- LocalObjects
+
+    def own_queue_manager(self) -> objects.QueueManager:
+        """LocalQueueManager with its directory attributes."""
+        if self._own is None or self._own.identifier != self.core.guid:
+            self._own = self._described()
+        return self._own
+
+    def _described(self) -> objects.QueueManager:
+        settings = self.core.settings
+        return objects.QueueManager(
+            identifier=self.core.guid,
+            computer_name=settings.computer_name,
+            qualified_computer_name=settings.qualified_computer_name,
+            create_time=self.core.utc,
+            modify_time=self.core.utc,
+            queue_manager_quota=settings.machine_quota_kib,
+            journal_quota=settings.journal_quota_kib,
+            routing_server=settings.routing_server,
+        )
+
+    def local_queues(self) -> Iterable[objects.Queue]:
+        """QueueCollection, as the directory would show it."""
+        return [
+            self.object_of(queue.definition)
+            for queue in self.core.registry.all()
+            if queue.definition.role in (QueueRole.PLAIN, QueueRole.DEAD_LETTER)
+        ]
+
+    def update_own_queue_manager(self, value: objects.QueueManager) -> None:
+        """Takes over directory attributes of the own object."""
+        self._own = value
+
+    def update_local_queue(self, value: objects.Queue) -> None:
+        """Takes over what the directory says of an own public queue."""
+        queue = self._public_queue(value.identifier)
+        if queue is not None and self.object_of(queue.definition) != value:
+            self.core.registry.change_definition(
+                queue,
+                label=value.label,
+                type_guid=value.type,
+                journaling=value.journaling,
+                quota_kib=value.quota,
+                journal_quota_kib=value.journal_quota,
+                authentication=value.authentication,
+                privacy_level=int(value.privacy_level),
+                multicast_address=value.multicast_address,
+                security=value.security,
+                base_priority=value.base_priority,
+            )
+
+    def _public_queue(self, identifier: bytes) -> Queue | None:
+        for queue in self.core.registry.all():
+            if queue.definition.identifier == identifier:
+                return queue
+        return None
+
+    def object_of(self, definition: QueueDefinition) -> objects.Queue:
+        """A queue's directory attributes."""
+        settings = self.core.settings
+        path = PathName.parse(definition.pathname)
+        return objects.Queue(
+            identifier=definition.identifier,
+            pathname=definition.pathname,
+            qualified_pathname=str(path.with_computer(settings.qualified_computer_name)),
+            label=definition.label,
+            create_time=definition.create_time,
+            modify_time=definition.modify_time,
+            type=definition.type_guid,
+            journaling=definition.journaling,
+            quota=definition.quota_kib,
+            journal_quota=definition.journal_quota_kib,
+            authentication=definition.authentication,
+            privacy_level=QueuePrivacyLevel(definition.privacy_level),
+            transactional=definition.transactional,
+            multicast_address=definition.multicast_address,
+            security=definition.security,
+            base_priority=definition.base_priority,
+            full_path=definition.full_path,
+            directory_path=definition.directory_path,
+            queue_manager_identifier=self.core.guid,
+            queue_type=DirectoryQueueType(definition.queue_type.value),
+            private_queue_number=definition.number,
+        )

@@ -1,0 +1,107 @@
+"""A queue manager in this process: a home on disk, the engine, the driver, real clocks."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TypeVar
+
+from posthouse.engine.effects import Read
+from posthouse.engine.manager import QueueManager
+from posthouse.engine.settings import EngineSettings
+from posthouse.model.errors import ServiceNotAvailable
+from posthouse.runtime.driver import Delivery, Driver
+from posthouse.security.access import Caller
+from posthouse.store.base import Recovered
+from posthouse.store.disk import RealDisk
+from posthouse.store.log import LogStore
+from posthouse.store.settings import StoreSettings
+
+T = TypeVar("T")
+STORE = "store"  # the store's folder in a home
+
+
+def real_clock() -> tuple[int, int]:
+    """Monotonic milliseconds and UTC seconds of this machine."""
+    return time.monotonic_ns() // 1_000_000, int(time.time())
+
+
+def lock_home(home: Path) -> int:
+    """Takes a home for this process; the lock goes with the returned descriptor."""
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    handle = os.open(home, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(handle)
+        raise ServiceNotAvailable(
+            f"the home {home} is in use by another queue manager",
+            "Stop the other process, or name another home.",
+        ) from None
+    return handle
+
+
+class EmbeddedQueueManager:
+    """An open home. Every call is durable when it returns; `administrator` may do everything."""
+
+    def __init__(
+        self,
+        home: str | Path,
+        *,
+        name: str | None = None,
+        settings: EngineSettings | None = None,
+        store_settings: StoreSettings | None = None,
+    ) -> None:
+        home = Path(home)
+        self._lock = lock_home(home)
+        try:
+            disk = RealDisk(home / STORE)
+            store_settings = store_settings or StoreSettings()
+            if store_settings.store_id == bytes(16):
+                store_settings = replace(store_settings, store_id=os.urandom(16))
+            self.store = LogStore(disk, store_settings)
+            self.recovered: Recovered = self.store.recover()
+            settings = settings or EngineSettings(name or socket.gethostname().partition(".")[0])
+            self.manager = QueueManager(settings, self.recovered.state, self.store.read, os.urandom)
+            self.driver = Driver(self.manager, self.store, real_clock)
+            self.manager.start(*real_clock())
+            self.driver.end_turn()
+            self.driver.sync()
+        except BaseException:
+            os.close(self._lock)
+            raise
+        self.administrator = Caller.administrator()
+
+    def run(self, call: Callable[[QueueManager], T]) -> T:
+        """One call on the engine; raises its refusal."""
+        result = self.driver.run(call)
+        self.driver.tidy()
+        return result
+
+    def read(self, call: Callable[[QueueManager], Read | None]) -> Delivery | None:
+        """One read that does not wait; None when it found nothing."""
+        delivery = self.driver.read(call)
+        self.driver.tidy()
+        return delivery
+
+    def close(self) -> None:
+        """A clean stop: express messages are kept too."""
+        self.driver.close()
+        os.close(self._lock)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
