@@ -99,3 +99,14 @@ def test_a_list_beyond_its_size_field_is_refused() -> None:
     many = Acl(tuple(Ace.of(DENIED, ANONYMOUS, 1) for _ in range(4000)))
     with pytest.raises(IllegalSecurityDescriptor):
         many.pack()
+
+
+@pytest.mark.parametrize("size", [0, 3, 21, 0xFFFF])
+def test_an_entry_that_leaves_its_list_is_refused_though_bytes_follow(size: int) -> None:
+    packed = bytearray(Acl((Ace.of(ALLOWED, EVERYONE, 4),)).pack() + bytes(70_000))
+    struct.pack_into("<H", packed, 10, size)
+    with pytest.raises(IllegalSecurityDescriptor):
+        unpack_acl(bytes(packed), 0)
+    struct.pack_into("<HH", packed, 2, 8, 1)
+    with pytest.raises(IllegalSecurityDescriptor):
+        unpack_acl(bytes(packed), 0)
