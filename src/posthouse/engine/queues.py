@@ -368,9 +368,10 @@ class Queues:
         guard = self._guards.get(root.number)
         if guard is None:
             definition = root.definition
+            local = "" if root.path is None else str(root.path.with_computer("."))
             guard = Guard(
                 definition.security or system_queue_descriptor(),
-                definition.pathname,
+                local,
                 authentication=definition.authentication,
             )
             self._guards[root.number] = guard

@@ -128,19 +128,20 @@ class Driver:
 
     def run(self, call: Callable[[QueueManager], T]) -> T:
         """One call, durable when it returns; raises its refusal. Not for reads that wait."""
-        answers: list[Answer] = []
-        self.begin_turn()
-        self.decide(call, answers.append)
-        self.end_turn()
-        self.sync()
-        self.release()
-        (answer,) = answers
-        if answer.error is not None:
-            raise answer.error
-        return answer.value  # type: ignore[return-value]
+        return self._alone(call).value  # type: ignore[return-value]
 
     def read(self, call: Callable[[QueueManager], Read | None]) -> Delivery | None:
         """The same for a read that finds its message now or not at all."""
+        answer = self._alone(call)
+        return Delivery(answer.value, answer.packets[0]) if isinstance(answer.value, Read) else None
+
+    def read_many(self, call: Callable[[QueueManager], list[Read]]) -> list[Delivery]:
+        """The same for several messages at once."""
+        answer = self._alone(call)
+        assert isinstance(answer.value, list)
+        return [Delivery(*pair) for pair in zip(answer.value, answer.packets, strict=True)]
+
+    def _alone(self, call: Call) -> Answer:
         answers: list[Answer] = []
         self.begin_turn()
         self.decide(call, answers.append)
@@ -150,9 +151,7 @@ class Driver:
         (answer,) = answers
         if answer.error is not None:
             raise answer.error
-        if not isinstance(answer.value, Read):
-            return None
-        return Delivery(answer.value, answer.packets[0])
+        return answer
 
     def close(self) -> None:
         """A clean stop: waits end, everything is synced and let out, the store is closed."""

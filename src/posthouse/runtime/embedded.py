@@ -12,10 +12,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
+from posthouse.engine.descriptor import OpenQueueDescriptor
 from posthouse.engine.effects import Read
 from posthouse.engine.manager import QueueManager
+from posthouse.engine.queue import Queue
 from posthouse.engine.settings import EngineSettings
 from posthouse.model.errors import ServiceNotAvailable
+from posthouse.model.message import Message, MessageId
+from posthouse.model.properties import QueueProperties
 from posthouse.runtime.driver import Delivery, Driver
 from posthouse.security.access import Caller
 from posthouse.store.base import Recovered
@@ -89,6 +93,20 @@ class EmbeddedQueueManager:
         delivery = self.driver.read(call)
         self.driver.tidy()
         return delivery
+
+    def read_many(self, call: Callable[[QueueManager], list[Read]]) -> list[Delivery]:
+        """One call that reads several messages."""
+        deliveries = self.driver.read_many(call)
+        self.driver.tidy()
+        return deliveries
+
+    def create_queue(self, path: str, properties: QueueProperties) -> Queue:
+        """A queue of the administrator."""
+        return self.run(lambda m: m.create_queue(path, properties, self.administrator))
+
+    def send(self, descriptor: OpenQueueDescriptor, message: Message) -> MessageId:
+        """One message, outside any transaction."""
+        return self.run(lambda m: m.enqueue_message_to_an_open_queue(descriptor, message))
 
     def close(self) -> None:
         """A clean stop: express messages are kept too."""
