@@ -133,13 +133,15 @@ class OrdinalCounter:
 
     def next(self) -> int:
         """An ordinal that no message of ours here has."""
+        if (value := self._counter.next()) <= 0xFFFFFFFF:
+            return value  # nothing has wrapped yet
         while True:
-            value = self._counter.next()
             ordinal = value & 0xFFFFFFFF
             if value >> 32 != self._round:
                 self._begin_round(value >> 32)
             if ordinal and ordinal not in self._in_use:
                 return ordinal
+            value = self._counter.next()
 
     def _begin_round(self, number: int) -> None:
         # Only messages that are here when a round begins can be met again in it.
@@ -248,7 +250,7 @@ class Core:
         """A message is gone."""
         if self.state.extras:
             self.forget_aliases(number, row)
-        self.state.end(number, reason)
+        self.state.end(number, reason, row)
         if self.deleted_queues:
             self.forget_deleted(row.queue)
         if row.flags & FLAG_EXPRESS:

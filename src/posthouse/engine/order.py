@@ -109,9 +109,12 @@ class Lane:
 
     def remove(self, lookup_id: int) -> None:
         """Takes out a message that is there."""
-        found = self._find(lookup_id)
-        assert found is not None
-        index, chunk, at = found
+        index, chunk = 0, self._chunks[0]
+        at = chunk.head
+        if chunk.ids[at] != lookup_id:  # not the first one, which is what readers take
+            found = self._find(lookup_id)
+            assert found is not None
+            index, chunk, at = found
         chunk.live -= 1
         self.count -= 1
         if not chunk.live:

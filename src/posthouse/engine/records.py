@@ -109,14 +109,17 @@ class Span(NamedTuple):
 # The arrival block in front of every stored packet: number, row, span, sizes of sender and extra.
 ARRIVAL = struct.Struct("<QQIIIIIIHHHBBBBxxIHIIIIHH")
 ARRIVAL_SIZE = ARRIVAL.size
+_pack_arrival = ARRIVAL.pack
 
 
 def pack_arrival(
     number: int, row: Row, span: Span, sender: bytes = b"", extra: bytes = b""
 ) -> bytes:
     """The arrival block: everything of a MESSAGE record in front of the packet."""
-    head = ARRIVAL.pack(number, *row, *span, len(sender), len(extra))
-    return head + sender + extra if sender or extra else head
+    head = _pack_arrival(number, *row, *span, len(sender), len(extra))
+    if extra:
+        return head + sender + extra
+    return head + sender if sender else head
 
 
 class Arrival(NamedTuple):

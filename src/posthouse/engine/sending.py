@@ -49,7 +49,8 @@ _NEGATIVE_JOURNAL = 0x100
 _POSITIVE_JOURNAL = 0x200
 _TRANSACTION_HEADER = 0x100000
 _FINAL_ACK = 0x2  # [MS-MQMQ] 2.2.20.5 TransactionHeader.Flags.FA
-_PRIVACY_NONE, _PRIVACY_BODY = 0, 2
+_ASKS = _NEGATIVE_JOURNAL | _POSITIVE_JOURNAL | _TRANSACTION_HEADER
+_PRIVACY_NONE, _PRIVACY_OPTIONAL, _PRIVACY_BODY = 0, 1, 2
 _SENDER_SID = SenderIdentifierType.SID
 
 
@@ -107,7 +108,7 @@ def wants_of(seen: Glance) -> int:
 
 def span_of(seen: Glance) -> Span:
     """Where label, extension and body lie."""
-    return Span(*seen[15:21])
+    return Span._make(seen[15:21])
 
 
 class Sending:
@@ -253,10 +254,12 @@ class Sending:
         queue = core.opening.check(descriptor, QueueAccessType.SEND)
         guid, utc, sender = core.guid, core.utc, descriptor.caller.sid
         number = None if transaction is None else transaction.number
+        plain = transaction is None and self._is_plain(queue)
         ordinals: list[int] = []
         for packet in packets:
             seen = glance(packet)
             ordinal = core.ordinals.next()
+            ordinals.append(ordinal)
             stamped = stamp(
                 packet,
                 source_guid=guid,
@@ -265,6 +268,8 @@ class Sending:
                 transaction_number=number if seen.transaction_at else None,
                 seen=seen,
             )
+            if plain and self._enqueue_plain(queue, seen, ordinal, stamped, sender):
+                continue
             self.enqueue(
                 queue,
                 stamped,
@@ -272,8 +277,53 @@ class Sending:
                 sender=sender,
                 seen=seen._replace(sent_time=utc, ordinal=ordinal, source_guid=guid),
             )
-            ordinals.append(ordinal)
         return ordinals
+
+    def _is_plain(self, queue: Queue) -> bool:
+        """Whether a message that asks for nothing can only be refused here for its size."""
+        definition, core = queue.definition, self.core
+        return (
+            definition.role is QueueRole.PLAIN
+            and not definition.transactional
+            and not definition.authentication
+            and definition.privacy_level == _PRIVACY_OPTIONAL
+            and not core.throttled
+            and core.settings.machine_quota_kib == INFINITE
+        )
+
+    def _enqueue_plain(
+        self, queue: Queue, seen: Glance, ordinal: int, packet: bytes, sender: bytes
+    ) -> bool:
+        """The common case of `enqueue`, in half its time; False: it is not the common case."""
+        core, size = self.core, seen.packet_size
+        user_flags = seen.user_flags
+        if (
+            user_flags & _ASKS
+            or seen.ack_flags
+            or seen.time_to_be_received != INFINITE
+            or queue.state.bytes + queue.reserved + size > queue.limit
+        ):
+            return False
+        row = Row(
+            core.lookup_ids.next(),
+            queue.number,
+            NEVER,
+            core.utc,
+            size,
+            ordinal,
+            0,
+            seen.message_class,
+            0,
+            0,
+            seen.priority,
+            0 if user_flags & _DELIVERY else FLAG_EXPRESS,
+            0,
+        )
+        number = core.arrive(row, packet, span_of(seen), sender)
+        if queue.waiters:
+            core.announce(queue, number)
+            core.tell()
+        return True
 
     def _deliver_in_change(
         self,
@@ -346,7 +396,7 @@ class Sending:
                 f"the queue {queue.name} takes authenticated messages only"
             )
         privacy = definition.privacy_level
-        if privacy != 1:
+        if privacy != _PRIVACY_OPTIONAL:
             encrypted = Packet(packet, seen).encrypted
             if privacy == _PRIVACY_BODY and not encrypted:
                 raise IllegalPropertyValue(f"the queue {queue.name} takes encrypted messages only")

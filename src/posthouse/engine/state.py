@@ -129,9 +129,10 @@ class State:
         elif self.doomed:
             self.doomed.discard(number)
 
-    def end(self, number: int, reason: int) -> None:
-        """A message is gone."""
-        row = self.table.get(number)
+    def end(self, number: int, reason: int, row: Row | None = None) -> None:
+        """A message is gone; whoever has its row saves looking it up."""
+        if row is None:
+            row = self.table.get(number)
         if row is None:
             return
         if row.lookup_id:
