@@ -192,6 +192,7 @@ class Core:
         self.locks: dict[int, Lock] = {}
         self.peekable_locks = 0
         self.rights_version = 0  # moves when a descriptor, an account or a group changes
+        self.stale_callers: set[Caller] = set()  # of accounts that changed since
         self.refusals: Counter[str] = Counter()
         self.system = Caller.administrator()
         self.message_numbers = ReservedCounter(self, b"number", 1 << 16)
@@ -200,6 +201,7 @@ class Core:
         self.ordinals = OrdinalCounter(self)
         self._read = read
         self._announced: deque[tuple[Queue, int]] = deque()
+        self._telling = False
 
     # -- the three changes of a message
 
@@ -241,6 +243,9 @@ class Core:
         if extra is None:
             extra = self.state.extras.get(number, b"")
         self.state.settle(number, reason, row, extra)
+        if reason != KEPT and self.deleted_queues:
+            for deleted in list(self.deleted_queues):
+                self.forget_deleted(deleted)
         if not row.flags & FLAG_EXPRESS:
             (self.effects.change if change is None else change).settles.append(
                 Settle(number, reason, row, extra)
@@ -305,10 +310,17 @@ class Core:
             queue.make_room(row.priority, row.lookup_id)
         return lock
 
+    def held_by(self, descriptor: object) -> list[int]:
+        """What a reader has read and not ended, outside transactions."""
+        return [
+            number
+            for number, lock in self.locks.items()
+            if lock.holder is descriptor and lock.transaction is None
+        ]
+
     def orphan_locks(self, descriptor: object, change: Change) -> None:
         """The reader of these messages is gone with its queue: they end as the queue's do."""
-        held = [n for n, lock in self.locks.items() if lock.holder is descriptor]
-        for number in held:
+        for number in self.held_by(descriptor):
             row = self.state.table.get(number)
             assert row is not None
             queue = self.queues[row.queue]
@@ -335,11 +347,20 @@ class Core:
         return None
 
     def tell(self) -> None:
-        """Serves the waiting readers of everything announced; called when a change is committed."""
-        announced = self._announced
-        while announced:
-            queue, number = announced.popleft()
-            self.waiting.serve(queue, number)
+        """Serves the waiting readers of everything announced; called when a change is committed.
+
+        A served reader may make more available, in a journal for one: that is told by the call
+        that is under way, after the reader it came from.
+        """
+        if self._telling:
+            return
+        announced, self._telling = self._announced, True
+        try:
+            while announced:
+                queue, number = announced.popleft()
+                self.waiting.serve(queue, number)
+        finally:
+            self._telling = False
 
     def commit(self, change: Change) -> None:
         """One atomic step is decided: log it, then serve who waited for what it made available."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from posthouse.engine.core import Core
 
+HELD_AGAIN_S = 60  # how often an expired message that somebody holds is looked at again
 
 class Expiry:
     """Time To Be Received timers, and reach-queue timers of outgoing queues.
@@ -25,8 +26,12 @@ class Expiry:
             lock = core.locks.get(number)
             if lock is not None:
                 lock.expired = True
-            else:
-                core.outcomes.expire(core.queues[row.queue], number, row)
+                # After a crash the lock is gone, and a checkpoint remembers this entry only.
+                core.state.calendar.add(core.utc + HELD_AGAIN_S, number)
+                continue
+            queue = core.queues[row.queue]
+            core.outcomes.expire(queue, number, row)
+            core.registry.drop_empty_subqueue(queue)
 
     def next_deadline_ms(self) -> int | None:
         """When the next message is due, on the monotonic clock."""

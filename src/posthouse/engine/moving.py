@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from posthouse.engine.core import Core, encode_extra
+from posthouse.engine.core import Core, Extra, encode_extra
 from posthouse.engine.queue import Queue, QueueRole
 from posthouse.engine.records import (
     DOOMED_DELETED,
     DOOMED_PURGED,
+    FLAG_TRANSACTIONAL,
     KEPT,
     MOVED,
+    NEVER,
     Change,
     Row,
 )
 from posthouse.engine.transaction import Transaction
 from posthouse.model.errors import (
+    MessageLockedUnderTransaction,
     MessageNotFound,
     QueueQuotaExceeded,
     TransactionUsage,
@@ -46,45 +49,78 @@ class Moving:
         """Move Message (3.1.7.1.16)."""
         if target.definition.role in _SYSTEM_ROLES and transaction is not None:
             raise TransactionUsage("a message cannot be moved into a system queue in a transaction")
-        number = source.current_number(lookup_id)
-        if not number or self.core.reading.row(number).queue != source.number:
-            raise MessageNotFound(f"no message with lookup id {lookup_id} is in {source.name}")
-        if number in self.core.locks:
-            raise MessageNotFound(f"the message with lookup id {lookup_id} is not available")
-        if source is target:
-            raise UnsupportedOperation("a message cannot be moved to where it is")
+        self.core.reading.check_transaction(source, transaction)
+        self.core.reading.check_transaction(target, transaction)
+        number = self._movable(source, lookup_id)
         row = self.core.reading.row(number)
-        if target.state.bytes + target.reserved + row.size > target.limit:
-            raise QueueQuotaExceeded(f"the quota of {target.name} would be exceeded")
+        self._admit(source, row, target)
         if transaction is not None:
-            self.core.reading.check_transaction(source, transaction)
             self.core.transactions.add_move(transaction, source, number, target)
             return
         change = Change()
         self.relocate(source, number, row, target, MOVED, change)
         self.core.commit(change)
 
+    def _movable(self, source: Queue, lookup_id: int) -> int:
+        """The message, under its identifier or one it had before a move."""
+        number = source.current_number(lookup_id)
+        if not number or self.core.reading.row(number).queue != source.number:
+            raise MessageNotFound(f"no message with lookup id {lookup_id} is in {source.name}")
+        lock = self.core.locks.get(number)
+        if lock is None:
+            return number
+        if lock.transaction is not None and not lock.purged:
+            raise MessageLockedUnderTransaction(
+                f"the message with lookup id {lookup_id} is part of a transaction"
+            )
+        raise MessageNotFound(f"the message with lookup id {lookup_id} is not available")
+
+    def _admit(self, source: Queue, row: Row, target: Queue) -> None:
+        """Every reason why the target does not take the message."""
+        if source is target:
+            raise UnsupportedOperation("a message cannot be moved to where it is")
+        if target.state.bytes + target.reserved + row.size > target.limit:
+            raise QueueQuotaExceeded(f"the quota of {target.name} would be exceeded")
+        if target.definition.role in _SYSTEM_ROLES:
+            return
+        transactional = target.definition.transactional
+        if transactional != bool(row.flags & FLAG_TRANSACTIONAL):
+            # Choice: a move must not bring in what a send could not.
+            kind = "transactional" if transactional else "not transactional"
+            raise TransactionUsage(f"the queue {target.name} is {kind}, the message the opposite")
+
     def relocate(
         self, source: Queue, number: int, row: Row, target: Queue, reason: int, change: Change
     ) -> None:
         """A message changes its queue and its lookup id; the family still knows the old one."""
         core = self.core
+        system = target.definition.role in _SYSTEM_ROLES
         moved = row._replace(
             lookup_id=core.lookup_ids.next(),
             queue=target.number,
+            expires=NEVER if system else row.expires,  # 3.1.2.4: private and public queues only
+            aborts=0,  # counted since it was placed in its queue
             moves=min(row.moves + 1, MOVES_MAX),
             last_move=core.utc,
             doomed=0,
         )
         extra = core.extra(number)
-        if source.root is target.root:
-            extra.aliases = [*extra.aliases, row.lookup_id][-ALIASES_MAX:]
-            source.root.aliases[row.lookup_id] = number
-        else:
-            core.forget_aliases(number, row)
-            extra.aliases = []
-        core.settle(number, moved, reason, change, encode_extra(extra))
+        core.forget_aliases(number, row)
+        extra.aliases = self._aliases(source, number, row, target, extra.aliases)
+        data = encode_extra(extra) if extra != Extra() else b""
+        core.settle(number, moved, reason, change, data)
         core.announce(target, number)
+
+    def _aliases(
+        self, source: Queue, number: int, row: Row, target: Queue, known: list[int]
+    ) -> list[int]:
+        """The identifiers a moved message answers to beside its own: those of its family."""
+        if source.root is not target.root:
+            return []
+        aliases = [*known, row.lookup_id][-ALIASES_MAX:]
+        for alias in aliases:
+            target.root.aliases[alias] = number
+        return aliases
 
     def purge(self, queue: Queue, doom: int = DOOMED_PURGED, change: Change | None = None) -> int:
         """Purge Queue (3.1.7.1.7), and the messages' part of Delete Queue (3.1.7.1.4)."""

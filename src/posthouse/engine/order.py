@@ -76,9 +76,12 @@ class Lane:
             self._split(index)
             return self._insert_late(lookup_id, number)
         at = bisect_left(chunk.ids, lookup_id)
-        assert at == len(chunk.ids) or chunk.ids[at] != lookup_id, "lookup identifier given twice"
-        chunk.ids.insert(at, lookup_id)
-        chunk.numbers.insert(at, number)
+        if at < len(chunk.ids) and chunk.ids[at] == lookup_id:
+            assert not chunk.numbers[at], "lookup identifier given twice"
+            chunk.numbers[at] = number  # it was taken out and comes back to its place
+        else:
+            chunk.ids.insert(at, lookup_id)
+            chunk.numbers.insert(at, number)
         chunk.head = min(chunk.head, at)
         self._firsts[index] = min(self._firsts[index], lookup_id)
         return chunk

@@ -86,7 +86,7 @@ class Outcomes:
         core = self.core
         column = column_of(message_class)
         positive = message_class == ACK_RECEIVE
-        journaled = positive and queue.definition.journaling
+        journaled = positive and queue.definition.journaling and not queue.deleted
         if row.flags & FLAG_COPY or not (row.wants or journaled):
             core.end(number, row, column, change)
             return

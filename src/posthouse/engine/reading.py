@@ -14,13 +14,17 @@ from posthouse.engine.records import (
 )
 from posthouse.engine.transaction import Transaction
 from posthouse.model.errors import (
+    InvalidParameter,
+    IoTimeout,
     MessageAlreadyReceived,
     MessageNotFound,
     TransactionSequence,
     TransactionUsage,
 )
-from posthouse.model.message import ACK_RECEIVE
+from posthouse.model.message import ACK_RECEIVE, NACK_RECEIVE_REJECTED
 from posthouse.model.properties import MessageSeekAction as MessageSeekAction
+
+ENDS = frozenset({ACK_RECEIVE, NACK_RECEIVE_REJECTED})  # what a reader can say of a message
 
 
 class Reading:
@@ -77,7 +81,7 @@ class Reading:
         """Seek Available Message Position With Id (3.1.7.3.3). Returns the message's number."""
         found: tuple[Place, int] | None
         if action is MessageSeekAction.FIRST:
-            found = self.seek(queue, START, peek=peek)
+            found = self.first(queue, peek)
         elif action is MessageSeekAction.LAST:
             found = self.seek_back(queue, None, peek=peek)
         elif action is MessageSeekAction.CURRENT:
@@ -97,12 +101,11 @@ class Reading:
         number = queue.current_number(lookup_id)
         if not number or self.row(number).queue != queue.number:
             raise MessageNotFound(f"no message with lookup id {lookup_id} is in {queue.name}")
-        lock = self.core.locks.get(number)
-        if lock is None or (peek and lock.allow_peek and not lock.purged):
+        if self.visible(number, peek):
             return number
         if not peek:
             raise MessageNotFound(f"the message with lookup id {lookup_id} is not available")
-        if lock.purged:
+        if self.core.locks[number].purged:
             raise MessageAlreadyReceived(f"the message with lookup id {lookup_id} is purged")
         raise TransactionUsage(f"the message with lookup id {lookup_id} is locked by a reader")
 
@@ -143,7 +146,9 @@ class Reading:
         core, row = self.core, self.row(number)
         read = self.read_of(number, row)
         if transaction is not None:
-            core.transactions.add_dequeue(transaction, queue, number, allow_peek=allow_peek)
+            core.transactions.add_dequeue(
+                transaction, queue, number, holder=holder, allow_peek=allow_peek
+            )
         elif two_phase:
             core.lock(queue, number, Lock(None, holder, allow_peek=allow_peek))
         else:
@@ -244,24 +249,41 @@ class Reading:
     ) -> None:
         """Dequeue Message End (3.1.7.1.12)."""
         queue = descriptor.target()
+        if message_class not in ENDS:
+            raise InvalidParameter(f"a read does not end with the class 0x{message_class:04X}")
         number = queue.current_number(lookup_id)
         lock = self.core.locks.get(number) if number else None
         if lock is None:
             raise TransactionSequence(f"no read of lookup id {lookup_id} is waiting for its end")
-        if lock.transaction is not None:
-            if not positive:
-                self.core.transactions.remove_dequeue(lock.transaction, queue, number)
-            elif message_class != ACK_RECEIVE:
-                self.core.transactions.reason_of(lock.transaction, number, message_class)
-            return
         if lock.holder is not descriptor:
             raise TransactionSequence(f"lookup id {lookup_id} was read by somebody else")
-        if not positive:
+        if lock.transaction is not None:
+            self._end_in_transaction(lock.transaction, queue, number, positive, message_class)
+        elif positive:
+            row = self.row(number)
+            self.core.unlock(queue, number, row)
+            self.core.outcomes.delete(queue, number, row, message_class)
+        else:
             self.give_back(queue, number)
-            return
-        row = self.row(number)
-        self.core.unlock(queue, number, row)
-        self.core.outcomes.delete(queue, number, row, message_class)
+
+    def _end_in_transaction(
+        self,
+        transaction: Transaction,
+        queue: Queue,
+        number: int,
+        positive: bool,
+        message_class: int,
+    ) -> None:
+        """Positive: it stays locked to its transaction. Negative: it is no part of that any more.
+
+        State-machines 9 b; the document does nothing in either case.
+        """
+        transactions = self.core.transactions
+        if not positive:
+            transactions.remove_dequeue(transaction, queue, number)
+        elif message_class != ACK_RECEIVE:
+            transactions.use(transaction)
+            transactions.reason_of(transaction, number, message_class)
 
     def give_back(self, queue: Queue, number: int) -> None:
         """A reader did not want the message after all."""
@@ -282,13 +304,16 @@ class Reading:
             core.announce(queue, number)
 
     def return_all(self, descriptor: OpenQueueDescriptor) -> None:
-        """Decision 92: closing gives back what was read and not ended."""
+        """Decision 92: closing gives back what was read and not ended, in queue order."""
         queue = descriptor.queue
         if queue is None or not queue.locked:
             return
-        held = [n for n, lock in self.core.locks.items() if lock.holder is descriptor]
-        for number in held:
+        for number in sorted(self.core.held_by(descriptor), key=self._queue_order):
             self.give_back(queue, number)
+
+    def _queue_order(self, number: int) -> tuple[int, int]:
+        row = self.row(number)
+        return -row.priority, row.lookup_id
 
     # -- peeking
 
@@ -345,19 +370,26 @@ class Reading:
                 event = CursorEvent.PEEKED if first else CursorEvent.NEXT_PEEKED
                 cursor.advance(event, found[0])
             return self.read_of(found[1], self.row(found[1]))
-        self.core.waiting.wait(
-            queue,
-            descriptor,
-            timeout_ms,
-            destructive=False,
-            cursor=cursor,
-            transaction=None,
-            tag=tag,
-            two_phase=False,
-            token=token,
-        )
+        waits = CursorEvent.PEEK_WAITS if first else CursorEvent.NEXT_PEEK_WAITS
+        try:
+            self.core.waiting.wait(
+                queue,
+                descriptor,
+                timeout_ms,
+                destructive=False,
+                cursor=cursor,
+                transaction=None,
+                tag=tag,
+                two_phase=False,
+                token=token,
+            )
+        except IoTimeout:
+            if cursor is not None:  # it waited, for no time at all: 3.2.7.6
+                cursor.advance(waits)
+                cursor.advance(CursorEvent.WAIT_TIME_EXPIRED)
+            raise
         if cursor is not None:
-            cursor.advance(CursorEvent.PEEK_WAITS if first else CursorEvent.NEXT_PEEK_WAITS)
+            cursor.advance(waits)
         return None
 
     def read_by_lookup_id(

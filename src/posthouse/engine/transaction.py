@@ -11,7 +11,7 @@ from enum import Enum
 import msgspec
 
 from posthouse.engine.core import Core, Lock
-from posthouse.engine.queue import Queue
+from posthouse.engine.queue import Queue, QueueRole
 from posthouse.engine.records import (
     FLAG_FIRST,
     FLAG_LAST,
@@ -211,19 +211,21 @@ class Transactions:
         number: int,
         *,
         reason: int = ACK_RECEIVE,
+        holder: object = None,
         allow_peek: bool = False,
     ) -> None:
         """A receive: the message is locked until the end."""
         self.use(transaction)
-        self.core.lock(queue, number, Lock(transaction, allow_peek=allow_peek))
+        self.core.lock(queue, number, Lock(transaction, holder, allow_peek=allow_peek))
         transaction.operations.append(
             TransactionalOperation(OperationType.DEQUEUE, queue.number, number, reason)
         )
 
     def add_move(self, transaction: Transaction, queue: Queue, number: int, target: Queue) -> None:
-        """A move: locked in the source, seen in the target after the commit."""
+        """A move: locked in the source, seen in the target after the commit, its room reserved."""
         self.use(transaction)
         self.core.lock(queue, number, Lock(transaction))
+        target.reserved += self.core.reading.row(number).size
         transaction.operations.append(
             TransactionalOperation(OperationType.MOVE, target.number, number)
         )
@@ -322,7 +324,7 @@ class Transactions:
         prepared = transaction.state is TransactionState.PREPARED
         if not prepared:
             self._mark_first_and_last(transaction)
-        change = Change()
+        change, subqueues = Change(), self._subqueues(transaction)
         for operation in transaction.operations:
             if operation.kind is OperationType.ENQUEUE:
                 self._commit_enqueue(operation, change)
@@ -334,6 +336,8 @@ class Transactions:
             self.core.define(TABLE_TRANSACTION, identifier, None, change)
         self._finish(transaction)
         self.core.commit(change)
+        for queue in subqueues:
+            self.core.registry.drop_empty_subqueue(queue)
 
     def _commit_enqueue(self, operation: TransactionalOperation, change: Change) -> None:
         core = self.core
@@ -369,6 +373,8 @@ class Transactions:
         assert row is not None
         source, target = core.queues[row.queue], core.queues.get(operation.queue)
         lock = core.unlock(source, operation.number, row)
+        if target is not None:
+            target.reserved -= row.size
         if target is None or target.deleted:
             core.reading.returned(source, operation.number, row, lock, change)
         else:
@@ -380,7 +386,7 @@ class Transactions:
         """Transaction Abort (3.1.4.5): sends vanish, what was received or moved is back."""
         transaction = self.find(identifier)
         self._cancel_waiting(transaction)
-        change = Change()
+        change, subqueues = Change(), self._subqueues(transaction)
         for operation in transaction.operations:
             if operation.kind is OperationType.ENQUEUE:
                 self._abort_enqueue(operation, change)
@@ -390,6 +396,8 @@ class Transactions:
             self.core.define(TABLE_TRANSACTION, identifier, None, change)
         self._finish(transaction)
         self.core.commit(change)
+        for queue in subqueues:
+            self.core.registry.drop_empty_subqueue(queue)
 
     def _abort_enqueue(self, operation: TransactionalOperation, change: Change) -> None:
         assert operation.row is not None
@@ -403,10 +411,13 @@ class Transactions:
         assert row is not None
         queue = core.queues[row.queue]
         lock = core.unlock(queue, operation.number, row)
-        if not lock.purged and operation.kind is OperationType.DEQUEUE:
+        if not lock.purged:
             row = row._replace(aborts=min(row.aborts + 1, ABORTS_MAX))
             core.settle(operation.number, row, KEPT, change)
         core.reading.returned(queue, operation.number, row, lock, change)
+        target = core.queues.get(operation.queue)
+        if operation.kind is OperationType.MOVE and target is not None:
+            target.reserved -= row.size
 
     # -- shared
 
@@ -414,6 +425,17 @@ class Transactions:
         self.reserved -= size
         if queue is not None:
             queue.reserved -= size
+
+    def _subqueues(self, transaction: Transaction) -> list[Queue]:
+        """The subqueues it read from or moves to: closed meanwhile, they may end empty."""
+        numbers = set[int]()
+        for operation in transaction.operations:
+            if operation.kind is not OperationType.ENQUEUE:
+                numbers.add(operation.queue)
+            if operation.kind is OperationType.MOVE:
+                numbers.add(self.core.reading.row(operation.number).queue)
+        queues = [self.core.queues[number] for number in numbers if number in self.core.queues]
+        return [queue for queue in queues if queue.definition.role is QueueRole.SUBQUEUE]
 
     def _finish(self, transaction: Transaction) -> None:
         transaction.state = TransactionState.ENDED
@@ -498,4 +520,6 @@ class Transactions:
             lock = Lock(transaction)
             lock.purged = core.moving.class_of_doom(row)
             core.lock(core.queues[row.queue], stored.number, lock)
+            if stored.kind is OperationType.MOVE and stored.queue in core.queues:
+                core.queues[stored.queue].reserved += row.size
         return operation

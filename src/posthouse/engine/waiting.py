@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 
 from posthouse.engine.core import Core
 from posthouse.engine.cursor import Cursor, CursorEvent
@@ -19,6 +19,8 @@ from posthouse.model.errors import (
     QueueError,
     StatusNotFound,
 )
+
+STALE_MAX = 1024  # deadlines of ended reads that may lie about
 
 
 class Waiting:
@@ -69,6 +71,13 @@ class Waiting:
             transaction.waiting.add(self._orders)
         if deadline is not None:
             heappush(self._deadlines, (deadline, self._orders))
+            if len(self._deadlines) > 2 * len(self._waiting) + STALE_MAX:
+                self._drop_stale()
+
+    def _drop_stale(self) -> None:
+        """Reads that were served long before their time leave nothing behind."""
+        self._deadlines = [entry for entry in self._deadlines if entry[1] in self._waiting]
+        heapify(self._deadlines)
 
     def _forget(self, operation: WaitingMessageReadOperation) -> None:
         operation.done = True
@@ -84,23 +93,32 @@ class Waiting:
         A peeking reader lets the next one proceed at once (Release Next Reader, 3.1.7.3.7). A
         cursor is served only with messages behind its place, so that it never jumps back.
         """
-        for operation in list(queue.waiters.values()):
-            row = self.core.state.table.get(number)
-            if row is None or row.queue != queue.number:
-                return
-            if not self.core.reading.visible(number, not operation.destructive):
-                return
-            place = Place(row.priority, row.lookup_id)
+        row = self.core.state.table.get(number)
+        if row is None or row.queue != queue.number:
+            return  # taken, moved or expired since it was announced
+        place = Place(row.priority, row.lookup_id)
+        for operation, refusal in self._in_turn(queue, number, place):
+            if refusal is not None:
+                self.cancel(operation.order, refusal)
+            else:
+                self._satisfy(operation, number, row, place)
+
+    def _in_turn(
+        self, queue: Queue, number: int, place: Place
+    ) -> list[tuple[WaitingMessageReadOperation, QueueError | None]]:
+        """Whom a message concerns, up to the reader that takes it: served, or refused by now."""
+        concerned: list[tuple[WaitingMessageReadOperation, QueueError | None]] = []
+        for operation in queue.waiters.values():
             cursor = operation.cursor
             if cursor is not None and not _behind(place, cursor.place):
                 continue
-            refusal = self.core.refuses(operation)
-            if refusal is not None:
-                self.cancel(operation.order, refusal)
+            if not self.core.reading.visible(number, not operation.destructive):
                 continue
-            self._satisfy(operation, number, row, place)
-            if operation.destructive:
-                return
+            refusal = self.core.refuses(operation)
+            concerned.append((operation, refusal))
+            if operation.destructive and refusal is None:
+                break
+        return concerned
 
     def _satisfy(
         self, operation: WaitingMessageReadOperation, number: int, row: Row, place: Place
@@ -144,6 +162,12 @@ class Waiting:
         """Ends the waiting reads of a descriptor, or those through one of its cursors."""
         for operation in list(descriptor.waiting.values()):
             if cursor is None or operation.cursor is cursor:
+                self.cancel(operation.order, error)
+
+    def cancel_session(self, association: object, error: QueueError) -> None:
+        """Ends the waiting reads of a session that is gone: nobody would get their messages."""
+        for operation in list(self._waiting.values()):
+            if operation.descriptor.association is association:
                 self.cancel(operation.order, error)
 
     def expire_waits(self) -> None:
