@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Callable
 from heapq import heapify, heappop, heappush
+
+STALE_MIN = 4096  # entries of messages that are gone which nobody minds
 
 
 class Calendar:
-    """One packed list of numbers per second; entries of messages that are gone stay until then.
+    """One packed list of numbers per second; entries of messages that are gone stay a while.
 
     Whoever takes a second's numbers compares each with its row: only the row is true.
     """
 
-    __slots__ = ("_days", "_seconds")
+    __slots__ = ("_days", "_gone", "_seconds", "count")
 
     def __init__(self) -> None:
         self._days: dict[int, array[int]] = {}
         self._seconds: list[int] = []
+        self._gone = 0
+        self.count = 0
 
     def add(self, second: int, number: int) -> None:
         """Notes that this message is to be looked at in this second."""
@@ -25,6 +30,7 @@ class Calendar:
             numbers = self._days[second] = array("Q")
             heappush(self._seconds, second)
         numbers.append(number)
+        self.count += 1
 
     def next_second(self) -> int | None:
         """The earliest second with entries."""
@@ -35,7 +41,29 @@ class Calendar:
         due: list[int] = []
         while self._seconds and self._seconds[0] <= now:
             due.extend(self._days.pop(heappop(self._seconds)))
+        self.count -= len(due)
         return due
+
+    def left(self, keep: Callable[[int, int], bool]) -> None:
+        """A message is gone before its time. Now and then what nobody needs is thrown away.
+
+        `keep` tells of a second and a number whether that entry still means something.
+        """
+        self._gone += 1
+        if self._gone < STALE_MIN or self._gone * 2 < self.count:
+            return
+        self._gone = 0
+        kept = {
+            second: array("Q", dict.fromkeys(n for n in numbers if keep(second, n)))
+            for second, numbers in self._days.items()
+        }
+        self._days = {second: numbers for second, numbers in kept.items() if numbers}
+        self._index()
+
+    def _index(self) -> None:
+        self._seconds = list(self._days)
+        heapify(self._seconds)
+        self.count = sum(len(numbers) for numbers in self._days.values())
 
     def dump(self) -> dict[int, bytes]:
         """All entries, for a checkpoint."""
@@ -47,5 +75,4 @@ class Calendar:
             numbers = array("Q")
             numbers.frombytes(raw)
             self._days[second] = numbers
-        self._seconds = list(self._days)
-        heapify(self._seconds)
+        self._index()

@@ -6,6 +6,7 @@ from posthouse.engine.core import Core
 
 HELD_AGAIN_S = 60  # how often an expired message that somebody holds is looked at again
 
+
 class Expiry:
     """Time To Be Received timers, and reach-queue timers of outgoing queues.
 

@@ -183,7 +183,14 @@ class State:
         queue.count -= 1
         queue.bytes -= row.size
         self.bytes -= row.size
+        if row.expires != NEVER:
+            self.calendar.left(self._is_due)
         return queue
+
+    def _is_due(self, second: int, number: int) -> bool:
+        """Whether a message is still to be looked at in this second."""
+        row = self.table.get(number)
+        return row is not None and row.expires <= second
 
     # -- definitions
 

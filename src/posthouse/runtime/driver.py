@@ -1,20 +1,22 @@
 """The driver: the one place that knows the order "append, sync, then let out".
 
 Doors hand in calls on the engine with what to do with the answer. A turn runs the calls, appends
-what the engine asked for, and keeps every answer, refusals and wakes included, until the log is
-synced up to where the engine was when it decided. There is no shorter way out.
+what the engine asked for, and keeps all that follows until the log is synced up to where the engine
+was when it decided: answers, refusals and wakes, what protocols may send or owe their peers, and
+log lines. There is no shorter way out. Once the log could not be written there is none at all.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-from posthouse.engine.effects import Deleted, Event, Read, Wake
+from posthouse.engine.effects import Deleted, Effects, Event, Read, Wake
 from posthouse.engine.manager import QueueManager
-from posthouse.model.errors import QueueError
+from posthouse.model.errors import QueueError, ServiceNotAvailable
 from posthouse.store.base import Store
+from posthouse.wire.message import deserialize
 
 T = TypeVar("T")
 
@@ -33,6 +35,11 @@ class Delivery(NamedTuple):
     read: Read
     packet: bytes
 
+    @property
+    def message(self) -> Message:
+        """The packet's attributes."""
+        return deserialize(self.packet)
+
 
 Call = Callable[[QueueManager], object]
 Release = Callable[[Answer], None]
@@ -49,13 +56,15 @@ class Driver:
         self.on_event: Callable[[Event], None] = lambda event: None
         self.on_active: Callable[[set[int]], None] = lambda queues: None
         self.on_deleted: Callable[[list[Deleted]], None] = lambda deleted: None
+        self.failed = False  # the engine is ahead of the log: nothing may be decided or let out
         self._decided: list[tuple[Release, Answer]] = []
-        self._outbox: deque[tuple[int, Release, Answer]] = deque()
+        self._outbox: deque[tuple[int, Callable[[Any], None], Any]] = deque()
 
     # -- a turn
 
     def begin_turn(self) -> None:
         """Brings the clocks; timers that are due run first."""
+        self._require_sound()
         if self.store.has_room():
             self.manager.end_flow_control()
         else:
@@ -64,6 +73,7 @@ class Driver:
 
     def decide(self, call: Call, release: Release) -> None:
         """Runs a call on the engine; its answer waits for the sync."""
+        self._require_sound()
         try:
             value, error = call(self.manager), None
         except QueueError as refusal:
@@ -72,21 +82,39 @@ class Driver:
 
     def end_turn(self) -> int:
         """Appends what the turn asked for and fetches what its readers get."""
-        effects = self.manager.take_effects()
-        position = self.store.append(effects.records) if effects.records else self.store.appended
+        self._require_sound()
+        try:
+            effects = self.manager.take_effects()
+            position = self._append(effects)
+            self._answer(position)
+            self._follow(position, effects)
+        except BaseException:
+            self.failed = True
+            raise
+        return position
+
+    def _append(self, effects: Effects) -> int:
+        return self.store.append(effects.records) if effects.records else self.store.appended
+
+    def _answer(self, position: int) -> None:
         for release, answer in self._decided:
             packets = self._packets(answer.value)
-            self._outbox.append((position, release, answer._replace(packets=packets)))
+            if packets:
+                answer = answer._replace(packets=packets)
+            self._outbox.append((position, release, answer))
         self._decided.clear()
+
+    def _follow(self, position: int, effects: Effects) -> None:
+        """What others than the callers of this turn get to know of it."""
+        outbox = self._outbox
         for wake in effects.wakes:
-            self._outbox.append((position, *self._woken(wake)))
+            outbox.append((position, *self._woken(wake)))
         for event in effects.events:
-            self.on_event(event)
+            outbox.append((position, self.on_event, event))
         if effects.deleted:
-            self.on_deleted(effects.deleted)
+            outbox.append((position, self.on_deleted, effects.deleted))
         if effects.active:
-            self.on_active(effects.active)
-        return position
+            outbox.append((position, self.on_active, effects.active))
 
     def _packets(self, value: object) -> tuple[bytes, ...]:
         if isinstance(value, Read):
@@ -103,17 +131,25 @@ class Driver:
 
     def sync(self) -> None:
         """Makes everything appended so far durable. The only call that may run in a thread."""
-        if self.store.synced < self.store.appended:
-            self.store.sync()
+        try:
+            if self.store.synced < self.store.appended:
+                self.store.sync()
+        except BaseException:
+            self.failed = True
+            raise
 
     def release(self) -> int:
-        """Lets out every answer whose decision is durable, in the order of the decisions."""
+        """Lets out everything whose decision is durable, in the order of the decisions."""
         released = 0
-        while self._outbox and self._outbox[0][0] <= self.store.synced:
-            _, release, answer = self._outbox.popleft()
-            release(answer)
+        while not self.failed and self._outbox and self._outbox[0][0] <= self.store.synced:
+            _, release, value = self._outbox.popleft()
+            release(value)
             released += 1
         return released
+
+    def _require_sound(self) -> None:
+        if self.failed:
+            raise ServiceNotAvailable("the log could not be written, so nothing more is decided")
 
     def tidy(self) -> bool:
         """A step of the store's upkeep, between turns. True: there is more to do."""
@@ -121,7 +157,7 @@ class Driver:
 
     @property
     def waiting_answers(self) -> int:
-        """Answers that wait for a sync."""
+        """Answers, and what else is let out, that wait for a sync."""
         return len(self._outbox)
 
     # -- one call at a time, for embedded use
