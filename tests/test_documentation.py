@@ -107,3 +107,15 @@ def test_every_open_point_of_a_rule_is_settled() -> None:
         for mark in RULING.findall(path.read_text(encoding="utf-8")):
             if re.fullmatch(r"O\d+", mark):
                 assert f"| {mark} |" in words, mark
+
+
+def test_the_first_conversation_of_the_readme_works_as_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    readme = (ROOT / "README.md").read_text()
+    (code,) = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    exec(compile(code, "README.md", "exec"), {})
+    said = capsys.readouterr().out
+    assert "order 1 b'<order/>'" in said
+    assert "accepted=1, waiting=0, locked=0, received=1" in said

@@ -11,6 +11,7 @@ from collections.abc import Callable
 import msgspec
 
 from posthouse.directory.queue_path import QueuePath
+from posthouse.engine.accounts import Accounts
 from posthouse.engine.books import Books, books_of, machine_books
 from posthouse.engine.core import Core
 from posthouse.engine.cursor import Cursor
@@ -48,12 +49,10 @@ from posthouse.model.names import FormatName, PathName, parse_name
 from posthouse.model.properties import QueueManagerState as QueueManagerState
 from posthouse.model.properties import QueueProperties
 from posthouse.security.access import Caller
-from posthouse.security.descriptors import unpack_descriptor
 from posthouse.security.rights import (
     CHANGE_QUEUE_PERMISSIONS,
     DELETE_QUEUE,
     GET_QUEUE_PROPERTIES,
-    QUEUE,
     SET_QUEUE_PROPERTIES,
 )
 
@@ -81,7 +80,11 @@ class ManagerRecord(msgspec.Struct, omit_defaults=True):
     sequence_timestamp: int  # of TxSequenceIDs: installation, or the last restore
     initialization_retry_s: int = 120
     last_domain: bytes = b""
-    security: bytes = b""
+    directory_server_list: list[str] = []
+    directory_integrated: bool = True
+    srmp_http_support: bool = False
+    srmp_pgm_support: bool = False
+    hardened_security: bool = False
     starts: int = 0
 
 
@@ -114,7 +117,9 @@ class QueueManager:
         core.registry = self.queues = Queues(core, self.directory)
         core.opening = self.opening = Opening(core)
         self.expiry = Expiry(core)
+        self.accounts = Accounts(core)
         self.record = ManagerRecord(b"", 0, 0)
+        self.retry_at_ms: int | None = None  # after a failed start: when to try again
 
     # -- start, turns, stop
 
@@ -124,15 +129,32 @@ class QueueManager:
         assert self.state is QueueManagerState.STOPPED
         self.state = QueueManagerState.INITIALIZING
         core.now_ms, core.utc = now_ms, utc
+        try:
+            self._initialize()
+        except QueueError:
+            self.state = QueueManagerState.STOPPED
+            self.retry_at_ms = now_ms + self.record.initialization_retry_s * 1000
+            raise
+        self.state = QueueManagerState.READY
+
+    def _initialize(self) -> None:
+        core = self.core
+        if not core.settings.computer_name:
+            raise ServiceNotAvailable(
+                "this computer has no name to answer to", "Set the name in the configuration."
+            )
         self.record = self._provision()
+        self.store_record()
         core.guid = self.record.identifier
         self.queues.load()
         self.transfer.load(self.record.sequence_timestamp << 32 | 1)
+        self.accounts.load()
         self._load_aliases()
         self.transactions.recover()
         self.moving.end_doomed()
+        for queue in self.queues.all():
+            self.queues.drop_empty_subqueue(queue)
         self.directory.start()
-        self.state = QueueManagerState.READY
         core.effects.active.update(
             queue.number for queue in self.queues.outgoing_queues() if queue.state.count
         )
@@ -145,10 +167,15 @@ class QueueManager:
         else:
             record = ManagerRecord(core.new_guid(), core.utc, core.utc)
         record.starts += 1
-        change = Change()
-        core.define(TABLE_MANAGER, _MANAGER_KEY, _encode(record), change)
-        core.effects.commit(change)
+        record.hardened_security = core.settings.hardened
+        record.directory_integrated = core.settings.directory_integrated
         return record
+
+    def store_record(self) -> None:
+        """Keeps the persistent attributes of the queue manager itself."""
+        change = Change()
+        self.core.define(TABLE_MANAGER, _MANAGER_KEY, _encode(self.record), change)
+        self.core.commit(change)
 
     def _load_aliases(self) -> None:
         core = self.core
@@ -258,14 +285,13 @@ class QueueManager:
         values = {name: getattr(properties, name) for name in values}
         if "multicast_address" in values:
             values["multicast_address"] = properties.multicast_address or ""
-        self.queues.change_definition(queue, **values)
+        self.queues.set_properties(queue, **values)
 
     def set_queue_security(self, name: Name, caller: Caller, security: bytes) -> None:
         """Replaces a queue's security descriptor, kept losslessly."""
         queue = self._queue(name)
         self.queues.guard(queue).require(caller, CHANGE_QUEUE_PERMISSIONS)
-        unpack_descriptor(security).check_masks(QUEUE)
-        self.queues.change_definition(queue, security=security)
+        self.queues.set_security(queue, caller, security)
 
     def queue_properties(self, name: Name, caller: Caller) -> Queue:
         """A queue, for somebody who may look at its properties."""
@@ -469,7 +495,8 @@ class QueueManager:
         """Move Message (3.1.7.1.16): rights on both, and both of the same association and user."""
         from_queue = self.opening.check_source_of_move(source)
         to_queue = self.opening.check(target, QueueAccessType.MOVE)
-        if source.association is not target.association or source.caller is not target.caller:
+        same_user = source.caller.sid == target.caller.sid
+        if source.association is not target.association or not same_user:
             raise AccessDenied("the move's target was opened by somebody else")
         self.moving.move(from_queue, lookup_id, to_queue, transaction)
 
@@ -511,7 +538,11 @@ class QueueManager:
         return self.transactions.prepared()
 
     def end_session(self, association: object) -> None:
-        """A session is gone: its transactions abort, its queues close, its reads return."""
+        """A session is gone: its waits end, its transactions abort, its queues close.
+
+        The waits first, or what the rest gives back would go to a reader nobody listens to.
+        """
+        self.waiting.cancel_session(association, OperationCancelled("the session has ended"))
         self.transactions.abort_of(association)
         self.opening.close_of(association)
 

@@ -25,7 +25,6 @@ from posthouse.model.message import INFINITE, DeliveryGuarantee, Message, class_
 from posthouse.model.names import PathName
 from posthouse.model.properties import QueueProperties
 from posthouse.runtime.embedded import EmbeddedQueueManager
-from posthouse.wire.message import deserialize
 
 NAME = "ALPHA"
 ORDERS = r".\private$\orders"
@@ -66,9 +65,7 @@ def open_home(home: Path) -> EmbeddedQueueManager:
 
 def send_orders(manager: EmbeddedQueueManager, first: int, last: int) -> Callable[[], int | None]:
     """Sends orders in transactions; each call of the result sends one and says how far it is."""
-    sender = manager.run(
-        lambda m: m.open_queue(ORDERS, QueueAccessType.SEND, manager.administrator)
-    )
+    sender = manager.open(ORDERS, QueueAccessType.SEND)
     position = first
 
     def step() -> int | None:
@@ -137,9 +134,7 @@ def _send_the_rest(manager: EmbeddedQueueManager, report: Report, progress: Prog
 
 
 def _receive_all(manager: EmbeddedQueueManager, report: Report, progress: Progress) -> None:
-    receiver = manager.run(
-        lambda m: m.open_queue(ORDERS, QueueAccessType.RECEIVE, manager.administrator)
-    )
+    receiver = manager.open(ORDERS, QueueAccessType.RECEIVE)
     labels: list[str] = []
     begun = time.perf_counter()
     while len(labels) < report.orders:
@@ -160,13 +155,12 @@ def _receive_batch(
         engine.transaction_commit(identifier)
         return reads
 
-    return [deserialize(delivery.packet).label for delivery in manager.read_many(take)]
+    return [delivery.message.label for delivery in manager.read_many(take)]
 
 
 def _let_offers_die(manager: EmbeddedQueueManager, report: Report) -> None:
     """Offers that nobody takes: some expire, some are purged; all ask to be kept."""
-    admin = manager.administrator
-    opened = manager.run(lambda m: m.open_queue(OFFERS, QueueAccessType.SEND, admin))
+    opened = manager.open(OFFERS, QueueAccessType.SEND)
 
     for time_to_be_received in (0, 0, 0, INFINITE, INFINITE):
         offer = Message(
@@ -176,15 +170,13 @@ def _let_offers_die(manager: EmbeddedQueueManager, report: Report) -> None:
             time_to_be_received=time_to_be_received,
         )
         manager.send(opened, offer)
-    reader = manager.run(lambda m: m.open_queue(OFFERS, QueueAccessType.RECEIVE, admin))
+    reader = manager.open(OFFERS, QueueAccessType.RECEIVE)
     manager.run(lambda m: m.purge_queue(reader))
-    dead = manager.run(lambda m: m.open_queue(DEAD_LETTERS, QueueAccessType.RECEIVE, admin))
+    dead = manager.open(DEAD_LETTERS, QueueAccessType.RECEIVE)
     reasons: Counter[str] = Counter()
     with contextlib.suppress(IoTimeout):
         while True:
-            delivery = manager.read(lambda m: m.dequeue_message(dead, timeout_ms=0))
-            assert delivery is not None
-            reasons[class_name(delivery.read.message_class)] += 1
+            reasons[class_name(manager.receive(dead).read.message_class)] += 1
     report.dead_letters = dict(reasons)
 
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 from posthouse.engine.effects import Deleted, Effects, Event, Read, Wake
 from posthouse.engine.manager import QueueManager
 from posthouse.model.errors import QueueError, ServiceNotAvailable
+from posthouse.model.message import Message
 from posthouse.store.base import Store
 from posthouse.wire.message import deserialize
 

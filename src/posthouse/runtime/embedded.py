@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
-from posthouse.engine.descriptor import OpenQueueDescriptor
+from posthouse.engine.descriptor import OpenQueueDescriptor, QueueAccessType
 from posthouse.engine.effects import Read
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.queue import Queue
@@ -103,6 +103,16 @@ class EmbeddedQueueManager:
     def create_queue(self, path: str, properties: QueueProperties) -> Queue:
         """A queue of the administrator."""
         return self.run(lambda m: m.create_queue(path, properties, self.administrator))
+
+    def open(self, name: str, access: QueueAccessType) -> OpenQueueDescriptor:
+        """A queue opened by the administrator, by path name or format name."""
+        return self.run(lambda m: m.open_queue(name, access, self.administrator))
+
+    def receive(self, descriptor: OpenQueueDescriptor) -> Delivery:
+        """The first message; MQ_ERROR_IO_TIMEOUT when there is none."""
+        delivery = self.read(lambda m: m.dequeue_message(descriptor, timeout_ms=0))
+        assert delivery is not None
+        return delivery
 
     def send(self, descriptor: OpenQueueDescriptor, message: Message) -> MessageId:
         """One message, outside any transaction."""

@@ -1,0 +1,115 @@
+"""Accounts as records of the log, and callers made from them ([MS-MQDMPR] 3.1.1.15; decision 14).
+
+A caller stands for an account as it was when the caller was made. When the account changes or goes,
+its callers are stale: queues they have open refuse them from the next operation on.
+"""
+
+from __future__ import annotations
+
+from posthouse.engine.core import Core, ReservedCounter
+from posthouse.engine.records import TABLE_ACCOUNT, Change
+from posthouse.model.errors import IllegalUser
+from posthouse.security.access import Caller
+from posthouse.security.accounts import (
+    Account,
+    Door,
+    ScryptVerifier,
+    decode_account,
+    encode_record,
+    user_key,
+)
+from posthouse.security.sids import FIRST_ACCOUNT_RID, local_sid
+
+_KEY = b"user:"
+
+
+class Accounts:
+    """The users of this queue manager."""
+
+    def __init__(self, core: Core) -> None:
+        self.core = core
+        self._accounts: dict[str, Account] = {}
+        self._callers: dict[str, Caller] = {}
+        self._rids = ReservedCounter(core, b"rid", 8, start=FIRST_ACCOUNT_RID)
+
+    def load(self) -> None:
+        """Everything the store kept."""
+        for key, value in self.core.state.of_table(TABLE_ACCOUNT):
+            if key.startswith(_KEY):
+                account = decode_account(value)
+                self._accounts[account.key] = account
+
+    def all(self) -> list[Account]:
+        """Every account, by name."""
+        return [account for _, account in sorted(self._accounts.items())]
+
+    def find(self, name: str) -> Account:
+        """The account of that name, however its letters are cased."""
+        account = self._accounts.get(user_key(name))
+        if account is None:
+            raise IllegalUser(f"there is no user {name}", "List the users, or add this one.")
+        return account
+
+    def add(
+        self,
+        name: str,
+        *,
+        groups: tuple[bytes, ...] = (),
+        doors: tuple[Door, ...] = (Door.HTTP,),
+        http: ScryptVerifier | None = None,
+    ) -> Account:
+        """A new account; its SID is never given to another one."""
+        if user_key(name) in self._accounts:
+            raise IllegalUser(f"a user {name} exists", "Choose another name.")
+        rid = self._rids.next()
+        account = Account(
+            name=name,
+            rid=rid,
+            sid=local_sid(self.core.guid, rid),
+            groups=groups,
+            doors=doors,
+            http=http,
+            created_s=self.core.utc,
+        ).checked()
+        self._store(account)
+        return account
+
+    def replace(self, account: Account) -> None:
+        """New values of an account that exists; callers made from the old ones are stale."""
+        old = self.find(account.name)
+        if (old.rid, old.sid) != (account.rid, account.sid):
+            raise IllegalUser(f"the identity of {account.name} cannot be changed")
+        self._store(account.checked())
+
+    def remove(self, name: str) -> None:
+        """The account is gone; its queues stay, owned by a SID that nobody has."""
+        account = self.find(name)
+        self._outdate(account.key)
+        del self._accounts[account.key]
+        change = Change()
+        self.core.define(TABLE_ACCOUNT, _KEY + account.key.encode(), None, change)
+        self.core.commit(change)
+
+    def caller(self, name: str) -> Caller:
+        """The caller for an account whose identity was proved."""
+        account = self.find(name)
+        if account.disabled:
+            raise IllegalUser(f"the user {name} is disabled", "An administrator can enable it.")
+        caller = self._callers.get(account.key)
+        if caller is None:
+            caller = self._callers[account.key] = account.caller()
+        return caller
+
+    def _store(self, account: Account) -> None:
+        self._outdate(account.key)
+        self._accounts[account.key] = account
+        change = Change()
+        key = _KEY + account.key.encode()
+        self.core.define(TABLE_ACCOUNT, key, encode_record(account), change)
+        self.core.commit(change)
+
+    def _outdate(self, key: str) -> None:
+        caller = self._callers.pop(key, None)
+        if caller is not None:
+            self.core.stale_callers.add(caller)
+        self.core.rights_version += 1

@@ -1,0 +1,139 @@
+"""The queue manager itself: start, identity, turns, stop."""
+
+from __future__ import annotations
+
+import pytest
+
+from posthouse.engine.manager import QueueManager, QueueManagerState
+from posthouse.engine.queue import DEADLETTER, DEADXACT, JOURNAL
+from posthouse.engine.settings import EngineSettings
+from posthouse.engine.state import State
+from posthouse.model.errors import OperationCancelled, ServiceNotAvailable
+from posthouse.model.properties import QueueProperties
+from posthouse.security.access import Caller
+from tests.engine.rig import RECEIVE, Rig
+
+
+@pytest.fixture
+def rig() -> Rig:
+    return Rig()
+
+
+def unstarted(name: str = "ALPHA") -> QueueManager:
+    return QueueManager(EngineSettings(name), State(), lambda number: b"", lambda size: bytes(size))
+
+
+@pytest.mark.spec("MS-MQDMPR 3.1.1.1/18")
+def test_only_a_ready_queue_manager_serves() -> None:
+    manager = unstarted()
+    assert manager.state is QueueManagerState.STOPPED
+    admin = Caller.administrator()
+    with pytest.raises(ServiceNotAvailable, match="stopped"):
+        manager.create_queue(r".\private$\q", QueueProperties(), admin)
+    manager.start(0, 1_700_000_000)
+    assert manager.state is QueueManagerState.READY
+    manager.create_queue(r".\private$\q", QueueProperties(), admin)
+    manager.stop()
+    assert manager.state is QueueManagerState.STOPPED
+    with pytest.raises(ServiceNotAvailable):
+        manager.open_queue(r".\private$\q", RECEIVE, admin)
+
+
+@pytest.mark.spec("MS-MQDMPR 3.1.3/3", "MS-MQDMPR 3.1.4.1/1", "MS-MQDMPR 3.1.3/22")
+def test_a_machine_without_identity_does_not_become_ready_and_is_tried_again_later() -> None:
+    manager = unstarted("")
+    with pytest.raises(ServiceNotAvailable, match="no name"):
+        manager.start(5_000, 1_700_000_000)
+    assert manager.state is QueueManagerState.STOPPED
+    assert manager.retry_at_ms == 5_000 + 120_000
+    assert not manager.core.queues
+
+
+@pytest.mark.spec("MS-MQDMPR 3.1.3/1", "MS-MQDMPR 3.1.3/2")
+def test_names_come_from_the_settings() -> None:
+    settings = EngineSettings("ALPHA", dns_domain="example.com", aliases=("post",))
+    assert settings.qualified_computer_name == "ALPHA.example.com"
+    assert {"alpha", "alpha.example.com", "post", "localhost", "127.0.0.1"} <= settings.own_names
+    assert EngineSettings("ALPHA").qualified_computer_name == "ALPHA"
+
+
+@pytest.mark.spec("MS-MQDMPR 3.1.1/4", "MS-MQDMPR 3.1.1/5")
+def test_the_identity_is_made_once_and_kept(rig: Rig) -> None:
+    guid = rig.manager.identifier
+    assert guid[7] >> 4 == 4
+    assert guid[8] >> 6 == 2
+    rig.restart()
+    assert rig.manager.identifier == guid
+    assert rig.manager.record.starts == 2
+
+
+@pytest.mark.spec("MS-MQDMPR 3.1.1.1/22", "MS-MQDMPR 3.1.3/4")
+def test_the_retry_duration_starts_at_two_minutes_and_is_kept(rig: Rig) -> None:
+    assert rig.manager.record.initialization_retry_s == 120
+    rig.manager.record.initialization_retry_s = 240
+    rig.run(lambda m: m.store_record())
+    rig.restart()
+    assert rig.manager.record.initialization_retry_s == 240
+
+
+@pytest.mark.spec("MS-MQDMPR 3.1.1.1/14", "MS-MQDMPR 3.1.1.1/15")
+def test_persistent_attributes_of_the_machine_are_kept() -> None:
+    rig = Rig(hardened=True)
+    record = rig.manager.record
+    assert record.last_domain == b""
+    record.directory_server_list = ["DC1"]
+    record.srmp_http_support = record.srmp_pgm_support = True
+    record.last_domain = b"d" * 16
+    rig.run(lambda m: m.store_record())
+    rig.restart()
+    kept = rig.manager.record
+    assert kept.hardened_security
+    assert kept.directory_integrated
+    assert kept.directory_server_list == ["DC1"]
+    assert kept.srmp_http_support
+    assert kept.srmp_pgm_support
+    assert kept.last_domain == b"d" * 16
+
+
+@pytest.mark.spec("MS-MQDMPR 3.1.1.1/19")
+def test_the_system_queues_are_there_from_the_start(rig: Rig) -> None:
+    names = {number: rig.manager.core.queues[number].name for number in (1, 2, 3)}
+    assert names == {
+        DEADLETTER: r"ALPHA\system$;deadletter",
+        DEADXACT: r"ALPHA\system$;deadxact",
+        JOURNAL: r"ALPHA\system$;journal",
+    }
+
+
+@pytest.mark.spec("MS-MQDMPR 3.1.4.2/1")
+def test_stopping_ends_waits_and_leaves_the_queues_alone(rig: Rig) -> None:
+    rig.create("orders")
+    rig.create("empty")
+    rig.send("orders", b"one")
+    answers = rig.wait(rig.open("empty", RECEIVE))
+    before = rig.manager.core.state.dump()
+    rig.driver.close()
+    (answer,) = answers
+    assert isinstance(answer.error, OperationCancelled)
+    assert rig.manager.core.state.dump() == before
+
+
+def test_a_jump_of_the_date_is_told_to_the_operator(rig: Rig) -> None:
+    rig.clock.step_utc(3600)
+    rig.turn()
+    rig.clock.step_utc(-7200)
+    rig.turn()
+    rig.advance(10)
+    steps = [event.details["seconds"] for event in rig.events if event.name == "clock_step"]
+    assert steps == [3600, -7200]
+
+
+def test_the_next_deadline_is_the_earliest_timer(rig: Rig) -> None:
+    rig.create("orders")
+    opened = rig.open("orders", RECEIVE)
+    rig.wait(opened, timeout_ms=7_000)
+    assert rig.manager.next_deadline_ms() == 7_000
+    rig.send("orders", b"late", time_to_be_received=3)
+    rig.create("other")
+    rig.send("other", b"late", time_to_be_received=3)
+    assert rig.manager.next_deadline_ms() == 3_000
