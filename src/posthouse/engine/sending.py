@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from posthouse.engine.core import Core, Extra, encode_extra
 from posthouse.engine.descriptor import OpenQueueDescriptor, QueueAccessType
 from posthouse.engine.queue import Queue, QueueRole
@@ -13,6 +15,7 @@ from posthouse.engine.records import (
     FLAG_TRANSACTIONAL,
     NEVER,
     WANT_APPLICATION_DEAD_LETTER,
+    WANT_ARRIVAL,
     WANT_DEAD_LETTER,
     WANT_FINAL_ACK,
     WANT_JOURNAL,
@@ -28,6 +31,7 @@ from posthouse.model.errors import (
     QueueQuotaExceeded,
     TimedOutInTransit,
     TransactionUsage,
+    UnsupportedFormatNameOperation,
 )
 from posthouse.model.message import (
     DeliveryGuarantee,
@@ -40,8 +44,8 @@ from posthouse.model.message import (
 )
 from posthouse.wire.glance import Glance, glance
 from posthouse.wire.message import serialize
-from posthouse.wire.packet import Packet
-from posthouse.wire.patch import stamp
+from posthouse.wire.packet import Packet, is_encrypted
+from posthouse.wire.patch import patch, stamp
 
 INFINITE = 0xFFFFFFFF
 _DELIVERY = 0x60  # [MS-MQMQ] 2.2.19.2 UserHeader.Flags: DM, JN, JP
@@ -52,6 +56,7 @@ _FINAL_ACK = 0x2  # [MS-MQMQ] 2.2.20.5 TransactionHeader.Flags.FA
 _ASKS = _NEGATIVE_JOURNAL | _POSITIVE_JOURNAL | _TRANSACTION_HEADER
 _PRIVACY_NONE, _PRIVACY_OPTIONAL, _PRIVACY_BODY = 0, 1, 2
 _SENDER_SID = SenderIdentifierType.SID
+_AT_ONCE = WANT_JOURNAL | WANT_ARRIVAL  # what follows from the arrival itself
 
 
 def destination_name(core: Core, descriptor: OpenQueueDescriptor) -> str:
@@ -111,8 +116,42 @@ def span_of(seen: Glance) -> Span:
     return Span._make(seen[15:21])
 
 
+def restamped(seen: Glance, guid: bytes, sent_time: int, ordinal: int) -> Glance:
+    """What was seen of a packet before it was stamped, with the new identity and time."""
+    fields = (*seen[:4], guid, *seen[5:7], sent_time, ordinal, *seen[9:])
+    return tuple.__new__(Glance, fields)
+
+
+class Room:
+    """What the messages of one batch take: each is admitted with those before it counted."""
+
+    __slots__ = ("bytes", "bytes_of")
+
+    def __init__(self) -> None:
+        self.bytes = 0
+        self.bytes_of: dict[int, int] = {}  # by the number of the queue
+
+    def take(self, queue: Queue, size: int) -> None:
+        """One more message of the batch has been admitted."""
+        self.bytes += size
+        self.bytes_of[queue.number] = self.bytes_of.get(queue.number, 0) + size
+
+
+class Admitted(NamedTuple):
+    """A message that nothing speaks against."""
+
+    queue: Queue
+    packet: bytes
+    seen: Glance
+    flags: int
+
+
 class Sending:
-    """How messages come into queues."""
+    """How messages come into queues.
+
+    First everything is checked, then everything is done: a refusal, of one message or of a batch,
+    leaves nothing behind.
+    """
 
     def __init__(self, core: Core) -> None:
         self.core = core
@@ -133,25 +172,35 @@ class Sending:
 
         In `change` the caller collects one atomic step and commits it himself.
         """
-        core = self.core
+        if transaction is not None:
+            self.core.transactions.use(transaction)
         if seen is None:
             seen = glance(packet)
-        flags = flags_of(seen, flags)
-        if transaction is not None:
-            flags &= ~FLAG_EXPRESS  # what is sent in a transaction is recoverable
-        self.admit(queue, seen, packet, flags, transactional=transaction is not None)
+        admitted = self.admit(queue, packet, seen, flags, transaction is not None)
+        return self._accept(admitted, transaction, sender, dead_letter, change)
+
+    def _accept(
+        self,
+        admitted: Admitted,
+        transaction: Transaction | None,
+        sender: bytes,
+        dead_letter: str,
+        change: Change | None,
+    ) -> int:
+        """Takes in a message that has been admitted: nothing can refuse it any more."""
+        core = self.core
+        queue, packet, seen, flags = admitted
         extra, wants = b"", wants_of(seen)
         if dead_letter:
             wants |= WANT_APPLICATION_DEAD_LETTER
             extra = encode_extra(Extra(dead_letter=dead_letter))
-        expires = self._expiry(queue, seen)
-        row = row_of(seen, queue.number, core.utc, expires, flags, wants)
+        row = row_of(seen, queue.number, core.utc, self._expiry(queue, seen), flags, wants)
         if transaction is not None:
             return core.transactions.add_enqueue(
                 transaction, queue, row, packet, span_of(seen), sender, extra
             )
         row = row._replace(lookup_id=core.lookup_ids.next())
-        if wants & (WANT_JOURNAL | 0x01) or change is not None:
+        if change is not None or (wants & _AT_ONCE and queue.outgoing is None):
             return self._deliver_in_change(queue, row, packet, seen, sender, extra, change)
         number = core.arrive(row, packet, span_of(seen), sender, extra)
         self.arrived(queue, number, row)
@@ -164,40 +213,28 @@ class Sending:
         message: Message,
         transaction: Transaction | None,
     ) -> MessageId:
-        """Enqueue Message To An Open Queue (3.1.7.1.27), for an application of this machine."""
-        core = self.core
-        core.opening.check_open(descriptor, QueueAccessType.SEND)
+        """Enqueue Message To An Open Queue (3.1.7.1.27), for an application of this machine.
+
+        One copy for each element of a list, all of them or none.
+        """
+        self.core.opening.check_open(descriptor, QueueAccessType.SEND)
         validate(message)
         self._complete(message, descriptor, transaction)
-        if not descriptor.nested:
-            self._send_one(descriptor, message, transaction, None)
-            return message.identifier
-        # One copy for each element, all of them or none.
-        elements = tuple(nested.format_name for nested in descriptor.nested)
-        message.destination_multi_queue_format_name = elements
-        change = None if transaction is not None else Change()
-        self._check_elements(descriptor, message, transaction)
-        for nested in descriptor.nested:
-            self._send_one(nested, message, transaction, change)
-        if change is not None:
-            core.commit(change)
-        return message.identifier
-
-    def _check_elements(
-        self,
-        descriptor: OpenQueueDescriptor,
-        message: Message,
-        transaction: Transaction | None,
-    ) -> None:
-        """Every element is checked before the first copy is made."""
+        elements = descriptor.nested or (descriptor,)
         if transaction is not None:
-            self.core.transactions.use(transaction)
-        for nested in descriptor.nested:
-            queue = self.core.opening.check(nested, QueueAccessType.SEND)
-            packet = self._packet_for(nested, message)
-            seen = glance(packet)
-            flags = flags_of(seen, 0)
-            self.admit(queue, seen, packet, flags, transactional=transaction is not None)
+            self.core.transactions.use(transaction, len(elements))
+        room = Room() if descriptor.nested else None
+        copies = [
+            self._admitted_copy(element, message, transaction is not None, room)
+            for element in elements
+        ]
+        change = Change() if descriptor.nested and transaction is None else None
+        sender, dead_letter = descriptor.caller.sid, message.application_deadletter_queue
+        for admitted in copies:
+            self._accept(admitted, transaction, sender, dead_letter, change)
+        if change is not None:
+            self.core.commit(change)
+        return message.identifier
 
     def _complete(
         self,
@@ -205,7 +242,7 @@ class Sending:
         descriptor: OpenQueueDescriptor,
         transaction: Transaction | None,
     ) -> None:
-        """What the queue manager fills in: identity, time, transaction."""
+        """What the queue manager fills in: identity, time, destinations, transaction."""
         core = self.core
         message.identifier = MessageId(core.guid, core.ordinals.next())
         message.source_machine_identifier = core.guid
@@ -217,31 +254,36 @@ class Sending:
         message.authentication_level = 0
         if not message.sender_identifier and message.sender_identifier_type == _SENDER_SID:
             message.sender_identifier = descriptor.caller.sid
-        if transaction is not None:
+        elements = tuple(nested.format_name for nested in descriptor.nested)
+        message.destination_multi_queue_format_name = elements
+        self._complete_transaction(message, transaction)
+
+    def _complete_transaction(self, message: Message, transaction: Transaction | None) -> None:
+        """These attributes are the queue manager's: an object sent before may still have some.
+
+        Choice: no connector application, whose values would stay, runs inside the engine.
+        """
+        message.first_in_transaction = message.last_in_transaction = False
+        message.transaction_sequence_number = message.transaction_previous_sequence_number = 0
+        if transaction is None:
+            message.transaction_identifier = 0
+            message.transactional_message_sequence_identifier = None
+        else:
             message.transaction_identifier = transaction.number
             message.transactional_message_sequence_identifier = TxSequenceId(0, 0)
             message.delivery_guarantee = DeliveryGuarantee.RECOVERABLE
 
-    def _packet_for(self, descriptor: OpenQueueDescriptor, message: Message) -> bytes:
-        message.destination_queue_format_name = destination_name(self.core, descriptor)
-        return serialize(message)
-
-    def _send_one(
+    def _admitted_copy(
         self,
         descriptor: OpenQueueDescriptor,
         message: Message,
-        transaction: Transaction | None,
-        change: Change | None,
-    ) -> None:
+        in_transaction: bool,
+        room: Room | None,
+    ) -> Admitted:
         queue = self.core.opening.check(descriptor, QueueAccessType.SEND)
-        self.enqueue(
-            queue,
-            self._packet_for(descriptor, message),
-            transaction=transaction,
-            sender=descriptor.caller.sid,
-            dead_letter=message.application_deadletter_queue,
-            change=change,
-        )
+        message.destination_queue_format_name = destination_name(self.core, descriptor)
+        packet = serialize(message)
+        return self.admit(queue, packet, glance(packet), 0, in_transaction, room)
 
     def send_packets(
         self,
@@ -249,81 +291,102 @@ class Sending:
         packets: list[bytes],
         transaction: Transaction | None,
     ) -> list[int]:
-        """The same for packets a client built; identity and time are stamped into a copy."""
-        core = self.core
+        """The same for packets a client built; identity and time are stamped into a copy.
+
+        One refusal refuses them all.
+        """
+        core, sender = self.core, descriptor.caller.sid
+        if descriptor.nested:
+            raise UnsupportedFormatNameOperation("packets are sent to one queue, not to a list")
         queue = core.opening.check(descriptor, QueueAccessType.SEND)
-        guid, utc, sender = core.guid, core.utc, descriptor.caller.sid
-        number = None if transaction is None else transaction.number
-        plain = transaction is None and self._is_plain(queue)
+        looks = [glance(packet) for packet in packets]
+        if transaction is None and self._are_plain(queue, looks):
+            return [
+                self._accept_plain(queue, packet, seen, sender)
+                for packet, seen in zip(packets, looks, strict=True)
+            ]
+        if transaction is not None:
+            core.transactions.use(transaction, len(packets))
+        room = Room() if len(packets) > 1 else None
+        admitted = [
+            self.admit(queue, packet, seen, 0, transaction is not None, room)
+            for packet, seen in zip(packets, looks, strict=True)
+        ]
         ordinals: list[int] = []
-        for packet in packets:
-            seen = glance(packet)
+        for one in admitted:
             ordinal = core.ordinals.next()
+            self._accept(self._stamped(one, ordinal, transaction), transaction, sender, "", None)
             ordinals.append(ordinal)
-            stamped = stamp(
-                packet,
-                source_guid=guid,
-                ordinal=ordinal,
-                sent_time=utc,
-                transaction_number=number if seen.transaction_at else None,
-                seen=seen,
-            )
-            if plain and self._enqueue_plain(queue, seen, ordinal, stamped, sender):
-                continue
-            self.enqueue(
-                queue,
-                stamped,
-                transaction=transaction,
-                sender=sender,
-                seen=seen._replace(sent_time=utc, ordinal=ordinal, source_guid=guid),
-            )
         return ordinals
 
-    def _is_plain(self, queue: Queue) -> bool:
-        """Whether a message that asks for nothing can only be refused here for its size."""
+    def _are_plain(self, queue: Queue, looks: list[Glance]) -> bool:
+        """Whether these messages ask for nothing and would all be admitted: the common case."""
         definition, core = queue.definition, self.core
-        return (
-            definition.role is QueueRole.PLAIN
-            and not definition.transactional
-            and not definition.authentication
-            and definition.privacy_level == _PRIVACY_OPTIONAL
-            and not core.throttled
-            and core.settings.machine_quota_kib == INFINITE
-        )
-
-    def _enqueue_plain(
-        self, queue: Queue, seen: Glance, ordinal: int, packet: bytes, sender: bytes
-    ) -> bool:
-        """The common case of `enqueue`, in half its time; False: it is not the common case."""
-        core, size = self.core, seen.packet_size
-        user_flags = seen.user_flags
         if (
-            user_flags & _ASKS
-            or seen.ack_flags
-            or seen.time_to_be_received != INFINITE
-            or queue.state.bytes + queue.reserved + size > queue.limit
+            definition.role is not QueueRole.PLAIN
+            or definition.transactional
+            or definition.authentication
+            or definition.privacy_level != _PRIVACY_OPTIONAL
+            or core.throttled
+            or core.settings.machine_quota_kib != INFINITE
         ):
             return False
+        size, limit = 0, core.settings.default_time_to_reach_queue_s
+        for seen in looks:
+            if (
+                seen.user_flags & _ASKS
+                or seen.ack_flags
+                or seen.time_to_be_received != INFINITE
+                or seen.time_to_reach_queue > limit
+            ):
+                return False
+            size += seen.packet_size
+        return queue.state.bytes + queue.reserved + size <= queue.limit
+
+    def _accept_plain(self, queue: Queue, packet: bytes, seen: Glance, sender: bytes) -> int:
+        """The common case of `_accept`, in half its time. Returns the ordinal."""
+        core = self.core
+        utc, ordinal = core.utc, core.ordinals.next()
+        packet = stamp(packet, source_guid=core.guid, ordinal=ordinal, sent_time=utc, seen=seen)
         row = Row(
             core.lookup_ids.next(),
             queue.number,
             NEVER,
-            core.utc,
-            size,
+            utc,
+            seen.packet_size,
             ordinal,
             0,
             seen.message_class,
             0,
             0,
             seen.priority,
-            0 if user_flags & _DELIVERY else FLAG_EXPRESS,
+            0 if seen.user_flags & _DELIVERY else FLAG_EXPRESS,
             0,
         )
         number = core.arrive(row, packet, span_of(seen), sender)
         if queue.waiters:
             core.announce(queue, number)
             core.tell()
-        return True
+        return ordinal
+
+    def _stamped(
+        self, admitted: Admitted, ordinal: int, transaction: Transaction | None
+    ) -> Admitted:
+        core, seen, packet = self.core, admitted.seen, admitted.packet
+        limit = core.settings.default_time_to_reach_queue_s
+        if seen.time_to_reach_queue > limit:
+            packet = patch(packet, time_to_reach_queue=limit, seen=seen)
+            seen = seen._replace(time_to_reach_queue=limit)
+        packet = stamp(
+            packet,
+            source_guid=core.guid,
+            ordinal=ordinal,
+            sent_time=core.utc,
+            transaction_number=None if transaction is None else transaction.number,
+            seen=seen,
+        )
+        seen = restamped(seen, core.guid, core.utc, ordinal)
+        return Admitted(admitted.queue, packet, seen, admitted.flags)
 
     def _deliver_in_change(
         self,
@@ -353,7 +416,7 @@ class Sending:
     ) -> None:
         """The message has become available for the first time: everything that follows from it."""
         core = self.core
-        if queue.outgoing is None and row.wants & (WANT_JOURNAL | 0x01):
+        if queue.outgoing is None and row.wants & _AT_ONCE:
             core.outcomes.delivered(queue, number, row, packet or core.packet(number), change)
         if row.expires <= core.utc:
             core.outcomes.expire(queue, number, row, change)
@@ -361,47 +424,90 @@ class Sending:
             core.announce(queue, number)
 
     def admit(
-        self, queue: Queue, seen: Glance, packet: bytes, flags: int, *, transactional: bool
-    ) -> None:
-        """Every reason to refuse a message at the queue's door, in the document's order."""
-        core, size = self.core, seen.packet_size
+        self,
+        queue: Queue,
+        packet: bytes,
+        seen: Glance,
+        flags: int,
+        in_transaction: bool,
+        room: Room | None = None,
+    ) -> Admitted:
+        """Every reason to refuse a message at the queue's door, in the document's order.
+
+        `flags` are the row's, as far as its door knows them; `room` is what the messages admitted
+        before it in the same batch will take.
+        """
+        flags = flags_of(seen, flags)
+        self._check_quotas(queue, seen.packet_size, room)
+        self._check_time(queue, seen, flags)
+        self._check_kind(queue, seen, flags, in_transaction)
+        self._check_protection(queue, packet, seen, flags)
+        if seen.ack_flags:
+            # Acknowledgments are made in the middle of other steps: names must not fail there.
+            Packet(packet, seen).names  # noqa: B018
+        if room is not None:
+            room.take(queue, seen.packet_size)
+        return Admitted(queue, packet, seen, flags)
+
+    def _check_quotas(self, queue: Queue, size: int, room: Room | None) -> None:
+        """The machine's quota is tested before the queue's; uncommitted sends count (O12)."""
+        core = self.core
         if core.throttled:
             raise MachineQuotaExceeded("the queue manager takes no messages at the moment")
+        before, before_here = 0, 0
+        if room is not None:
+            before, before_here = room.bytes, room.bytes_of.get(queue.number, 0)
         limit = core.settings.machine_quota_kib
-        if limit != INFINITE and core.state.bytes + core.transactions.reserved + size > limit << 10:
-            raise MachineQuotaExceeded(f"the machine quota of {limit} KiB would be exceeded")
-        if queue.state.bytes + queue.reserved + size > queue.limit:
+        if limit != INFINITE:
+            used = core.state.bytes + core.transactions.reserved + before
+            if used + size > limit << 10:
+                raise MachineQuotaExceeded(f"the machine quota of {limit} KiB would be exceeded")
+        if queue.state.bytes + queue.reserved + before_here + size > queue.limit:
             raise QueueQuotaExceeded(
                 f"the quota of {queue.definition.quota_kib} KiB of {queue.name} would be exceeded"
             )
-        reach = seen.time_to_reach_queue
-        if reach != INFINITE and seen.sent_time + reach < core.utc and queue.outgoing is None:
-            raise TimedOutInTransit("its time to reach the queue was over when it arrived")
-        self._check_kind(queue, seen, packet, flags, transactional)
 
-    def _check_kind(
-        self, queue: Queue, seen: Glance, packet: bytes, flags: int, transactional: bool
-    ) -> None:
+    def _check_time(self, queue: Queue, seen: Glance, flags: int) -> None:
+        """Of messages from elsewhere only: those of this machine are sent now."""
+        reach = seen.time_to_reach_queue
+        if not flags & FLAG_REMOTE or queue.outgoing is not None or reach == INFINITE:
+            return
+        if seen.sent_time + reach < self.core.utc:
+            raise TimedOutInTransit("its time to reach the queue was over when it arrived")
+
+    def _check_kind(self, queue: Queue, seen: Glance, flags: int, in_transaction: bool) -> None:
+        """A transactional message is one with a TransactionHeader; ours get it in transactions."""
+        transactional = bool(seen.user_flags & _TRANSACTION_HEADER)
+        if not flags & FLAG_REMOTE and transactional != in_transaction:
+            raise TransactionUsage(
+                "the packet has no TransactionHeader, but is sent in a transaction"
+                if in_transaction
+                else "the packet has a TransactionHeader, but is sent outside a transaction"
+            )
         definition = queue.definition
-        if queue.outgoing is not None:
-            return  # its destination decides
-        header = bool(seen.user_flags & _TRANSACTION_HEADER)
-        if flags & FLAG_REMOTE:
-            transactional = header
-        if definition.transactional != transactional and definition.role is not QueueRole.INTERNAL:
+        if queue.outgoing is not None or definition.role is QueueRole.INTERNAL:
+            return  # of an outgoing queue its destination decides
+        if definition.transactional != transactional:
             kind = "transactional" if definition.transactional else "not transactional"
             raise TransactionUsage(f"the queue {queue.name} is {kind}, the message is the opposite")
+
+    def _check_protection(self, queue: Queue, packet: bytes, seen: Glance, flags: int) -> None:
+        """Whether the queue wants its messages signed, encrypted or in the clear."""
+        definition = queue.definition
+        if queue.outgoing is not None:
+            return
         if definition.authentication and not flags & FLAG_AUTHENTICATED:
             raise MessageNotAuthenticated(
                 f"the queue {queue.name} takes authenticated messages only"
             )
         privacy = definition.privacy_level
-        if privacy != _PRIVACY_OPTIONAL:
-            encrypted = Packet(packet, seen).encrypted
-            if privacy == _PRIVACY_BODY and not encrypted:
-                raise IllegalPropertyValue(f"the queue {queue.name} takes encrypted messages only")
-            if privacy == _PRIVACY_NONE and encrypted:
-                raise IllegalPropertyValue(f"the queue {queue.name} takes no encrypted messages")
+        if privacy == _PRIVACY_OPTIONAL:
+            return
+        encrypted = is_encrypted(packet, seen)
+        if privacy == _PRIVACY_BODY and not encrypted:
+            raise IllegalPropertyValue(f"the queue {queue.name} takes encrypted messages only")
+        if privacy == _PRIVACY_NONE and encrypted:
+            raise IllegalPropertyValue(f"the queue {queue.name} takes no encrypted messages")
 
     def _expiry(self, queue: Queue, seen: Glance) -> int:
         """The second from which it is expired: both times count from SentTime."""

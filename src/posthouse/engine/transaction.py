@@ -6,6 +6,7 @@ messages pending. Either way one CHANGE record at the end makes all of it true a
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from enum import Enum
 
 import msgspec
@@ -101,6 +102,7 @@ class Transaction:
         "coordinator",
         "identifier",
         "last_used_ms",
+        "marked",
         "number",
         "operations",
         "owner",
@@ -118,6 +120,7 @@ class Transaction:
         self.last_used_ms = now_ms
         self.state = TransactionState.ACTIVE
         self.operations: list[TransactionalOperation] = []
+        self.marked = False  # first and last are known, and nothing has come since
         self.size = 0
         self.spilled = False  # its messages are in the log already, pending
         self.coordinator = b""
@@ -137,6 +140,7 @@ class Transactions:
         self.core = core
         self.open: dict[bytes, Transaction] = {}
         self.reserved = 0  # bytes of uncommitted sends
+        self._by_use: OrderedDict[bytes, Transaction] = OrderedDict()  # active, idlest first
         self._numbers = 0
 
     # -- life
@@ -151,7 +155,7 @@ class Transactions:
             raise InsufficientResources("too many transactions are open")
         self._numbers = self._numbers % TRANSACTION_NUMBER_MASK + 1
         transaction = Transaction(identifier, self._numbers, owner, self.core.now_ms)
-        self.open[identifier] = transaction
+        self.open[identifier] = self._by_use[identifier] = transaction
         return transaction
 
     def find(self, identifier: bytes) -> Transaction:
@@ -163,16 +167,30 @@ class Transactions:
             )
         return transaction
 
-    def use(self, transaction: Transaction) -> None:
+    def use(self, transaction: Transaction, count: int = 1) -> None:
         """Checks that operations may still be added, and notes that somebody works on it."""
-        if transaction.state is not TransactionState.ACTIVE:
-            raise TransactionSequence(
-                f"the transaction {format_guid(transaction.identifier)} is "
-                f"{transaction.state.value} and takes no more operations"
-            )
-        if len(transaction.operations) >= self.core.settings.operations_max:
+        self._check_active(transaction)
+        if len(transaction.operations) + count > self.core.settings.operations_max:
             raise InsufficientResources("the transaction has too many operations")
+        self.touch(transaction)
+
+    def _check_active(self, transaction: Transaction) -> None:
+        if transaction.state is not TransactionState.ACTIVE:
+            what = transaction.state.value
+        elif self.open.get(transaction.identifier) is not transaction:
+            what = "not one of this queue manager"
+        else:
+            return
+        raise TransactionSequence(
+            f"the transaction {format_guid(transaction.identifier)} is {what} "
+            "and takes no more operations"
+        )
+
+    def touch(self, transaction: Transaction) -> None:
+        """Somebody works on it: its idle time begins anew."""
         transaction.last_used_ms = self.core.now_ms
+        if transaction.state is TransactionState.ACTIVE:
+            self._by_use.move_to_end(transaction.identifier)
 
     # -- operations
 
@@ -186,8 +204,7 @@ class Transactions:
         sender: bytes,
         extra: bytes,
     ) -> int:
-        """A send: nobody sees it before the commit."""
-        self.use(transaction)
+        """A send, by a caller who has asked `use`: nobody sees it before the commit."""
         core = self.core
         number = core.message_numbers.next()
         operation = TransactionalOperation(OperationType.ENQUEUE, queue.number, number)
@@ -195,6 +212,7 @@ class Transactions:
         operation.packet, operation.span = packet, span
         operation.sender, operation.extra = sender, extra
         transaction.operations.append(operation)
+        transaction.marked = False
         transaction.size += row.size
         queue.reserved += row.size
         self.reserved += row.size
@@ -232,19 +250,22 @@ class Transactions:
 
     def remove_dequeue(self, transaction: Transaction, queue: Queue, number: int) -> None:
         """A transactional read was refused by its reader: it is no part of the transaction now."""
-        self.use(transaction)
-        transaction.operations = [
-            operation
-            for operation in transaction.operations
-            if operation.number != number or operation.kind is not OperationType.DEQUEUE
-        ]
+        self._check_active(transaction)
+        self.touch(transaction)
+        transaction.operations.remove(self._dequeue_of(transaction, number))
         self.core.reading.give_back(queue, number)
 
     def reason_of(self, transaction: Transaction, number: int, reason: int) -> None:
         """Sets the class with which a dequeued message will end."""
-        for operation in transaction.operations:
+        self._check_active(transaction)
+        self.touch(transaction)
+        self._dequeue_of(transaction, number).reason = reason
+
+    def _dequeue_of(self, transaction: Transaction, number: int) -> TransactionalOperation:
+        for operation in reversed(transaction.operations):
             if operation.number == number and operation.kind is OperationType.DEQUEUE:
-                operation.reason = reason
+                return operation
+        raise AssertionError(f"message {number} is locked by a transaction that did not read it")
 
     def _spill(self, transaction: Transaction) -> None:
         transaction.spilled = True
@@ -284,6 +305,7 @@ class Transactions:
                 assert operation.row is not None
                 core.settle(operation.number, operation.row, KEPT, change, operation.extra)
         transaction.state = TransactionState.PREPARED
+        del self._by_use[identifier]
         transaction.coordinator = coordinator
         transaction.prepared_at = core.utc
         core.define(TABLE_TRANSACTION, identifier, self._stored(transaction), change)
@@ -301,6 +323,9 @@ class Transactions:
 
     def _mark_first_and_last(self, transaction: Transaction) -> None:
         """Decision 43: enqueues only, per destination queue."""
+        if transaction.marked:
+            return
+        transaction.marked = True
         last: dict[int, TransactionalOperation] = {}
         for operation in transaction.operations:
             if operation.kind is not OperationType.ENQUEUE:
@@ -440,6 +465,7 @@ class Transactions:
     def _finish(self, transaction: Transaction) -> None:
         transaction.state = TransactionState.ENDED
         del self.open[transaction.identifier]
+        self._by_use.pop(transaction.identifier, None)
 
     def _cancel_waiting(self, transaction: Transaction) -> None:
         error: QueueError = OperationCancelled("the transaction of this read has ended")
@@ -456,10 +482,13 @@ class Transactions:
     def abort_idle(self) -> None:
         """Decision 43: a client's transaction that nobody works on ends after a while."""
         limit = self.core.now_ms - self.core.settings.transaction_idle_s * 1000
-        for transaction in list(self.open.values()):
-            if transaction.state is TransactionState.ACTIVE and transaction.last_used_ms <= limit:
-                if transaction.waiting:
-                    continue  # a read waits in it: somebody does
+        for _ in range(len(self._by_use)):
+            transaction = next(iter(self._by_use.values()))
+            if transaction.last_used_ms > limit:
+                return
+            if transaction.waiting:  # a read waits in it: somebody does
+                self.touch(transaction)
+            else:
                 self.core.event("transaction_idle", id=format_guid(transaction.identifier))
                 self.abort(transaction.identifier)
 
@@ -471,12 +500,9 @@ class Transactions:
 
     def next_deadline_ms(self) -> int | None:
         """When the next idle transaction is due."""
-        used = [
-            transaction.last_used_ms
-            for transaction in self.open.values()
-            if transaction.state is TransactionState.ACTIVE and not transaction.waiting
-        ]
-        return min(used) + self.core.settings.transaction_idle_s * 1000 if used else None
+        for transaction in self._by_use.values():
+            return transaction.last_used_ms + self.core.settings.transaction_idle_s * 1000
+        return None
 
     # -- after a restart
 
@@ -484,16 +510,10 @@ class Transactions:
         """Prepared transactions are found again, with their locks; everything else is undone."""
         core, kept = self.core, set[int]()
         for identifier, value in core.state.of_table(TABLE_TRANSACTION):
-            stored = _decode(value)
-            transaction = Transaction(identifier, stored.number, None, core.now_ms)
-            transaction.state = TransactionState.PREPARED
-            transaction.coordinator = stored.coordinator
-            transaction.prepared_at = stored.prepared_at
-            transaction.spilled = True
-            for operation in stored.operations:
-                transaction.operations.append(self._recovered(transaction, operation))
-                kept.add(operation.number)
+            transaction = self._recovered(identifier, _decode(value))
+            kept.update(operation.number for operation in transaction.operations)
             self.open[identifier] = transaction
+            core.event("transaction_in_doubt", id=format_guid(identifier))
         change = Change()
         for number in core.state.pending - kept:
             row = core.state.table.get(number)
@@ -501,25 +521,34 @@ class Transactions:
             core.end(number, row, KEPT, change)
         core.effects.commit(change)
 
-    def _recovered(
-        self, transaction: Transaction, stored: StoredOperation
+    def _recovered(self, identifier: bytes, stored: StoredTransaction) -> Transaction:
+        transaction = Transaction(identifier, stored.number, None, self.core.now_ms)
+        transaction.state = TransactionState.PREPARED
+        transaction.coordinator = stored.coordinator
+        transaction.prepared_at = stored.prepared_at
+        transaction.spilled = transaction.marked = True
+        self._numbers = max(self._numbers, stored.number)
+        for kept in stored.operations:
+            row = self.core.state.table.get(kept.number)
+            if row is not None:
+                transaction.operations.append(self._recovered_operation(transaction, kept, row))
+            else:  # read from a journal that holds express messages: a crash took it meanwhile
+                assert kept.kind is not OperationType.ENQUEUE, "a prepared message is gone"
+        return transaction
+
+    def _recovered_operation(
+        self, transaction: Transaction, stored: StoredOperation, row: Row
     ) -> TransactionalOperation:
         core = self.core
         operation = TransactionalOperation(stored.kind, stored.queue, stored.number, stored.reason)
-        row = core.state.table.get(stored.number)
-        if row is None:
-            raise AssertionError(f"prepared message {stored.number} is not in the store")
         if stored.kind is OperationType.ENQUEUE:
             operation.row, operation.extra = row, core.state.extras.get(stored.number, b"")
             transaction.size += row.size
             self.reserved += row.size
-            queue = core.queues.get(row.queue)
-            if queue is not None:
-                queue.reserved += row.size
         else:
             lock = Lock(transaction)
             lock.purged = core.moving.class_of_doom(row)
             core.lock(core.queues[row.queue], stored.number, lock)
-            if stored.kind is OperationType.MOVE and stored.queue in core.queues:
-                core.queues[stored.queue].reserved += row.size
+        if stored.kind is not OperationType.DEQUEUE and stored.queue in core.queues:
+            core.queues[stored.queue].reserved += row.size
         return operation
