@@ -110,8 +110,8 @@ class State:
         if old is None:  # its record lies in a segment that is gone: a later copy brings it
             return
         if not old.lookup_id:
-            self.pending.discard(number)
             if row.lookup_id:
+                self.pending.discard(number)
                 self._enter(number, row, counted=True)
         elif reason != KEPT:
             self._leave(old, reason)
