@@ -33,7 +33,7 @@ from posthouse.engine.records import TABLE_MANAGER, Change
 from posthouse.engine.sending import Sending
 from posthouse.engine.settings import EngineSettings
 from posthouse.engine.state import State
-from posthouse.engine.transaction import Transaction, Transactions
+from posthouse.engine.transaction import Transaction, Transactions, Vote
 from posthouse.engine.transfer import Transfer
 from posthouse.engine.waiting import Waiting
 from posthouse.model.errors import (
@@ -524,6 +524,12 @@ class QueueManager:
     ) -> None:
         """Transaction Prepare (3.1.4.3)."""
         self.transactions.prepare(identifier, single_phase=single_phase, coordinator=coordinator)
+
+    def dtc_transaction_prepare(
+        self, identifier: bytes, coordinator: bytes, *, single_phase: bool = False
+    ) -> Vote:
+        """DTC Transaction Prepare (3.1.4.6): two-phase, or with that option committed at once."""
+        return self.transactions.prepare_for(coordinator, identifier, single_phase=single_phase)
 
     def transaction_commit(self, identifier: bytes) -> None:
         """Transaction Commit (3.1.4.4); of a prepared one also DTC Transaction Commit (3.1.4.7)."""

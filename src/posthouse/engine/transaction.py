@@ -56,6 +56,14 @@ class TransactionState(Enum):
     ENDED = "ended"
 
 
+class Vote(Enum):
+    """What a coordinator hears that asks to prepare ([MS-MQDMPR] 3.1.4.6)."""
+
+    PREPARED = "prepared"
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+
+
 class TransactionalOperation:
     """[MS-MQDMPR] 3.1.1.13. An enqueue that is not in the log yet carries its message."""
 
@@ -310,6 +318,26 @@ class Transactions:
         transaction.prepared_at = core.utc
         core.define(TABLE_TRANSACTION, identifier, self._stored(transaction), change)
         core.commit(change)
+
+    def prepare_for(
+        self, coordinator: bytes, identifier: bytes, *, single_phase: bool = False
+    ) -> Vote:
+        """DTC Transaction Prepare (3.1.4.6), for the coordinator of decision 51.
+
+        A transaction that is not here any more was aborted. Asked again, because the answer was
+        lost, it stays prepared; somebody else's it stays too.
+        """
+        transaction = self.open.get(identifier)
+        if transaction is None:
+            return Vote.ABORTED
+        if transaction.state is TransactionState.ACTIVE:
+            self.prepare(identifier, single_phase=False, coordinator=coordinator)
+        elif transaction.coordinator != coordinator:
+            raise TransactionSequence("the transaction is prepared for another coordinator")
+        if not single_phase:
+            return Vote.PREPARED
+        self.commit(identifier)
+        return Vote.COMMITTED
 
     def _stored(self, transaction: Transaction) -> bytes:
         operations = [
