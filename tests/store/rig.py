@@ -73,7 +73,7 @@ class Rig:
         self.size = size
         self.recovered: Recovered = store.recover()
         self.state = self.recovered.state
-        self.number = 1000 * (max([n for n, _ in self.state.table.items()], default=0) // 1000 + 1)
+        self.number = 1000 * store.appended  # never given before
         self.lookup_id = self.number
         self.records: list[Record] = []
         self.pictures: list[tuple[int, Picture]] = []  # position, state there

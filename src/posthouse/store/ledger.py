@@ -10,13 +10,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from posthouse.engine.records import ROW_SIZE, TABLE_BOOKS, Change
-from posthouse.store.format import HEADER_SIZE
 from posthouse.store.positions import Positions
 from posthouse.store.segment import Segment
 
 END_WEIGHT = 9  # bytes an ending takes in a CARRY record
 ROW_WEIGHT = ROW_SIZE + 11
 DEFINE_WEIGHT = 7
+BOOKS_WEIGHT = 48  # of the record around the books
 
 Key = tuple[int, bytes]
 
@@ -37,6 +37,7 @@ class Account(NamedTuple):
 
     number: int
     live_bytes: int
+    fixed_bytes: int
     definition_bytes: int
     needs: dict[int, int]
     keeps: dict[int, int]
@@ -49,6 +50,7 @@ class Ledger:
         self.positions = Positions()
         self.segments: dict[int, Segment] = {}
         self.definitions: dict[Key, Definition] = {}
+        self.dead_bytes = 0  # died since the start
         self.copied_from: set[int] = set()  # segments with records that later copies supersede
 
     # -- what the records say
@@ -68,7 +70,7 @@ class Ledger:
         self.message(number, segment, offset, size)
 
     def change(self, change: Change, segment: Segment) -> None:
-        """A CHANGE or CARRY record."""
+        """A CHANGE or CARRY record of the engine or of compaction."""
         here = segment.number
         for settle in change.settles:
             place = self.positions.get(settle.number)
@@ -77,7 +79,9 @@ class Ledger:
         for number, _ in change.ends:
             self._end(number, segment)
         for table, key, value in change.defines:
-            if table != TABLE_BOOKS:  # every segment has its own
+            if table == TABLE_BOOKS:  # every segment has its own
+                segment.fixed_bytes += BOOKS_WEIGHT + len(value or b"")
+            else:
                 self._define((table, key), value, segment)
 
     def _end(self, number: int, segment: Segment) -> None:
@@ -87,6 +91,7 @@ class Ledger:
             account = self.segments.get(holder)
             if account is not None:
                 account.live_bytes -= size
+                self.dead_bytes += size
         else:
             place = self.positions.get(number)
             if place is None:
@@ -143,11 +148,11 @@ class Ledger:
     def weight(self, segment: Segment) -> int:
         """Bytes that compacting a segment would have to write again, at most."""
         return (
-            segment.live_bytes
+            segment.fixed_bytes
+            + segment.live_bytes
             + segment.definition_bytes
             + END_WEIGHT * sum(segment.needs.values())
             + ROW_WEIGHT * sum(segment.keeps.values())
-            + HEADER_SIZE
         )
 
     # -- checkpoints
@@ -155,6 +160,13 @@ class Ledger:
     def accounts(self) -> list[Account]:
         """The accounts of all segments."""
         return [
-            Account(s.number, s.live_bytes, s.definition_bytes, dict(s.needs), dict(s.keeps))
+            Account(
+                s.number,
+                s.live_bytes,
+                s.fixed_bytes,
+                s.definition_bytes,
+                dict(s.needs),
+                dict(s.keeps),
+            )
             for s in self.segments.values()
         ]

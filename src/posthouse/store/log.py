@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from zlib import crc32
 
-from posthouse.engine.records import DROP, EXPRESS, Change, Record, unpack_arrival, unpack_change
+from posthouse.engine.records import (
+    DROP,
+    EXPRESS,
+    FLAG_EXPRESS,
+    Change,
+    Record,
+    unpack_arrival,
+    unpack_change,
+)
 from posthouse.engine.state import State
 from posthouse.store.base import Recovered
-from posthouse.store.disk import Disk, File
+from posthouse.store.disk import Disk
 from posthouse.store.errors import StoreDamaged, StoreFailed
-from posthouse.store.format import CRC, HEADER_SIZE
+from posthouse.store.express import CLEAN_NAME, ExpressMessages, Marker, read_marker
+from posthouse.store.files import SegmentFiles
+from posthouse.store.format import HEADER_SIZE
 from posthouse.store.index import block_size
 from posthouse.store.ledger import Ledger
-from posthouse.store.positions import Place
+from posthouse.store.read import Reading, checked_record, verified
 from posthouse.store.recovery import Found, Recovery
 from posthouse.store.segment import Segment
 from posthouse.store.settings import StoreSettings
+from posthouse.store.upkeep import Upkeep
 from posthouse.store.writer import LogWriter
+
+_ROOM_BYTES = 4 << 20  # written between two looks at the free space
 
 
 class LogStore:
@@ -26,11 +38,15 @@ class LogStore:
     def __init__(self, disk: Disk, settings: StoreSettings | None = None) -> None:
         self.disk = disk
         self.settings = settings or StoreSettings()
-        self.notes: list[str] = []
+        self.notes: list[str] = []  # what an operator should know of the last start
         self.state = State()
         self.ledger = Ledger()
-        self._writer = LogWriter(disk, self.ledger, b"", 0, 0)
-        self._open = False
+        self._writer = LogWriter(disk, self.ledger, bytes(16), 0, 0)
+        self._files = SegmentFiles(disk, self._writer, self.settings.open_files)
+        self._express = ExpressMessages(disk, self.settings, bytes(16))
+        self._upkeep: Upkeep | None = None
+        self._room_looked_at = -_ROOM_BYTES
+        self._room = True
 
     # -- positions
 
@@ -48,23 +64,33 @@ class LogStore:
 
     def recover(self) -> Recovered:
         """Reads the log, cuts off a torn tail, and is ready."""
-        assert not self._open
+        assert self._upkeep is None, "a store is opened once"
         recovery = Recovery(self.disk, self.settings.store_id)
         found = recovery.examine()
+        marker = self._marker()
         self.notes += recovery.notes
         try:
             self._adopt(found)
+            clean, lost = self._adopt_express(found, marker)
         except OSError as error:
             raise StoreFailed(f"opening the store: {error.strerror or error}") from error
-        self._open = True
-        return Recovered(found.state, False, found.state.drop_express(), found.torn_bytes)
+        return Recovered(found.state, clean, lost, found.torn_bytes)
+
+    def _marker(self) -> Marker | None:
+        try:
+            return read_marker(self.disk)
+        except StoreDamaged as error:
+            self.notes.append(f"{error.file} is passed over, express messages are lost: {error}")
+            return None
 
     def _adopt(self, found: Found) -> None:
         self.state, self.ledger = found.state, found.ledger
-        settings = self.settings
+        settings, store_id = self.settings, found.store_id
         self._writer = LogWriter(
-            self.disk, found.ledger, found.store_id, settings.segment_size, found.next_number
+            self.disk, found.ledger, store_id, settings.segment_size, found.next_number
         )
+        self._files = SegmentFiles(self.disk, self._writer, settings.open_files)
+        self._express = ExpressMessages(self.disk, settings, store_id)
         if found.active is not None:
             self._keep_what_was_read(found, found.active)
         if found.active is None or found.cut:
@@ -73,6 +99,9 @@ class LogStore:
         for name in [*found.leftovers, *reversed(found.torn)]:
             self.disk.unlink(name)
         self.disk.sync_directory()
+        self._upkeep = Upkeep(
+            self.disk, self.settings, self.state, self._writer, self._files, found
+        )
 
     def _keep_what_was_read(self, found: Found, active: Segment) -> None:
         """What was replayed will be answered for, so it has to be on the disk now."""
@@ -82,7 +111,28 @@ class LogStore:
             active.file.truncate(active.end)
         for segment in found.ledger.segments.values():
             if segment.last_sequence > found.synced:
-                self._file(segment).sync()
+                self._files.open(segment).sync()
+
+    def _adopt_express(self, found: Found, marker: Marker | None) -> tuple[bool, dict[int, int]]:
+        """After a clean stop they are all there; else they are lost, and counted."""
+        position = found.next_sequence - 1
+        clean = (
+            marker is not None
+            and marker.position == position == found.checkpoint_position
+            and self._express.load(marker.stop)
+        )
+        if self.disk.exists(CLEAN_NAME):
+            self.disk.unlink(CLEAN_NAME)
+            self.disk.sync_directory()
+        if clean:
+            return True, {}
+        lost = found.state.drop_express()
+        self._express.discard()
+        if marker is not None and marker.position == position:
+            lost = lost or dict(marker.stop.waiting)
+        if lost and self._upkeep is not None:
+            self._upkeep.checkpoint_wanted = True  # or the next crash counts them again
+        return False, lost
 
     def _begin_segment(self) -> None:
         books = Change()
@@ -93,13 +143,23 @@ class LogStore:
 
     def append(self, records: Sequence[Record]) -> int:
         """Writes one group with its mark; express records only go to memory."""
-        self._writer.check()
-        durable = [record for record in records if record[0] not in (EXPRESS, DROP)]
+        writer = self._writer
+        writer.check()
+        durable = [record for record in records if record[0] < EXPRESS]
+        if len(durable) != len(records):
+            self._append_express(records)
         if durable:
-            self._writer.write(durable)
-            if self._writer.full():
+            writer.write(durable)
+            if writer.full():
                 self._begin_segment()
-        return self._writer.appended
+        return writer.appended
+
+    def _append_express(self, records: Sequence[Record]) -> None:
+        for kind, number, head, packet in records:
+            if kind == EXPRESS:
+                self._express.put(number, head, packet)
+            elif kind == DROP:
+                self._express.drop(number)
 
     def sync(self) -> int:
         """Makes durable what was appended before the call; may run in another thread."""
@@ -108,57 +168,129 @@ class LogStore:
     # -- reading
 
     def read(self, number: int) -> bytes:
-        """The packet of a message; its checksum is verified."""
-        record = self._record(number)
-        return record[HEADER_SIZE + block_size(record, HEADER_SIZE) :]
+        """The packet of a message; its checksum is verified. Waits for the disk if it must."""
+        payload = self._payload(number)
+        return payload[block_size(payload) :]
 
-    def read_sender(self, number: int) -> bytes:
-        """The verified sender stored with a message."""
-        arrival = unpack_arrival(memoryview(self._record(number))[HEADER_SIZE:])
-        return arrival.sender
-
-    def _record(self, number: int) -> bytes:
+    def read_now(self, number: int) -> bytes | None:
+        """The packet if that needs no wait for the disk, else None."""
         self._writer.check()
         place = self.ledger.positions.get(number)
         if place is None:
-            raise LookupError(f"message {number} is not in the store")
-        segment = self.ledger.segments[place.segment]
-        return checked_record(self._file(segment), segment.name, place)
+            return self.read(number)
+        segment = self._segment(place.segment)
+        data = self._files.open(segment).read_now(place.offset, place.size)
+        if data is None:
+            return None
+        record = verified(data, segment.name, place)
+        return record[HEADER_SIZE + block_size(record, HEADER_SIZE) :]
 
-    def _file(self, segment: Segment) -> File:
-        if segment.file is None:
-            segment.file = self.disk.open(segment.name)
-        return segment.file
+    def reading(self, number: int) -> Reading | None:
+        """A read that another thread may carry out; None for an express message.
+
+        Its segment stays until `close`, which is the owner's to call.
+        """
+        self._writer.check()
+        place = self.ledger.positions.get(number)
+        if place is None:
+            return None
+        segment = self._segment(place.segment)
+        return Reading(segment, self._files.open(segment), place)
+
+    def read_sender(self, number: int) -> bytes:
+        """The verified sender stored with a message."""
+        return unpack_arrival(self._payload(number)).sender
+
+    def _payload(self, number: int) -> bytes:
+        self._writer.check()
+        place = self.ledger.positions.get(number)
+        if place is not None:
+            segment = self._segment(place.segment)
+            return checked_record(self._files.open(segment), segment.name, place)[HEADER_SIZE:]
+        payload = self._express.payload(number)
+        if payload is None:
+            raise LookupError(f"message {number} is not in the store")
+        return payload
+
+    def _segment(self, number: int) -> Segment:
+        segment = self.ledger.segments.get(number)
+        if segment is not None:
+            return segment
+        assert self._upkeep is not None
+        return self._upkeep.leaving_segment(number)
+
+    # -- pins
+
+    def pin(self, number: int) -> None:
+        """A bulk reader needs this segment: it is not compacted and its file stays."""
+        self._segment(number).pins += 1
+
+    def unpin(self, number: int) -> None:
+        """The reader is done with it."""
+        segment = self._segment(number)
+        assert segment.pins
+        segment.pins -= 1
 
     # -- upkeep
 
     def tidy(self) -> bool:
-        """A bounded step of upkeep."""
+        """One step: an index, some express messages, a checkpoint, some of a compaction."""
+        writer, upkeep = self._writer, self._upkeep
+        writer.check()
+        assert upkeep is not None
         self._digest()
+        try:
+            if self._express.upkeep() or upkeep.step():
+                self._digest()
+                if writer.full():
+                    self._begin_segment()
+                return True
+        except OSError as error:
+            raise writer.fail("upkeep", error) from error
         return False
 
     def _digest(self) -> None:
         """Tells the ledger what the CHANGE records written since said."""
-        for payload, segment, _ in self._writer.changes:
-            self.ledger.change(unpack_change(payload), segment)
-        self._writer.changes.clear()
+        changes = self._writer.changes
+        if changes:
+            for payload, segment in changes:
+                self.ledger.change(unpack_change(payload), segment)
+            changes.clear()
 
     def has_room(self) -> bool:
         """False while the disk has less than its reserve free."""
+        written = self._writer.bytes_written
+        if not self._room or written - self._room_looked_at >= _ROOM_BYTES:
+            self._room_looked_at = written
+            self._room = self._look_for_room()
+        return self._room
+
+    def _look_for_room(self) -> bool:
         free, total = self.disk.free_space()
-        reserve = min(self.settings.disk_reserve, total * self.settings.disk_reserve_percent // 100)
-        return free >= reserve
+        settings = self.settings
+        return free >= min(settings.disk_reserve, total * settings.disk_reserve_percent // 100)
 
     def close(self) -> None:
-        """A clean stop."""
+        """A clean stop: everything synced, checkpoint written, express messages kept."""
+        upkeep = self._upkeep
+        assert upkeep is not None
+        try:
+            if self._writer.failed is None:
+                self._stop(upkeep)
+        except OSError as error:
+            raise self._writer.fail("closing the store", error) from error
+        finally:
+            self._upkeep = None
+            self._express.close()
+            self._files.close()
+
+    def _stop(self, upkeep: Upkeep) -> None:
+        self._digest()
         self._writer.sync()
-
-
-def checked_record(file: File, name: str, place: Place) -> bytes:
-    """The bytes of a record whose checksum holds."""
-    data = file.read_now(place.offset, place.size)
-    if data is None:
-        data = file.read(place.offset, place.size)
-    if len(data) != place.size or crc32(data[CRC.size :]) != CRC.unpack_from(data)[0]:
-        raise StoreDamaged(name, place.offset, "the record of a message has a wrong checksum")
-    return data
+        upkeep.last_checkpoint()
+        waiting: dict[int, int] = {}
+        for number in [*self._express.memory, *self._express.places.numbers()]:
+            row = self.state.table.get(number)
+            if row is not None and row.flags & FLAG_EXPRESS:
+                waiting[row.queue] = waiting.get(row.queue, 0) + 1
+        self._express.save(self._writer.appended, waiting)

@@ -8,6 +8,7 @@ along by compaction, or a full replay would bring the message back.
 from __future__ import annotations
 
 import struct
+from array import array
 from typing import NamedTuple
 
 PAGE_ENTRIES = 256
@@ -83,6 +84,30 @@ class Positions:
             page[at : at + _ENTRY_SIZE] = _EMPTY
             if page == _EMPTY_PAGE:
                 del self._pages[index]
+
+    def retain(self, segments: set[int]) -> None:
+        """Frees every place that is in none of these segments."""
+        for index in list(self._pages):
+            page = self._pages[index]
+            gone = set(array("I", page)[::3]) - segments - {0}
+            if gone:
+                self._free_all(page, gone)
+                if page == _EMPTY_PAGE:
+                    del self._pages[index]
+
+    def _free_all(self, page: bytearray, gone: set[int]) -> None:
+        for at in range(0, _PAGE_SIZE, _ENTRY_SIZE):
+            if _unpack(page, at)[0] in gone:
+                page[at : at + _ENTRY_SIZE] = _EMPTY
+
+    def numbers(self, segment: int = 0) -> list[int]:
+        """The messages that lie in a segment (0: in any), in order of their numbers."""
+        return [
+            (index << _SHIFT) + slot
+            for index in sorted(self._pages)
+            for slot, holder in enumerate(array("I", self._pages[index])[::3])
+            if holder and segment in (0, holder)
+        ]
 
     def clear(self) -> None:
         """Forgets everything."""

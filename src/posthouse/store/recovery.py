@@ -9,13 +9,22 @@ was never answered for, and is cut off.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from posthouse.engine.records import COPY, MESSAGE
 from posthouse.engine.state import State
+from posthouse.store.checkpoint import (
+    TEMPORARY_SUFFIX,
+    Checkpoint,
+    CheckpointHead,
+    checkpoint_names,
+    load_accounts,
+    read_checkpoint,
+    read_head,
+)
 from posthouse.store.disk import Disk
-from posthouse.store.errors import StoreDamaged
+from posthouse.store.errors import StoreDamaged, StoreError
 from posthouse.store.format import (
     HEADER_SIZE,
     RELEASE,
@@ -70,6 +79,15 @@ class Found(NamedTuple):
     torn_bytes: int
     torn: list[str]  # files whose every record is behind the cut
     leftovers: list[str]  # files that belong to the log no more
+    checkpoint_position: int  # of the one that was used, 0: none
+
+
+class Stretch(NamedTuple):
+    """A part of a sealed segment that is replayed."""
+
+    entry: SegmentEntry
+    offset: int = SEGMENT_HEADER_SIZE
+    sequence: int = 0  # of its first record; 0: the segment's first
 
 
 class Recovery:
@@ -118,6 +136,7 @@ class Recovery:
 
     def _judge(self, flaw: Flaw) -> None:
         """Damage is raised; a torn tail is taken out of sight, so that reading can begin again."""
+        self._heads()
         behind = [n for n in self.all_numbers if n >= flaw.number]
         for number in behind:
             generation = generation_of(self.store_id, number)
@@ -138,6 +157,7 @@ class Recovery:
     def _empty(self) -> Found:
         """No segment is sound, and none is known to have been synced."""
         torn = [segment_name(n) for n in self.all_numbers]
+        self._heads()
         if self.synced:
             name = torn[0] if torn else segment_name(1)
             raise StoreDamaged(name, 0, "the segments of the log are missing")
@@ -152,7 +172,8 @@ class Recovery:
             cut=bool(torn),
             torn_bytes=sum(self.disk.size(name) for name in torn),
             torn=torn,
-            leftovers=[],
+            leftovers=self._stray(()),
+            checkpoint_position=0,
         )
 
     # -- the anchor
@@ -204,30 +225,72 @@ class Recovery:
         for entry in anchor.live:
             if entry.number not in self.numbers:
                 return Flaw(entry.number, 0, entry.first_sequence, "the segment is missing")
+        for name, head in self._heads():
+            plan = plan_behind(anchor, head)
+            if plan is None:
+                self._note(f"{name} does not fit the log and is passed over")
+                continue
+            try:
+                checkpoint = read_checkpoint(self.disk, name, head)
+            except StoreDamaged as error:
+                self._note(f"{error.file}, offset {error.offset}: {error.reason}; passed over")
+                continue
+            return self._replay(anchor, plan, checkpoint)
+        return self._replay(anchor, [Stretch(entry) for entry in anchor.live], None)
+
+    def _heads(self) -> list[tuple[str, CheckpointHead]]:
+        """Checkpoints of this store, the newest first; each proves how far the log was synced."""
+        heads = []
+        for name in checkpoint_names(self.names):
+            try:
+                head = read_head(self.disk, name)
+            except StoreError as error:
+                self._note(f"{name} is passed over: {error}")
+                continue
+            if head.store_id == self.store_id or not self.numbers:
+                heads.append((name, head))
+                self.synced = max(self.synced, head.position)
+        return heads
+
+    def _note(self, text: str) -> None:
+        if text not in self.notes:
+            self.notes.append(text)
+
+    def _replay(
+        self, anchor: Anchor, plan: list[Stretch], checkpoint: Checkpoint | None
+    ) -> Found | Flaw:
         ledger = Ledger()
         for entry in anchor.live:
             ledger.segments[entry.number] = sealed_segment(entry, self.store_id)
         active = Segment(anchor.header.number, self.store_id, anchor.header.first_sequence)
         ledger.segments[active.number] = active
-        replay = Replay(State(), ledger)
-        for entry in anchor.live:
-            flaw = self._replay_sealed(replay, ledger.segments[entry.number], entry)
+        state = State()
+        if checkpoint is not None:
+            state, ledger.positions = checkpoint.state, checkpoint.positions
+            load_accounts(ledger, checkpoint.accounts)
+        replay = Replay(state, ledger)
+        for stretch in plan:
+            flaw = self._replay_sealed(replay, ledger.segments[stretch.entry.number], stretch)
             if flaw is not None:
                 return flaw
-        return self._replay_anchor(replay, active, anchor)
+        return self._replay_anchor(replay, active, anchor, checkpoint)
 
-    def _replay_sealed(self, replay: Replay, segment: Segment, entry: SegmentEntry) -> Flaw | None:
+    def _replay_sealed(self, replay: Replay, segment: Segment, stretch: Stretch) -> Flaw | None:
+        entry, start, sequence = stretch.entry, stretch.offset, stretch.sequence
         index = self._index(segment, entry)
         if index is not None:
             for kind, _, offset, size, head in index.entries():
-                replay.record(kind, segment, offset, size, head)
+                if offset >= start:
+                    replay.record(kind, segment, offset, size, head)
             return None
         data = self.read(entry.number)
         try:
             self.header(entry.number, data)
         except StoreDamaged as error:
             return Flaw(entry.number, error.offset, entry.first_sequence, error.reason)
-        scanner = Scanner(data[: entry.length], segment.generation, entry.first_sequence)
+        scanner = Scanner(
+            data[: entry.length], segment.generation, sequence or entry.first_sequence, start
+        )
         replay_scanned(replay, segment, scanner, scanner)
         self.synced = max(self.synced, scanner.synced)
         if scanner.reason or scanner.offset != entry.length:
@@ -241,17 +304,29 @@ class Recovery:
             return None
         return load_index(self.disk, segment)
 
-    def _replay_anchor(self, replay: Replay, active: Segment, anchor: Anchor) -> Found:
+    def _replay_anchor(
+        self, replay: Replay, active: Segment, anchor: Anchor, checkpoint: Checkpoint | None
+    ) -> Found:
         scanner = anchor.scanner
         active.index = IndexBuilder()
-        replay_scanned(replay, active, scanner, anchor.records)
+        start = checkpoint_offset(active, checkpoint)
+        replay_scanned(replay, active, scanner, anchor.records, start)
+        active.body_at = anchor.records[min(1, len(anchor.records) - 1)][2]
         active.end = scanner.offset
         active.last_sequence = scanner.sequence - 1
-        if scanner.reason:
-            self._judge(Flaw(active.number, scanner.offset, scanner.sequence, scanner.reason))
-        return self._found(replay, active, scanner.sequence)
+        reason = scanner.reason
+        if scanner.sequence <= self.synced:
+            reason = reason or "the log ends before a position that was synced"
+        if reason:
+            self._judge(Flaw(active.number, scanner.offset, scanner.sequence, reason))
+        live = replay.ledger.segments
+        replay.ledger.positions.retain(set(live))
+        replay.ledger.copied_from &= set(live)
+        return self._found(replay, active, scanner.sequence, checkpoint)
 
-    def _found(self, replay: Replay, active: Segment, next_sequence: int) -> Found:
+    def _found(
+        self, replay: Replay, active: Segment, next_sequence: int, checkpoint: Checkpoint | None
+    ) -> Found:
         live = replay.ledger.segments
         torn = [n for n in self.all_numbers if n > active.number]
         old = [n for n in self.all_numbers if n < active.number and n not in live]
@@ -268,8 +343,38 @@ class Recovery:
             cut=torn_bytes > 0 or bool(torn),
             torn_bytes=torn_bytes,
             torn=[segment_name(n) for n in torn],
-            leftovers=[segment_name(n) for n in old],
+            leftovers=[segment_name(n) for n in old] + self._stray(live),
+            checkpoint_position=checkpoint.head.position if checkpoint else 0,
         )
+
+    def _stray(self, live: Collection[int]) -> list[str]:
+        """Unfinished files, and indexes of segments that are gone."""
+        indexes = [index_name(n) for n in numbered(self.names, ".idx") if n not in live]
+        return indexes + [name for name in self.names if name.endswith(TEMPORARY_SUFFIX)]
+
+
+def plan_behind(anchor: Anchor, head: CheckpointHead) -> list[Stretch] | None:
+    """What to replay on top of a checkpoint; None if the log has a gap behind it."""
+    expected, plan = head.position + 1, []
+    for entry in anchor.live:
+        if entry.last_sequence < expected:
+            continue
+        if entry.number == head.segment:
+            plan.append(Stretch(entry, head.offset, expected))
+        elif entry.first_sequence == expected:
+            plan.append(Stretch(entry))
+        else:
+            return None
+        expected = entry.last_sequence + 1
+    here = anchor.header.number == head.segment
+    return plan if here or anchor.header.first_sequence == expected else None
+
+
+def checkpoint_offset(segment: Segment, checkpoint: Checkpoint | None) -> int:
+    """Where replay begins in the active segment."""
+    if checkpoint is None or checkpoint.head.segment != segment.number:
+        return 0
+    return checkpoint.head.offset
 
 
 def sealed_segment(entry: SegmentEntry, store_id: bytes) -> Segment:
@@ -282,16 +387,29 @@ def sealed_segment(entry: SegmentEntry, store_id: bytes) -> Segment:
 
 
 def replay_scanned(
-    replay: Replay, segment: Segment, scanner: Scanner, records: Iterable[tuple[int, int, int]]
+    replay: Replay,
+    segment: Segment,
+    scanner: Scanner,
+    records: Iterable[tuple[int, int, int]],
+    start: int = 0,
 ) -> None:
-    """Applies records found by a scanner, and indexes them where the segment wants that."""
+    """Applies records from `start` on, and indexes all of them where the segment wants that."""
     view, index = memoryview(scanner.data), segment.index
     for kind, offset, end in records:
         payload = view[offset + HEADER_SIZE : end]
-        number = replay.record(kind, segment, offset, end - offset, payload)
+        if offset >= start:
+            replay.record(kind, segment, offset, end - offset, payload)
         if index is not None:
-            block = payload[: block_size(payload)] if kind in (MESSAGE, COPY) else payload
-            index.add(kind, number, offset, block)
+            index_record(index, kind, offset, payload)
+
+
+def index_record(index: IndexBuilder, kind: int, offset: int, payload: memoryview) -> None:
+    """Adds a record read back to an index."""
+    if kind in (MESSAGE, COPY):
+        number = int.from_bytes(payload[:8], "little")
+        index.add(kind, number, offset, payload[: block_size(payload)])
+    else:
+        index.add(kind, 0, offset, payload)
 
 
 def load_index(disk: Disk, segment: Segment) -> SegmentIndex | None:
@@ -308,3 +426,23 @@ def load_index(disk: Disk, segment: Segment) -> SegmentIndex | None:
         file.close()
     fits = (index.first_sequence, index.length) == (segment.first_sequence, segment.end)
     return index if fits else None
+
+
+def index_of(disk: Disk, segment: Segment) -> SegmentIndex:
+    """A sealed segment's index, made again from the segment where there is no good one."""
+    index = load_index(disk, segment)
+    if index is not None:
+        return index
+    file = disk.open(segment.name)
+    try:
+        data = file.read(0, segment.end)
+    finally:
+        file.close()
+    built, view = IndexBuilder(), memoryview(data)
+    scanner = Scanner(data, segment.generation, segment.first_sequence)
+    for kind, offset, end in scanner:
+        index_record(built, kind, offset, view[offset + HEADER_SIZE : end])
+    if scanner.offset != segment.end:
+        reason = scanner.reason or "the segment ends too early"
+        raise StoreDamaged(segment.name, scanner.offset, reason)
+    return SegmentIndex(segment.number, segment.first_sequence, segment.end, built)

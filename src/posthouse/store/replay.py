@@ -47,36 +47,35 @@ class Replay:
 
     def record(
         self, kind: int, segment: Segment, offset: int, size: int, payload: memoryview
-    ) -> int:
-        """One record; returns the number it is about, 0 for none."""
+    ) -> None:
+        """One record that lies at an offset of a segment."""
         try:
-            return self._record(kind, segment, offset, size, payload)
+            self._record(kind, segment, offset, size, payload)
         except (RemoteProtocolError, struct.error, ValueError) as error:
             reason = f"the record contradicts itself: {error}"
             raise StoreDamaged(segment.name, offset, reason) from None
 
     def _record(
         self, kind: int, segment: Segment, offset: int, size: int, payload: memoryview
-    ) -> int:
+    ) -> None:
         if kind == MESSAGE:
             number, row, extra = read_block(payload)
             self.state.arrive(number, row, extra)
             self.ledger.message(number, segment, offset, size)
-            return number
-        if kind == COPY:
+        elif kind == COPY:
             number, row, extra = read_block(payload)
             restore(self.state, number, row, extra)
             self.ledger.copy(number, segment, offset, size)
-            return number
-        if kind in (CHANGE, CARRY):
+        elif kind in (CHANGE, CARRY):
             change = unpack_change(payload)
             apply(self.state, change, carried=kind == CARRY)
             self.ledger.change(change, segment)
         elif kind == RELEASE:
             self.ledger.release(RELEASE_PAYLOAD.unpack(payload)[0])
-        elif kind not in (MARK, SEGMENTS):
+        elif kind in (MARK, SEGMENTS):
+            segment.fixed_bytes += size
+        else:
             raise StoreDamaged(segment.name, offset, f"a record of the unknown kind {kind}")
-        return 0
 
 
 def read_block(payload: memoryview) -> tuple[int, Row, bytes]:

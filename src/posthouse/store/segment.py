@@ -31,10 +31,12 @@ class Segment:
     """
 
     __slots__ = (
+        "body_at",
         "definition_bytes",
         "end",
         "file",
         "first_sequence",
+        "fixed_bytes",
         "generation",
         "index",
         "keeps",
@@ -53,12 +55,14 @@ class Segment:
         self.generation = generation_of(store_id, number)
         self.first_sequence = first_sequence
         self.last_sequence = first_sequence - 1
+        self.body_at = SEGMENT_HEADER_SIZE  # behind the records that begin every segment
         self.end = SEGMENT_HEADER_SIZE
         self.sealed = False
         self.file: File | None = None
         self.index: IndexBuilder | None = None  # while it is written to
         self.pins = 0
         self.live_bytes = 0
+        self.fixed_bytes = SEGMENT_HEADER_SIZE  # what any segment has: header, list, books, marks
         self.definition_bytes = 0
         self.needs: dict[int, int] = {}
         self.keeps: dict[int, int] = {}

@@ -49,4 +49,4 @@ class StoreSettings:
     def __post_init__(self) -> None:
         assert len(self.store_id) == 16
         assert 0 < self.segment_size <= GIB
-        assert 0.0 < self.dead_ratio <= 1.0
+        assert 0.25 <= self.dead_ratio <= 1.0  # below, what is written anew is soon due again

@@ -55,7 +55,8 @@ class LogWriter:
         self.appended = 0
         self.synced = 0
         self.bytes_written = 0
-        self.changes: list[tuple[bytes, Segment, int]] = []  # not yet told to the ledger
+        self.changes: list[tuple[bytes, Segment]] = []  # not yet told to the ledger
+        self.sealed: list[Segment] = []  # not yet indexed
         self.failed: StoreFailed | None = None
         self._lock = Lock()
         self._unsynced: list[Segment] = []
@@ -106,12 +107,13 @@ class LogWriter:
                 add_part(packet)
                 self.ledger.copy(number, segment, at, size)
             elif kind in (CHANGE, CARRY):
-                self.changes.append((head, segment, sequence))
+                self.changes.append((head, segment))
             assert length <= RECORD_PAYLOAD_MAX
             at += size
         assert at <= SEGMENT_SIZE_MAX
         self._put(segment, parts, start)
         segment.live_bytes += live
+        segment.fixed_bytes += MARK_SIZE
         segment.end = at
         segment.last_sequence = sequence
         self.bytes_written += at - start
@@ -137,8 +139,9 @@ class LogWriter:
     # -- segments
 
     def full(self) -> bool:
-        """The active segment has reached its size."""
-        return self.active is not None and self.active.end >= self.segment_size
+        """The active segment has reached its size, not counting how every segment begins."""
+        active = self.active
+        return active is not None and active.end - active.body_at >= self.segment_size
 
     def begin_segment(self, books: bytes) -> Segment:
         """Seals the active segment and begins the next; `books` is a CHANGE record's payload.
@@ -148,6 +151,7 @@ class LogWriter:
         self.check()
         if self.active is not None:
             self.active.sealed = True
+            self.sealed.append(self.active)
         segment = Segment(self.next_number, self.store_id, self.appended + 1)
         segment.index = IndexBuilder()
         self.next_number += 1
@@ -173,7 +177,9 @@ class LogWriter:
         assert segment.index is not None
         segment.index.add(SEGMENTS, 0, SEGMENT_HEADER_SIZE, segments)
         segment.index.add(CHANGE, 0, SEGMENT_HEADER_SIZE + len(first), books)
-        segment.end = SEGMENT_HEADER_SIZE + len(first) + len(second)
+        segment.end = segment.body_at = SEGMENT_HEADER_SIZE + len(first) + len(second)
+        segment.fixed_bytes += len(first)
+        self.changes.append((books, segment))
         segment.last_sequence = self.appended = sequence + 1
         self.bytes_written += segment.end
 
@@ -197,8 +203,8 @@ class LogWriter:
         self.synced = target
         return target
 
-    def is_unsynced(self, segment: Segment) -> bool:
-        """A sync may still need this segment's file."""
+    def needs(self, segment: Segment) -> bool:
+        """A sync may still want this segment's file."""
         return segment in self._unsynced
 
     # -- failing

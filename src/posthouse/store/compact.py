@@ -1,0 +1,228 @@
+"""Compaction: what is still needed of mostly dead segments is written again, then they are gone.
+
+A segment has four kinds of things that may still matter. Messages that wait are copied forward as
+COPY records with the row they have now, so the changes made to them since need not follow. Rows
+and endings that name a message whose record lies in an older segment go into a CARRY record, as
+do definitions that are newest here, and deletions of what an older segment still defines. All of
+it is decided from the shared State, which is exactly what the log says whenever `tidy` is called:
+that is why a merged row is right, and why the step may be cut off anywhere. Until the RELEASE
+record is written the segment belongs to the log and everything carried is merely said twice; from
+then on it does not, and its file goes as soon as the record is synced and nobody reads it.
+
+Two rules keep a full replay right. Only one segment is under way at a time, and one that was left
+half done by a crash comes first: so besides it no two segments hold a record of the same message.
+And only segments in front of the newest checkpoint are taken: so the log behind a checkpoint has
+no gap. In front of each RELEASE the books are written down, because replaying a log with gaps may
+have counted wrongly until there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from posthouse.engine.records import (
+    CHANGE,
+    COPY,
+    KEPT,
+    MESSAGE,
+    TABLE_BOOKS,
+    Change,
+    Define,
+    End,
+    Record,
+    Settle,
+    pack_arrival,
+    unpack_arrival,
+    unpack_change,
+)
+from posthouse.engine.state import State
+from posthouse.store.format import CARRY, HEADER_SIZE, RELEASE, RELEASE_PAYLOAD
+from posthouse.store.index import Entry, SegmentIndex
+from posthouse.store.ledger import END_WEIGHT, ROW_WEIGHT, Key, Ledger
+from posthouse.store.positions import Place
+from posthouse.store.segment import Segment
+from posthouse.store.settings import StoreSettings
+
+_STEP_ENTRIES = 4096  # looked at in one step, whether they are copied or not
+
+
+class Victim:
+    """A segment that is being compacted."""
+
+    def __init__(self, segment: Segment, index: SegmentIndex) -> None:
+        self.segment = segment
+        self.numbers = index.numbers
+        self.entries: Iterator[Entry] = index.entries()
+        self.carried: set[int] = set()
+        self.carried_keys: set[Key] = set()
+        self.done = False
+
+
+class Leaving:
+    """A segment that belongs to the log no more; its file waits for a sync and for readers."""
+
+    def __init__(self, victim: Victim, position: int) -> None:
+        self.segment = victim.segment
+        self.numbers = victim.numbers
+        self.position = position
+
+
+class Compactor:
+    """Chooses segments and writes again what is needed of them, a bounded step at a time."""
+
+    def __init__(
+        self,
+        state: State,
+        ledger: Ledger,
+        settings: StoreSettings,
+        load_index: Callable[[Segment], SegmentIndex],
+        read_record: Callable[[Place], bytes],
+    ) -> None:
+        self.state = state
+        self.ledger = ledger
+        self.settings = settings
+        self.load_index = load_index
+        self.read_record = read_record
+        self.victim: Victim | None = None
+        self.blocked_bytes = 0  # what a newer checkpoint would let us take
+
+    # -- choosing
+
+    def choose(self, checkpoint_position: int) -> bool:
+        """Picks the segment that gives most, if any is worth it."""
+        assert self.victim is None
+        segment = self._unfinished() or self._best()
+        self.blocked_bytes = 0
+        if segment is None or segment.pins:
+            return False
+        if segment.last_sequence > checkpoint_position:
+            self.blocked_bytes = self._blocked(checkpoint_position)
+            return False
+        self.victim = Victim(segment, self.load_index(segment))
+        return True
+
+    def _unfinished(self) -> Segment | None:
+        """One that a crash interrupted: parts of it are in the log twice."""
+        for number in self.ledger.copied_from:
+            return self.ledger.segments[number]
+        return None
+
+    def _best(self) -> Segment | None:
+        candidates = self._candidates()
+        return max(candidates, key=self._gain, default=None)
+
+    def _candidates(self) -> list[Segment]:
+        sealed = [s for s in self.ledger.segments.values() if s.sealed and not s.pins]
+        ratio = self.settings.dead_ratio
+        found = [s for s in sealed if self._gain(s) >= (s.end - s.fixed_bytes) * ratio]
+        small = [s for s in sealed if s.end * 8 < self.settings.segment_size]
+        return found or (small if len(small) >= self.settings.small_segments else [])
+
+    def _gain(self, segment: Segment) -> int:
+        return segment.end - self.ledger.weight(segment)
+
+    def _blocked(self, checkpoint_position: int) -> int:
+        if self.ledger.copied_from:
+            return self.settings.segment_size  # this one has to go first: worth a checkpoint
+        late = [s for s in self._candidates() if s.last_sequence > checkpoint_position]
+        return sum(map(self._gain, late))
+
+    # -- writing again
+
+    def step(self) -> list[Record]:
+        """The next records to append, perhaps none; see `victim.done`."""
+        victim = self.victim
+        assert victim is not None
+        records: list[Record] = []
+        carry, size = Change(), 0
+        for _ in range(_STEP_ENTRIES):
+            entry = next(victim.entries, None)
+            if entry is None:
+                victim.done = True
+                break
+            if entry.kind in (MESSAGE, COPY):
+                size += self._copy(victim.segment, entry, records)
+            elif entry.kind in (CHANGE, CARRY):
+                size += self._carry(victim, unpack_change(entry.head), carry)
+            if size >= self.settings.step_bytes:
+                break
+        if carry:
+            records.append((CARRY, 0, carry.pack(), b""))
+        return records
+
+    def _copy(self, segment: Segment, entry: Entry, records: list[Record]) -> int:
+        """A message that still lies exactly here goes along, with the row it has now."""
+        place = self.ledger.positions.get(entry.number)
+        if place is None or place.dead or place[:2] != (segment.number, entry.offset):
+            return 0
+        row = self.state.table.get(entry.number)
+        assert row is not None, f"message {entry.number} has a place and no row"
+        payload = memoryview(self.read_record(place))[HEADER_SIZE:]
+        arrival = unpack_arrival(payload)
+        extra = self.state.extras.get(entry.number, b"")
+        head = pack_arrival(entry.number, row, arrival.span, arrival.sender, extra)
+        records.append((COPY, entry.number, head, bytes(payload[arrival.packet_at :])))
+        return place.size
+
+    def _carry(self, victim: Victim, change: Change, carry: Change) -> int:
+        before = len(carry.settles), len(carry.ends), len(carry.defines)
+        for settle in change.settles:
+            self._carry_row(victim, settle.number, carry)
+        for number, reason in change.ends:
+            self._carry_end(victim, number, reason, carry)
+        for table, key, _ in change.defines:
+            if table != TABLE_BOOKS:
+                self._carry_definition(victim, (table, key), carry)
+        return (
+            (len(carry.settles) - before[0]) * ROW_WEIGHT
+            + (len(carry.ends) - before[1]) * END_WEIGHT
+            + sum(len(d.key) + len(d.value or b"") for d in carry.defines[before[2] :])
+        )
+
+    def _carry_row(self, victim: Victim, number: int, carry: Change) -> None:
+        """A row of a message whose record is older than this segment."""
+        place = self.ledger.positions.get(number)
+        if place is None or place.dead or place.segment >= victim.segment.number:
+            return
+        if number not in victim.carried:
+            victim.carried.add(number)
+            row = self.state.table.get(number)
+            assert row is not None, f"message {number} has a place and no row"
+            extra = self.state.extras.get(number, b"")
+            carry.settles.append(Settle(number, KEPT, row, extra))
+
+    def _carry_end(self, victim: Victim, number: int, reason: int, carry: Change) -> None:
+        """An ending, as long as another segment holds a record of the message."""
+        place = self.ledger.positions.get(number)
+        if place is None or place.segment == victim.segment.number:
+            return
+        if place.segment in self.ledger.segments and number not in victim.carried:
+            victim.carried.add(number)
+            carry.ends.append(End(number, reason))
+
+    def _carry_definition(self, victim: Victim, key: Key, carry: Change) -> None:
+        """A definition that is newest here; a deletion while an older segment defines the key."""
+        known = self.ledger.definitions.get(key)
+        if known is None or known.segments[-1] != victim.segment.number:
+            return
+        if key not in victim.carried_keys:
+            victim.carried_keys.add(key)
+            carry.defines.append(Define(*key, self.state.definitions.get(key)))
+
+    # -- releasing
+
+    def release(self) -> list[Record]:
+        """The last records about a segment: the books as they are, and that it is gone."""
+        assert self.victim is not None
+        books = Change()
+        books.defines.append(self.state.books_define())
+        number = RELEASE_PAYLOAD.pack(self.victim.segment.number)
+        return [(CARRY, 0, books.pack(), b""), (RELEASE, 0, number, b"")]
+
+    def leave(self, position: int) -> Leaving:
+        """To be called when the release was appended."""
+        assert self.victim is not None
+        leaving = Leaving(self.victim, position)
+        self.ledger.release(leaving.segment.number)
+        self.victim = None
+        return leaving

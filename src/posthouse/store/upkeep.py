@@ -1,0 +1,212 @@
+"""What a store does between turns: indexes of sealed segments, checkpoints, compaction.
+
+Each step is small. Steps that wait for a sync say so by asking to be called again.
+"""
+
+from __future__ import annotations
+
+from errno import EDQUOT, ENOSPC
+
+from posthouse.engine.state import State
+from posthouse.store.checkpoint import (
+    TEMPORARY_SUFFIX,
+    Checkpointer,
+    CheckpointHead,
+    take_snapshot,
+    write_file,
+)
+from posthouse.store.compact import Compactor, Leaving
+from posthouse.store.disk import Disk
+from posthouse.store.errors import StoreDamaged
+from posthouse.store.files import SegmentFiles
+from posthouse.store.format import index_name
+from posthouse.store.index import SegmentIndex
+from posthouse.store.positions import Place
+from posthouse.store.read import checked_record
+from posthouse.store.recovery import Found, index_of
+from posthouse.store.segment import Segment
+from posthouse.store.settings import StoreSettings
+from posthouse.store.writer import LogWriter
+
+ROW_ESTIMATE = 80  # bytes of a waiting message in a checkpoint
+_LOOK_PARTS = 64  # of a segment are written, or die, between two looks for something to compact
+
+
+class Upkeep:
+    """The steps of `tidy`, in the order of their weight."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        settings: StoreSettings,
+        state: State,
+        writer: LogWriter,
+        files: SegmentFiles,
+        found: Found,
+    ) -> None:
+        self.disk = disk
+        self.settings = settings
+        self.state = state
+        self.ledger = found.ledger
+        self.writer = writer
+        self.files = files
+        self.checkpoints = Checkpointer(disk, settings.checkpoint_inline)
+        self.checkpoints.position = found.checkpoint_position
+        self.checkpoint_wanted = False
+        self.compactor = Compactor(
+            state, found.ledger, settings, self._load_index, self._read_record
+        )
+        self.damage: StoreDamaged | None = None  # met while compacting, which ends then
+        self._leaving: list[Leaving] = []
+        self._bytes_at_checkpoint = -behind_checkpoint(found)
+        self._looked_at = -1
+
+    def step(self) -> bool:
+        """One step; True: call again, after the next sync."""
+        return (
+            self._write_index()
+            or self._remove_files()
+            or self._checkpoint()
+            or self._compact()
+            or self.checkpoints.busy
+            or any(leaving.position > self.writer.synced for leaving in self._leaving)
+        )
+
+    # -- indexes
+
+    def _write_index(self) -> bool:
+        for segment in self.writer.sealed:
+            self.writer.sealed.remove(segment)
+            self.files.adopt(segment)
+            self._save_index(segment, built_index(segment))
+            segment.index = None
+            return True
+        return False
+
+    def _save_index(self, segment: Segment, index: SegmentIndex) -> None:
+        """No sync: an index that a crash spoils is made again. Nor is a full disk a reason."""
+        name = index_name(segment.number)
+        try:
+            packed = index.pack(segment.generation)
+            write_file(self.disk, name + TEMPORARY_SUFFIX, [packed], sync=False)
+            self.disk.rename(name + TEMPORARY_SUFFIX, name)
+        except OSError as error:
+            if error.errno not in (ENOSPC, EDQUOT):
+                raise
+            if self.disk.exists(name + TEMPORARY_SUFFIX):
+                self.disk.unlink(name + TEMPORARY_SUFFIX)
+
+    def _load_index(self, segment: Segment) -> SegmentIndex:
+        if segment.index is not None:
+            return built_index(segment)
+        return index_of(self.disk, segment)
+
+    # -- checkpoints
+
+    def _checkpoint(self) -> bool:
+        if self.checkpoints.busy:
+            return self.checkpoints.step(self.writer.synced)
+        if not self._checkpoint_due():
+            return False
+        self._begin_checkpoint()
+        return True
+
+    def _checkpoint_due(self) -> bool:
+        size = self.settings.checkpoint_ratio * ROW_ESTIMATE * len(self.state.table)
+        behind = self.writer.bytes_written - self._bytes_at_checkpoint
+        enough = behind + self.compactor.blocked_bytes >= max(self.settings.segment_size, size)
+        return enough or self.checkpoint_wanted
+
+    def _begin_checkpoint(self) -> None:
+        active = self.writer.active
+        assert active is not None
+        head = CheckpointHead(
+            active.number, active.end, self.writer.appended, self.writer.store_id, 0, 0, 0, 0
+        )
+        self.checkpoints.begin(take_snapshot(self.state, self.ledger, head))
+        self._bytes_at_checkpoint = self.writer.bytes_written
+        self.checkpoint_wanted = False
+        self.compactor.blocked_bytes = 0
+        self._looked_at = -1
+
+    def last_checkpoint(self) -> None:
+        """The one of a clean stop, unless nothing happened since the last."""
+        self.checkpoints.step(self.writer.synced, wait=True)
+        if self.checkpoints.position != self.writer.appended or self.checkpoint_wanted:
+            self._begin_checkpoint()
+            self.checkpoints.step(self.writer.synced, wait=True)
+
+    # -- compaction
+
+    def _compact(self) -> bool:
+        compactor = self.compactor
+        if self.damage is not None or (compactor.victim is None and not self._choose()):
+            return False
+        victim = compactor.victim
+        assert victim is not None
+        if victim.done:
+            position = self.writer.write(compactor.release())
+            self._leaving.append(compactor.leave(position))
+            self._looked_at = -1
+            return True
+        try:
+            records = compactor.step()
+        except StoreDamaged as error:
+            self.damage = error
+            return False
+        if records:
+            self.writer.write(records)
+        return True
+
+    def _choose(self) -> bool:
+        """Looks for a segment, but not after every small group."""
+        now = self.writer.bytes_written + self.ledger.dead_bytes
+        if self._looked_at >= 0 and (now - self._looked_at) * _LOOK_PARTS < (
+            self.settings.segment_size
+        ):
+            return False
+        self._looked_at = now
+        return self.compactor.choose(self.checkpoints.position)
+
+    def _read_record(self, place: Place) -> bytes:
+        segment = self.ledger.segments[place.segment]
+        return checked_record(self.files.open(segment), segment.name, place)
+
+    # -- files of segments that are gone
+
+    def leaving_segment(self, number: int) -> Segment:
+        """A segment whose file is still there."""
+        return next(left.segment for left in self._leaving if left.segment.number == number)
+
+    def _remove_files(self) -> bool:
+        for leaving in self._leaving:
+            if leaving.position <= self.writer.synced and not leaving.segment.pins:
+                self._leaving.remove(leaving)
+                self._remove(leaving)
+                return True
+        return False
+
+    def _remove(self, leaving: Leaving) -> None:
+        segment = leaving.segment
+        self.files.close_one(segment)
+        self.disk.unlink(segment.name)
+        if self.disk.exists(index_name(segment.number)):
+            self.disk.unlink(index_name(segment.number))
+        self.disk.sync_directory()
+        free = self.ledger.positions.free
+        for number in leaving.numbers:
+            free(number, segment.number)
+
+
+def built_index(segment: Segment) -> SegmentIndex:
+    """The index of a segment that was written by this process."""
+    assert segment.index is not None
+    return SegmentIndex(segment.number, segment.first_sequence, segment.end, segment.index)
+
+
+def behind_checkpoint(found: Found) -> int:
+    """Bytes of log that had to be replayed, about."""
+    behind = [
+        s.end for s in found.ledger.segments.values() if s.last_sequence > found.checkpoint_position
+    ]
+    return sum(behind)
