@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, TypeVar
 
+import pytest
+
 from posthouse.engine.books import lines_of
 from posthouse.engine.descriptor import OpenQueueDescriptor, QueueAccessType, QueueShareMode
-from posthouse.engine.effects import Event, Read
+from posthouse.engine.effects import Effects, Event, Read
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.queue import Queue
 from posthouse.engine.records import CHANGE, EXPRESS, MESSAGE, unpack_arrival, unpack_change
 from posthouse.engine.settings import EngineSettings
 from posthouse.engine.state import State
 from posthouse.engine.transaction import Transaction
+from posthouse.model.errors import QueueError
 from posthouse.model.message import DeliveryGuarantee, Message, MessageId
 from posthouse.model.properties import QueueProperties
 from posthouse.runtime.driver import Answer, Delivery, Driver
@@ -128,6 +132,30 @@ class Rig:
 
     def run(self, call: Callable[[QueueManager], T]) -> T:
         return self.driver.run(call)
+
+    def decide(self, call: Callable[[QueueManager], object]) -> Effects:
+        """One durable turn of which everything the engine asked for is returned."""
+        self.driver.begin_turn()
+        call(self.manager)
+        effects = self.manager.take_effects()
+        self.store.append(effects.records)
+        self.store.sync()
+        return effects
+
+    @contextmanager
+    def refused(self, code: int) -> Iterator[None]:
+        """The block is refused with this code, cause and remedy; it is counted, nothing changes."""
+        core = self.manager.core
+        before, counted = core.state.dump(), core.refusals.total()
+        with pytest.raises(QueueError) as caught:
+            yield
+        error = caught.value
+        assert error.code == code, error
+        assert error.cause
+        assert error.remedy
+        assert core.state.dump() == before
+        assert core.refusals.total() == counted + 1
+        assert core.refusals[error.name]
 
     # -- queues
 
