@@ -147,7 +147,7 @@ class QueueManager:
         self.store_record()
         core.guid = self.record.identifier
         self.queues.load()
-        self.transfer.load(self.record.sequence_timestamp << 32 | 1)
+        self.transfer.load(self.record.sequence_timestamp)
         self.accounts.load()
         self._load_aliases()
         self.transactions.recover()

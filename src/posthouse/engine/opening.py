@@ -12,13 +12,13 @@ from posthouse.engine.descriptor import (
     QueueAccessType,
     QueueShareMode,
 )
+from posthouse.engine.naming import REFUSED_PROTOCOLS
 from posthouse.engine.queue import Queue, QueueRole
 from posthouse.model.errors import (
     AccessDenied,
     InsufficientResources,
     InvalidHandle,
     OperationCancelled,
-    QueueError,
     QueueNotFound,
     SharingViolation,
     UnsupportedAccessMode,
@@ -83,16 +83,14 @@ class Opening:
         caller: Caller,
         association: object = None,
     ) -> OpenQueueDescriptor:
-        """Open Queue (3.1.7.1.5); distribution lists have been expanded before."""
-        if len(self._open) >= self.core.settings.open_handles_max:
-            raise InsufficientResources("too many queues are open")
+        """Open Queue (3.1.7.1.5); distribution lists have been expanded before.
+
+        Everything is checked before an outgoing queue or a subqueue is made for it.
+        """
         if isinstance(name, MultipleName):
             return self._open_multiple(name, access, share, caller, association)
-        self._check_name(name, access)
-        queue = self._resolve(name, access, caller)
-        self._check_role(queue, access)
-        self.require(queue, caller, access)
-        self._check_sharing(queue, access, share)
+        self._check_handles(1)
+        queue = self._find(name, access, share, caller) or self._make(name, access)
         return self._new(queue, access, share, str(name), caller, association)
 
     def _open_multiple(
@@ -107,20 +105,51 @@ class Opening:
             raise UnsupportedFormatNameOperation("a list of queues can only be opened for sending")
         if share is not QueueShareMode.DENY_NONE:
             raise UnsupportedAccessMode("a list of queues cannot be opened exclusively")
-        nested: list[OpenQueueDescriptor] = []
-        try:
-            for element in name.names:
-                nested.append(self.open(element, access, share, caller, association))  # noqa: PERF401
-        except QueueError:
-            for descriptor in nested:
-                self.close(descriptor)
-            raise
+        self._check_handles(1 + len(name.names))
+        found = [self._find(element, access, share, caller) for element in name.names]
+        self.core.registry.check_room_for_outgoing(found.count(None))
         descriptor = self._new(None, access, share, str(name), caller, association)
-        descriptor.nested = tuple(nested)
+        # The elements belong to the list, not to the session: nobody else can name or close them.
+        descriptor.nested = tuple(
+            self._new(
+                queue or self._make(element, access),
+                access,
+                share,
+                str(element),
+                caller,
+                descriptor,
+            )
+            for element, queue in zip(name.names, found, strict=True)
+        )
         return descriptor
 
+    def _check_handles(self, count: int) -> None:
+        if len(self._open) + count > self.core.settings.open_handles_max:
+            raise InsufficientResources("too many queues are open")
+
+    def _find(
+        self,
+        name: PathName | FormatName,
+        access: QueueAccessType,
+        share: QueueShareMode,
+        caller: Caller,
+    ) -> Queue | None:
+        """The queue, when it may be opened so; None: it does not exist yet, but may be made."""
+        self._check_name(name, access)
+        if access is _SEND:
+            queue = self._find_for_sending(name, caller)
+        elif access in ADMIN:
+            queue = self._find_for_administration(name, caller)
+        else:
+            queue = self._find_for_reading(name, access, caller)
+        if queue is not None:
+            self.check_role(queue, access)
+            self.require(queue, caller, access)
+            self._check_sharing(queue, access, share)
+        return queue
+
     def _check_name(self, name: PathName | FormatName, access: QueueAccessType) -> None:
-        """Names that only one kind of access can use."""
+        """Names that only one kind of access can use, and those that none can."""
         sending = access is _SEND
         if isinstance(name, MachineName) and sending:
             raise UnsupportedFormatNameOperation("messages cannot be sent to a machine name")
@@ -128,28 +157,60 @@ class Opening:
             raise UnsupportedFormatNameOperation("a multicast address is for sending only")
         if isinstance(name, ConnectorName) and not sending:
             raise UnsupportedFormatNameOperation("connector queues cannot be read here")
-        if isinstance(name, DirectName) and name.is_web and not sending:
-            raise UnsupportedFormatNameOperation("an HTTP name is for sending only")
+        if isinstance(name, DirectName):
+            if name.is_web and not sending:
+                raise UnsupportedFormatNameOperation("an HTTP name is for sending only")
+            if name.protocol in REFUSED_PROTOCOLS:
+                raise UnsupportedFormatNameOperation(
+                    f"{name.protocol} is a transport this program does not have",
+                    "Name the computer with OS: or TCP: instead.",
+                )
 
-    def _resolve(
-        self, name: PathName | FormatName, access: QueueAccessType, caller: Caller
-    ) -> Queue:
+    def _find_for_sending(self, name: PathName | FormatName, caller: Caller) -> Queue | None:
+        queue = self.core.registry.find_target(name)
+        if queue is None:
+            self._check_remote_sender(caller)
+        return queue
+
+    def _check_remote_sender(self, caller: Caller) -> None:
+        """Nobody unknown sends to other computers through this one."""
+        if not caller.authenticated:
+            raise AccessDenied("only known users send to other computers from here")
+
+    def _find_for_administration(self, name: PathName | FormatName, caller: Caller) -> Queue:
+        if not caller.is_administrator:
+            raise AccessDenied("outgoing queues are the administrators'")
         registry = self.core.registry
-        if access is _SEND or access in ADMIN:
-            if not caller.authenticated and access is not _SEND:
-                raise AccessDenied("outgoing queues are the administrators'")
-            return registry.sending_target(name)
-        try:
-            return registry.local_queue(name)
-        except QueueNotFound:
-            missing = registry.missing_subqueue(name)
-            if access is not QueueAccessType.MOVE or missing is None:
-                raise
-        parent, path = missing
-        self.require(parent, caller, access)
-        return registry.create_subqueue(parent, path)
+        queue = registry.find_local(name) or registry.find_outgoing(name)
+        if queue is None:
+            raise QueueNotFound(f"there is no outgoing queue for {name}")
+        return queue
 
-    def _check_role(self, queue: Queue, access: QueueAccessType) -> None:
+    def _find_for_reading(
+        self, name: PathName | FormatName, access: QueueAccessType, caller: Caller
+    ) -> Queue | None:
+        registry = self.core.registry
+        queue = registry.find_local(name)
+        if queue is not None:
+            return queue
+        missing = registry.missing_subqueue(name)
+        if access is not QueueAccessType.MOVE or missing is None:
+            raise QueueNotFound(f"there is no queue {name} here")
+        self.check_role(missing[0], access)
+        self.require(missing[0], caller, access)
+        return None
+
+    def _make(self, name: PathName | FormatName, access: QueueAccessType) -> Queue:
+        """The queue that was missing: of a sender an outgoing one, of a mover a subqueue."""
+        registry = self.core.registry
+        if access is _SEND:
+            return registry.sending_target(name)
+        missing = registry.missing_subqueue(name)
+        assert missing is not None
+        return registry.create_subqueue(*missing)
+
+    def check_role(self, queue: Queue, access: QueueAccessType) -> None:
+        """Queues that only the queue manager itself writes to or opens at all."""
         role = queue.definition.role
         if role is QueueRole.INTERNAL:
             raise AccessDenied(f"{queue.name} belongs to the queue manager itself")
@@ -270,12 +331,14 @@ class Opening:
 
     def require(self, queue: Queue, caller: Caller, access: QueueAccessType) -> None:
         """The one access check (decision 5) for reading and sending."""
+        if caller in self.core.stale_callers:
+            raise AccessDenied(f"the account {caller.name} has changed; log in again")
         role = queue.definition.role
         if role is QueueRole.OUTGOING:
             if access is not _SEND and not caller.is_administrator:
                 raise AccessDenied(f"only administrators read the outgoing queue {queue.name}")
-            if access is _SEND and not caller.authenticated:
-                raise AccessDenied("only known users send to other computers from here")
+            if access is _SEND:
+                self._check_remote_sender(caller)
             return
         self.core.registry.guard(queue).require(caller, _RIGHTS[access])
 
@@ -298,7 +361,8 @@ class Opening:
         return queue
 
     def check_source_of_move(self, descriptor: OpenQueueDescriptor) -> Queue:
-        """Messages are moved out of queues that are open for receiving, or for moving."""
-        if descriptor.access is QueueAccessType.MOVE:
-            return self.check(descriptor, QueueAccessType.MOVE)
+        """Messages are moved out of queues that are open for receiving ([MS-MQRR] 3.1.4.10).
+
+        Move access is for the target alone, or it would be a way around exclusive readers.
+        """
         return self.check(descriptor, QueueAccessType.RECEIVE)

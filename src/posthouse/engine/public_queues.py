@@ -15,8 +15,8 @@ from posthouse.directory.expand import directory_reader, expand_format_name
 from posthouse.directory.queue_path import QueuePath, get_queue_path
 from posthouse.directory.service import ChangeNotice, DirectoryService, DirectoryTimers
 from posthouse.engine.core import Core
+from posthouse.engine.naming import PublishedQueue
 from posthouse.engine.queue import Queue, QueueDefinition, QueueRole
-from posthouse.engine.queues import PublishedQueue
 from posthouse.engine.records import TABLE_DIRECTORY, Change
 from posthouse.model.errors import DsError, NoDs, QueueError, QueueExists
 from posthouse.model.names import FormatName, PathName, parse_format_name
@@ -95,6 +95,20 @@ class DirectoryOfQueues:
         published = self.find(outcome.identifier)
         assert published is not None
         return published
+
+    def update(self, definition: QueueDefinition, change: Change) -> None:
+        """Write Directory (3.1.7.1.24) for a public queue whose attributes change."""
+        core = self.core
+        self._change = change
+        try:
+            outcome = self.service.write_directory(
+                self.object_of(definition), core.now_ms, core.utc
+            )
+        finally:
+            self._change = None
+        if outcome.status is not _RESULT.SUCCESS:
+            raise refusal(outcome.status, f"change {definition.pathname}")
+        self.notices.extend(outcome.notices)
 
     def withdraw(self, definition: QueueDefinition, change: Change) -> None:
         """Delete Directory Object (3.1.7.1.19) of a public queue."""

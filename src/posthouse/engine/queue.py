@@ -85,10 +85,11 @@ class ConnectionAttempt(NamedTuple):
 class Outgoing:
     """The volatile side of an outgoing queue."""
 
-    __slots__ = ("connection_history", "next_hops", "state")
+    __slots__ = ("connection_history", "engaged", "next_hops", "state")
 
     def __init__(self, state: OutgoingQueueState, history_max: int) -> None:
         self.state = state
+        self.engaged = False  # a protocol has a session for it, or works on one
         self.next_hops: tuple[str, ...] = ()
         self.connection_history: deque[ConnectionAttempt] = deque(maxlen=history_max)
 

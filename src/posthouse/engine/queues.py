@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Protocol as Interface
+
+import msgspec
 
 from posthouse.engine.core import Core
+from posthouse.engine.naming import PublicQueues, QueueNames
 from posthouse.engine.queue import (
     DEADLETTER,
     DEADXACT,
@@ -27,78 +28,52 @@ from posthouse.engine.records import DOOMED_DELETED, TABLE_QUEUE, Change
 from posthouse.model.errors import (
     AccessDenied,
     IllegalQueuePathname,
+    InsufficientResources,
+    PropertyNotAllowed,
     QueueDeleted,
     QueueExists,
-    QueueNotFound,
-    UnsupportedFormatNameOperation,
 )
 from posthouse.model.guids import NULL_GUID
 from posthouse.model.names import (
     ConnectorName,
     DirectName,
-    DistributionListName,
     FormatName,
-    MachineName,
     MulticastName,
-    MultipleName,
     PathKind,
     PathName,
-    PrivateName,
-    Protocol,
     PublicName,
     Suffix,
+    direct_name_of,
     parse_format_name,
 )
-from posthouse.model.properties import QueueProperties
+from posthouse.model.properties import QUEUE_LABEL_LENGTH_MAX, QueueProperties
 from posthouse.security.access import (
     Caller,
     Guard,
+    check_owner,
     complete_descriptor,
     system_queue_descriptor,
 )
+from posthouse.security.descriptors import unpack_descriptor
+from posthouse.security.rights import ACCESS_SYSTEM_SECURITY, QUEUE, TAKE_QUEUE_OWNERSHIP
 
 _U32 = struct.Struct("<I")
-_SYSTEM_NUMBERS = {
-    Suffix.DEADLETTER: DEADLETTER,
-    Suffix.DEADXACT: DEADXACT,
-    Suffix.JOURNAL: JOURNAL,
+# Which properties can be changed, where not all of them can.
+_SETTABLE = {
+    QueueRole.DEAD_LETTER: frozenset({"label", "quota_kib"}),
+    QueueRole.SYSTEM_JOURNAL: frozenset({"label", "quota_kib"}),
 }
-_REFUSED_PROTOCOLS = frozenset({Protocol.IPX, Protocol.SPX})
+# A subqueue has the descriptor of its parent, and nobody opens the internal queues.
+_SECURED = frozenset(
+    {QueueRole.PLAIN, QueueRole.JOURNAL, QueueRole.DEAD_LETTER, QueueRole.SYSTEM_JOURNAL}
+)
 
 
-@dataclass(frozen=True, slots=True)
-class PublishedQueue:
-    """What the directory knows of a public queue."""
-
-    identifier: bytes
-    pathname: str
-    base_priority: int = 0
-    full_path: str = ""
-    directory_path: str = ""
-
-
-class PublicQueues(Interface):
-    """The directory, as far as the queue collection needs it."""
-
-    def publish(self, definition: QueueDefinition, change: Change) -> PublishedQueue:
-        """Creates the queue's object; raises the directory's refusal."""
-
-    def withdraw(self, definition: QueueDefinition, change: Change) -> None:
-        """Deletes the queue's object; raises the directory's refusal."""
-
-    def find(self, identifier: bytes) -> PublishedQueue | None:
-        """The queue's object, None when the directory has none."""
-
-
-class Queues:
+class Queues(QueueNames):
     """QueueCollection."""
 
     def __init__(self, core: Core, public: PublicQueues) -> None:
-        self.core = core
-        self.public = public
-        self._by_key: dict[str, Queue] = {}
-        self._by_guid: dict[bytes, Queue] = {}
-        self._outgoing: dict[str, Queue] = {}
+        super().__init__(core, public)
         self._guards: dict[int, Guard] = {}
 
     # -- start
@@ -212,7 +187,7 @@ class Queues:
         change, now = Change(), core.utc
         kind = QueueType.PRIVATE if path.kind is PathKind.PRIVATE else QueueType.PUBLIC
         definition = QueueDefinition(
-            number=core.queue_numbers.next(),
+            number=0,  # given when nobody can refuse any more
             queue_type=kind,
             role=QueueRole.PLAIN,
             pathname=str(path),
@@ -235,6 +210,7 @@ class Queues:
             definition.identifier = published.identifier
             definition.full_path = published.full_path
             definition.directory_path = published.directory_path
+        definition.number = core.queue_numbers.next()
         journal = self._journal_of(definition, path)
         definition.journal = journal.number
         self._store(definition, change)
@@ -254,7 +230,10 @@ class Queues:
         return path.with_computer(self.core.settings.computer_name)
 
     def _descriptor(self, caller: Caller, supplied: bytes | None) -> bytes:
-        return complete_descriptor(supplied, caller.sid, self.core.settings.default_access)
+        security = complete_descriptor(supplied, caller.sid, self.core.settings.default_access)
+        if supplied:
+            check_owner(unpack_descriptor(security).owner, caller)
+        return security
 
     def _journal_of(self, definition: QueueDefinition, path: PathName) -> QueueDefinition:
         return QueueDefinition(
@@ -295,6 +274,7 @@ class Queues:
             or queue.deleted
             or parent is None
             or queue.path is None
+            or queue.reserved  # a transaction is going to move messages there
         ):
             return
         change = Change()
@@ -312,12 +292,13 @@ class Queues:
         family = [queue, *queue.subqueues.values()]
         if queue.journal is not None:
             family.append(queue.journal)
-        for member in family:
-            core.moving.purge(member, DOOMED_DELETED, change)
-            self._detach(member, change)
+        # Its names go first: no acknowledgment or dead letter of its messages may come back here.
         if queue.path is not None:
             del self._by_key[queue.path.local_key]
         self._by_guid.pop(queue.definition.identifier, None)
+        for member in family:
+            core.moving.purge(member, DOOMED_DELETED, change)
+            self._detach(member, change)
         for member in family:
             self._remove(member, change)
         core.commit(change)
@@ -346,13 +327,49 @@ class Queues:
 
     # -- properties
 
-    def change_definition(self, queue: Queue, **values: object) -> None:
+    def set_properties(self, queue: Queue, **values: object) -> None:
+        """New values of properties, of a public queue in the directory too."""
+        role = queue.definition.role
+        settable = _SETTABLE.get(role)
+        refused = sorted(values) if settable is None else sorted(set(values) - settable)
+        if role is not QueueRole.PLAIN and refused:
+            raise PropertyNotAllowed(f"{', '.join(refused)} of {queue.name} cannot be changed")
+        self._publish_and_change(queue, values)
+
+    def set_security(self, queue: Queue, caller: Caller, security: bytes) -> None:
+        """A new security descriptor; what it does not speak of stays as it was."""
+        if queue.definition.role not in _SECURED:
+            raise PropertyNotAllowed(f"{queue.name} has no security descriptor of its own")
+        old, new = self.guard(queue).descriptor, unpack_descriptor(security)
+        new.check_masks(QUEUE)
+        if not new.owner:
+            new = new.with_owner(old.owner)
+        if not new.has_dacl:
+            new = new.with_dacl(old.dacl)
+        if new.sacl is None and old.sacl is not None:
+            new = new.with_sacl(old.sacl)
+        if new.owner != old.owner:
+            self.guard(queue).require(caller, TAKE_QUEUE_OWNERSHIP)
+            check_owner(new.owner, caller)
+        if new.sacl != old.sacl:
+            self.guard(queue).require(caller, ACCESS_SYSTEM_SECURITY)
+        self._publish_and_change(queue, {"security": new.pack()})
+
+    def _publish_and_change(self, queue: Queue, values: dict[str, object]) -> None:
+        change, definition = Change(), queue.definition
+        if definition.queue_type is QueueType.PUBLIC and definition.identifier != NULL_GUID:
+            self.public.update(msgspec.structs.replace(definition, **values), change)
+        self.change_definition(queue, change, **values)
+
+    def change_definition(
+        self, queue: Queue, change: Change | None = None, **values: object
+    ) -> None:
         """New values of persistent attributes; ModifyTime moves."""
         for name, value in values.items():
             setattr(queue.definition, name, value)
         queue.definition.modify_time = self.core.utc
         queue.set_limit()
-        change = Change()
+        change = Change() if change is None else change
         if queue.journal is not None and "journal_quota_kib" in values:
             queue.journal.definition.quota_kib = queue.definition.journal_quota_kib
             queue.journal.set_limit()
@@ -377,113 +394,26 @@ class Queues:
             self._guards[root.number] = guard
         return guard
 
-    # -- names
+    # -- outgoing queues
 
-    def is_own(self, host: str, port: int | None) -> bool:
-        """Decision 41: own names, and with a port only our own one."""
-        settings = self.core.settings
-        if host.casefold() not in settings.own_names:
-            return False
-        return port is None or port in settings.ports
+    def sending_target(self, name: PathName | FormatName, change: Change | None = None) -> Queue:
+        """Where messages for a single-element name go; an outgoing queue is made if need be."""
+        target = self.find_target(name)
+        if target is not None:
+            return target
+        remote = direct_name_of(name) if isinstance(name, PathName) else name
+        return self._create_outgoing(remote, change)
 
-    def local_queue(self, name: PathName | FormatName) -> Queue:
-        """The queue of this machine that a name means, or MQ_ERROR_QUEUE_NOT_FOUND."""
-        queue = self._find_local(name)
-        if queue is None:
-            raise QueueNotFound(f"there is no queue {name} here")
-        return queue
+    def check_room_for_outgoing(self, count: int = 1) -> None:
+        """Names are cheap to make up; outgoing queues are not."""
+        limit = self.core.settings.outgoing_queues_max
+        if len(self._outgoing) + count > limit:
+            raise InsufficientResources(f"there are {limit} outgoing queues, and no more can be")
 
-    def _find_local(self, name: PathName | FormatName) -> Queue | None:
-        if isinstance(name, PathName):
-            return self._by_path(name) if self.is_own(name.computer, None) else None
-        if isinstance(name, DirectName):
-            return self._by_direct(name)
-        if isinstance(name, PublicName):
-            return self._with_suffix(self._by_guid.get(name.guid), name.suffix)
-        if isinstance(name, PrivateName):
-            return self._by_number(name)
-        if isinstance(name, MachineName) and name.guid == self.core.guid:
-            return self.core.queues.get(_SYSTEM_NUMBERS.get(name.suffix, 0))
-        return None
-
-    def _by_direct(self, name: DirectName) -> Queue | None:
-        if not self.is_own(name.host, name.port):
-            return None
-        path = PathName(".", name.queue, name.kind, name.subqueue, name.suffix)
-        return self._by_path(path)
-
-    def _by_path(self, path: PathName) -> Queue | None:
-        if path.kind is PathKind.SYSTEM:
-            return self.core.queues.get(_SYSTEM_NUMBERS.get(path.suffix, 0))
-        queue = self._by_key.get(path.parent.local_key)
-        if queue is not None and path.subqueue:
-            return queue.subqueues.get(path.subqueue.casefold())
-        return self._with_suffix(queue, path.suffix)
-
-    def _by_number(self, name: PrivateName) -> Queue | None:
-        queue = self.core.queues.get(name.number) if name.guid == self.core.guid else None
-        if queue is None or queue.definition.role not in (QueueRole.PLAIN, QueueRole.INTERNAL):
-            return None
-        if queue.definition.queue_type is QueueType.PUBLIC:
-            return None
-        return self._with_suffix(queue, name.suffix)
-
-    def _with_suffix(self, queue: Queue | None, suffix: Suffix) -> Queue | None:
-        if queue is None or suffix is Suffix.NONE:
-            return queue
-        return queue.journal if suffix is Suffix.JOURNAL else None
-
-    def missing_subqueue(self, name: PathName | FormatName) -> tuple[Queue, PathName] | None:
-        """The parent and path of a subqueue that does not exist yet."""
-        path = name.path if isinstance(name, DirectName) else name
-        if not isinstance(path, PathName) or not path.subqueue:
-            return None
-        own = path.with_computer(self.core.settings.computer_name)
-        parent = self._find_local(own.parent)
-        return None if parent is None else (parent, own)
-
-    def sending_target(self, name: PathName | FormatName) -> Queue:
-        """Where messages for a single-element name go: a queue here, or an outgoing one."""
-        queue = self._find_local(name)
-        if queue is not None:
-            return queue
-        self._check_remote(name)
-        if isinstance(name, PathName):
-            name = parse_format_name(f"DIRECT=OS:{name}")
-        return self._outgoing.get(name.key) or self._create_outgoing(name)
-
-    def _check_remote(self, name: PathName | FormatName) -> None:
-        """Every reason why a name that is not here is not elsewhere either."""
-        if isinstance(name, MachineName | MultipleName | DistributionListName):
-            raise UnsupportedFormatNameOperation(f"messages cannot be sent to {name}")
-        if isinstance(name, DirectName):
-            if name.protocol in _REFUSED_PROTOCOLS:
-                raise UnsupportedFormatNameOperation(
-                    f"{name.protocol} is a transport this program does not have"
-                )
-            own = self.is_own(name.host, name.port)
-        elif isinstance(name, PathName):
-            own = self.is_own(name.computer, None)
-        elif isinstance(name, PrivateName):
-            own = name.guid == self.core.guid
-        elif isinstance(name, PublicName):
-            own = self._public_is_own(name)
-        else:
-            own = False
-        if own:
-            raise QueueNotFound(f"there is no queue {name} here")
-        if name.suffix is not Suffix.NONE:
-            raise UnsupportedFormatNameOperation(f"{name} is a queue nobody can send to")
-
-    def _public_is_own(self, name: PublicName) -> bool:
-        published = self.public.find(name.guid)
-        if published is None:
-            raise UnsupportedFormatNameOperation(f"the directory knows no queue {name}")
-        return self.is_own(PathName.parse(published.pathname).computer, None)
-
-    def _create_outgoing(self, name: FormatName) -> Queue:
+    def _create_outgoing(self, name: FormatName, change: Change | None) -> Queue:
         """A new outgoing queue (3.1.7.1.5): inactive, without next hops, kept from now on."""
         core = self.core
+        self.check_room_for_outgoing()
         published = self.public.find(name.guid) if isinstance(name, PublicName) else None
         definition = QueueDefinition(
             number=core.queue_numbers.next(),
@@ -492,14 +422,14 @@ class Queues:
             ),
             role=QueueRole.OUTGOING,
             pathname="",
-            label=str(name)[:124],
+            label=str(name)[:QUEUE_LABEL_LENGTH_MAX],
             format_name=str(name),
             multicast=isinstance(name, MulticastName),
             base_priority=published.base_priority if published else 0,
             create_time=core.utc,
             modify_time=core.utc,
         )
-        self._store(definition, None)
+        self._store(definition, change)
         return self._register(definition)
 
     def all(self) -> list[Queue]:

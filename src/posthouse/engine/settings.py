@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from ipaddress import AddressValueError, IPv6Address
 
 from posthouse.security.access import DEFAULT_ACCESS, Access
 
@@ -39,13 +40,14 @@ class EngineSettings:
     transactions_max: int = 100_000
     operations_max: int = 1_000_000  # of one transaction
     history_max: int = 50  # ConnectionHistory entries kept per outgoing queue
+    outgoing_queues_max: int = 100_000
 
     own_names: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
         names = {self.computer_name, self.qualified_computer_name, "localhost", "."}
         names.update(self.aliases, self.addresses)
-        object.__setattr__(self, "own_names", frozenset(name.casefold() for name in names))
+        object.__setattr__(self, "own_names", frozenset(map(host_key, names)))
 
     @property
     def qualified_computer_name(self) -> str:
@@ -53,3 +55,14 @@ class EngineSettings:
         if not self.dns_domain:
             return self.computer_name
         return f"{self.computer_name}.{self.dns_domain}"
+
+
+def host_key(host: str) -> str:
+    """The identity of a computer name or address; an IPv6 address has many spellings."""
+    if ":" in host:
+        try:
+            address = IPv6Address(host)
+        except AddressValueError:
+            return host.casefold()
+        return str(address.ipv4_mapped or address)
+    return host.casefold()

@@ -1,0 +1,217 @@
+"""Which queue a name means: one here, an outgoing one, or none ([MS-MQDMPR] 3.1.7.1.5)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol as Interface
+
+from posthouse.engine.core import Core
+from posthouse.engine.queue import (
+    DEADLETTER,
+    DEADXACT,
+    JOURNAL,
+    Queue,
+    QueueDefinition,
+    QueueRole,
+    QueueType,
+)
+from posthouse.engine.records import Change
+from posthouse.engine.settings import host_key
+from posthouse.model.errors import (
+    IllegalFormatName,
+    QueueNotFound,
+    UnsupportedFormatNameOperation,
+)
+from posthouse.model.names import (
+    READ_ONLY_SUFFIXES,
+    DirectName,
+    DistributionListName,
+    FormatName,
+    MachineName,
+    MultipleName,
+    PathKind,
+    PathName,
+    PrivateName,
+    Protocol,
+    PublicName,
+    Suffix,
+    direct_name_of,
+)
+
+_SYSTEM_NUMBERS = {
+    Suffix.DEADLETTER: DEADLETTER,
+    Suffix.DEADXACT: DEADXACT,
+    Suffix.JOURNAL: JOURNAL,
+}
+REFUSED_PROTOCOLS = frozenset({Protocol.IPX, Protocol.SPX})
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedQueue:
+    """What the directory knows of a public queue."""
+
+    identifier: bytes
+    pathname: str
+    base_priority: int = 0
+    full_path: str = ""
+    directory_path: str = ""
+
+
+class PublicQueues(Interface):
+    """The directory, as far as the queue collection needs it."""
+
+    def publish(self, definition: QueueDefinition, change: Change) -> PublishedQueue:
+        """Creates the queue's object; raises the directory's refusal."""
+
+    def update(self, definition: QueueDefinition, change: Change) -> None:
+        """Writes the attributes of the queue's object; raises the directory's refusal."""
+
+    def withdraw(self, definition: QueueDefinition, change: Change) -> None:
+        """Deletes the queue's object; raises the directory's refusal."""
+
+    def find(self, identifier: bytes) -> PublishedQueue | None:
+        """The queue's object, None when the directory has none."""
+
+
+class QueueNames:
+    """The names of the queue collection."""
+
+    def __init__(self, core: Core, public: PublicQueues) -> None:
+        self.core = core
+        self.public = public
+        self._by_key: dict[str, Queue] = {}
+        self._by_guid: dict[bytes, Queue] = {}
+        self._outgoing: dict[str, Queue] = {}
+
+    def is_own(self, host: str, port: int | None) -> bool:
+        """Decision 41: own names, and with a port only our own one."""
+        settings = self.core.settings
+        if host_key(host) not in settings.own_names:
+            return False
+        return port is None or port in settings.ports
+
+    # -- queues of this machine
+
+    def local_queue(self, name: PathName | FormatName) -> Queue:
+        """The queue of this machine that a name means, or MQ_ERROR_QUEUE_NOT_FOUND."""
+        queue = self.find_local(name)
+        if queue is None:
+            raise QueueNotFound(f"there is no queue {name} here")
+        return queue
+
+    def find_local(self, name: PathName | FormatName) -> Queue | None:
+        """The queue of this machine that a name means, None when there is none."""
+        if isinstance(name, PathName):
+            own = self._own_path(name)
+            return None if own is None else self._by_path(own)
+        if isinstance(name, DirectName):
+            return self._by_direct(name)
+        if isinstance(name, PublicName):
+            return self._with_suffix(self._by_guid.get(name.guid), name.suffix)
+        if isinstance(name, PrivateName):
+            return self._by_number(name)
+        if isinstance(name, MachineName) and name.guid == self.core.guid:
+            return self.core.queues.get(_SYSTEM_NUMBERS.get(name.suffix, 0))
+        return None
+
+    def _own_path(self, path: PathName) -> PathName | None:
+        """The path with our computer name, None when it is another computer's."""
+        own = self.is_own(path.computer, None)
+        if not own and ":" in path.computer:  # with a port, as in a direct name
+            try:
+                direct = direct_name_of(path)
+            except IllegalFormatName:
+                return None
+            own = self.is_own(direct.host, direct.port)
+        return path.with_computer(self.core.settings.computer_name) if own else None
+
+    def _by_direct(self, name: DirectName) -> Queue | None:
+        if name.protocol in REFUSED_PROTOCOLS or not self.is_own(name.host, name.port):
+            return None
+        return self._by_path(_path_of(name))
+
+    def _by_path(self, path: PathName) -> Queue | None:
+        if path.kind is PathKind.SYSTEM:
+            return self.core.queues.get(_SYSTEM_NUMBERS.get(path.suffix, 0))
+        queue = self._by_key.get(path.parent.local_key)
+        if queue is not None and path.subqueue:
+            return queue.subqueues.get(path.subqueue.casefold())
+        return self._with_suffix(queue, path.suffix)
+
+    def _by_number(self, name: PrivateName) -> Queue | None:
+        queue = self.core.queues.get(name.number) if name.guid == self.core.guid else None
+        if queue is None or queue.deleted:
+            return None
+        definition = queue.definition
+        private = definition.role is QueueRole.PLAIN and definition.queue_type is QueueType.PRIVATE
+        if not private and definition.role is not QueueRole.INTERNAL:
+            return None
+        return self._with_suffix(queue, name.suffix)
+
+    def _with_suffix(self, queue: Queue | None, suffix: Suffix) -> Queue | None:
+        if queue is None or suffix is Suffix.NONE:
+            return queue
+        return queue.journal if suffix is Suffix.JOURNAL else None
+
+    def missing_subqueue(self, name: PathName | FormatName) -> tuple[Queue, PathName] | None:
+        """The parent and path of a subqueue of this machine that does not exist yet."""
+        path = name if isinstance(name, PathName) else None
+        if isinstance(name, DirectName) and self.is_own(name.host, name.port):
+            path = _path_of(name)
+        own = None if path is None or not path.subqueue else self._own_path(path)
+        parent = None if own is None else self._by_path(own.parent)
+        return None if own is None or parent is None else (parent, own)
+
+    # -- where messages go
+
+    def find_outgoing(self, name: PathName | FormatName) -> Queue | None:
+        """The outgoing queue for a name, None when there is none."""
+        return self._outgoing.get(_format_name(name).key)
+
+    def find_target(self, name: PathName | FormatName) -> Queue | None:
+        """Where messages for a single-element name go: a queue here, or an outgoing one.
+
+        None: to an outgoing queue that does not exist yet. Raises why nothing can be sent there.
+        """
+        queue = self.find_local(name)
+        if queue is not None:
+            return queue
+        remote = _format_name(name)
+        self._check_remote(remote)
+        return self._outgoing.get(remote.key)
+
+    def _check_remote(self, name: FormatName) -> None:
+        """Every reason why a name that is not here is not elsewhere either."""
+        if isinstance(name, MachineName | MultipleName | DistributionListName):
+            raise UnsupportedFormatNameOperation(f"messages cannot be sent to {name}")
+        if isinstance(name, DirectName):
+            if name.protocol in REFUSED_PROTOCOLS:
+                raise UnsupportedFormatNameOperation(
+                    f"{name.protocol} is a transport this program does not have"
+                )
+            own = self.is_own(name.host, name.port)
+        elif isinstance(name, PrivateName):
+            own = name.guid == self.core.guid
+        elif isinstance(name, PublicName):
+            own = self._public_is_own(name)
+        else:
+            own = False
+        if own:
+            raise QueueNotFound(f"there is no queue {name} here")
+        if name.suffix in READ_ONLY_SUFFIXES or (isinstance(name, DirectName) and name.subqueue):
+            raise UnsupportedFormatNameOperation(f"{name} is a queue nobody can send to")
+
+    def _public_is_own(self, name: PublicName) -> bool:
+        published = self.public.find(name.guid)
+        if published is None:
+            raise UnsupportedFormatNameOperation(f"the directory knows no queue {name}")
+        return self.is_own(PathName.parse(published.pathname).computer, None)
+
+
+def _path_of(name: DirectName) -> PathName:
+    """The path of a direct name on its own computer."""
+    return PathName(".", name.queue, name.kind, name.subqueue, name.suffix)
+
+
+def _format_name(name: PathName | FormatName) -> FormatName:
+    return direct_name_of(name) if isinstance(name, PathName) else name
