@@ -1,0 +1,1 @@
+"""Measurements of store and engine, and of others beside them: `python -m benchmarks`."""

@@ -1,0 +1,186 @@
+"""The stores that are compared: each keeps a queue of 1 KiB messages, one sync for each group.
+
+All of them end up with the same: messages on the disk that can be found by number and walked in
+the order of queue and priority.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+import lmdb
+
+from benchmarks.samples import BODY_SIZE, body_of
+from benchmarks.witness import WitnessDisk
+from posthouse.engine.records import (
+    CHANGE,
+    MESSAGE,
+    NEVER,
+    RECEIVED,
+    Change,
+    End,
+    Record,
+    Row,
+    Span,
+    pack_arrival,
+)
+from posthouse.store.log import LogStore
+from posthouse.store.settings import StoreSettings
+
+QUEUE = 16
+PRIORITY = 3
+ARRIVED = 1_700_000_000
+
+
+class Candidate(Protocol):
+    """A store under test. A group is durable when the call returns."""
+
+    def insert(self, first: int, count: int) -> None:
+        """So many new messages, numbered from `first`."""
+
+    def remove(self, first: int, count: int) -> None:
+        """Takes them away again, oldest first."""
+
+    def count(self) -> int:
+        """Messages that are there."""
+
+    def close(self) -> None:
+        """Gives everything back."""
+
+
+class Posthouse(Candidate):
+    """Our log, with the state that the engine keeps beside it: rows, order, books."""
+
+    def __init__(self, directory: Path) -> None:
+        self.disk = WitnessDisk(directory)
+        self.store = LogStore(self.disk, StoreSettings(store_id=os.urandom(16)))
+        self.state = self.store.recover().state
+
+    def insert(self, first: int, count: int) -> None:
+        records: list[Record] = []
+        span = Span(body_size=BODY_SIZE)
+        for n in range(first, first + count):
+            row = Row(n, QUEUE, NEVER, ARRIVED, BODY_SIZE, n, 0, 0, 0, 0, PRIORITY, 0, 0, 0)
+            self.state.arrive(n, row)
+            records.append((MESSAGE, n, pack_arrival(n, row, span), body_of(n)))
+        self._commit(records)
+
+    def remove(self, first: int, count: int) -> None:
+        change = Change()
+        for number in range(first, first + count):
+            self.state.end(number, RECEIVED)
+            change.ends.append(End(number, RECEIVED))
+        self._commit([(CHANGE, 0, change.pack(), b"")])
+
+    def _commit(self, records: list[Record]) -> None:
+        position = self.store.append(records)
+        written = self.disk.writes
+        assert self.store.sync() >= position
+        self.disk.require_synced(written)
+        self.store.tidy()
+
+    def count(self) -> int:
+        return self.state.table.count
+
+    def close(self) -> None:
+        self.store.close()
+        self.disk.close()
+
+
+class Sqlite(Candidate):
+    """SQLite with a write-ahead log that is synced at each commit, and an index for the order."""
+
+    index = "create index message_order on message (queue, priority desc, id)"
+
+    def __init__(self, directory: Path) -> None:
+        # Autocommit mode: transactions begin and end where we say so.
+        self.base = sqlite3.connect(directory / "queue.db", isolation_level=None)
+        for setting, value in (("journal_mode", "wal"), ("synchronous", "full")):
+            self.base.execute(f"pragma {setting} = {value}")
+        self.base.execute("pragma wal_autocheckpoint = 4000")
+        self.base.execute("pragma cache_size = -65536")
+        self._require_durable()
+        self.base.execute(
+            "create table message (id integer primary key, queue integer, priority integer,"
+            " state integer, body blob)"
+        )
+        if self.index:
+            self.base.execute(self.index)
+
+    def _require_durable(self) -> None:
+        settings = [self.base.execute(f"pragma {s}").fetchone()[0] for s in ("journal_mode",)]
+        settings += [self.base.execute("pragma synchronous").fetchone()[0]]
+        assert settings == ["wal", 2], f"SQLite did not take its settings: {settings}"
+
+    def insert(self, first: int, count: int) -> None:
+        rows = [(n, QUEUE, PRIORITY, body_of(n)) for n in range(first, first + count)]
+        self.base.execute("begin immediate")
+        self.base.executemany("insert into message values (?, ?, ?, 0, ?)", rows)
+        self.base.execute("commit")
+
+    def remove(self, first: int, count: int) -> None:
+        self.base.execute("begin immediate")
+        self.base.executemany(
+            "delete from message where id = ?", [(n,) for n in range(first, first + count)]
+        )
+        self.base.execute("commit")
+
+    def count(self) -> int:
+        return int(self.base.execute("select count(*) from message").fetchone()[0])
+
+    def close(self) -> None:
+        self.base.close()
+
+
+class SqliteBare(Sqlite):
+    """The same without the index: numbers only, no order by priority."""
+
+    index = ""
+
+
+class Lmdb(Candidate):
+    """LMDB with its default, safe settings: the order is in the key."""
+
+    key = struct.Struct(">IBQ")
+
+    def __init__(self, directory: Path) -> None:
+        self.base = lmdb.open(str(directory), map_size=16 << 30, sync=True, metasync=True)
+        flags = self.base.flags()
+        assert flags["sync"], "LMDB did not take its settings"
+        assert flags["metasync"], "LMDB did not take its settings"
+
+    def _keys(self, first: int, count: int) -> list[bytes]:
+        pack = self.key.pack
+        return [pack(QUEUE, 7 - PRIORITY, number) for number in range(first, first + count)]
+
+    def insert(self, first: int, count: int) -> None:
+        with self.base.begin(write=True) as transaction:
+            put = transaction.put
+            for number, key in enumerate(self._keys(first, count), first):
+                put(key, body_of(number), append=True)
+
+    def remove(self, first: int, count: int) -> None:
+        with self.base.begin(write=True) as transaction:
+            for key in self._keys(first, count):
+                transaction.delete(key)
+
+    def count(self) -> int:
+        return int(self.base.stat()["entries"])
+
+    def close(self) -> None:
+        self.base.close()
+
+
+POSTHOUSE = "Posthouse"
+SQLITE = "SQLite"
+CANDIDATES: dict[str, Callable[[Path], Candidate]] = {
+    POSTHOUSE: Posthouse,
+    SQLITE: Sqlite,
+    "SQLite, no index": SqliteBare,
+    "LMDB": Lmdb,
+}

@@ -1,0 +1,131 @@
+"""A queue manager to be measured: an embedded one, on a disk that watches the syncs."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from benchmarks.witness import WitnessDisk
+from posthouse.engine.descriptor import OpenQueueDescriptor, QueueAccessType
+from posthouse.engine.manager import QueueManager
+from posthouse.engine.settings import EngineSettings
+from posthouse.model.properties import QueueProperties
+from posthouse.runtime.driver import Answer, Call, Driver
+from posthouse.runtime.embedded import STORE, real_clock
+from posthouse.security.access import Caller
+from posthouse.store.log import LogStore
+from posthouse.store.settings import StoreSettings
+
+QUEUE = ".\\private$\\orders"
+TRANSACTIONAL_QUEUE = ".\\private$\\ledger"
+
+
+class Handles(NamedTuple):
+    """A queue, open for both directions."""
+
+    send: OpenQueueDescriptor
+    receive: OpenQueueDescriptor
+
+
+class Turn:
+    """Receives the answers of one turn, and checks that its group was synced before they came."""
+
+    __slots__ = ("_disk", "answers", "written")
+
+    def __init__(self, disk: WitnessDisk) -> None:
+        self._disk = disk
+        self.written = disk.writes
+        self.answers: list[Answer] = []
+
+    def __call__(self, answer: Answer) -> None:
+        if not self.answers:
+            self._disk.require_synced(self.written)
+        if answer.error is not None:
+            raise answer.error
+        self.answers.append(answer)
+
+
+class Home:
+    """Engine, store and driver over one directory."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.disk = WitnessDisk(directory / STORE)
+        self.store = LogStore(self.disk, StoreSettings(store_id=os.urandom(16)))
+        start = time.perf_counter()
+        self.recovered = self.store.recover()
+        self.recover_s = time.perf_counter() - start
+        settings = EngineSettings("BENCH")
+        self.manager = QueueManager(settings, self.recovered.state, self.store.read, os.urandom)
+        self.driver = Driver(self.manager, self.store, real_clock)
+        self.manager.start(*real_clock())
+        self.driver.end_turn()
+        self.driver.sync()
+        self.administrator = Caller.administrator()
+
+    def create(self, path: str, *, transactional: bool = False) -> Handles:
+        """A new queue, opened."""
+        properties = QueueProperties(transactional=transactional)
+        self.driver.run(lambda m: m.create_queue(path, properties, self.administrator))
+        return self.open(path)
+
+    def open(self, path: str) -> Handles:
+        """A queue that is there."""
+        return Handles(
+            self._open(path, QueueAccessType.SEND), self._open(path, QueueAccessType.RECEIVE)
+        )
+
+    def _open(self, path: str, access: QueueAccessType) -> OpenQueueDescriptor:
+        return self.driver.run(lambda m: m.open_queue(path, access, self.administrator))
+
+    def decide(self, calls: Iterable[Call]) -> Turn:
+        """A turn up to its append; the answers come after a sync."""
+        driver, turn = self.driver, Turn(self.disk)
+        driver.begin_turn()
+        for call in calls:
+            driver.decide(call, turn)
+        driver.end_turn()
+        turn.written = self.disk.writes
+        return turn
+
+    def turn(self, *calls: Call) -> list[Answer]:
+        """A whole turn: decided, appended, synced, let out; then a step of upkeep."""
+        turn, driver = self.decide(calls), self.driver
+        driver.sync()
+        driver.release()
+        assert len(turn.answers) == len(calls), "an answer is missing"
+        driver.tidy()
+        return turn.answers
+
+    def waiting(self, path: str) -> int:
+        """Messages in a queue."""
+        queue = self.driver.run(lambda m: m.queue_properties(path, self.administrator))
+        return self.manager.books(queue).waiting
+
+    def close(self) -> None:
+        """Stops cleanly."""
+        self.driver.close()
+        self.disk.close()
+
+
+def send_call(handles: Handles, packets: list[bytes]) -> Call:
+    """Sends packets in one call."""
+    return lambda manager: manager.send_packets(handles.send, packets)
+
+
+def receive_call(handles: Handles, count: int) -> Call:
+    """Receives up to so many messages in one call."""
+    return lambda manager: manager.dequeue_messages(handles.receive, count)
+
+
+def batches(packets: list[bytes], size: int, count: int) -> Iterable[list[bytes]]:
+    """So many packets in batches, taken from the list over and over."""
+    at = 0
+    while count > 0:
+        batch = packets[at : at + min(size, count)]
+        at = (at + len(batch)) % len(packets)
+        count -= len(batch)
+        yield batch

@@ -1,0 +1,95 @@
+"""Other processes of a run: started, listened to, killed. None outlives the run."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent
+ENDINGS = (signal.SIGINT, signal.SIGTERM)
+
+Process = subprocess.Popen[str]
+
+
+@contextmanager
+def started(command: Sequence[str]) -> Iterator[Process]:
+    """A process in a session of its own, so that Ctrl-C is for us alone; killed at the end.
+
+    Signals wait while it is being made: one in between would leave a process nobody knows of.
+    """
+    process: Process | None = None
+    try:
+        signal.pthread_sigmask(signal.SIG_BLOCK, ENDINGS)
+        process = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDINGS)
+        yield process
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDINGS)
+        if process is not None:
+            kill(process)
+            for pipe in (process.stdin, process.stdout, process.stderr):
+                assert pipe is not None
+                pipe.close()
+
+
+def kill(process: Process) -> None:
+    """kill -9 for it and what it started; gone when this returns."""
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+class Child:
+    """A process that reports in lines of JSON; see `benchmarks.child`."""
+
+    def __init__(self, role: str, process: Process, began: float) -> None:
+        self.role = role
+        self.began = began
+        self._process = process
+
+    def report(self, key: str, on_done: Callable[[int], None] | None = None) -> dict[str, Any]:
+        """The next report that has this field; reports of progress go to `on_done`."""
+        process = self._process
+        assert process.stdout is not None
+        assert process.stderr is not None
+        for line in process.stdout:
+            fields: dict[str, Any] = json.loads(line)
+            if key in fields:
+                return fields
+            if on_done is not None and "done" in fields:
+                on_done(fields["done"])
+        raise RuntimeError(f"the process for '{self.role}' ended early: {process.stderr.read()}")
+
+    def tell(self, words: str) -> None:
+        """One line for its standard input."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(words + "\n")
+        self._process.stdin.flush()
+
+    def kill(self) -> None:
+        """kill -9."""
+        kill(self._process)
+
+
+@contextmanager
+def child(role: str, *arguments: str) -> Iterator[Child]:
+    """A child with this role; `began` is on the clock that all processes of a machine share."""
+    began = time.monotonic()
+    with started([sys.executable, "-m", "benchmarks.child", role, *arguments]) as process:
+        yield Child(role, process, began)
