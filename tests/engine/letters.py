@@ -1,0 +1,131 @@
+"""A rig for queues and for what becomes of messages: people, remote senders, system queues."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from posthouse.engine.descriptor import QueueAccessType
+from posthouse.engine.queue import Outgoing, Queue
+from posthouse.engine.records import FLAG_AUTHENTICATED, FLAG_REMOTE
+from posthouse.model.message import (
+    NACK_RECEIVE_REJECTED,
+    DeliveryGuarantee,
+    Message,
+    MessageId,
+    TxSequenceId,
+)
+from posthouse.security.access import Caller
+from posthouse.security.descriptors import SecurityDescriptor, unpack_descriptor
+from posthouse.security.sids import make_sid
+from posthouse.wire.message import serialize
+from tests.engine.rig import RECEIVE, Rig
+
+JOURNAL = r".\system$;journal"
+DEAD_LETTERS = r".\system$;deadletter"
+DEAD_TRANSACTIONAL = r".\system$;deadxact"
+SYSTEM_QUEUES = (JOURNAL, DEAD_LETTERS, DEAD_TRANSACTIONAL)
+FAR = r"DIRECT=OS:BRAVO\private$\far"
+FAR_GUID = bytes(range(16, 32))
+
+RECEIVE_ADMIN, PEEK_ADMIN = QueueAccessType.RECEIVE_ADMIN, QueueAccessType.PEEK_ADMIN
+
+
+def person(number: int, name: str, *groups: bytes) -> Caller:
+    """A known user."""
+    return Caller.user(make_sid(5, 21, 1, 2, 3, number), name, groups)
+
+
+ALICE, BOB = person(1001, "alice"), person(1002, "bob")
+ANONYMOUS = Caller.anonymous()
+
+
+class PostRig(Rig):
+    """A rig with short names for what tests of queues and outcomes do."""
+
+    @property
+    def guid(self) -> bytes:
+        return self.manager.identifier
+
+    def delete(self, name: str, caller: Caller | None = None, **options: Any) -> None:
+        self.run(lambda m: m.delete_queue(_path(name), caller or self.admin, **options))
+
+    def purge(self, name: str) -> None:
+        descriptor = self.open(name, RECEIVE)
+        self.run(lambda m: m.purge_queue(descriptor))
+        self.close(descriptor)
+
+    def set(self, name: str, caller: Caller | None = None, **values: Any) -> None:
+        self.run(lambda m: m.set_queue(_path(name), caller or self.admin, **values))
+
+    def set_security(self, name: str, security: bytes, caller: Caller | None = None) -> None:
+        self.run(lambda m: m.set_queue_security(_path(name), caller or self.admin, security))
+
+    def security(self, name: str) -> SecurityDescriptor:
+        return unpack_descriptor(self.queue(name).definition.security)
+
+    def grant(self, name: str, who: Caller | bytes, mask: int) -> None:
+        sid = who.sid if isinstance(who, Caller) else who
+        self.set_security(name, self.security(name).grant(sid, mask).pack())
+
+    def deny(self, name: str, who: Caller | bytes, mask: int) -> None:
+        sid = who.sid if isinstance(who, Caller) else who
+        self.set_security(name, self.security(name).deny(sid, mask).pack())
+
+    def outgoing(self, name: str = FAR) -> tuple[Queue, Outgoing]:
+        """The outgoing queue of a name, which must exist."""
+        descriptor = self.open(name, PEEK_ADMIN)
+        queue = descriptor.target()
+        self.close(descriptor)
+        assert queue.outgoing is not None
+        return queue, queue.outgoing
+
+    def from_afar(
+        self,
+        name: str,
+        body: bytes = b"",
+        *,
+        ordinal: int = 7,
+        transactional: bool = False,
+        authenticated: bool = False,
+        **attributes: Any,
+    ) -> int:
+        """A message of another queue manager arrives; returns its number."""
+        message = Message(
+            body=body,
+            identifier=MessageId(FAR_GUID, ordinal),
+            source_machine_identifier=FAR_GUID,
+            sent_time=self.clock.utc_seconds,
+            destination_queue_format_name=f"DIRECT=OS:ALPHA\\private$\\{name}",
+            delivery_guarantee=DeliveryGuarantee.RECOVERABLE,
+            **attributes,
+        )
+        if transactional:
+            message.transactional_message_sequence_identifier = TxSequenceId(5, 1)
+        flags = FLAG_REMOTE | (FLAG_AUTHENTICATED if authenticated else 0)
+        queue, packet = self.queue(name), serialize(message)
+        return self.run(lambda m: m.sending.enqueue(queue, packet, flags=flags))
+
+    def reject(self, name: str) -> None:
+        """An application reads the first message and rejects it."""
+        descriptor = self.open(name, RECEIVE)
+        delivery = self.driver.read(lambda m: m.dequeue_message_begin(descriptor, timeout_ms=0))
+        assert delivery is not None
+        lookup_id = delivery.read.lookup_id
+        self.run(
+            lambda m: m.dequeue_message_end(
+                descriptor, lookup_id, positive=True, message_class=NACK_RECEIVE_REJECTED
+            )
+        )
+        self.close(descriptor)
+
+    def classes(self, name: str) -> list[int]:
+        """What the messages of a queue are, by their packets: acknowledgments show their class."""
+        return [message.message_class for message in self.messages(name)]
+
+    def reasons(self, name: str) -> list[int]:
+        """Why the messages of a dead-letter queue are there."""
+        return [read.message_class for read in self.reads(name)]
+
+
+def _path(name: str) -> str:
+    return name if "\\" in name or "=" in name else f".\\private$\\{name}"
