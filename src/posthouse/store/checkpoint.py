@@ -232,6 +232,8 @@ class Checkpointer:
         self._snapshot, self._error = snapshot, None
         if snapshot.size <= self.inline_size:
             self._write(snapshot)
+            if self._error is not None:
+                self._give_up(snapshot, self._error)
         else:
             self._thread = Thread(target=self._write, args=(snapshot,), daemon=True)
             self._thread.start()

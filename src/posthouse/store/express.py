@@ -7,6 +7,7 @@ marker is removed, durably, before a store is ready, so that it can never vouch 
 from __future__ import annotations
 
 import struct
+from collections import deque
 from errno import EDQUOT, ENOSPC
 from typing import NamedTuple
 from zlib import crc32
@@ -92,6 +93,7 @@ class ExpressMessages:
         self.memory_bytes = 0
         self.places = Positions()
         self.segments: dict[int, ExpressSegment] = {}
+        self._dropped: deque[tuple[int, int]] = deque()
         self._next_number = max(numbered(disk.names(), EXPRESS_SUFFIX), default=0) + 1
 
     # -- messages
@@ -101,8 +103,16 @@ class ExpressMessages:
         self.memory[number] = (head, packet)
         self.memory_bytes += len(head) + len(packet) + _OVERHEAD
 
-    def drop(self, number: int) -> None:
-        """A message is gone."""
+    def drop(self, number: int, position: int) -> None:
+        """A message is gone; it stays readable until its ending is synced and tidied away."""
+        self._dropped.append((position, number))
+
+    def forget(self, synced: int) -> None:
+        """Frees what was dropped up to a position."""
+        while self._dropped and self._dropped[0][0] <= synced:
+            self._forget(self._dropped.popleft()[1])
+
+    def _forget(self, number: int) -> None:
         held = self.memory.pop(number, None)
         if held is not None:
             self.memory_bytes -= len(held[0]) + len(held[1]) + _OVERHEAD

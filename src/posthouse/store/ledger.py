@@ -10,13 +10,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from posthouse.engine.records import ROW_SIZE, TABLE_BOOKS, Change
+from posthouse.store.format import HEADER_SIZE
 from posthouse.store.positions import Positions
 from posthouse.store.segment import Segment
 
 END_WEIGHT = 9  # bytes an ending takes in a CARRY record
 ROW_WEIGHT = ROW_SIZE + 11
 DEFINE_WEIGHT = 7
-BOOKS_WEIGHT = 48  # of the record around the books
+CHANGE_WEIGHT = HEADER_SIZE + 12
 
 Key = tuple[int, bytes]
 
@@ -69,18 +70,21 @@ class Ledger:
                 self.segments[place.segment].live_bytes -= place.size
         self.message(number, segment, offset, size)
 
-    def change(self, change: Change, segment: Segment) -> None:
-        """A CHANGE or CARRY record of the engine or of compaction."""
+    def change(self, change: Change, segment: Segment, *, carried: bool) -> None:
+        """A CHANGE record, or (carried) a CARRY record."""
         here = segment.number
-        for settle in change.settles:
-            place = self.positions.get(settle.number)
+        if carried:
+            segment.fixed_bytes += CHANGE_WEIGHT  # so that what compaction wrote is never due
+        for number, _, _, extra in change.settles:
+            place = self.positions.get(number)
             if place is not None and place.segment != here:
-                segment.keeps[place.segment] = segment.keeps.get(place.segment, 0) + 1
+                weight = ROW_WEIGHT + len(extra)
+                segment.keeps[place.segment] = segment.keeps.get(place.segment, 0) + weight
         for number, _ in change.ends:
             self._end(number, segment)
         for table, key, value in change.defines:
             if table == TABLE_BOOKS:  # every segment has its own
-                segment.fixed_bytes += BOOKS_WEIGHT + len(value or b"")
+                segment.fixed_bytes += DEFINE_WEIGHT + len(key) + len(value or b"")
             else:
                 self._define((table, key), value, segment)
 
@@ -152,7 +156,7 @@ class Ledger:
             + segment.live_bytes
             + segment.definition_bytes
             + END_WEIGHT * sum(segment.needs.values())
-            + ROW_WEIGHT * sum(segment.keeps.values())
+            + sum(segment.keeps.values())
         )
 
     # -- checkpoints

@@ -29,8 +29,6 @@ from posthouse.store.settings import StoreSettings
 from posthouse.store.upkeep import Upkeep
 from posthouse.store.writer import LogWriter
 
-_ROOM_BYTES = 4 << 20  # written between two looks at the free space
-
 
 class LogStore:
     """`posthouse.store.base.Store` on a `Disk` (design: the log is the only authority)."""
@@ -45,8 +43,6 @@ class LogStore:
         self._files = SegmentFiles(disk, self._writer, self.settings.open_files)
         self._express = ExpressMessages(disk, self.settings, bytes(16))
         self._upkeep: Upkeep | None = None
-        self._room_looked_at = -_ROOM_BYTES
-        self._room = True
 
     # -- positions
 
@@ -146,12 +142,12 @@ class LogStore:
         writer = self._writer
         writer.check()
         durable = [record for record in records if record[0] < EXPRESS]
-        if len(durable) != len(records):
-            self._append_express(records)
         if durable:
             writer.write(durable)
             if writer.full():
                 self._begin_segment()
+        if len(durable) != len(records):
+            self._append_express(records)
         return writer.appended
 
     def _append_express(self, records: Sequence[Record]) -> None:
@@ -159,7 +155,7 @@ class LogStore:
             if kind == EXPRESS:
                 self._express.put(number, head, packet)
             elif kind == DROP:
-                self._express.drop(number)
+                self._express.drop(number, self._writer.appended)
 
     def sync(self) -> int:
         """Makes durable what was appended before the call; may run in another thread."""
@@ -240,6 +236,7 @@ class LogStore:
         assert upkeep is not None
         self._digest()
         try:
+            self._express.forget(writer.synced)
             if self._express.upkeep() or upkeep.step():
                 self._digest()
                 if writer.full():
@@ -253,19 +250,12 @@ class LogStore:
         """Tells the ledger what the CHANGE records written since said."""
         changes = self._writer.changes
         if changes:
-            for payload, segment in changes:
-                self.ledger.change(unpack_change(payload), segment)
+            for payload, segment, carried in changes:
+                self.ledger.change(unpack_change(payload), segment, carried=carried)
             changes.clear()
 
     def has_room(self) -> bool:
         """False while the disk has less than its reserve free."""
-        written = self._writer.bytes_written
-        if not self._room or written - self._room_looked_at >= _ROOM_BYTES:
-            self._room_looked_at = written
-            self._room = self._look_for_room()
-        return self._room
-
-    def _look_for_room(self) -> bool:
         free, total = self.disk.free_space()
         settings = self.settings
         return free >= min(settings.disk_reserve, total * settings.disk_reserve_percent // 100)
@@ -286,7 +276,7 @@ class LogStore:
 
     def _stop(self, upkeep: Upkeep) -> None:
         self._digest()
-        self._writer.sync()
+        self._express.forget(self._writer.sync())
         upkeep.last_checkpoint()
         waiting: dict[int, int] = {}
         for number in [*self._express.memory, *self._express.places.numbers()]:

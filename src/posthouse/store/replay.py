@@ -69,7 +69,7 @@ class Replay:
         elif kind in (CHANGE, CARRY):
             change = unpack_change(payload)
             apply(self.state, change, carried=kind == CARRY)
-            self.ledger.change(change, segment)
+            self.ledger.change(change, segment, carried=kind == CARRY)
         elif kind == RELEASE:
             self.ledger.release(RELEASE_PAYLOAD.unpack(payload)[0])
         elif kind in (MARK, SEGMENTS):

@@ -26,7 +26,7 @@ class Segment:
     """One segment: its place in the log, and the accounts that compaction goes by.
 
     `needs` counts, per other segment, the endings in here of messages whose record lies there;
-    `keeps` likewise counts rows. As long as that segment exists, compacting this one has to carry
+    `keeps` likewise the bytes of rows. As long as that segment exists, compacting this one has to carry
     them along, so they weigh like live bytes.
     """
 

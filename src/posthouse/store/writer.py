@@ -55,7 +55,7 @@ class LogWriter:
         self.appended = 0
         self.synced = 0
         self.bytes_written = 0
-        self.changes: list[tuple[bytes, Segment]] = []  # not yet told to the ledger
+        self.changes: list[tuple[bytes, Segment, bool]] = []  # not yet told to the ledger
         self.sealed: list[Segment] = []  # not yet indexed
         self.failed: StoreFailed | None = None
         self._lock = Lock()
@@ -107,7 +107,7 @@ class LogWriter:
                 add_part(packet)
                 self.ledger.copy(number, segment, at, size)
             elif kind in (CHANGE, CARRY):
-                self.changes.append((head, segment))
+                self.changes.append((head, segment, kind == CARRY))
             assert length <= RECORD_PAYLOAD_MAX
             at += size
         assert at <= SEGMENT_SIZE_MAX
@@ -179,7 +179,7 @@ class LogWriter:
         segment.index.add(CHANGE, 0, SEGMENT_HEADER_SIZE + len(first), books)
         segment.end = segment.body_at = SEGMENT_HEADER_SIZE + len(first) + len(second)
         segment.fixed_bytes += len(first)
-        self.changes.append((books, segment))
+        self.changes.append((books, segment, False))
         segment.last_sequence = self.appended = sequence + 1
         self.bytes_written += segment.end
 
