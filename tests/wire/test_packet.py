@@ -57,6 +57,7 @@ def test_sample_message_is_read_whole() -> None:
     assert (packet.body_type, packet.application_tag, packet.privacy_level) == (8, 0, 0)
     assert packet.correlation_identifier == MessageId(bytes(16), 0)
     assert (packet.soap, packet.multi_queue, packet.session) == (None, None, None)
+    assert packet.tail == (0, 0, 0, 0, 2224)
     assert packet.tracing_queue == bytes(16)
     assert not packet.encrypted
     assert not packet.session_follows
@@ -119,6 +120,16 @@ def test_headers_behind_the_body_are_found_in_their_order() -> None:
     assert packet.multi_queue is not None
     assert packet.multi_queue.signature == b"\x91\x92\x93"
     assert packet.tail.end == len(MINIMAL + tail)
+
+
+@pytest.mark.spec("MS-MQMQ 2.2.20.1/1")
+def test_list_sizes_may_leave_out_the_padding() -> None:
+    response = bytes.fromhex("22000000 2c01 0000 01000000") + MULTIPLE[244:268]
+    unpadded = edited(MULTIPLE, 232, "<I", 34)[:268] + response + MULTIPLE[280:]
+    lists = Packet(resized(unpadded)).multi_queue
+    assert lists is not None
+    assert lists.administration == lists.response == (parse_format_name(r"DIRECT=OS:hst\ad"),)
+    assert lists.signature == b"\x91\x92\x93"
 
 
 @pytest.mark.spec("MS-MQMQ 2.2.20/2")

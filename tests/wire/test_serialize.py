@@ -222,6 +222,7 @@ def test_transaction_number_has_twenty_bits() -> None:
     header = packet_of(transaction_identifier=0xFFFFF).transaction
     assert header is not None
     assert header.flags.transaction_number == 0xFFFFF
+    assert header[1:] == (0, 0, 0), "not yet in a sequence"
     for number in (0x100000, -1):
         with pytest.raises(IllegalPropertyValue):
             serialize(Message(transaction_identifier=number))
