@@ -167,6 +167,12 @@ class Queues(QueueNames):
         key = _U32.pack(definition.number)
         self.core.define(TABLE_QUEUE, key, encode_definition(definition), change)
 
+    def _store_first(self, definition: QueueDefinition) -> None:
+        """In a record of its own, in front of the messages that come in the same turn."""
+        change = Change()
+        self._store(definition, change)
+        self.core.effects.commit(change)
+
     # -- create and delete
 
     def create(
@@ -261,7 +267,7 @@ class Queues(QueueNames):
             modify_time=self.core.utc,
             parent=root.number,
         )
-        self._store(definition, None)
+        self._store_first(definition)
         return self._register(definition)
 
     def drop_empty_subqueue(self, queue: Queue) -> None:
@@ -429,7 +435,10 @@ class Queues(QueueNames):
             create_time=core.utc,
             modify_time=core.utc,
         )
-        self._store(definition, change)
+        if change is None:
+            self._store_first(definition)
+        else:
+            self._store(definition, change)
         return self._register(definition)
 
     def all(self) -> list[Queue]:
