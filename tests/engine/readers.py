@@ -14,6 +14,10 @@ from posthouse.engine.effects import Read
 from posthouse.engine.transaction import Transaction
 from posthouse.model.errors import QueueError
 from posthouse.runtime.driver import Delivery
+from posthouse.security.access import Caller
+from posthouse.security.descriptors import unpack_descriptor
+from posthouse.security.rights import parse_rights
+from posthouse.security.sids import make_sid
 from posthouse.wire.message import deserialize
 from tests.engine.rig import MOVE, RECEIVE, Rig
 
@@ -136,6 +140,14 @@ class Readers(Rig):
         """How many reads wait in the queue."""
         return len(self.queue(name).waiters)
 
+    def grant(self, rights: str, name: str = "q") -> None:
+        """Gives the user exactly these rights, "" takes them all away."""
+        security = unpack_descriptor(self.queue(name).definition.security).revoke(USER)
+        if rights:
+            security = security.grant(USER, parse_rights(rights))
+        path = f".\\private$\\{name}"
+        self.run(lambda m: m.set_queue_security(path, self.admin, security.pack()))
+
     # -- what must not change
 
     def picture(self) -> tuple[object, ...]:
@@ -169,3 +181,11 @@ def readers(*bodies: bytes, transactional: bool = False, **properties: Any) -> R
     rig.create("q", transactional=transactional, **properties)
     rig.fill(*bodies)
     return rig
+
+
+USER = make_sid(5, 21, 1, 2, 3, 1001)
+
+
+def user() -> Caller:
+    """Somebody who has no right on the queues of the administrator."""
+    return Caller.user(USER, "ann")
