@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator
 
 from posthouse.engine.records import ROW, ROW_SIZE, Row
@@ -94,4 +95,5 @@ class MessageTable:
 def _live_rows(page: bytes) -> int:
     if len(page) != _PAGE_SIZE:
         raise ValueError("page of a wrong size")
-    return sum(1 for values in ROW.iter_unpack(page) if values[1])
+    # The queue is a row's second field, bytes 8 to 12: taken out of the page by slicing.
+    return PAGE_ROWS - array("I", page)[2 :: ROW_SIZE // 4].count(0)
