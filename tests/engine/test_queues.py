@@ -9,8 +9,8 @@ import pytest
 
 from posthouse.directory import objects
 from posthouse.directory.base import equals
-from posthouse.engine.queue import NOTIFY_QUEUE, ORDER_QUEUE, QueueRole, QueueType
-from posthouse.engine.records import TABLE_QUEUE, Change
+from posthouse.engine.queue import NOTIFY_QUEUE, ORDER_QUEUE, QueueType
+from posthouse.engine.records import TABLE_QUEUE
 from posthouse.model.errors import (
     AccessDenied,
     IllegalFormatName,
@@ -25,7 +25,6 @@ from posthouse.model.errors import (
     QueueNotAvailable,
     QueueNotFound,
     QueueQuotaExceeded,
-    UnsupportedFormatNameOperation,
 )
 from posthouse.model.guids import NULL_GUID, format_guid
 from posthouse.model.message import NACK_QUEUE_DELETED

@@ -44,7 +44,6 @@ class OpenQueueDescriptor:
         "nested",
         "queue",
         "remote_read_state",
-        "rights",
         "share",
         "waiting",
     )
@@ -72,8 +71,7 @@ class OpenQueueDescriptor:
         self.cursors: dict[int, Cursor] = {}
         self.waiting: dict[int, WaitingMessageReadOperation] = {}
         self.remote_read_state = RemoteReadState.NONE
-        self.checked = -1  # the rights version `rights` was computed for
-        self.rights = 0
+        self.checked = -1  # the rights version it was last checked for
 
     @property
     def multiple(self) -> bool:
@@ -83,7 +81,10 @@ class OpenQueueDescriptor:
     def target(self) -> Queue:
         """The queue, or MQ_ERROR_QUEUE_NOT_AVAILABLE once it is gone."""
         if self.queue is None:
-            raise QueueNotAvailable(f"the queue {self.format_name} has been deleted or closed")
+            raise QueueNotAvailable(
+                f"the queue {self.format_name} has been deleted or closed",
+                "Open the queue again, if it still exists.",
+            )
         return self.queue
 
 

@@ -303,9 +303,9 @@ class Opening:
 
     def open_cursor(self, descriptor: OpenQueueDescriptor) -> Cursor:
         """Open Cursor (3.1.7.1.1)."""
-        descriptor.target()
         if descriptor.access is _SEND:
             raise AccessDenied("the queue is open for sending: it has no cursors")
+        descriptor.target()
         if len(self._cursors) >= self.core.settings.open_handles_max:
             raise InsufficientResources("too many cursors are open")
         self._handles += 1

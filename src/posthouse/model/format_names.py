@@ -95,7 +95,7 @@ class DirectName:
 
     def _make_key(self) -> str:
         host = self.host
-        if ":" in host and self.protocol is not Protocol.IPX:
+        if ":" in host and self.protocol not in (Protocol.IPX, Protocol.SPX):
             host = IPv6Address(host).compressed
         return f"direct={self._text(_join(self.protocol, host, self.port))}".casefold()
 
