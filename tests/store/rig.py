@@ -76,7 +76,6 @@ class Rig:
         self.number = 1000 * store.appended  # never given before
         self.lookup_id = self.number
         self.records: list[Record] = []
-        self.pictures: list[tuple[int, Picture]] = []  # position, state there
 
     # -- deciding
 
@@ -151,9 +150,7 @@ class Rig:
     def flush(self) -> int:
         """Appends what was decided."""
         records, self.records = self.records, []
-        position = self.store.append(records)
-        self.pictures.append((position, picture(self.state)))
-        return position
+        return self.store.append(records)
 
     def keep(self) -> int:
         """Appends and syncs."""

@@ -26,8 +26,8 @@ class Segment:
     """One segment: its place in the log, and the accounts that compaction goes by.
 
     `needs` counts, per other segment, the endings in here of messages whose record lies there;
-    `keeps` likewise the bytes of rows. As long as that segment exists, compacting this one has to carry
-    them along, so they weigh like live bytes.
+    `keeps` likewise the bytes of rows. As long as that segment exists, compacting this one has to
+    carry them along, so they weigh like live bytes.
     """
 
     __slots__ = (

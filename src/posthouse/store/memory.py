@@ -1,0 +1,149 @@
+"""The same contract in memory: for tests of the engine, and for queues nobody needs tomorrow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from posthouse.engine.records import (
+    CHANGE,
+    DROP,
+    EXPRESS,
+    MESSAGE,
+    Record,
+    unpack_arrival,
+    unpack_change,
+)
+from posthouse.engine.state import State
+from posthouse.store.base import Recovered
+
+_GARBAGE_MIN = 1000  # records; below it is not worth the while
+
+
+class MemoryLog:
+    """What outlives a process: a picture of the state at some position, and the records behind."""
+
+    def __init__(self) -> None:
+        self.base = b""
+        self.base_position = 0
+        self.records: list[Record] = []
+        self.packets: dict[int, tuple[bytes, bytes]] = {}  # arrival block, packet
+        self.synced = 0
+        self.clean = False
+
+    def survivor(self) -> MemoryLog:
+        """The log after a loss of power: without what was not synced."""
+        other = MemoryLog()
+        other.base, other.base_position = self.base, self.base_position
+        other.records = self.records[: self.synced - self.base_position]
+        other.packets = dict(self.packets)
+        other.synced = self.synced
+        return other
+
+
+class MemoryStore:
+    """`posthouse.store.base.Store` without a disk."""
+
+    def __init__(self, log: MemoryLog | None = None) -> None:
+        self.log = log or MemoryLog()
+        self.state = State()
+        self._dropped: list[tuple[int, int]] = []  # position, number
+
+    @property
+    def appended(self) -> int:
+        """Position of the last record written."""
+        return self.log.base_position + len(self.log.records)
+
+    @property
+    def synced(self) -> int:
+        """Everything up to this position survives a crash."""
+        return self.log.synced
+
+    def recover(self) -> Recovered:
+        """Replays the log."""
+        log = self.log
+        clean, log.clean = log.clean, False
+        self.state = State.load(log.base) if log.base else State()
+        for record in log.records:
+            self._replay(record)
+        log.synced = self.appended
+        lost = {} if clean else self.state.drop_express()
+        known = {number for number, _ in self.state.table.items()}
+        log.packets = {n: packet for n, packet in log.packets.items() if n in known}
+        return Recovered(self.state, clean, lost, 0)
+
+    def _replay(self, record: Record) -> None:
+        kind, number, head, packet = record
+        if kind == MESSAGE:
+            self.state.apply_message(unpack_arrival(head))
+            self.log.packets[number] = (head, packet)
+        elif kind == CHANGE:
+            self.state.apply_change(unpack_change(head))
+
+    def append(self, records: Sequence[Record]) -> int:
+        """Takes one group; express records leave no trace in the log."""
+        log = self.log
+        for record in records:
+            kind, number, head, packet = record
+            if kind != CHANGE and kind != DROP:
+                log.packets[number] = (head, packet)
+            if kind < EXPRESS:
+                log.records.append(record)
+        position = self.appended
+        for kind, number, head, _ in records:
+            if kind == DROP:
+                self._dropped.append((position, number))
+            elif kind == CHANGE:
+                self._dropped += [(position, end.number) for end in unpack_change(head).ends]
+        return position
+
+    def sync(self) -> int:
+        """Everything appended counts as safe from now on."""
+        self.log.synced = self.appended
+        return self.log.synced
+
+    def read(self, number: int) -> bytes:
+        """The packet of a message."""
+        return self._packet(number)[1]
+
+    def read_sender(self, number: int) -> bytes:
+        """The verified sender stored with a message."""
+        return unpack_arrival(self._packet(number)[0]).sender
+
+    def _packet(self, number: int) -> tuple[bytes, bytes]:
+        packet = self.log.packets.get(number)
+        if packet is None:
+            raise LookupError(f"message {number} is not in the store")
+        return packet
+
+    def tidy(self) -> bool:
+        """Frees packets of messages that ended; replaces many records by a picture."""
+        gone = [number for position, number in self._dropped if position <= self.synced]
+        self._dropped = [entry for entry in self._dropped if entry[0] > self.synced]
+        for number in gone:
+            self.log.packets.pop(number, None)
+        if self.appended == self.synced and len(self.log.records) > self._garbage():
+            self._collapse()
+        return False
+
+    def _garbage(self) -> int:
+        return max(_GARBAGE_MIN, 2 * len(self.state.table))
+
+    def _collapse(self) -> None:
+        log = self.log
+        log.base, log.base_position = self.state.dump(), self.appended
+        log.records = []
+
+    def has_room(self) -> bool:
+        """There is always room."""
+        return True
+
+    def close(self) -> None:
+        """A clean stop: express messages are kept too."""
+        self.sync()
+        self.tidy()
+        self._collapse()
+        self.log.clean = True
+
+    def crash(self) -> MemoryStore:
+        """The store a new process finds after a loss of power."""
+        return MemoryStore(self.log.survivor())
