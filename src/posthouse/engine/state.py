@@ -10,7 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from posthouse.engine.calendar import Calendar
-from posthouse.engine.order import Order
+from posthouse.engine.order import PRIORITIES, Order
 from posthouse.engine.records import (
     ACCEPTED,
     COLUMNS,
@@ -292,8 +292,10 @@ class State:
         for number, lanes in snapshot.lanes.items():
             queue = state.queue(number)
             for priority, chunks in lanes.items():
+                if not 0 <= priority < PRIORITIES:
+                    raise ValueError(f"messages of priority {priority}")
                 queue.order.lane(priority).load(chunks)
-            queue.count, queue.bytes = snapshot.sizes[number]
+            queue.count, queue.bytes = snapshot.sizes.get(number, (0, 0))
         state.bytes = sum(q.bytes for q in state.queues.values())
         state._load_books(snapshot.books)
         state.extras = snapshot.extras

@@ -1,0 +1,72 @@
+"""The packed rows of waiting messages behave as a dictionary does."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from posthouse.engine.records import Row
+from posthouse.engine.table import PAGE_ROWS, MessageTable
+from tests.engine.test_records import ROWS
+
+# Few pages, so that they fill, empty and come back.
+NUMBERS = st.integers(0, 2 * PAGE_ROWS + 3) | st.sampled_from([1 << 40, (1 << 63) - 1])
+STEPS = st.lists(st.tuples(st.sampled_from("pppd"), NUMBERS, ROWS), max_size=80)
+SOME = Row(7, 16, 0, 0, 100, 1, 0, 0, 0, 0, 3, 0, 0)
+
+
+def agree(table: MessageTable, model: dict[int, Row]) -> None:
+    assert len(table) == table.count == len(model)
+    assert list(table.items()) == sorted(model.items())
+    for number, row in model.items():
+        assert table.get(number) == row
+        assert number in table
+
+
+@given(STEPS)
+def test_a_table_is_a_dictionary(steps: list[tuple[str, int, Row]]) -> None:
+    table, model = MessageTable(), dict[int, Row]()
+    for action, number, row in steps:
+        row = row._replace(queue=row.queue or 1)
+        if action == "p":
+            if number in model or row.size % 2:
+                table.put(number, row)
+            else:
+                table.add(number, row)
+            model[number] = row
+        elif number in model:
+            table.drop(number)
+            del model[number]
+        assert table.get(number) == model.get(number)
+    agree(table, model)
+    copy = MessageTable()
+    copy.load(table.dump())
+    agree(copy, model)
+
+
+def test_an_empty_page_is_given_back() -> None:
+    table = MessageTable()
+    for number in range(PAGE_ROWS):
+        table.add(number, SOME)
+    assert len(table.dump()) == 1
+    for number in range(PAGE_ROWS):
+        table.drop(number)
+    assert table.dump() == {}
+    assert table.get(5) is None
+
+
+def test_a_loaded_table_knows_when_a_page_is_empty() -> None:
+    table = MessageTable()
+    table.add(3, SOME)
+    table.add(4, SOME)
+    copy = MessageTable()
+    copy.load(table.dump())
+    copy.drop(3)
+    copy.drop(4)
+    assert copy.dump() == {}
+
+
+def test_a_page_of_a_wrong_size_is_refused() -> None:
+    with pytest.raises(ValueError, match="size"):
+        MessageTable().load({0: bytes(100)})
