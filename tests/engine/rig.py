@@ -143,11 +143,11 @@ class Rig:
         return effects
 
     @contextmanager
-    def refused(self, code: int) -> Iterator[None]:
+    def refused(self, code: int, match: str | None = None) -> Iterator[None]:
         """The block is refused with this code, cause and remedy; it is counted, nothing changes."""
         core = self.manager.core
         before, counted = core.state.dump(), core.refusals.total()
-        with pytest.raises(QueueError) as caught:
+        with pytest.raises(QueueError, match=match) as caught:
             yield
         error = caught.value
         assert error.code == code, error
