@@ -472,9 +472,9 @@ def test_bytes_that_are_no_descriptor_are_refused(rig: PostRig, raw: bytes) -> N
 
 def test_a_descriptor_is_kept_byte_for_byte() -> None:
     """Unknown entries, gaps and reserved bits included."""
-    unknown = Ace.of(ALLOWED, BOB.sid, PEEK_MESSAGE)
+    entries = (Ace(200, 1, b"unknown!"), Ace.of(ALLOWED, BOB.sid, PEEK_MESSAGE))
     plain = SecurityDescriptor(ALICE.sid, SALES, control=SELF_RELATIVE | 0x0100)
-    odd = plain.with_dacl(Acl((unknown,)))._replace(sbz1=7, layout=(b"gap!", ("owner",), b"...."))
+    odd = plain.with_dacl(Acl(entries))._replace(sbz1=7, layout=(b"gap!", ("owner",), b"...."))
     raw = odd.pack()
     assert unpack_descriptor(raw).pack() == raw
     rig = PostRig()
