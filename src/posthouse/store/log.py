@@ -255,7 +255,8 @@ class LogStore:
             changes.clear()
 
     def has_room(self) -> bool:
-        """False while the disk has less than its reserve free."""
+        """False while the disk has less than its reserve free; no turn begins on a failed log."""
+        self._writer.check()
         free, total = self.disk.free_space()
         settings = self.settings
         return free >= min(settings.disk_reserve, total * settings.disk_reserve_percent // 100)
@@ -277,7 +278,8 @@ class LogStore:
     def _stop(self, upkeep: Upkeep) -> None:
         self._digest()
         self._express.forget(self._writer.sync())
-        upkeep.last_checkpoint()
+        if not upkeep.last_checkpoint():
+            return  # nothing vouches for the express messages then
         waiting: dict[int, int] = {}
         for number in [*self._express.memory, *self._express.places.numbers()]:
             row = self.state.table.get(number)

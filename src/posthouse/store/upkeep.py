@@ -129,12 +129,14 @@ class Upkeep:
         self.compactor.blocked_bytes = 0
         self._looked_at = -1
 
-    def last_checkpoint(self) -> None:
-        """The one of a clean stop, unless nothing happened since the last."""
+    def last_checkpoint(self) -> bool:
+        """The one of a clean stop; False when the disk is full.
+
+        Always a new one: express messages come, change and go without moving the position.
+        """
         self.checkpoints.step(self.writer.synced, wait=True)
-        if self.checkpoints.position != self.writer.appended or self.checkpoint_wanted:
-            self._begin_checkpoint()
-            self.checkpoints.step(self.writer.synced, wait=True)
+        self._begin_checkpoint()
+        return self.checkpoints.step(self.writer.synced, wait=True)
 
     # -- compaction
 
