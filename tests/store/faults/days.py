@@ -1,0 +1,147 @@
+"""Busy days: seeded, random work on a queue manager, for runs that nobody wrote down."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+from posthouse.model.errors import QueueError
+from tests.engine.rig import MOVE, RECEIVE
+from tests.store.faults.script import ABROAD, body
+from tests.store.faults.world import SEGMENT_SIZE, World
+
+PLAIN = ("north", "south")
+TRANSACTIONAL = ("east", "west")
+SIZES = (0, 10, 200, 200, 900, SEGMENT_SIZE + 100)
+
+Work = Callable[["Day"], None]
+
+
+class Day:
+    """One world and the dice that are thrown for it."""
+
+    def __init__(self, world: World, chance: Random) -> None:
+        self.world = world
+        self.chance = chance
+        self.refusals = 0
+
+    def work(self, steps: int) -> None:
+        """So many random steps; the engine may refuse some, as queues may be empty or missing."""
+        for _ in range(steps):
+            try:
+                self.chance.choice(WORKS)(self)
+            except QueueError:
+                self.refusals += 1
+            self.world.tidy(self.chance.choice((0, 0, 1, 1, 3, 50)))
+
+    def content(self) -> bytes:
+        return body(f"{self.chance.randrange(10**6)}", self.chance.choice(SIZES))
+
+    def name(self) -> str:
+        return self.chance.choice((*PLAIN, *TRANSACTIONAL))
+
+
+def create(day: Day) -> None:
+    name = day.name()
+    day.world.create(
+        name, transactional=name in TRANSACTIONAL, journaling=day.chance.random() < 0.3
+    )
+
+
+def send(day: Day) -> None:
+    day.world.send(
+        day.chance.choice(PLAIN),
+        day.content(),
+        recoverable=day.chance.random() < 0.7,
+        priority=day.chance.randrange(8),
+        time_to_be_received=day.chance.choice((0xFFFFFFFF, 0xFFFFFFFF, 20)),
+        negative_journaling_requested=day.chance.random() < 0.2,
+        positive_journaling_requested=day.chance.random() < 0.2,
+    )
+
+
+def receive(day: Day) -> None:
+    source = day.world.open(day.chance.choice((*PLAIN, *TRANSACTIONAL)), RECEIVE)
+    count = day.chance.randint(1, 4)
+    day.world.run(lambda m: m.dequeue_messages(source, count))
+    day.world.close(source)
+
+
+def transact(day: Day) -> None:
+    world, chance = day.world, day.chance
+    tx = world.begin(f"{chance.randrange(10**9)}")
+    for _ in range(chance.randint(1, 4)):
+        world.send(chance.choice((*TRANSACTIONAL, ABROAD)), day.content(), tx=tx)
+    source = world.open(chance.choice(TRANSACTIONAL), RECEIVE)
+    world.run(lambda m: m.dequeue_messages(source, chance.randint(0, 2), tx))
+    end = chance.choice(("commit", "commit", "abort", "prepare", "leave"))
+    if end == "prepare":
+        world.run(lambda m: m.transaction_prepare(tx.identifier, single_phase=False))
+    elif end != "leave":
+        getattr(world, end)(tx)
+    world.close(source)
+
+
+def settle(day: Day) -> None:
+    prepared = [transaction.identifier for transaction in day.world.manager.in_doubt()]
+    end = day.chance.choice(("transaction_commit", "transaction_abort"))
+    if prepared:
+        day.world.run(lambda m: getattr(m, end)(prepared[0]))
+
+
+def move(day: Day) -> None:
+    name = day.name()
+    source = day.world.open(name, RECEIVE)
+    read = day.world.peek(source).read
+    target = day.world.open(f"{name};{day.chance.choice(('a', 'b'))}", MOVE)
+    day.world.run(lambda m: m.move_message(source, read.lookup_id, target))
+    day.world.close(source)
+    day.world.close(target)
+
+
+def purge(day: Day) -> None:
+    source = day.world.open(day.name(), RECEIVE)
+    if day.chance.random() < 0.3:
+        day.world.receive(source, two_phase=True)
+    day.world.run(lambda m: m.purge_queue(source))
+    day.world.close(source)
+
+
+def delete(day: Day) -> None:
+    name = day.chance.choice(PLAIN)
+    day.world.run(lambda m: m.delete_queue(f".\\private$\\{name}", day.world.admin))
+
+
+def wait(day: Day) -> None:
+    day.world.advance(day.chance.choice((1, 1, 30)))
+
+
+def relabel(day: Day) -> None:
+    label = f"{day.chance.randrange(100)}"
+    name = f".\\private$\\{day.name()}"
+    day.world.run(lambda m: m.set_queue(name, day.world.admin, label=label))
+
+
+def restart(day: Day) -> None:
+    day.world.restart()
+
+
+def kill(day: Day) -> None:
+    day.world.kill()
+    day.world.check()
+
+
+WORKS: tuple[Work, ...] = (
+    *[create] * 2,
+    *[send] * 8,
+    *[receive] * 7,
+    *[transact] * 6,
+    *[settle] * 3,
+    *[move] * 3,
+    purge,
+    delete,
+    wait,
+    relabel,
+    restart,
+    kill,
+)

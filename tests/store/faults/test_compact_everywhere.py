@@ -1,0 +1,144 @@
+"""Compaction at every step, cut off anywhere: what is gone stays gone, what waits stays."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+
+import pytest
+
+from posthouse.sim import PowerLost, SimDisk
+from tests.conftest import Dose
+from tests.store.faults.days import Day
+from tests.store.faults.harness import (
+    Moment,
+    check,
+    crashed,
+    is_convenience,
+    moments,
+    play,
+    without_conveniences,
+)
+from tests.store.faults.script import STEPS
+from tests.store.faults.witness import view
+from tests.store.faults.world import World
+
+
+def unlinked(disk: SimDisk) -> int:
+    """Segments that compaction gave back."""
+    done = [operation for operation in disk.operations if operation.kind == "unlink"]
+    return sum(operation.name.endswith(".log") for operation in done)
+
+
+@pytest.mark.spec("MS-MQDMPR 3.1.7.2.1/2")
+def test_compaction_behind_every_turn_changes_nothing_anybody_can_see() -> None:
+    """The script gives the same queues with and without it, and from the log alone."""
+    lazy, eager = SimDisk(), World(SimDisk())
+    eager.eager = True
+    plain = play(World(lazy).start(), tidy=0)
+    busy = play(eager.start())
+    assert unlinked(lazy) == 0
+    assert unlinked(busy.disk) > 20
+    print(f"{unlinked(busy.disk)} segments compacted")
+    assert {name: len(there) for name, there in view(busy.manager).items()} == {
+        name: len(there) for name, there in view(plain.manager).items()
+    }
+    for world in (plain, busy):
+        check(world.disk.crash(), world.witness)
+        check(without_conveniences(world.disk.crash()), world.witness)
+
+
+@pytest.mark.spec("MS-MQDMPR 3.1.1.12/14", "MS-MQDMPR 3.1.7.2.1/2")
+def test_power_loss_in_the_middle_of_any_step_of_compaction(dose: Dose) -> None:
+    """Upkeep behind every turn, a crash at every operation of it, with and without checkpoints."""
+    seen = Counter[str]()
+
+    def look(moment: Moment) -> None:
+        for label, found in crashed(moment.disk, dose(1, 4)):
+            if moment.number % 2:
+                found = without_conveniences(found)
+            check(found, moment.witness, f"operation {moment.number}, {label}")
+            seen["crashes"] += 1
+
+    moments(look, every=dose(3, 1), eager=True)
+    print(dict(seen))
+    assert seen["crashes"] > 500
+
+
+def test_crashes_compactions_and_lost_checkpoints_in_any_order(dose: Dose) -> None:
+    """Random days: each ends with a crash somewhere, the next begins with what it left."""
+    seen = Counter[str]()
+    for seed in range(dose(50, 3000)):
+        chance = Random(f"days {seed}")
+        world = World(SimDisk(seed)).start()
+        for _ in range(dose(6, 10)):
+            world.disk.lose_power_at(chance.randint(1, 300))
+            day = Day(world, chance)
+            try:
+                day.work(40)
+                seen["quiet days"] += 1
+            except PowerLost:
+                seen["crashes"] += 1
+            seen["compactions"] += unlinked(world.disk)
+            seen["refusals"] += day.refusals
+            world = morning_after(world, chance, f"seed {seed}")
+    print(dict(seen))
+    assert seen["crashes"] > 20
+    assert seen["compactions"] > 100
+
+
+def morning_after(world: World, chance: Random, why: str) -> World:
+    """What the crash left, perhaps without some conveniences, is checked and goes on."""
+    policy = chance.choice(("nothing", "everything", "random", "random"))
+    found = world.disk.crash(policy, seed=chance.randrange(1000))
+    check(without_conveniences(found), world.witness, f"{why}, {policy}, log only")
+    files = {n: d for n, d in found.contents().items() if keeps(n, chance)}
+    return check(SimDisk(chance.randrange(1000), files=files), world.witness, f"{why}, {policy}")
+
+
+def keeps(name: str, chance: Random) -> bool:
+    """Now and then somebody deletes a checkpoint or an index."""
+    return not is_convenience(name) or chance.random() < 0.8
+
+
+def test_a_pinned_segment_stays_until_it_is_let_go() -> None:
+    world = World(SimDisk()).start()
+    play(world, STEPS[:3])
+    pinned = min(world.store.ledger.segments)
+    name = f"{pinned:08d}.log"
+    world.store.pin(pinned)
+    before = world.disk.contents()[name]
+    for _ in range(12):
+        STEPS[3](world)
+        world.tidy()
+    assert unlinked(world.disk) > 3
+    assert world.disk.contents()[name] == before
+    world.store.unpin(pinned)
+    for _ in range(12):
+        STEPS[3](world)
+        world.tidy()
+    check(world.disk.crash(), world.witness)
+
+
+def test_a_message_removed_long_ago_never_comes_back() -> None:
+    """Its record lies in a segment that something keeps alive; its ending is carried on for it.
+
+    Compaction after compaction moves the ending, and only the log itself is left to tell.
+    """
+    world = World(SimDisk()).start()
+    world.create("stay")
+    world.create("go")
+    world.send("stay", b"s" * 1500)
+    world.send("go", b"g" * 300)
+    ended = world.receive("go").read.number
+    for _ in range(60):
+        world.send("go", b"g" * 600)
+        world.receive("go")
+        world.tidy()
+        found = world.disk.clone().crash()
+        state = check(without_conveniences(found), world.witness).recovered.state
+        assert ended not in state.table
+    holder = world.store.ledger.positions.get(ended)
+    print(f"{unlinked(world.disk)} segments compacted, place of the message {holder}")
+    assert unlinked(world.disk) > 15
+    assert holder is not None, "its record should still be there to come back from"

@@ -1,0 +1,92 @@
+"""The last write of the log is cut at any byte: the rest of it is there, or nothing of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from posthouse.sim import SimDisk
+from posthouse.store.segment import Scanner
+from tests.conftest import Dose
+from tests.store.faults.harness import Moment, check, moments
+from tests.store.faults.world import STORE, World
+
+FULLY_MAX = 700  # bytes of a group that is cut at each of them; a longer one at some
+
+
+def last_write(disk: SimDisk) -> tuple[int, int] | None:
+    """Place and size of the last change, if it is a write to the log that is not synced."""
+    pending = disk.pending()
+    if not pending or pending[-1].kind != "write" or not pending[-1].name.endswith(".log"):
+        return None
+    return len(pending) - 1, pending[-1].size
+
+
+def cuts(size: int) -> list[int]:
+    """Where to cut a write: at every byte, or with long ones at both ends and in between."""
+    if size <= FULLY_MAX:
+        return list(range(size))
+    return sorted({*range(120), *range(120, size, 61), *range(size - 60, size)})
+
+
+@pytest.mark.spec("MS-MQDMPR 3.1.1.12/14", "MS-MQDMPR 3.1.4.4/7", "MS-MQDMPR 3.1.7.1.9/11")
+def test_the_last_group_cut_at_every_byte_is_there_in_part_or_not_at_all(dose: Dose) -> None:
+    """Records in front of the cut may be there, once; everything answered before surely is."""
+    seen = Counter[str]()
+
+    def look(moment: Moment) -> None:
+        found = last_write(moment.disk)
+        if found is None:
+            return
+        seen["writes"] += 1
+        if seen["writes"] % dose(11, 2):
+            return
+        place, size = found
+        rest = range(place)
+        for length in cuts(size):
+            left = moment.disk.clone().crash(keep=rest, torn={place: length})
+            why = f"operation {moment.number} cut at {length} of {size}"
+            world = check(left, moment.witness, why)
+            seen["kept in part"] += moment.witness.answered < world.kept < moment.witness.written
+            seen["kept nothing"] += world.kept == moment.witness.answered
+            seen["cuts"] += 1
+
+    moments(look)
+    print(dict(seen))
+    assert seen["cuts"] > 2000
+    assert seen["kept in part"] > 100
+    assert seen["kept nothing"] > 1000
+
+
+def test_a_cut_store_is_as_good_as_before(dose: Dose) -> None:
+    """The bytes behind the cut are gone, and life goes on."""
+    seen = Counter[str]()
+
+    def look(moment: Moment) -> None:
+        found = last_write(moment.disk)
+        if found is None:
+            return
+        place, size = found
+        name = moment.disk.pending()[place].name
+        for length in (1, size // 2, size - 1):
+            left = moment.disk.clone().crash(keep=range(place), torn={place: length})
+            world = World(left, moment.witness).start()
+            assert whole(left, name), f"{name} ends in rubble"
+            world.check_goes_on()
+            seen["lives"] += 1
+
+    moments(look, every=dose(17, 2))
+    print(dict(seen))
+    assert seen["lives"] > 20
+
+
+def whole(disk: SimDisk, name: str) -> bool:
+    """A segment that was cut ends with a whole record, or is gone."""
+    if not disk.exists(name):
+        return True
+    data = disk.contents()[name]
+    generation = int.from_bytes(data[16:20], "little")
+    sequence = int.from_bytes(data[20:28], "little")
+    scanner = Scanner(data, generation, sequence)
+    return len(list(scanner)) > 0 and not scanner.reason and STORE.store_id in data
