@@ -1,0 +1,842 @@
+"""Outgoing queues: their states, sequences, connection history; the dispatch collection."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from posthouse.engine.dispatch import DispatchEntry, Dispatcher
+from posthouse.engine.queue import ConnectionAttempt, OutgoingQueueState, Queue
+from posthouse.engine.records import (
+    CHANGE,
+    MESSAGE,
+    TABLE_INCOMING,
+    TABLE_OUTGOING,
+    Change,
+    unpack_arrival,
+    unpack_change,
+)
+from posthouse.engine.state import State as EngineState
+from posthouse.engine.transfer import SEQUENCE_NUMBER_MAX, SequenceInfo
+from posthouse.model.errors import MessageNotFound, UnsupportedOperation
+from posthouse.model.message import Message, MessageId, TxSequenceId
+from posthouse.model.properties import ConnectionStatus
+from posthouse.wire.message import deserialize, serialize
+from tests.engine.letters import DEAD_LETTERS, FAR, FAR_GUID, RECEIVE_ADMIN, PostRig
+from tests.engine.rig import START_UTC
+
+State = OutgoingQueueState
+WEB = "DIRECT=HTTP://BRAVO/msmq/private$/far"
+HELD = (State.ON_HOLD, State.LOCKED)
+
+
+@pytest.fixture
+def rig() -> Iterator[PostRig]:
+    rig = PostRig()
+    rig.send(FAR, b"first")
+    yield rig
+    rig.check_books()
+
+
+def state_of(rig: PostRig, name: str = FAR) -> OutgoingQueueState:
+    return rig.outgoing(name)[1].state
+
+
+def wants(rig: PostRig, name: str = FAR) -> bool:
+    return rig.manager.transfer.wants_connection(rig.outgoing(name)[0])
+
+
+def report(rig: PostRig, *states: OutgoingQueueState, name: str = FAR) -> None:
+    queue = rig.outgoing(name)[0]
+    for state in states:
+        rig.run(lambda m, s=state: m.transfer.set_state(queue, s))
+
+
+def pause(rig: PostRig, name: str = FAR) -> None:
+    queue = rig.outgoing(name)[0]
+    rig.run(lambda m: m.pause_queue(queue))
+
+
+def resume(rig: PostRig, name: str = FAR) -> None:
+    queue = rig.outgoing(name)[0]
+    rig.run(lambda m: m.resume_queue(queue))
+
+
+def dispatch_all(rig: PostRig, name: str = FAR, data: object = "session") -> Queue:
+    """Puts every message of a connected queue in line."""
+    queue = rig.outgoing(name)[0]
+    report(rig, State.WAITING, State.CONNECTED, name=name)
+    for _, number in list(queue.state.order.forward()):
+        rig.run(lambda m, n=number: m.transfer.add_to_dispatch(queue, n, data))
+    return queue
+
+
+def next_body(rig: PostRig, queue: Queue) -> bytes | None:
+    """What is dispatched next, if anything."""
+    entry = rig.run(lambda m: m.transfer.next_dispatch(queue))
+    if entry is None:
+        return None
+    return body_of(rig, entry.number)
+
+
+def body_of(rig: PostRig, number: int) -> bytes:
+    return deserialize(rig.store.read(number)).body
+
+
+# -- what is kept of an outgoing queue
+
+
+@pytest.mark.spec("MS-MQDMPR 3.1.1.3/1")
+def test_destination_multicast_and_messages_survive_a_restart(rig: PostRig) -> None:
+    rig.open("MULTICAST=239.1.2.3:4567")
+    for _ in range(2):
+        queue = rig.outgoing(FAR)[0]
+        assert queue.definition.format_name == FAR
+        assert not queue.definition.multicast
+        assert rig.peek(rig.open(FAR, RECEIVE_ADMIN)).message.body == b"first"
+        group = [q for q in rig.manager.queues.outgoing_queues() if q.definition.multicast]
+        assert [q.definition.format_name for q in group] == ["MULTICAST=239.1.2.3:4567"]
+        rig.restart()
+
+
+@pytest.mark.spec("MS-MQDMPR 3.1.1.3/2")
+def test_an_outgoing_queue_is_in_one_of_eight_states() -> None:
+    assert {state.name for state in State} == {
+        "CONNECTED",
+        "DISCONNECTED",
+        "DISCONNECTING",
+        "INACTIVE",
+        "LOCKED",
+        "NEED_VALIDATION",
+        "WAITING",
+        "ON_HOLD",
+    }
+
+
+@pytest.mark.spec("MS-MQDMPR 3.1.1.3/9")
+def test_each_port_is_another_outgoing_queue(rig: PostRig) -> None:
+    names = [FAR, *(rf"DIRECT=OS:BRAVO:{port}\private$\far" for port in (1801, 2801))]
+    for name in names:
+        rig.send(name, name[-20:].encode())
+    assert [rig.outgoing(name)[0].state.count for name in names] == [2, 1, 1]
+    assert len({rig.outgoing(name)[0].number for name in names}) == 3
+
+
+# -- states
+
+
+@pytest.mark.spec("MS-MQDMPR 3.1.1.3/4", "MS-MQDMPR 3.1.1.3/6")
+def test_a_connection_is_wanted_whenever_messages_wait_and_none_is_under_way(rig: PostRig) -> None:
+    assert state_of(rig) is State.INACTIVE
+    assert wants(rig)
+    for reported, wanted in (
+        (State.NEED_VALIDATION, True),
+        (State.WAITING, False),
+        (State.CONNECTED, False),
+        (State.DISCONNECTING, False),
+        (State.DISCONNECTED, True),
+        (State.WAITING, False),
+        (State.INACTIVE, True),
+    ):
+        report(rig, reported)
+        assert state_of(rig) is reported
+        assert wants(rig) == wanted, reported
+    rig.receive(rig.open(FAR, RECEIVE_ADMIN))
+    assert not wants(rig)  # nothing waits
+
+
+@pytest.mark.spec("MS-MQDMPR 3.1.1.3/6", "MS-MQDMPR 3.1.1/3")
+def test_after_a_restart_what_waits_wants_a_connection_again(rig: PostRig) -> None:
+    rig.open("DIRECT=OS:C\\private$\\empty")
+    report(rig, State.WAITING, State.CONNECTED)
+    rig.active.clear()
+    rig.restart()
+    assert state_of(rig) is State.WAITING
+    assert wants(rig)
+    assert rig.active == {rig.outgoing()[0].number}
+    assert state_of(rig, "DIRECT=OS:C\\private$\\empty") is State.INACTIVE
+    assert not wants(rig, "DIRECT=OS:C\\private$\\empty")
+
+
+def test_new_messages_are_announced_to_the_protocols(rig: PostRig) -> None:
+    number = rig.outgoing()[0].number
+    assert number in rig.active
+    rig.active.clear()
+    rig.send(FAR, b"second")
+    assert rig.active == {number}
+
+
+@pytest.mark.spec("MS-MQDMPR 3.1.3/19", "MS-MQDMPR 3.1.3/18", "MS-MQDMPR 3.1.1.3/3")
+def test_hardened_mode_locks_at_start_and_its_end_unlocks(rig: PostRig) -> None:
+    rig.send(WEB, b"over http")
+    rig.settings = with_hardened(rig, True)
+    rig.restart()
+    assert state_of(rig) is State.LOCKED
+    web = next(q for q in rig.manager.queues.outgoing_queues() if "HTTP" in q.name)
+    assert web.outgoing is not None
+    assert web.outgoing.state is not State.LOCKED
+    assert not wants(rig)
+    queue = dispatch_all(rig)
+    assert state_of(rig) is State.LOCKED  # whatever a protocol reports
+    assert next_body(rig, queue) is None
+    rig.settings = with_hardened(rig, False)
+    rig.restart()
+    assert state_of(rig) is State.WAITING
+    assert wants(rig)
+
+
+def with_hardened(rig: PostRig, hardened: bool) -> Any:
+    return replace(rig.settings, hardened=hardened)
+
+
+# -- pause and resume
+
+
+@pytest.mark.spec(
+    "MS-MQDMPR 3.1.4.14/1",
+    "MS-MQDMPR 3.1.7.2.3/1",
+    "MS-MQDMPR 3.1.1.3/5",
+)
+def test_a_paused_queue_sends_nothing_and_does_not_connect(rig: PostRig) -> None:
+    queue = dispatch_all(rig)
+    rig.active.clear()
+    pause(rig)
+    assert rig.active == {queue.number}  # the protocols are told
+    assert state_of(rig) is State.ON_HOLD
+    assert next_body(rig, queue) is None
+    report(rig, State.DISCONNECTING, State.DISCONNECTED)
+    assert state_of(rig) is State.ON_HOLD
+    assert not wants(rig)
+    rig.send(FAR, b"second")
+    assert queue.state.count == 2  # it still takes messages
+
+
+@pytest.mark.spec("MS-MQDMPR 3.1.7.2.3/1")
+def test_a_queue_stays_paused_over_restarts(rig: PostRig) -> None:
+    pause(rig)
+    pause(rig)
+    for _ in range(2):
+        rig.restart()
+        assert state_of(rig) is State.ON_HOLD
+        assert not wants(rig)
+    resume(rig)
+    rig.restart()
+    assert state_of(rig) is State.WAITING
+
+
+@pytest.mark.spec("MS-MQDMPR 3.1.4.15/1", "MS-MQDMPR 3.1.7.2.4/1")
+def test_a_resumed_queue_is_disconnected_and_wants_to_connect(rig: PostRig) -> None:
+    queue = dispatch_all(rig)
+    pause(rig)
+    rig.active.clear()
+    resume(rig)
+    assert rig.active == {queue.number}
+    assert state_of(rig) is State.DISCONNECTED
+    assert wants(rig)
+    report(rig, State.WAITING, State.CONNECTED)
+    assert next_body(rig, queue) is not None
+    resume(rig)  # a queue that is not paused stays as it is
+    assert state_of(rig) is State.CONNECTED
+
+
+def test_hardened_mode_and_pause_do_not_undo_each_other() -> None:
+    rig = PostRig(hardened=True)
+    rig.send(FAR, b"first")
+    pause(rig)
+    assert state_of(rig) is State.LOCKED
+    resume(rig)
+    assert state_of(rig) is State.LOCKED
+    pause(rig)
+    rig.settings = with_hardened(rig, False)
+    rig.restart()
+    assert state_of(rig) is State.ON_HOLD
+    rig.check_books()
+
+
+def test_only_outgoing_queues_have_states(rig: PostRig) -> None:
+    queue = rig.create("orders")
+    attempt = ConnectionAttempt(0, 0, 0, ())
+    for call in (
+        lambda m: m.pause_queue(queue),
+        lambda m: m.resume_queue(queue),
+        lambda m: m.transfer.set_state(queue, State.CONNECTED),
+        lambda m: m.transfer.connection_attempted(queue, attempt),
+        lambda m: m.transfer.add_to_dispatch(queue, 1, None),
+        lambda m: m.transfer.delivered(queue, 1),
+    ):
+        with rig.refused(UnsupportedOperation.code):
+            rig.run(call)
+    assert not rig.manager.transfer.wants_connection(queue)
+    assert rig.manager.transfer.next_dispatch(queue) is None
+
+
+# -- the whole machine off and on
+
+
+@pytest.mark.spec("MS-MQDMPR 3.1.4.12/1", "MS-MQDMPR 3.1.4.13/1")
+def test_offline_stops_the_transfer_and_nothing_else(rig: PostRig) -> None:
+    rig.create("orders")
+    queue = dispatch_all(rig)
+    rig.active.clear()
+    rig.run(lambda m: m.take_offline())
+    assert not rig.manager.transfer.connection_active
+    assert rig.active == {queue.number}
+    report(rig, State.DISCONNECTED)
+    assert not wants(rig)
+    assert next_body(rig, queue) is None
+    rig.send("orders", b"local")
+    assert rig.receive("orders").message.body == b"local"
+    rig.send(FAR, b"second")
+    rig.active.clear()
+    rig.run(lambda m: m.bring_online())
+    assert rig.manager.transfer.connection_active
+    assert rig.active == {queue.number}
+    assert wants(rig)
+    report(rig, State.WAITING, State.CONNECTED)
+    assert next_body(rig, queue) is not None
+
+
+# -- connection history
+
+
+@pytest.mark.spec("MS-MQDMPR 3.1.1.3/7", "MS-MQDMPR 3.1.1.3/8")
+def test_connection_attempts_are_remembered_and_bounded() -> None:
+    rig = PostRig(history_max=4)
+    rig.send(FAR, b"x")
+    queue, outgoing = rig.outgoing()
+    for number, status in enumerate(ConnectionStatus):
+        error = 0xC00E0069 if status.is_failure else 0
+        attempt = ConnectionAttempt(status, START_UTC + number, error, ("TCP:10.0.0.1",))
+        rig.run(lambda m, a=attempt: m.transfer.connection_attempted(queue, a))
+        assert outgoing.connection_history[-1] == attempt
+        assert outgoing.connection_history[-1].status is status
+    assert len(ConnectionStatus) == 17
+    times = [attempt.time - START_UTC for attempt in outgoing.connection_history]
+    assert times == [13, 14, 15, 16]
+    with pytest.raises(ValueError, match="ConnectionStatus"):
+        ConnectionAttempt(ConnectionStatus(99), 0, 0, ())
+    rig.check_books()
+
+
+# -- outgoing sequences
+
+
+def commit_sends(rig: PostRig, bodies: str, tag: str, to: str = FAR) -> None:
+    tx = rig.begin(tag)
+    for body in bodies:
+        rig.send(to, body.encode(), tx=tx)
+    rig.commit(tx)
+
+
+def numbers(rig: PostRig, name: str = FAR) -> list[tuple[bytes, int, int]]:
+    """Body, number and previous number of the messages of a sequence."""
+    queue, core = rig.outgoing(name)[0], rig.manager.core
+    found = []
+    for _, number in queue.state.order.forward():
+        extra = core.extra(number)
+        if extra.sequence_number:
+            found.append((body_of(rig, number), extra.sequence_number, extra.previous_number))
+    return sorted(found, key=lambda entry: entry[1])
+
+
+def ids(rig: PostRig, name: str = FAR) -> set[int]:
+    queue, core = rig.outgoing(name)[0], rig.manager.core
+    extras = [core.extra(number) for _, number in queue.state.order.forward()]
+    return {extra.sequence_id for extra in extras if extra.sequence_number}
+
+
+@pytest.mark.spec("MS-MQDMPR 3.1.1.4/4", "MS-MQDMPR 3.1.1.12/49")
+def test_numbers_are_given_once_at_commit_in_commit_order(rig: PostRig) -> None:
+    early, late = rig.begin("early"), rig.begin("late")
+    rig.send(FAR, b"a", tx=early)
+    rig.send(FAR, b"b", tx=late)
+    rig.send(FAR, b"c", tx=early)
+    rig.send(FAR, b"d", tx=late)
+    assert numbers(rig) == []
+    rig.commit(late)
+    rig.commit(early)
+    expected = [(b"b", 1, 0), (b"d", 2, 1), (b"a", 3, 2), (b"c", 4, 3)]
+    assert numbers(rig) == expected
+    sequence = ids(rig)
+    assert len(sequence) == 1
+    for _ in range(2):
+        rig.restart()
+        report(rig, State.WAITING, State.CONNECTED, State.DISCONNECTED)
+        assert numbers(rig) == expected
+        assert ids(rig) == sequence
+    commit_sends(rig, "e", "more")
+    assert numbers(rig)[-1] == (b"e", 5, 4)
+    assert ids(rig) == sequence
+
+
+@pytest.mark.spec("MS-MQDMPR 3.1.1.4/4")
+def test_an_aborted_send_takes_no_number(rig: PostRig) -> None:
+    tx = rig.begin("aborted")
+    rig.send(FAR, b"x", tx=tx)
+    rig.abort(tx)
+    commit_sends(rig, "a", "committed")
+    assert numbers(rig) == [(b"a", 1, 0)]
+
+
+@pytest.mark.spec("MS-MQDMPR 3.1.1.4/4")
+def test_a_prepared_send_gets_its_number_when_it_is_committed(rig: PostRig) -> None:
+    tx = rig.begin("prepared")
+    rig.send(FAR, b"p", tx=tx)
+    rig.run(lambda m: m.transaction_prepare(tx.identifier, single_phase=False))
+    commit_sends(rig, "a", "before")
+    rig.restart()
+    rig.commit(tx)
+    assert numbers(rig) == [(b"a", 1, 0), (b"p", 2, 1)]
+
+
+@pytest.mark.spec("MS-MQDMPR 3.1.1.4/4")
+def test_numbers_go_on_behind_messages_that_are_gone(rig: PostRig) -> None:
+    commit_sends(rig, "ab", "first")
+    reader = rig.open(FAR, RECEIVE_ADMIN)
+    rig.run(lambda m: m.purge_queue(reader))
+    rig.restart()
+    commit_sends(rig, "c", "second")
+    assert numbers(rig) == [(b"c", 3, 2)]
+
+
+def test_no_two_sequences_share_an_identifier(rig: PostRig) -> None:
+    """Two names may lead to the same queue: its manager must not take one for the other."""
+    by_address = r"DIRECT=TCP:10.1.1.1\private$\far"
+    commit_sends(rig, "a", "t1")
+    commit_sends(rig, "b", "t2", to=by_address)
+    assert numbers(rig) == [(b"a", 1, 0)]
+    assert numbers(rig, by_address) == [(b"b", 1, 0)]
+    assert ids(rig).isdisjoint(ids(rig, by_address))
+
+
+def test_a_sequence_that_has_used_up_its_numbers_is_followed_by_another(rig: PostRig) -> None:
+    commit_sends(rig, "a", "t1")
+    info = rig.manager.transfer.info(rig.outgoing()[0])
+    first, info.next_number, info.last_number = (
+        info.sequence_id,
+        SEQUENCE_NUMBER_MAX,
+        SEQUENCE_NUMBER_MAX - 1,
+    )
+    commit_sends(rig, "bc", "t2")
+    assert info.sequence_id > first
+    assert (info.next_number, info.last_number) == (2, 1)
+
+
+def test_a_commit_keeps_the_record_of_a_sequence_once(rig: PostRig) -> None:
+    tx = rig.begin()
+    for body in (b"a", b"b", b"c"):
+        rig.send(FAR, body, tx=tx)
+    effects = rig.decide(lambda m: m.transaction_commit(tx.identifier))
+    changes = [unpack_change(record[2]) for record in effects.records if record[0] == CHANGE]
+    defines = [d for change in changes for d in change.defines if d.table == TABLE_OUTGOING]
+    assert len(defines) == 1
+    rig.restart()
+    assert rig.manager.transfer.info(rig.outgoing()[0]).next_number == 4
+
+
+@pytest.mark.spec("MS-MQDMPR 3.1.1.4/1", "MS-MQDMPR 3.1.1.4/2")
+def test_the_transfer_record_shows_where_the_sequence_stands(rig: PostRig) -> None:
+    queue, transfer = rig.outgoing()[0], rig.manager.transfer
+    empty = transfer.report(queue)
+    assert (empty.first_non_ack, empty.last_non_ack, empty.last_ack) == (None, None, None)
+    assert empty.next_sequence.number == 1
+    commit_sends(rig, "abcd", "t1")
+    (sequence,) = ids(rig)
+    shown = transfer.report(queue)
+    assert shown.first_non_ack == SequenceInfo(sequence, 1, 0)
+    assert shown.last_non_ack == SequenceInfo(sequence, 4, 3)
+    assert shown.next_sequence == SequenceInfo(sequence, 5, 4)
+    assert (shown.no_ack_count, shown.no_read_count) == (4, 0)
+    rig.advance(7)
+    assert rig.run(lambda m: m.transfer.order_acknowledged(queue, sequence, 3))
+    assert rig.run(lambda m: m.transfer.order_acknowledged(queue, sequence, 3))
+    for _ in range(2):
+        shown = rig.manager.transfer.report(rig.outgoing()[0])
+        assert shown.last_ack == SequenceInfo(sequence, 3, 2)
+        assert shown.first_non_ack == shown.last_non_ack == SequenceInfo(sequence, 4, 3)
+        assert (shown.no_ack_count, shown.no_read_count) == (1, 3)
+        assert (shown.last_ack_count, shown.last_ack_time) == (2, START_UTC + 7)
+        rig.restart()
+    queue = rig.outgoing()[0]
+    first = next(n for p, n in queue.state.order.forward() if not p.priority)
+    rig.run(lambda m: m.transfer.delivered(queue, first))
+    assert rig.manager.transfer.report(queue).no_read_count == 2
+
+
+@pytest.mark.spec("MS-MQDMPR 3.1.1.4/1")
+def test_acknowledgments_that_fit_nothing_sent_are_ignored(rig: PostRig) -> None:
+    commit_sends(rig, "ab", "t1")
+    queue, (sequence,) = rig.outgoing()[0], ids(rig)
+    assert rig.run(lambda m: m.transfer.order_acknowledged(queue, sequence, 2))
+    before = rig.manager.transfer.report(queue)
+    for identifier, number in ((sequence, 3), (sequence, 0), (sequence, 1), (sequence + 1, 2)):
+        assert not rig.run(
+            lambda m, i=identifier, n=number: m.transfer.order_acknowledged(queue, i, n)
+        )
+    assert rig.manager.transfer.report(queue) == before
+
+
+@pytest.mark.spec("MS-MQDMPR 3.1.1.4/3")
+def test_the_transfer_record_shows_the_resends(rig: PostRig) -> None:
+    queue = rig.outgoing()[0]
+    shown = rig.manager.transfer.report(queue)
+    assert (shown.resend_count, shown.resend_interval_s, shown.resend_time) == (0, 0, 0)
+    rig.run(lambda m: m.transfer.resend_planned(queue, 3, 300, START_UTC + 300))
+    shown = rig.manager.transfer.report(queue)
+    assert shown.resend_count == 3
+    assert shown.resend_interval_s == 300
+    assert shown.resend_time == START_UTC + 300
+
+
+# -- incoming sequences
+
+
+def accept(rig: PostRig, source: bytes, sequence: int, number: int, name: str = "orders") -> None:
+    def step(manager: Any) -> None:
+        change = Change()
+        queue, used = rig.queue(name), rf"OS:ALPHA\private$\{name}"
+        manager.transfer.accept(queue, source, used, sequence, number, change)
+        manager.core.commit(change)
+
+    rig.run(step)
+
+
+def reject(rig: PostRig, source: bytes, name: str = "orders") -> None:
+    rig.run(lambda m: m.transfer.reject(rig.queue(name), source, "OS:ALPHA\\private$\\orders"))
+
+
+@pytest.mark.spec("MS-MQDMPR 3.1.1.5/1", "MS-MQDMPR 3.1.1.2/19")
+def test_there_is_one_record_for_each_sender_and_queue(rig: PostRig) -> None:
+    rig.create("orders", transactional=True)
+    rig.create("others", transactional=True)
+    other = bytes(range(50, 66))
+    for number in (1, 2):
+        accept(rig, FAR_GUID, 77, number)
+    accept(rig, other, 78, 5)
+    accept(rig, FAR_GUID, 77, 9, "others")
+    for _ in range(2):
+        transfer = rig.manager.transfer
+        found = {info.source: info for info in transfer.incoming_of(rig.queue("orders"))}
+        assert set(found) == {FAR_GUID, other}
+        mine = found[FAR_GUID]
+        assert (mine.sequence_id, mine.sequence_number) == (77, 2)
+        assert mine.format_name == r"OS:ALPHA\private$\orders"
+        (info,) = transfer.incoming_of(rig.queue("others"))
+        assert info.sequence_number == 9
+        rig.restart()
+
+
+@pytest.mark.spec("MS-MQDMPR 3.1.1.5/2")
+def test_the_sequence_moves_on_in_the_commit_of_the_accepted_message(rig: PostRig) -> None:
+    queue = rig.create("orders", transactional=True)
+    packet_of = packet(rig)
+
+    def arrive(manager: Any) -> None:
+        change = Change()
+        manager.sending.enqueue(queue, packet_of, flags=0x80, change=change)
+        manager.transfer.accept(queue, FAR_GUID, "OS:ALPHA\\private$\\orders", 77, 1, change)
+        manager.core.commit(change)
+
+    before = rig.manager.core.state.dump()
+    records = rig.decide(arrive).records
+    seen = []
+    for count in range(len(records) + 1):
+        state = EngineState.load(before)
+        for kind, _, head, packet_bytes in records[:count]:
+            if kind == MESSAGE:
+                state.apply_message(unpack_arrival(head + packet_bytes))
+            else:
+                state.apply_change(unpack_change(head))
+        seen.append((state.queue(queue.number).count, len(state.of_table(TABLE_INCOMING))))
+    assert set(seen) == {(0, 0), (1, 1)}
+    rig.restart()
+    assert rig.manager.transfer.incoming(rig.queue("orders"), FAR_GUID) is not None
+
+
+def packet(rig: PostRig) -> bytes:
+    return serialize(
+        Message(
+            identifier=MessageId(FAR_GUID, 1),
+            source_machine_identifier=FAR_GUID,
+            sent_time=rig.clock.utc_seconds,
+            destination_queue_format_name=r"DIRECT=OS:ALPHA\private$\orders",
+            transactional_message_sequence_identifier=TxSequenceId(0, 77),
+            transaction_sequence_number=1,
+        )
+    )
+
+
+@pytest.mark.spec("MS-MQDMPR 3.1.1.5/3", "MS-MQDMPR 3.1.1.5/4")
+def test_a_rejection_counts_and_leaves_the_sequence_alone(rig: PostRig) -> None:
+    queue = rig.create("orders", transactional=True)
+
+    def shown() -> tuple[int, int, int, int]:
+        info = rig.manager.transfer.incoming(rig.queue("orders"), FAR_GUID)
+        assert info is not None
+        seconds = info.last_access_time - START_UTC
+        return info.sequence_id, info.sequence_number, seconds, info.reject_count
+
+    assert rig.manager.transfer.incoming(queue, FAR_GUID) is None
+    accept(rig, FAR_GUID, 77, 1)
+    assert shown() == (77, 1, 0, 0)
+    for count in (1, 2):
+        rig.advance(10)
+        reject(rig, FAR_GUID)
+        assert shown() == (77, 1, 10 * count, count)
+        rig.restart()
+    rig.advance(10)
+    accept(rig, FAR_GUID, 77, 2)
+    assert shown() == (77, 2, 30, 2)  # so often it was rejected before
+    rig.restart()
+    accept(rig, FAR_GUID, 77, 3)
+    assert shown() == (77, 3, 30, 0)
+
+
+def test_the_records_of_a_deleted_queue_go_with_it(rig: PostRig) -> None:
+    rig.create("orders", transactional=True)
+    accept(rig, FAR_GUID, 77, 1)
+    number = rig.queue("orders").number
+    rig.delete("orders")
+    rig.restart()
+    assert number not in rig.manager.transfer._incoming
+    rig.create("orders", transactional=True)
+    assert rig.manager.transfer.incoming_of(rig.queue("orders")) == []
+
+
+# -- the dispatch collection
+
+
+@pytest.mark.spec("MS-MQDMPR 3.1.1.18/1", "MS-MQDMPR 3.1.7.1.28/1")
+def test_an_entry_has_its_message_data_priority_and_mark(rig: PostRig) -> None:
+    rig.send(FAR, b"x", priority=6)
+    queue = rig.outgoing()[0]
+    queue.definition.base_priority = -4
+    dispatch_all(rig, data="cookie")
+    entries = rig.manager.transfer.dispatch.entries(queue)
+    numbers_in_order = [number for _, number in queue.state.order.forward()]
+    assert [(e.queue, e.number, e.priority) for e in entries] == [
+        (queue.number, numbers_in_order[0], 2),
+        (queue.number, numbers_in_order[1], -1),
+    ]
+    assert {e.protocol_data for e in entries} == {"cookie"}
+    assert not any(e.send_in_progress for e in entries)
+
+
+@pytest.mark.spec("MS-MQDMPR 3.1.7.1.28/2", "MS-MQDMPR 3.1.7.1.29/1")
+def test_adding_and_removing_let_the_next_one_go(rig: PostRig) -> None:
+    queue = rig.outgoing()[0]
+    ((_, number),) = queue.state.order.forward()
+    for call in (
+        lambda m: m.transfer.add_to_dispatch(queue, number, "session"),
+        lambda m: m.transfer.remove_from_dispatch(queue, number),
+        lambda m: m.transfer.remove_from_dispatch(queue, number),
+        lambda m: m.transfer.remove_from_dispatch(queue, 9999),
+    ):
+        rig.active.clear()
+        rig.run(call)
+        assert rig.active == {queue.number}
+    assert len(rig.manager.transfer.dispatch) == 0
+    with rig.refused(MessageNotFound.code):
+        rig.run(lambda m: m.transfer.add_to_dispatch(queue, 9999, "session"))
+
+
+@pytest.mark.spec("MS-MQDMPR 3.1.7.3.9/2")
+def test_the_highest_priority_goes_first_then_the_oldest(rig: PostRig) -> None:
+    for body, priority in ((b"low", 0), (b"top", 7), (b"mid", 3), (b"tp2", 7)):
+        rig.send(FAR, body, priority=priority)
+    queue = dispatch_all(rig)
+    sent = []
+    while (entry := rig.run(lambda m: m.transfer.next_dispatch(queue))) is not None:
+        sent.append(body_of(rig, entry.number))
+        number = entry.number
+        rig.run(lambda m, n=number: m.transfer.dispatch.finished(queue, n, sent=True))
+    assert sent == [b"top", b"tp2", b"first", b"mid", b"low"]
+
+
+@pytest.mark.spec("MS-MQDMPR 3.1.7.3.9/1", "MS-MQDMPR 3.1.7.3.9/3")
+def test_one_message_of_a_queue_is_sent_at_a_time(rig: PostRig) -> None:
+    rig.send(FAR, b"two")
+    queue = dispatch_all(rig)
+    transfer = rig.manager.transfer
+    first = transfer.next_dispatch(queue)
+    assert first is not None
+    assert first.send_in_progress
+    assert transfer.next_dispatch(queue) is None
+    transfer.dispatch.finished(queue, first.number, sent=False)
+    again = transfer.next_dispatch(queue)
+    assert again is first  # a send that failed is tried again, in its place
+    transfer.dispatch.finished(queue, first.number, sent=True)
+    second = transfer.next_dispatch(queue)
+    assert second is not None
+    assert second is not first
+
+
+@pytest.mark.spec("MS-MQDMPR 3.1.7.3.9/3")
+def test_a_stalled_destination_stops_nobody_else(rig: PostRig) -> None:
+    other_name = r"DIRECT=OS:CHARLIE\private$\q"
+    rig.send(other_name, b"x")
+    stalled, other = dispatch_all(rig), dispatch_all(rig, other_name)
+    assert rig.manager.transfer.next_dispatch(stalled) is not None
+    assert rig.manager.transfer.next_dispatch(stalled) is None
+    assert rig.manager.transfer.next_dispatch(other) is not None
+
+
+@pytest.mark.spec("MS-MQDMPR 3.1.7.3.9/2")
+@pytest.mark.parametrize("end", ["purged", "expired", "received", "delivered"])
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_message_that_has_ended_is_not_sent(rig: PostRig, end: str, kept: bool) -> None:
+    """Also if it lives on under its number, in a dead-letter queue or journal."""
+    name = r"DIRECT=OS:CHARLIE\private$\q"
+    rig.send(
+        name,
+        b"x",
+        time_to_reach_queue=10,
+        negative_journaling_requested=kept,
+        positive_journaling_requested=kept,
+    )
+    queue = dispatch_all(rig, name)
+    ((_, number),) = queue.state.order.forward()
+    if end == "expired":
+        rig.advance(11)
+    elif end == "delivered":
+        rig.run(lambda m: m.transfer.delivered(queue, number))
+    else:
+        reader = rig.open(name, RECEIVE_ADMIN)
+        rig.run(lambda m: m.purge_queue(reader)) if end == "purged" else rig.receive(reader)
+    assert rig.manager.transfer.next_dispatch(queue) is None
+    assert len(rig.manager.transfer.dispatch) == 0
+
+
+def test_a_message_an_administrator_is_reading_is_sent_later(rig: PostRig) -> None:
+    rig.send(FAR, b"two")
+    queue = dispatch_all(rig)
+    reader = rig.open(FAR, RECEIVE_ADMIN)
+    delivery = rig.driver.read(lambda m: m.dequeue_message_begin(reader, timeout_ms=0))
+    assert delivery is not None
+    second = rig.manager.transfer.next_dispatch(queue)
+    assert second is not None
+    assert second.number != delivery.read.number
+    rig.manager.transfer.dispatch.finished(queue, second.number, sent=True)
+    assert rig.manager.transfer.next_dispatch(queue) is None
+    rig.close(reader)
+    first = rig.manager.transfer.next_dispatch(queue)
+    assert first is not None
+    assert first.number == delivery.read.number
+
+
+def test_a_delivered_message_is_gone_whoever_is_reading_it(rig: PostRig) -> None:
+    queue = rig.outgoing()[0]
+    reader = rig.open(FAR, RECEIVE_ADMIN)
+    delivery = rig.driver.read(lambda m: m.dequeue_message_begin(reader, timeout_ms=0))
+    assert delivery is not None
+    number, lookup_id = delivery.read.number, delivery.read.lookup_id
+    rig.run(lambda m: m.transfer.delivered(queue, number))
+    assert rig.manager.core.locks == {}
+    assert queue.locked == 0
+    with rig.refused(0xC00E0051):
+        rig.run(lambda m: m.dequeue_message_end(reader, lookup_id, positive=True))
+    with rig.refused(MessageNotFound.code):
+        rig.run(lambda m: m.transfer.delivered(queue, number))
+    with rig.refused(MessageNotFound.code):
+        rig.run(lambda m: m.transfer.refused(queue, number, 0x8000))
+
+
+@pytest.mark.spec("MS-MQDMPR 3.1.7.3.9/2")
+@pytest.mark.parametrize("state", list(State))
+def test_only_queues_that_may_send_are_dispatched(rig: PostRig, state: OutgoingQueueState) -> None:
+    queue = dispatch_all(rig)
+    assert queue.outgoing is not None
+    queue.outgoing.state = state
+    entry = rig.manager.transfer.next_dispatch(queue)
+    assert (entry is None) == (state in (*HELD, State.INACTIVE))
+
+
+@pytest.mark.spec("MS-MQDMPR 3.1.7.3.9/4")
+@pytest.mark.parametrize("data", ["session", 0, "", None])
+def test_protocol_data_decides_the_protocol(rig: PostRig, data: object) -> None:
+    queue = dispatch_all(rig, data=data)
+    entry = rig.manager.transfer.next_dispatch(queue)
+    assert entry is not None
+    assert entry.over_binary == (data is not None)
+
+
+@pytest.mark.spec("MS-MQDMPR 3.1.7.1.34/1")
+def test_all_entries_of_one_queue_go_at_once(rig: PostRig) -> None:
+    other_name = r"DIRECT=OS:CHARLIE\private$\q"
+    rig.send(FAR, b"two")
+    rig.send(other_name, b"x")
+    queue, other = dispatch_all(rig), dispatch_all(rig, other_name)
+    transfer = rig.manager.transfer
+    transfer.next_dispatch(queue)
+    transfer.dispatch.remove_queue(queue)
+    assert transfer.dispatch.entries(queue) == []
+    assert len(transfer.dispatch.entries(other)) == 1
+    dispatch_all(rig)
+    assert transfer.next_dispatch(queue) is not None
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.tuples(st.just("add"), st.integers(0, 9), st.integers(-3, 3)),
+            st.tuples(st.just("remove"), st.integers(0, 9), st.just(0)),
+            st.tuples(st.just("next"), st.just(0), st.just(0)),
+            st.tuples(st.just("finished"), st.just(0), st.integers(0, 1)),
+            st.tuples(st.just("block"), st.integers(0, 9), st.integers(0, 2)),
+        ),
+        max_size=60,
+    )
+)
+def test_a_dispatcher_is_a_sorted_list_with_one_send_at_a_time(
+    steps: list[tuple[str, int, int]],
+) -> None:
+    dispatcher, line, sending = Dispatcher(), list[tuple[int, int]](), 0
+    answers: dict[int, bool | None] = {}
+    busy: int | None = None
+    for kind, number, value in steps:
+        if kind == "add" and number not in [n for _, n in line]:
+            dispatcher.add(DispatchEntry(1, number, value, None))
+            place = sum(1 for priority, _ in line if priority >= value)
+            line.insert(place, (value, number))
+        elif kind == "remove":
+            dispatcher.remove(number)
+            line = [entry for entry in line if entry[1] != number]
+            busy = None if busy == number else busy
+        elif kind == "block":
+            answers[number] = (True, False, None)[value]
+        elif kind == "finished" and busy is not None:
+            dispatcher.finished(busy, sent=bool(value))
+            line = [entry for entry in line if not value or entry[1] != busy]
+            busy = None
+        elif kind == "next":
+            chosen = dispatcher.next(lambda n: answers.get(n, True))
+            if busy is None:
+                expected = None
+                while line and expected is None:
+                    for entry in list(line):
+                        answer = answers.get(entry[1], True)
+                        if answer is None:
+                            line.remove(entry)
+                        elif answer:
+                            expected = entry[1]
+                            break
+                    else:
+                        break
+                assert (chosen.number if chosen else None) == expected
+                busy = expected
+                sending += 1
+            else:
+                assert chosen is None
+    assert set(dispatcher.entries) == {number for _, number in line}
+
+
+def test_dead_letters_of_a_paused_queue_still_come(rig: PostRig) -> None:
+    rig.send(FAR, b"late", time_to_reach_queue=10, negative_journaling_requested=True)
+    pause(rig)
+    rig.advance(11)
+    assert rig.bodies(DEAD_LETTERS) == [b"late"]
