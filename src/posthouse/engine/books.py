@@ -46,6 +46,27 @@ class Books:
             + self.lost_express
         )
 
+    @property
+    def estimated(self) -> bool:
+        """Whether a crash took express messages: how many is known only roughly."""
+        return self.lost_express > 0
+
+
+@dataclass(frozen=True, slots=True)
+class SenderBooks:
+    """sent = unsent + unacknowledged + delivered + failed, of an outgoing queue."""
+
+    sent: int
+    unsent: int
+    unacknowledged: int
+    delivered: int
+    failed: int
+
+    @property
+    def balanced(self) -> bool:
+        """Whether the two sides agree."""
+        return self.sent == self.unsent + self.unacknowledged + self.delivered + self.failed
+
 
 def _books(line: list[int], count: int, locked: int) -> Books:
     return Books(
@@ -79,6 +100,15 @@ def lines_of(core: Core, queue: Queue) -> tuple[Books, Books]:
             locked_express += number in core.locks
     durable = _books(queue.state.books, queue.state.count - express, queue.locked - locked_express)
     return durable, _books(queue.state.express_books, express, locked_express)
+
+
+def sender_books_of(queue: Queue, unacknowledged: int = 0) -> SenderBooks:
+    """The sender's side; how many are sent and not yet acknowledged its protocol knows."""
+    assert queue.outgoing is not None
+    books = books_of(queue)
+    failed = books.expired + books.purged + books.rejected + books.moved_away + books.lost_express
+    unsent = books.waiting + books.locked - unacknowledged
+    return SenderBooks(books.accepted, unsent, unacknowledged, books.received, failed)
 
 
 def machine_books(core: Core) -> dict[str, Books]:
