@@ -32,7 +32,7 @@ from posthouse.store.format import (
     pack_segment_header,
 )
 from posthouse.store.positions import Place, Positions
-from posthouse.store.read import checked_record
+from posthouse.store.read import checked_record, read_file
 from posthouse.store.settings import StoreSettings
 
 EXPRESS_SUFFIX = ".express"
@@ -67,7 +67,7 @@ class CleanStop(msgspec.Struct):
     """What a clean stop leaves for the next start."""
 
     places: dict[int, bytes]
-    segments: list[tuple[int, int, int, int]]  # number, end, live messages, live bytes
+    segments: list[tuple[int, int, int, int, int]]  # number, end, next record, live, live bytes
     waiting: dict[int, int]  # express messages per queue
 
 
@@ -237,7 +237,9 @@ class ExpressMessages:
             segment.file.sync()
         stop = CleanStop(
             places=self.places.dump(),
-            segments=[(s.number, s.end, s.live, s.live_bytes) for s in self.segments.values()],
+            segments=[
+                (s.number, s.end, s.sequence, s.live, s.live_bytes) for s in self.segments.values()
+            ],
             waiting=waiting,
         )
         write_marker(self.disk, Marker(position, stop))
@@ -255,13 +257,13 @@ class ExpressMessages:
 
     def load(self, stop: CleanStop) -> bool:
         """Takes over what a clean stop left; False if a file is missing or too short."""
-        for number, end, live, live_bytes in stop.segments:
+        for number, end, sequence, live, live_bytes in stop.segments:
             name = express_name(number)
             if not self.disk.exists(name) or self.disk.size(name) < end:
                 return False
             segment = ExpressSegment(number, self.store_id, self.disk.open(name))
             segment.end, segment.live, segment.live_bytes = end, live, live_bytes
-            segment.sequence = end  # any that is new: files are never scanned
+            segment.sequence = sequence
             self.segments[number] = segment
         self.places = Positions.load(stop.places)
         return True
@@ -296,11 +298,7 @@ def read_marker(disk: Disk) -> Marker | None:
     """The marker of the last run, None if there is none; StoreDamaged if it is no good."""
     if not disk.exists(CLEAN_NAME):
         return None
-    file = disk.open(CLEAN_NAME)
-    try:
-        data = file.read(0, file.size())
-    finally:
-        file.close()
+    data = read_file(disk, CLEAN_NAME)
     if len(data) < _CLEAN_HEAD.size:
         raise StoreDamaged(CLEAN_NAME, len(data), "the marker ends inside its header")
     check_head(data[: _CLEAN_HEAD.size], CLEAN_NAME, CLEAN_MAGIC, "a clean stop's marker")

@@ -23,6 +23,7 @@ FORMAT_VERSION = 1
 SEGMENTS = 0x40  # first in a segment: which other segments belong to the log
 CARRY = 0x41  # what a compacted segment still had to say: a CHANGE that the books do not count
 RELEASE = 0x42  # a segment no longer belongs to the log
+LOST = 0x43  # stands where `posthouse doctor --accept-loss` gave up a damaged record
 
 RECORD_PAYLOAD_MAX = 1 << 28
 SEGMENT_SIZE_MAX = (1 << 32) - 1  # positions hold 32 bits

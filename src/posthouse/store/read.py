@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from zlib import crc32
 
-from posthouse.store.disk import File
+from posthouse.store.disk import Disk, File
 from posthouse.store.errors import StoreDamaged
 from posthouse.store.format import CRC, HEADER_SIZE
 from posthouse.store.index import block_size
@@ -47,3 +47,12 @@ def verified(data: bytes, name: str, place: Place) -> bytes:
     if len(data) != place.size or crc32(data[CRC.size :]) != CRC.unpack_from(data)[0]:
         raise StoreDamaged(name, place.offset, "the record of a message has a wrong checksum")
     return data
+
+
+def read_file(disk: Disk, name: str) -> bytes:
+    """All of a file."""
+    file = disk.open(name)
+    try:
+        return file.read(0, file.size())
+    finally:
+        file.close()

@@ -42,6 +42,7 @@ from posthouse.store.format import (
 )
 from posthouse.store.index import IndexBuilder, SegmentIndex, block_size, unpack_index
 from posthouse.store.ledger import Ledger
+from posthouse.store.read import read_file
 from posthouse.store.replay import Replay
 from posthouse.store.segment import Scanner, Segment, find_marks
 
@@ -93,9 +94,11 @@ class Stretch(NamedTuple):
 class Recovery:
     """Reads a log. Changes nothing."""
 
-    def __init__(self, disk: Disk, store_id: bytes) -> None:
+    def __init__(self, disk: Disk, store_id: bytes, *, use_checkpoints: bool = True) -> None:
         self.disk = disk
         self.store_id = store_id
+        self.use_checkpoints = use_checkpoints
+        self.identified = False  # the store_id is the one of the log
         self.names = disk.names()
         self.all_numbers = numbered(self.names, ".log")
         self.numbers = list(self.all_numbers)  # those not judged torn
@@ -106,8 +109,9 @@ class Recovery:
     def examine(self) -> Found:
         """The log as it is, or StoreDamaged."""
         while True:
-            anchor = self._anchor()
+            anchor = self.newest_sound()
             if anchor is None:
+                self._judge_headless(None)
                 return self._empty()
             result = self._attempt(anchor)
             if not isinstance(result, Flaw):
@@ -118,11 +122,7 @@ class Recovery:
 
     def read(self, number: int) -> bytes:
         """The bytes of a segment, without a part judged torn."""
-        file = self.disk.open(segment_name(number))
-        try:
-            return file.read(0, min(file.size(), self.ends.get(number, file.size())))
-        finally:
-            file.close()
+        return read_file(self.disk, segment_name(number))[: self.ends.get(number)]
 
     def header(self, number: int, data: bytes) -> SegmentHeader:
         """The header of a segment, which must fit its file and its store."""
@@ -139,13 +139,9 @@ class Recovery:
         self._heads()
         behind = [n for n in self.all_numbers if n >= flaw.number]
         for number in behind:
-            generation = generation_of(self.store_id, number)
+            generation = generation_of(self.store_id, number) if self.identified else None
             offset = flaw.offset if number == flaw.number else 0
-            whole = self.disk.open(segment_name(number))
-            try:
-                data = whole.read(0, whole.size())
-            finally:
-                whole.close()
+            data = read_file(self.disk, segment_name(number))
             self.synced = max(self.synced, find_marks(data, generation, offset))
         if self.synced >= flaw.sequence:
             raise StoreDamaged(segment_name(flaw.number), flaw.offset, flaw.reason)
@@ -178,7 +174,8 @@ class Recovery:
 
     # -- the anchor
 
-    def _anchor(self) -> Anchor | None:
+    def newest_sound(self) -> Anchor | None:
+        """The newest segment with a sound beginning."""
         for number in reversed(self.numbers):
             data = self.read(number)
             try:
@@ -187,9 +184,8 @@ class Recovery:
                 continue
             anchor = self._scan_anchor(header, data)
             if anchor is not None:
-                self.store_id = header.store_id
+                self.store_id, self.identified = header.store_id, True
                 return anchor
-        self._judge_headless(None)
         return None
 
     def _scan_anchor(self, header: SegmentHeader, data: bytes) -> Anchor | None:
@@ -225,7 +221,7 @@ class Recovery:
         for entry in anchor.live:
             if entry.number not in self.numbers:
                 return Flaw(entry.number, 0, entry.first_sequence, "the segment is missing")
-        for name, head in self._heads():
+        for name, head in self._heads() if self.use_checkpoints else []:
             plan = plan_behind(anchor, head)
             if plan is None:
                 self._note(f"{name} does not fit the log and is passed over")
@@ -247,7 +243,7 @@ class Recovery:
             except StoreError as error:
                 self._note(f"{name} is passed over: {error}")
                 continue
-            if head.store_id == self.store_id or not self.numbers:
+            if head.store_id == self.store_id or not self.identified:
                 heads.append((name, head))
                 self.synced = max(self.synced, head.position)
         return heads
@@ -417,27 +413,22 @@ def load_index(disk: Disk, segment: Segment) -> SegmentIndex | None:
     name = index_name(segment.number)
     if not disk.exists(name):
         return None
-    file = disk.open(name)
     try:
-        index = unpack_index(file.read(0, file.size()), segment.number, segment.generation)
-    except StoreDamaged:
+        index = unpack_index(read_file(disk, name), segment.number, segment.generation)
+    except StoreError:
         return None
-    finally:
-        file.close()
     fits = (index.first_sequence, index.length) == (segment.first_sequence, segment.end)
     return index if fits else None
 
 
 def index_of(disk: Disk, segment: Segment) -> SegmentIndex:
     """A sealed segment's index, made again from the segment where there is no good one."""
-    index = load_index(disk, segment)
-    if index is not None:
-        return index
-    file = disk.open(segment.name)
-    try:
-        data = file.read(0, segment.end)
-    finally:
-        file.close()
+    return load_index(disk, segment) or rebuilt_index(disk, segment)
+
+
+def rebuilt_index(disk: Disk, segment: Segment) -> SegmentIndex:
+    """A sealed segment's index, from the segment itself; StoreDamaged if it is not whole."""
+    data = read_file(disk, segment.name)[: segment.end]
     built, view = IndexBuilder(), memoryview(data)
     scanner = Scanner(data, segment.generation, segment.first_sequence)
     for kind, offset, end in scanner:

@@ -26,7 +26,7 @@ from posthouse.engine.records import (
 from posthouse.engine.state import State
 from posthouse.model.errors import RemoteProtocolError
 from posthouse.store.errors import StoreDamaged
-from posthouse.store.format import CARRY, RELEASE, RELEASE_PAYLOAD, SEGMENTS
+from posthouse.store.format import CARRY, LOST, RELEASE, RELEASE_PAYLOAD, SEGMENTS
 from posthouse.store.index import block_size
 from posthouse.store.ledger import Ledger
 from posthouse.store.segment import Segment
@@ -74,7 +74,7 @@ class Replay:
             self.ledger.release(RELEASE_PAYLOAD.unpack(payload)[0])
         elif kind in (MARK, SEGMENTS):
             segment.fixed_bytes += size
-        else:
+        elif kind != LOST:
             raise StoreDamaged(segment.name, offset, f"a record of the unknown kind {kind}")
 
 

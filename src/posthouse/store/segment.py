@@ -130,13 +130,16 @@ class Scanner:
         return True
 
 
-def find_marks(data: bytes | memoryview, generation: int, offset: int) -> int:
+def find_marks(data: bytes | memoryview, generation: int | None, offset: int) -> int:
     """The newest position that valid marks behind `offset` call synced, 0 if there are none.
 
-    Used where records ended in rubble: each mark is recognised on its own.
+    Used where records ended in rubble: each mark is recognised on its own. Without a generation
+    any mark counts: whose store this is cannot be read then, and refusing is the safe side.
     """
     raw = bytes(data)
-    pattern = generation.to_bytes(4, "little") + bytes([MARK, 0, 0, 0])
+    pattern = bytes([MARK, 0, 0, 0])
+    if generation is not None:
+        pattern = generation.to_bytes(4, "little") + pattern
     newest, at = 0, raw.find(pattern, offset)
     while at >= 0:
         newest = max(newest, _mark_at(raw, at - (HEADER_SIZE - len(pattern))))
@@ -149,7 +152,7 @@ def _mark_at(raw: bytes, offset: int) -> int:
     if offset < 0 or end > len(raw):
         return 0
     crc, length, sequence, _, _ = HEADER.unpack_from(raw, offset)
-    (synced,) = MARK_PAYLOAD.unpack_from(raw, offset + HEADER_SIZE)
     if length != MARK_PAYLOAD.size or crc32(raw[offset + CRC.size : end]) != crc:
         return 0
+    (synced,) = MARK_PAYLOAD.unpack_from(raw, offset + HEADER_SIZE)
     return int(synced) if synced < sequence else 0

@@ -1,0 +1,155 @@
+"""`posthouse doctor`: looks at a store, saves what is good, goes on without what is not."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+
+from posthouse.cli.output import complain, print_json, say
+from posthouse.model.errors import InvalidParameter
+from posthouse.store.disk import RealDisk
+from posthouse.store.doctor import Report, check
+from posthouse.store.export import Exported, export
+from posthouse.store.format import segment_name
+from posthouse.store.repair import JOURNAL_NAME, Loss, NotPossible, accept_loss
+
+STORE = "store"  # the store's folder in a home
+DAMAGED = 1
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(rich_help_panel="Installation")(doctor)
+
+
+def doctor(
+    store: Annotated[
+        Path, typer.Option("--store", metavar="HOME", help="The home whose store is looked at.")
+    ],
+    export_to: Annotated[
+        Path | None,
+        typer.Option(
+            "--export", metavar="DIR", help="Save every good message there; the store stays as is."
+        ),
+    ] = None,
+    accept: Annotated[
+        str | None,
+        typer.Option(
+            "--accept-loss",
+            metavar="SEGMENT",
+            help="Go on without the damaged records of this file; it is kept beside the store.",
+        ),
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="One line of JSON.")] = False,
+) -> None:
+    """Check a store, explain what is wrong, save what is good.
+
+    Stop the queue manager first. Exit code 0: healthy, 1: damaged.
+
+    Example: posthouse doctor --store ~/.local/share/posthouse
+    """
+    directory = store_directory(store)
+    if accept is not None:
+        _accept(directory, accept, json)
+    elif export_to is not None:
+        _export(directory, export_to, json)
+    else:
+        _check(directory, json)
+
+
+def store_directory(home: Path) -> Path:
+    """The store of a home; a store itself will do."""
+    inside = home / STORE
+    directory = inside if inside.is_dir() else home
+    if not any(directory.glob("*.log")):
+        raise InvalidParameter(f"{home} holds no store", "Name the home of a queue manager.")
+    return directory
+
+
+def _check(directory: Path, json: bool) -> None:
+    disk = RealDisk(directory, read_only=True)
+    try:
+        report = check(disk)
+    finally:
+        disk.close()
+    if json:
+        print_json({"healthy": report.healthy, **msgspec.structs.asdict(report)})
+    else:
+        _tell(report)
+    raise typer.Exit(0 if report.healthy else DAMAGED)
+
+
+def _tell(report: Report) -> None:
+    say(
+        f"{report.segments} segments, {report.bytes:,} bytes: {report.records_good:,} good records,"
+        f" {report.records_bad:,} bad; {report.messages:,} messages."
+    )
+    for note in report.notes:
+        say(f"Note: {note}.")
+    for problem in report.problems:
+        say(f"{problem.file}, offset {problem.offset}: {problem.reason}.")
+        say(f"  What to do: {problem.remedy}.")
+    say("The store is healthy." if report.healthy else "The store is damaged.")
+
+
+def _export(directory: Path, target: Path, json: bool) -> None:
+    if target.exists() and any(target.iterdir()):
+        raise InvalidParameter(f"{target} is not empty", "Name a new directory.")
+    disk, out = RealDisk(directory, read_only=True), RealDisk(target)
+    try:
+        exported = export(disk, out)
+    finally:
+        disk.close()
+        out.close()
+    if json:
+        print_json(exported._asdict())
+    else:
+        _tell_export(exported, target)
+
+
+def _tell_export(exported: Exported, target: Path) -> None:
+    say(f"{exported.messages:,} messages, {exported.bytes:,} bytes of packets, are in {target}.")
+    if exported.unreadable_records:
+        say(f"{exported.unreadable_records:,} records could not be read.")
+    if exported.uncertain:
+        say(
+            f"{exported.uncertain:,} messages stood in front of damage: they may have been received"
+            " already (`certain` is false in their lines)."
+        )
+
+
+def _accept(directory: Path, segment: str, json: bool) -> None:
+    number = segment.removesuffix(".log")
+    if not number.isascii() or not number.isdigit() or len(number) > 10:
+        raise InvalidParameter(
+            f"{segment} is not a segment", f"Name a file like {segment_name(1)}."
+        )
+    disk = RealDisk(directory)
+    try:
+        loss = accept_loss(disk, int(number), datetime.now(UTC).isoformat(timespec="seconds"))
+    except NotPossible as error:
+        complain(f"Nothing was changed: {error}.")
+        raise typer.Exit(DAMAGED) from None
+    finally:
+        disk.close()
+    if json:
+        print_json(loss)
+    else:
+        _tell_loss(loss)
+    raise typer.Exit(0 if loss.store_starts else DAMAGED)
+
+
+def _tell_loss(loss: Loss) -> None:
+    for reason in loss.reasons:
+        say(f"{loss.segment}, {reason}.")
+    say(
+        f"{loss.records:,} records were given up, {len(loss.messages):,} of them known messages;"
+        f" {JOURNAL_NAME} in the store lists them."
+    )
+    if loss.kept_as:
+        say(f"The damaged file is kept as {loss.kept_as}.")
+    say("The store starts again." if loss.store_starts else f"Still wrong: {loss.still_wrong}.")

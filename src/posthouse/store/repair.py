@@ -1,0 +1,276 @@
+"""Going on without damaged records: the only way, and a deliberate one.
+
+The damaged segment is kept beside the store and a healed one takes its place: every good record
+stays where it was, and what was lost is replaced by LOST records with the same sequence numbers.
+Where the index of the segment is good only packets are lost, because it holds everything else.
+Checkpoints and the marker of a clean stop may speak of what is gone, so they are set aside too;
+the next start replays the log. What was lost is written to the store's own journal.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from posthouse.engine.records import (
+    ACCEPTED,
+    CHANGE,
+    COLUMNS,
+    COPY,
+    FLAG_EXPRESS,
+    LOST_EXPRESS,
+    MESSAGE,
+    RECEIVED,
+    Change,
+)
+from posthouse.engine.state import State
+from posthouse.store.checkpoint import TEMPORARY_SUFFIX, checkpoint_names, write_file
+from posthouse.store.disk import Disk
+from posthouse.store.errors import StoreDamaged, StoreError
+from posthouse.store.express import CLEAN_NAME
+from posthouse.store.format import (
+    HEADER_SIZE,
+    LOST,
+    SEGMENT_HEADER_SIZE,
+    SEGMENTS,
+    SegmentEntry,
+    SegmentHeader,
+    generation_of,
+    index_name,
+    pack_record,
+    pack_segment_header,
+    pack_segments,
+    segment_name,
+)
+from posthouse.store.index import Entry, unpack_index
+from posthouse.store.log import LogStore
+from posthouse.store.read import read_file
+from posthouse.store.recovery import Anchor, Recovery
+from posthouse.store.salvage import Piece, filler, pieces
+from posthouse.store.settings import StoreSettings
+
+JOURNAL_NAME = "losses.jsonl"
+ASIDE_SUFFIX = ".damaged"
+NO_ID = bytes(16)
+
+
+class Loss(msgspec.Struct):
+    """A line of the journal: what was given up."""
+
+    when: str
+    segment: str
+    kept_as: str
+    records: int
+    bytes: int
+    messages: list[int]  # internal numbers, as far as they are known
+    reasons: list[str]
+    store_starts: bool = False
+    still_wrong: str = ""
+
+
+class NotPossible(StoreError):
+    """There is nothing to accept, or not enough left to go on with."""
+
+
+class Target:
+    """A damaged segment and all that is known about it from outside."""
+
+    def __init__(self, disk: Disk, number: int) -> None:
+        recovery = Recovery(disk, NO_ID)
+        anchor = recovery.newest_sound()
+        if anchor is None:
+            raise NotPossible("no segment is sound enough to go on with: export, and begin anew")
+        self.number = number
+        self.name = segment_name(number)
+        self.store_id = recovery.store_id
+        self.generation = generation_of(recovery.store_id, number)
+        self.entry = self._entry(disk, anchor)
+        self.segments = self._segments(anchor)
+
+    def _entry(self, disk: Disk, anchor: Anchor) -> SegmentEntry:
+        """Where it begins and ends; a last sequence of 0: nobody knows."""
+        for entry in anchor.live:
+            if entry.number == self.number:
+                return entry
+        if self.number < anchor.header.number or not disk.exists(self.name):
+            raise NotPossible(f"{self.name} does not belong to the log")
+        first = anchor.header.first_sequence
+        if self.number > anchor.header.number:
+            first = anchor.scanner.sequence
+        return SegmentEntry(self.number, disk.size(self.name), first, 0)
+
+    def _segments(self, anchor: Anchor) -> bytes:
+        """The list a newest segment begins with, if this is one without a sound beginning."""
+        if self.number <= anchor.header.number:
+            return b""
+        if anchor.scanner.reason:
+            raise NotPossible(f"{segment_name(anchor.header.number)} is damaged: accept that first")
+        header, scanner = anchor.header, anchor.scanner
+        own = SegmentEntry(
+            header.number, scanner.offset, header.first_sequence, scanner.sequence - 1
+        )
+        return pack_segments([*anchor.live, own])
+
+
+class Healing:
+    """Makes the healed segment."""
+
+    def __init__(self, disk: Disk, target: Target) -> None:
+        self.target = target
+        self.index = self._index(disk)
+        self.records = 0
+        self.bytes = 0
+        self.messages: list[int] = []
+        self.reasons: list[str] = []
+        data = read_file(disk, target.name) if disk.exists(target.name) else b""
+        self.healed = self._heal(data)
+
+    def _index(self, disk: Disk) -> list[Entry]:
+        target, name = self.target, index_name(self.target.number)
+        if not disk.exists(name):
+            return []
+        try:
+            index = unpack_index(read_file(disk, name), target.number, target.generation)
+        except StoreError:
+            return []
+        return list(index.entries()) if index.length == target.entry.length else []
+
+    def _heal(self, data: bytes) -> bytes:
+        target, entry = self.target, self.target.entry
+        if not data:
+            self.reasons.append("the segment is missing")
+        header = SegmentHeader(
+            target.number, target.generation, entry.first_sequence, target.store_id
+        )
+        head = pack_segment_header(header)
+        if data[:SEGMENT_HEADER_SIZE] != head:
+            self.reasons.append("offset 0: the header was damaged")
+        body = data[SEGMENT_HEADER_SIZE : entry.length]
+        padded = head + body + bytes(entry.length - SEGMENT_HEADER_SIZE - len(body))
+        last = entry.last_sequence or None
+        found = pieces(padded, target.generation, entry.first_sequence, last)
+        return head + b"".join(
+            self._replaced(piece) if piece.reason else padded[piece.offset : piece.end]
+            for piece in found
+        )
+
+    def _replaced(self, piece: Piece) -> bytes:
+        self.reasons.append(f"offset {piece.offset}: {piece.reason}")
+        if not piece.bad:  # behind the last record of the newest segment
+            self.bytes += piece.end - piece.offset
+            return b""
+        return self._from_index(piece) or self._beginning(piece) or self._given_up(piece)
+
+    def _from_index(self, piece: Piece) -> bytes:
+        """The same records again, but for the packets."""
+        entries = [e for e in self.index if piece.offset <= e.offset < piece.end]
+        if len(entries) != piece.bad:
+            return b""
+        return b"".join(
+            self._again(entry, piece.sequence + place) for place, entry in enumerate(entries)
+        )
+
+    def _again(self, entry: Entry, sequence: int) -> bytes:
+        generation = self.target.generation
+        if entry.kind not in (MESSAGE, COPY):
+            return pack_record(entry.kind, sequence, generation, bytes(entry.head))
+        self.records += 1
+        self.bytes += entry.size
+        self.messages.append(entry.number)
+        return pack_record(LOST, sequence, generation, bytes(entry.size - HEADER_SIZE))
+
+    def _beginning(self, piece: Piece) -> bytes:
+        """The list of segments that a newest one begins with can be told from the one before."""
+        target = self.target
+        if piece.offset != SEGMENT_HEADER_SIZE or not target.segments:
+            return b""
+        first = pack_record(SEGMENTS, piece.sequence, target.generation, target.segments)
+        rest = piece._replace(
+            offset=piece.offset + len(first), sequence=piece.sequence + 1, bad=piece.bad - 1
+        )
+        return first + (self._given_up(rest) if rest.bad else b"")
+
+    def _given_up(self, piece: Piece) -> bytes:
+        self.records += piece.bad
+        self.bytes += piece.end - piece.offset
+        return filler(piece, self.target.generation)
+
+
+def accept_loss(disk: Disk, number: int, when: str, settings: StoreSettings | None = None) -> Loss:
+    """Gives up the damaged records of a segment, so that the store can start again."""
+    target = Target(disk, number)
+    healing = Healing(disk, target)
+    if not healing.reasons:
+        raise NotPossible(f"{target.name} is not damaged")
+    kept_as = _free_name(disk, target.name) if disk.exists(target.name) else ""
+    loss = Loss(
+        when=when,
+        segment=target.name,
+        kept_as=kept_as,
+        records=healing.records,
+        bytes=healing.bytes,
+        messages=healing.messages,
+        reasons=healing.reasons,
+    )
+    write_file(disk, target.name + TEMPORARY_SUFFIX, [healing.healed])
+    _journal(disk, loss)
+    _set_aside(disk, [index_name(number), CLEAN_NAME, *checkpoint_names(disk.names())])
+    if kept_as:
+        disk.rename(target.name, kept_as)
+    disk.rename(target.name + TEMPORARY_SUFFIX, target.name)
+    disk.sync_directory()
+    return _try_to_start(disk, loss, settings or StoreSettings())
+
+
+def _journal(disk: Disk, loss: Loss) -> None:
+    old = read_file(disk, JOURNAL_NAME) if disk.exists(JOURNAL_NAME) else b""
+    name = JOURNAL_NAME + TEMPORARY_SUFFIX
+    write_file(disk, name, [old, msgspec.json.encode(loss) + b"\n"])
+    disk.rename(name, JOURNAL_NAME)
+    disk.sync_directory()
+
+
+def _set_aside(disk: Disk, names: list[str]) -> None:
+    for name in names:
+        if disk.exists(name):
+            disk.rename(name, _free_name(disk, name))
+
+
+def _free_name(disk: Disk, name: str) -> str:
+    aside, count = name + ASIDE_SUFFIX, 1
+    while disk.exists(aside):
+        count += 1
+        aside = f"{name}{ASIDE_SUFFIX}-{count}"
+    return aside
+
+
+def _try_to_start(disk: Disk, loss: Loss, settings: StoreSettings) -> Loss:
+    """Opens the store, so that its books can say what was lost and a checkpoint is there again."""
+    store = LogStore(disk, settings)
+    try:
+        state = store.recover().state
+    except StoreDamaged as error:
+        loss.still_wrong = str(error)
+        return loss
+    balance_books(state)
+    change = Change()
+    change.defines.append(state.books_define())
+    store.append([(CHANGE, 0, change.pack(), b"")])
+    store.close()
+    loss.store_starts = True
+    return loss
+
+
+def balance_books(state: State) -> None:
+    """Counts what is missing as lost; what came back because its end was lost, as accepted."""
+    waiting = dict.fromkeys(state.queues, 0)
+    for row in dict(state.table.items()).values():
+        if row.lookup_id and not row.flags & FLAG_EXPRESS:
+            waiting[row.queue] += 1
+    for number, queue in state.queues.items():
+        ended = sum(queue.books[RECEIVED:ACCEPTED])
+        missing = queue.books[ACCEPTED] - ended - waiting[number]
+        if missing > 0:
+            queue.books[LOST_EXPRESS] += missing
+        else:
+            queue.books[ACCEPTED] -= missing
+    assert COLUMNS == ACCEPTED + 1

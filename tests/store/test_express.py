@@ -1,0 +1,168 @@
+"""Express messages: in memory, beyond that in files that nobody syncs."""
+
+from __future__ import annotations
+
+import errno
+from random import Random
+
+import pytest
+
+from posthouse.sim import SimDisk
+from posthouse.store.errors import StoreDamaged
+from posthouse.store.express import CLEAN_NAME, read_marker
+from posthouse.store.log import LogStore
+from posthouse.store.settings import StoreSettings
+from tests.store.rig import Rig, packet_of, picture
+
+SETTINGS = StoreSettings(store_id=b"0123456789abcdef", segment_size=2000, express_memory=3000)
+
+
+def opened(disk: SimDisk, settings: StoreSettings = SETTINGS) -> Rig:
+    return Rig(LogStore(disk, settings))
+
+
+def express_files(disk: SimDisk) -> list[str]:
+    return [name for name in disk.names() if name.endswith(".express")]
+
+
+def test_few_express_messages_touch_no_disk() -> None:
+    disk = SimDisk()
+    rig = opened(disk)
+    calls = disk.calls["any"]
+    number = rig.send_express()
+    rig.flush()
+    rig.store.tidy()
+    assert rig.store.read(number) == packet_of(number)
+    assert disk.calls["any"] == calls
+
+
+def test_beyond_the_limit_the_oldest_go_to_files_that_are_never_synced() -> None:
+    disk = SimDisk()
+    rig = opened(disk)
+    syncs = disk.calls["sync"] + disk.calls["sync_directory"]
+    for _ in range(100):
+        rig.send_express()
+        rig.flush()
+        rig.tidy()
+    store = rig.store
+    assert isinstance(store, LogStore)
+    assert len(express_files(disk)) > 3
+    assert store._express.memory_bytes <= SETTINGS.express_memory
+    assert disk.calls["sync"] + disk.calls["sync_directory"] == syncs
+    rig.check_packets()
+
+
+def test_files_of_express_messages_that_are_gone_are_removed() -> None:
+    disk = SimDisk()
+    rig = opened(disk)
+    numbers = []
+    for _ in range(100):
+        numbers.append(rig.send_express())
+        rig.flush()
+        rig.tidy()
+    files = len(express_files(disk))
+    Random(1).shuffle(numbers)
+    for number in numbers[:90]:
+        rig.drop(number)
+        rig.flush()
+        rig.tidy()
+    assert len(express_files(disk)) < files / 2
+    rig.check_packets()
+    for number in numbers[90:]:
+        rig.drop(number)
+    rig.flush()
+    rig.tidy()
+    assert express_files(disk) == []
+
+
+def test_a_full_disk_keeps_express_messages_in_memory() -> None:
+    disk = SimDisk()
+    rig = opened(disk)
+    for _ in range(40):
+        rig.send_express()
+    rig.flush()
+    disk.fail_at(1, "write", times=3, error=errno.ENOSPC)
+    for _ in range(10):
+        rig.tidy()
+    rig.check_packets()
+
+
+@pytest.mark.spec("MS-MQDMPR 3.1.1.12/13")
+def test_spilled_express_messages_survive_a_clean_stop_with_their_rows() -> None:
+    disk = SimDisk()
+    rig = opened(disk)
+    numbers = [rig.send_express(1) for _ in range(60)]
+    rig.flush()
+    rig.tidy()
+    for number in numbers[::3]:
+        row = rig.state.table.get(number)
+        assert row is not None
+        rig.state.settle(number, 5, row._replace(queue=2, lookup_id=number + 10_000), b"")
+    rig.store.close()
+    again = opened(disk.crash())
+    assert again.recovered.clean
+    assert picture(again.state) == picture(rig.state)
+    again.check_packets()
+
+
+def test_the_marker_is_gone_before_the_store_is_ready() -> None:
+    disk = SimDisk()
+    rig = opened(disk)
+    rig.send_express(4)
+    rig.flush()
+    rig.store.close()
+    assert CLEAN_NAME in disk.durable()
+    opened(disk)
+    assert CLEAN_NAME not in disk.durable()
+    crashed = disk.crash()
+    assert express_files(crashed) == ["00000001.express"]
+    assert opened(crashed).recovered.lost_express == {4: 1}
+    assert express_files(crashed) == []
+
+
+def test_lost_express_messages_are_counted_once() -> None:
+    disk = SimDisk()
+    rig = opened(disk)
+    rig.send_express(4)
+    rig.flush()
+    rig.store.close()
+    opened(disk)
+    disk = disk.crash()
+    second = opened(disk)
+    assert second.recovered.lost_express == {4: 1}
+    second.tidy()
+    assert opened(disk.crash()).recovered.lost_express == {}
+
+
+@pytest.mark.parametrize("damage", ["marker", "checkpoint", "express", "missing"])
+def test_a_clean_stop_that_cannot_be_trusted_counts_express_messages_as_lost(damage: str) -> None:
+    disk = SimDisk()
+    rig = opened(disk)
+    for _ in range(30):
+        rig.send_express(3)
+    kept = rig.send()
+    rig.flush()
+    rig.store.close()
+    (checkpoint,) = [name for name in disk.names() if name.startswith("checkpoint")]
+    if damage == "missing":
+        disk.unlink(express_files(disk)[0])
+    elif damage == "express":
+        disk.cut(express_files(disk)[0], 100)
+    else:
+        disk.flip_bit(CLEAN_NAME if damage == "marker" else checkpoint, 90, 1)
+    again = opened(disk)
+    assert not again.recovered.clean
+    assert again.recovered.lost_express == {3: 30}
+    assert [number for number, _ in again.state.table.items()] == [kept]
+    assert express_files(disk) == []
+
+
+def test_a_marker_that_is_no_good_is_named() -> None:
+    disk = SimDisk()
+    rig = opened(disk)
+    rig.store.close()
+    for size in (0, 10, disk.size(CLEAN_NAME) - 1):
+        files = {CLEAN_NAME: disk.contents()[CLEAN_NAME][:size]}
+        with pytest.raises(StoreDamaged):
+            read_marker(SimDisk(files=files))
+    assert read_marker(SimDisk()) is None
