@@ -15,7 +15,7 @@ from posthouse.model.errors import (
     MessageNotAuthenticated,
     PropertyNotAllowed,
 )
-from posthouse.model.message import SenderIdentifierType
+from posthouse.model.message import Message, SenderIdentifierType
 from posthouse.security.access import Caller, system_queue_descriptor
 from posthouse.security.acls import ALLOWED, Ace, Acl
 from posthouse.security.descriptors import SELF_RELATIVE, SecurityDescriptor, unpack_descriptor
@@ -37,6 +37,7 @@ from posthouse.security.sids import (
     EVERYONE,
     make_sid,
 )
+from posthouse.wire.message import serialize
 from tests.engine.letters import (
     ALICE,
     BOB,
@@ -424,6 +425,52 @@ def test_a_list_is_checked_element_by_element(rig: PostRig) -> None:
     with rig.refused(AccessDenied.code):
         rig.open(both, SEND, BOB)
     assert rig.bodies("orders") == [b"first", b"to both"]
+
+
+# -- queues that a message names
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        {
+            "acknowledgements_requested": 0x0F,
+            "administration_queue_format_name": r"DIRECT=OS:ALPHA\private$\closed",
+        },
+        {
+            "negative_journaling_requested": True,
+            "application_deadletter_queue": r".\private$\closed",
+        },
+    ],
+    ids=["administration", "dead_letter"],
+)
+def test_a_message_names_no_queue_that_its_sender_could_not_write_to(
+    rig: PostRig, named: dict[str, object]
+) -> None:
+    """Or acknowledgments and dead letters, with body and label, would be a way in."""
+    closed = SecurityDescriptor(ALICE.sid).with_dacl(Acl())
+    rig.create("closed", security=closed.pack())
+    sender = rig.open("orders", SEND, BOB)
+    with rig.refused(AccessDenied.code):
+        rig.send(sender, b"x", **named)
+    rig.send(sender, b"x", **{key: value for key, value in named.items() if "queue" in key})
+    rig.grant("closed", BOB, WRITE_MESSAGE)
+    rig.send(sender, b"x", **named)
+
+
+def test_packets_are_held_to_the_same(rig: PostRig) -> None:
+    rig.create("closed", security=SecurityDescriptor(ALICE.sid).with_dacl(Acl()).pack())
+    message = Message(
+        destination_queue_format_name=r"DIRECT=OS:ALPHA\private$\orders",
+        acknowledgements_requested=0x0F,
+        administration_queue_format_name=r"DIRECT=OS:ALPHA\private$\closed",
+    )
+    packets, sender = [serialize(message)], rig.open("orders", SEND, BOB)
+    with rig.refused(AccessDenied.code):
+        rig.run(lambda m: m.send_packets(sender, packets))
+    rig.grant("closed", BOB, WRITE_MESSAGE)
+    rig.run(lambda m: m.send_packets(sender, packets))
+    assert len(rig.messages("closed")) == 1
 
 
 # -- managing

@@ -342,6 +342,15 @@ class Opening:
             return
         self.core.registry.guard(queue).require(caller, _RIGHTS[access])
 
+    def check_answer_queue(self, name: PathName | FormatName, caller: Caller) -> None:
+        """A queue that a message names for its acknowledgments or as its dead-letter queue.
+
+        What we write there in its name its sender must be allowed to write himself.
+        """
+        queue = self.core.registry.find_local(name)
+        if queue is not None and queue.definition.role is QueueRole.PLAIN:
+            self.require(queue, caller, _SEND)
+
     def check_open(self, descriptor: OpenQueueDescriptor, access: QueueAccessType) -> None:
         """The check for a descriptor that may have elements: they are checked one by one later."""
         if not descriptor.nested:

@@ -42,6 +42,8 @@ from posthouse.model.message import (
     limited_time_to_reach_queue,
     validate,
 )
+from posthouse.model.names import parse_name
+from posthouse.security.access import Caller
 from posthouse.wire.glance import Glance, glance
 from posthouse.wire.message import serialize
 from posthouse.wire.packet import Packet, is_encrypted
@@ -219,6 +221,7 @@ class Sending:
         """
         self.core.opening.check_open(descriptor, QueueAccessType.SEND)
         validate(message)
+        self._check_answer_queues(message, descriptor.caller)
         self._complete(message, descriptor, transaction)
         elements = descriptor.nested or (descriptor,)
         if transaction is not None:
@@ -235,6 +238,16 @@ class Sending:
         if change is not None:
             self.core.commit(change)
         return message.identifier
+
+    def _check_answer_queues(self, message: Message, caller: Caller) -> None:
+        """The queues we may write to because of this message: its sender could have as well."""
+        names = []
+        if message.acknowledgements_requested:
+            names.append(message.administration_queue_format_name)
+        if message.negative_journaling_requested:
+            names.append(message.application_deadletter_queue)
+        for name in filter(None, names):
+            self.core.opening.check_answer_queue(parse_name(name), caller)
 
     def _complete(
         self,
@@ -312,6 +325,10 @@ class Sending:
             self.admit(queue, packet, seen, 0, transaction is not None, room)
             for packet, seen in zip(packets, looks, strict=True)
         ]
+        for one in admitted:
+            name = Packet(one.packet, one.seen).administration_queue if one.seen.ack_flags else None
+            if name is not None:
+                core.opening.check_answer_queue(name, descriptor.caller)
         ordinals: list[int] = []
         for one in admitted:
             ordinal = core.ordinals.next()
