@@ -8,7 +8,9 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from posthouse.engine.books import lines_of
+from posthouse.engine.descriptor import OpenQueueDescriptor, QueueAccessType
 from posthouse.engine.manager import QueueManager
+from posthouse.engine.queue import Queue
 from posthouse.engine.records import (
     CHANGE,
     EXPRESS,
@@ -21,6 +23,7 @@ from posthouse.engine.records import (
 from posthouse.engine.settings import EngineSettings
 from posthouse.engine.state import QueueState, State
 from posthouse.engine.transaction import OperationType
+from posthouse.model.properties import QueueProperties
 from posthouse.security.access import Caller
 from posthouse.sim.clock import SimClock
 from posthouse.wire.message import deserialize
@@ -95,6 +98,12 @@ class Paper:
             return call(self.manager)
         finally:
             self.end_turn()
+
+    def create(self, path: str, **properties: Any) -> Queue:
+        return self.run(lambda m: m.create_queue(path, QueueProperties(**properties), self.admin))
+
+    def open(self, path: str, access: QueueAccessType) -> OpenQueueDescriptor:
+        return self.run(lambda m: m.open_queue(path, access, self.admin))
 
     def end_turn(self) -> None:
         records = self.manager.take_effects().records

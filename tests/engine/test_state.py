@@ -59,14 +59,12 @@ class Driven:
         self.handles: dict[tuple[str, QueueAccessType], OpenQueueDescriptor] = {}
 
     def set_up(self) -> Driven:
-        for path, properties in (
-            (r".\private$\admin", QueueProperties()),
-            (PLAIN[0], QueueProperties(journaling=True)),
-            (PLAIN[1], QueueProperties(quota_kib=1)),
-            (TRANSACTIONAL[0], QueueProperties(transactional=True, journaling=True)),
-            (TRANSACTIONAL[1], QueueProperties(transactional=True, quota_kib=2)),
-        ):
-            self.paper.run(lambda m, p=path, q=properties: m.create_queue(p, q, self.paper.admin))
+        create = self.paper.create
+        create(r".\private$\admin")
+        create(PLAIN[0], journaling=True)
+        create(PLAIN[1], quota_kib=1)
+        create(TRANSACTIONAL[0], transactional=True, journaling=True)
+        create(TRANSACTIONAL[1], transactional=True, quota_kib=2)
         return self
 
     def step(self, code: int, x: int, y: int, z: int) -> None:
@@ -96,7 +94,7 @@ class Driven:
     def handle(self, path: str, access: QueueAccessType) -> OpenQueueDescriptor:
         handle = self.handles.get((path, access))
         if handle is None or (handle.queue is None and not handle.nested):
-            handle = self.paper.run(lambda m: m.open_queue(path, access, self.paper.admin))
+            handle = self.paper.open(path, access)
             self.handles[path, access] = handle
         return handle
 

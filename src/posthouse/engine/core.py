@@ -148,6 +148,7 @@ class OrdinalCounter:
         self._round = number
         rows = self._core.state.table.items()
         self._in_use = {row.ordinal for _, row in rows if not row.flags & FLAG_REMOTE}
+        self._in_use.update(self._core.transactions.ordinals())
 
     def skip_to(self, value: int) -> None:
         """Begins anew further on, for a restored copy of a store."""

@@ -7,6 +7,7 @@ messages pending. Either way one CHANGE record at the end makes all of it true a
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterator
 from enum import Enum
 
 import msgspec
@@ -500,6 +501,13 @@ class Transactions:
         for order in list(transaction.waiting):
             self.core.waiting.cancel(order, error)
         transaction.waiting.clear()
+
+    def ordinals(self) -> Iterator[int]:
+        """The ordinals of messages that are sent but not committed."""
+        for transaction in self.open.values():
+            for operation in transaction.operations:
+                if operation.row is not None:
+                    yield operation.row.ordinal
 
     def prepared(self) -> list[Transaction]:
         """The transactions that wait for their coordinator."""

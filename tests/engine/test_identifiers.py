@@ -1,0 +1,83 @@
+"""Identifiers of messages: never twice, over restarts and when they wrap."""
+
+from __future__ import annotations
+
+import pytest
+
+from posthouse.engine.core import OrdinalCounter
+from posthouse.model.message import (
+    MessageId,
+)
+from tests.engine.rig import Rig
+from tests.engine.sends import PEER, arrives, packet_of
+
+
+@pytest.fixture
+def rig() -> Rig:
+    rig = Rig()
+    rig.create("orders")
+    return rig
+
+
+@pytest.mark.spec("MS-MQDMPR 3.1.1.12/2")
+def test_message_identifiers_never_come_twice_over_restarts(rig: Rig) -> None:
+    seen = set[MessageId]()
+    for round_ in range(4):
+        for number in range(3):
+            seen.add(rig.send("orders", bytes([round_, number]), recoverable=bool(number)))
+        rig.restart()
+    assert len(seen) == 12
+    assert {identifier.guid for identifier in seen} == {rig.manager.identifier}
+    assert all(0 < identifier.ordinal < 1 << 32 for identifier in seen)
+
+
+@pytest.mark.spec("MS-MQDMPR 3.1.1.12/2")
+def test_ordinals_wrap_past_zero_and_past_those_in_use(rig: Rig) -> None:
+    rig.send("orders")
+    kept = [rig.send("orders", bytes([n])).ordinal for n in range(3)]
+    rig.receive("orders")
+    assert kept == [2, 3, 4]
+    rig.run(lambda m: m.core.ordinals.skip_to((1 << 32) - 2))
+    given = [rig.send("orders").ordinal for _ in range(4)]
+    assert given == [0xFFFFFFFE, 0xFFFFFFFF, 1, 5]
+
+
+@pytest.mark.spec("MS-MQDMPR 3.1.1.12/2")
+def test_ordinals_of_the_round_before_are_known_after_a_restart(rig: Rig) -> None:
+    rig.run(lambda m: m.core.ordinals.skip_to((1 << 32) + 4096))
+    used = [rig.send("orders").ordinal for _ in range(3)]
+    rig.run(lambda m: m.core.ordinals.skip_to((2 << 32) + used[0]))
+    rig.restart()
+    counter = rig.manager.core.ordinals
+    assert isinstance(counter, OrdinalCounter)
+    assert counter.value >= (2 << 32) + used[0]
+    rig.run(lambda m: m.core.ordinals.skip_to((3 << 32) + used[0]))
+    assert rig.send("orders").ordinal == used[-1] + 1
+
+
+def test_an_ordinal_of_an_open_transaction_is_in_use(rig: Rig) -> None:
+    rig.create("strict", transactional=True)
+    tx = rig.begin()
+    taken = rig.send("strict", tx=tx).ordinal
+    rig.run(lambda m: m.core.ordinals.skip_to((1 << 32) + taken))
+    assert rig.send("orders").ordinal == taken + 1
+
+
+def test_a_peers_ordinal_is_no_obstacle_to_ours(rig: Rig) -> None:
+    packet = packet_of(source_machine_identifier=PEER, identifier=MessageId(PEER, 7))
+    arrives(rig, rig.queue("orders"), packet)
+    rig.run(lambda m: m.core.ordinals.skip_to((1 << 32) + 7))
+    assert rig.send("orders").ordinal == 7
+
+
+def test_lookup_identifiers_and_numbers_only_grow_over_restarts(rig: Rig) -> None:
+    rows: list[tuple[int, int]] = []
+    for _ in range(3):
+        rig.send("orders")
+        rig.send("orders", recoverable=False)
+        rows.extend((read.lookup_id, read.number) for read in rig.reads("orders"))
+        rig.receive("orders")
+        rig.receive("orders")
+        rig.restart()
+    assert rows == sorted(rows)
+    assert len({number for _, number in rows}) == len({lookup for lookup, _ in rows}) == 6

@@ -1,0 +1,164 @@
+"""Packets that clients built: stamped, taken as a batch, never trusted."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from functools import partial
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from posthouse.engine.descriptor import OpenQueueDescriptor
+from posthouse.engine.manager import QueueManager
+from posthouse.engine.records import EXPRESS, MESSAGE
+from posthouse.model.errors import (
+    QueueError,
+    QueueQuotaExceeded,
+    RemoteProtocolError,
+)
+from posthouse.model.message import (
+    ACK_FULL_RECEIVE,
+    ACK_POS_ARRIVAL,
+    ACK_POS_RECEIVE,
+    DeliveryGuarantee,
+    MessageId,
+)
+from posthouse.wire.packet import Packet
+from tests.engine.paper import Paper
+from tests.engine.rig import RECEIVE, SEND, START_UTC, Rig
+from tests.engine.sends import PEER, packet_of
+
+
+@pytest.fixture
+def rig() -> Rig:
+    rig = Rig()
+    rig.create("orders")
+    return rig
+
+
+@pytest.fixture
+def out(rig: Rig) -> OpenQueueDescriptor:
+    """The queue open for sending, with the first block of every counter reserved."""
+    descriptor = rig.open("orders")
+    rig.send(descriptor)
+    rig.receive("orders")
+    return descriptor
+
+
+def test_packets_are_stamped_with_our_identity_and_time(rig: Rig) -> None:
+    out = rig.open("orders")
+    packets = [
+        packet_of(body=b"1", source_machine_identifier=PEER, identifier=MessageId(PEER, 1)),
+        packet_of(body=b"2", sent_time=5, acknowledgements_requested=ACK_POS_RECEIVE),
+    ]
+    ordinals = rig.run(lambda m: m.send_packets(out, packets))
+    messages = rig.messages("orders")
+    assert [m.identifier for m in messages] == [
+        MessageId(rig.manager.identifier, o) for o in ordinals
+    ]
+    assert [m.sent_time for m in messages] == [START_UTC] * 2
+    assert [m.body for m in messages] == [b"1", b"2"]
+    assert len(set(ordinals)) == 2
+
+
+def send_all(manager: QueueManager, *, out: OpenQueueDescriptor, packets: list[bytes]) -> list[int]:
+    return manager.send_packets(out, packets)
+
+
+@pytest.mark.parametrize("recoverable", [True, False])
+def test_the_short_way_for_plain_packets_comes_to_the_same(recoverable: bool) -> None:
+    delivery = DeliveryGuarantee(int(recoverable))
+    packets = [
+        packet_of(body=bytes(n), priority=n, message_class=n, delivery_guarantee=delivery)
+        for n in range(8)
+    ]
+    records = []
+    for settings in ({}, {"machine_quota_kib": 1000}):
+        rig = Rig(**settings)
+        rig.create("orders")
+        out, reader = rig.open("orders"), rig.open("orders", RECEIVE)
+        rig.wait(reader)
+        effects = rig.decide(partial(send_all, out=out, packets=packets))
+        assert len(effects.wakes) == 1
+        records.append(effects.records)
+    assert records[0] == records[1]
+    kinds = [record[0] for record in records[0]]
+    assert kinds.count(MESSAGE if recoverable else EXPRESS) == 8
+
+
+def test_one_refused_packet_refuses_the_batch(rig: Rig, out: OpenQueueDescriptor) -> None:
+    rig.create("small", quota_kib=1)
+    small = rig.open("small")
+    with rig.refused(QueueQuotaExceeded.code):
+        rig.run(lambda m: m.send_packets(small, [packet_of(body=bytes(300))] * 3))
+    rig.run(lambda m: m.send_packets(small, [packet_of(body=bytes(300))] * 2))
+    before = rig.manager.core.state.dump()
+    with pytest.raises(RemoteProtocolError):
+        rig.run(lambda m: m.send_packets(out, [packet_of(), b"garbage"]))
+    with pytest.raises(RemoteProtocolError):
+        rig.run(lambda m: m.send_packets(out, [packet_of(), packet_of() + b"behind"]))
+    assert rig.manager.core.state.dump() == before
+
+
+def test_packets_go_to_one_queue_not_to_a_list(rig: Rig) -> None:
+    rig.create("other")
+    out = rig.open(r"DIRECT=OS:ALPHA\private$\orders,DIRECT=OS:ALPHA\private$\other")
+    with rig.refused(0xC00E0020, "not to a list"):
+        rig.run(lambda m: m.send_packets(out, [packet_of()]))
+
+
+def test_names_that_cannot_be_acknowledged_to_are_refused_before_anything_changes(
+    rig: Rig, out: OpenQueueDescriptor
+) -> None:
+    admin = r"DIRECT=OS:ALPHA\private$\admin"
+    good = packet_of(
+        administration_queue_format_name=admin, acknowledgements_requested=ACK_POS_ARRIVAL
+    )
+    bad = good.replace("OS:ALPHA\\private$\\admin".encode("utf-16-le"), b"\xff\xd8" * 22)
+    assert bad != good
+    with pytest.raises(RemoteProtocolError):
+        Packet(bad).names  # noqa: B018
+    before = rig.manager.core.state.dump()
+    with pytest.raises(RemoteProtocolError):
+        rig.run(lambda m: m.send_packets(out, [good, bad]))
+    assert rig.manager.core.state.dump() == before
+
+
+HOSTILE = packet_of(
+    body=b"body",
+    label="label",
+    extension=b"ext",
+    administration_queue_format_name=r"DIRECT=OS:ALPHA\private$\admin",
+    response_queue_format_name="PUBLIC=11111111-2222-3333-4444-555555555555",
+    acknowledgements_requested=ACK_FULL_RECEIVE | ACK_POS_ARRIVAL,
+    negative_journaling_requested=True,
+    positive_journaling_requested=True,
+    time_to_be_received=5,
+    destination_multi_queue_format_name=(r"DIRECT=OS:ALPHA\private$\orders",),
+)
+
+
+@given(st.lists(st.tuples(st.integers(0, len(HOSTILE) - 1), st.integers(0, 255)), max_size=4))
+def test_no_packet_brings_the_engine_out_of_step_with_its_log(
+    changes: list[tuple[int, int]],
+) -> None:
+    """Whatever a client sends is taken or refused, and can later be received or expire."""
+    packet = bytearray(HOSTILE)
+    for at, value in changes:
+        packet[at] = value
+    paper = Paper()
+    for name in ("orders", "admin"):
+        paper.create(rf".\private$\{name}", journaling=True)
+    out = paper.open(r".\private$\orders", SEND)
+    source = paper.open(r".\private$\orders", RECEIVE)
+    with suppress(RemoteProtocolError, QueueError):
+        paper.run(lambda m: m.send_packets(out, [bytes(packet)] * 2))
+    paper.check()
+    with suppress(QueueError):
+        paper.run(lambda m: m.dequeue_message(source, timeout_ms=0))
+    paper.check()
+    paper.clock.advance(10_000)
+    paper.run(lambda m: m.purge_queue(source))
+    paper.check()
+    paper.cut(len(paper.log)).check()
