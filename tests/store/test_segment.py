@@ -40,14 +40,14 @@ def test_every_record_is_found() -> None:
     assert scanner.synced == 12
 
 
-@pytest.mark.parametrize("size", range(len(DATA)))
-def test_a_cut_at_any_byte_leaves_the_whole_records_in_front_of_it(size: int) -> None:
-    kinds, scanner = scan(DATA[:size])
-    whole = sum(1 for start in STARTS[1:] if start <= size)
-    assert len(kinds) == whole
-    assert scanner.offset == STARTS[whole]
-    assert scanner.sequence == 10 + whole
-    assert bool(scanner.reason) == (size not in STARTS)
+def test_a_cut_at_any_byte_leaves_the_whole_records_in_front_of_it() -> None:
+    for size in range(len(DATA)):
+        kinds, scanner = scan(DATA[:size])
+        whole = sum(1 for start in STARTS[1:] if start <= size)
+        assert len(kinds) == whole
+        assert scanner.offset == STARTS[whole]
+        assert scanner.sequence == 10 + whole
+        assert bool(scanner.reason) == (size not in STARTS)
 
 
 @given(st.integers(0, len(DATA) - 1), st.integers(0, 7))

@@ -225,7 +225,7 @@ def differences(one: State, other: State) -> list[str]:
         "extras": (one.extras, other.extras),
         "pending messages": (one.pending, other.pending),
         "definitions": (one.definitions, other.definitions),
-        "the books": (_books(one), _books(other)),
+        "the books": (_books(one, one), _books(other, one)),
     }
     return [name for name, (left, right) in parts.items() if left != right]
 
@@ -238,8 +238,13 @@ def _orders(state: State) -> dict[int, list[int]]:
     }
 
 
-def _books(state: State) -> dict[int, list[int]]:
-    return {n: queue.books[1:] for n, queue in state.queues.items() if any(queue.books[1:])}
+def _books(state: State, known: State) -> dict[int, list[int]]:
+    """A deleted queue has no books any more, though a replay of the whole log still finds them."""
+    return {
+        number: queue.books[1:]
+        for number, queue in state.queues.items()
+        if any(queue.books[1:]) and (queue.count or number in known.queues)
+    }
 
 
 # -- express messages

@@ -229,6 +229,11 @@ class LogStore:
 
     # -- upkeep
 
+    @property
+    def damage(self) -> StoreDamaged | None:
+        """Damage met while compacting, which has stopped; everything else goes on."""
+        return self._upkeep.damage if self._upkeep else None
+
     def tidy(self) -> bool:
         """One step: an index, some express messages, a checkpoint, some of a compaction."""
         writer, upkeep = self._writer, self._upkeep

@@ -91,12 +91,13 @@ class Target:
         for entry in anchor.live:
             if entry.number == self.number:
                 return entry
-        if self.number < anchor.header.number or not disk.exists(self.name):
+        if self.number < anchor.header.number or not _source(disk, self.name):
             raise NotPossible(f"{self.name} does not belong to the log")
         first = anchor.header.first_sequence
         if self.number > anchor.header.number:
             first = anchor.scanner.sequence
-        return SegmentEntry(self.number, disk.size(self.name), first, 0)
+        size = disk.size(_source(disk, self.name))
+        return SegmentEntry(self.number, size, first, 0)
 
     def _segments(self, anchor: Anchor) -> bytes:
         """The list a newest segment begins with, if this is one without a sound beginning."""
@@ -121,12 +122,13 @@ class Healing:
         self.bytes = 0
         self.messages: list[int] = []
         self.reasons: list[str] = []
-        data = read_file(disk, target.name) if disk.exists(target.name) else b""
+        source = _source(disk, target.name)
+        data = read_file(disk, source) if source else b""
         self.healed = self._heal(data)
 
     def _index(self, disk: Disk) -> list[Entry]:
-        target, name = self.target, index_name(self.target.number)
-        if not disk.exists(name):
+        target, name = self.target, _source(disk, index_name(self.target.number))
+        if not name:
             return []
         try:
             index = unpack_index(read_file(disk, name), target.number, target.generation)
@@ -200,7 +202,7 @@ def accept_loss(disk: Disk, number: int, when: str, settings: StoreSettings | No
     target = Target(disk, number)
     healing = Healing(disk, target)
     if not healing.reasons:
-        raise NotPossible(f"{target.name} is not damaged")
+        return _finish(disk, target.name, settings or StoreSettings())
     kept_as = _free_name(disk, target.name) if disk.exists(target.name) else ""
     loss = Loss(
         when=when,
@@ -221,6 +223,15 @@ def accept_loss(disk: Disk, number: int, when: str, settings: StoreSettings | No
     return _try_to_start(disk, loss, settings or StoreSettings())
 
 
+def _finish(disk: Disk, name: str, settings: StoreSettings) -> Loss:
+    """The segment is sound; if its loss was accepted before, the rest may still be to do."""
+    lines = read_file(disk, JOURNAL_NAME).splitlines() if disk.exists(JOURNAL_NAME) else []
+    losses = [msgspec.json.decode(line, type=Loss) for line in lines]
+    if not losses or losses[-1].segment != name:
+        raise NotPossible(f"{name} is not damaged")
+    return _try_to_start(disk, losses[-1], settings)
+
+
 def _journal(disk: Disk, loss: Loss) -> None:
     old = read_file(disk, JOURNAL_NAME) if disk.exists(JOURNAL_NAME) else b""
     name = JOURNAL_NAME + TEMPORARY_SUFFIX
@@ -230,9 +241,19 @@ def _journal(disk: Disk, loss: Loss) -> None:
 
 
 def _set_aside(disk: Disk, names: list[str]) -> None:
+    """Durably, before the healed segment is there: they speak of what it has no more."""
     for name in names:
         if disk.exists(name):
             disk.rename(name, _free_name(disk, name))
+    disk.sync_directory()
+
+
+def _source(disk: Disk, name: str) -> str:
+    """The file itself, or what a call of this that was cut off had already set aside."""
+    if disk.exists(name):
+        return name
+    aside = [found for found in disk.names() if found.startswith(name + ASIDE_SUFFIX)]
+    return max(aside, key=lambda found: (len(found), found), default="")
 
 
 def _free_name(disk: Disk, name: str) -> str:

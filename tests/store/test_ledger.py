@@ -1,0 +1,100 @@
+"""The accounts by which compaction decides."""
+
+from __future__ import annotations
+
+from posthouse.engine.records import TABLE_BOOKS, Change, Define, End, Row, Settle
+from posthouse.store.ledger import CHANGE_WEIGHT, DEFINE_WEIGHT, END_WEIGHT, ROW_WEIGHT, Ledger
+from posthouse.store.segment import Segment
+
+ROW = Row(*[1] * len(Row._fields))
+
+
+def ledger_of(*numbers: int) -> Ledger:
+    ledger = Ledger()
+    for number in numbers:
+        ledger.segments[number] = Segment(number, bytes(16), 1)
+    return ledger
+
+
+def told(
+    ledger: Ledger, segment: int, *steps: Settle | End | Define, carried: bool = False
+) -> None:
+    change = Change()
+    change.settles += [step for step in steps if isinstance(step, Settle)]
+    change.ends += [step for step in steps if isinstance(step, End)]
+    change.defines += [step for step in steps if isinstance(step, Define)]
+    ledger.change(change, ledger.segments[segment], carried=carried)
+
+
+def weights(ledger: Ledger) -> list[int]:
+    """Of each segment, without its header."""
+    return [ledger.weight(s) - 48 for s in ledger.segments.values()]
+
+
+def test_a_living_message_weighs_what_it_is() -> None:
+    ledger = ledger_of(1, 2)
+    ledger.message(7, ledger.segments[1], 48, 500)
+    assert weights(ledger) == [500, 0]
+
+
+def test_an_ending_weighs_while_the_message_lies_elsewhere() -> None:
+    ledger = ledger_of(1, 2)
+    ledger.message(7, ledger.segments[1], 48, 500)
+    ledger.message(8, ledger.segments[2], 48, 300)
+    told(ledger, 2, End(7, 1), End(8, 1), End(9, 1))
+    assert weights(ledger) == [0, END_WEIGHT]
+    assert ledger.dead_bytes == 800
+    ledger.release(1)
+    assert weights(ledger) == [0]
+
+
+def test_a_row_weighs_while_the_message_lies_elsewhere() -> None:
+    ledger = ledger_of(1, 2)
+    ledger.message(7, ledger.segments[1], 48, 500)
+    told(ledger, 1, Settle(7, 0, ROW, b""))
+    assert weights(ledger) == [500, 0]
+    told(ledger, 2, Settle(7, 0, ROW, b"extra"), Settle(99, 0, ROW, b""))
+    assert weights(ledger) == [500, ROW_WEIGHT + 5]
+
+
+def test_a_copy_takes_the_weight_along() -> None:
+    ledger = ledger_of(1, 2)
+    ledger.message(7, ledger.segments[1], 48, 500)
+    ledger.copy(7, ledger.segments[2], 48, 510)
+    assert weights(ledger) == [0, 510]
+    assert ledger.copied_from == {1}
+    ledger.release(1)
+    assert ledger.copied_from == set()
+
+
+def test_the_newest_definition_weighs() -> None:
+    ledger = ledger_of(1, 2)
+    told(ledger, 1, Define(3, b"key", b"value"))
+    assert weights(ledger) == [DEFINE_WEIGHT + 8, 0]
+    told(ledger, 2, Define(3, b"key", b"new"))
+    assert weights(ledger) == [0, DEFINE_WEIGHT + 6]
+
+
+def test_a_deletion_weighs_while_something_older_defines_the_key() -> None:
+    ledger = ledger_of(1, 2)
+    told(ledger, 1, Define(3, b"key", b"value"))
+    told(ledger, 2, Define(3, b"key", None))
+    assert weights(ledger) == [0, DEFINE_WEIGHT + 3]
+    ledger.release(1)
+    assert weights(ledger) == [0]
+    assert ledger.definitions == {}
+
+
+def test_a_deletion_of_what_nobody_defines_weighs_nothing() -> None:
+    ledger = ledger_of(1)
+    told(ledger, 1, Define(3, b"key", None))
+    told(ledger, 1, Define(3, b"other", b"value"), Define(3, b"other", None))
+    assert weights(ledger) == [0]
+    assert ledger.definitions == {}
+
+
+def test_what_every_segment_has_is_never_worth_compacting() -> None:
+    ledger = ledger_of(1)
+    told(ledger, 1, Define(TABLE_BOOKS, b"books", b"12345"), carried=True)
+    assert weights(ledger) == [CHANGE_WEIGHT + DEFINE_WEIGHT + 10]
+    assert ledger.definitions == {}
