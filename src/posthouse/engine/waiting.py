@@ -86,6 +86,7 @@ class Waiting:
         del operation.descriptor.waiting[operation.order]
         if operation.transaction is not None:
             operation.transaction.waiting.discard(operation.order)
+            self.core.transactions.touch(operation.transaction)
 
     def serve(self, queue: Queue, number: int) -> None:
         """Message Position Available (3.1.7.2.2): readers in arrival order until one takes it.
