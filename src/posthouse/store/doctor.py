@@ -76,8 +76,8 @@ def check(disk: Disk) -> Report:
     """Reads everything, changes nothing."""
     report = Report(problems=[], notes=[])
     try:
-        found = _examine(disk, report, use_checkpoints=True)
-        whole = _examine(disk, report, use_checkpoints=False)
+        found = _examine(disk, report, log_only=False)
+        whole = _examine(disk, report, log_only=True)
         _check_segments(disk, report, whole)
         _check_checkpoints(disk, report)
         _check_express(disk, report)
@@ -91,8 +91,8 @@ def check(disk: Disk) -> Report:
     return report
 
 
-def _examine(disk: Disk, report: Report, *, use_checkpoints: bool) -> Found | None:
-    recovery = Recovery(disk, NO_ID, use_checkpoints=use_checkpoints)
+def _examine(disk: Disk, report: Report, *, log_only: bool) -> Found | None:
+    recovery = Recovery(disk, NO_ID, log_only=log_only)
     try:
         found = recovery.examine()
     except StoreDamaged as error:

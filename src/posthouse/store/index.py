@@ -19,13 +19,13 @@ from posthouse.store.format import CRC, FORMAT_VERSION, HEADER_SIZE, check_head,
 
 INDEX_MAGIC = b"PHINDEX\0"
 _HEAD = struct.Struct("<8sHxxIIIQQQII")  # ..., body's checksum, checksum of the head
-_BLOCK_SIZES = struct.Struct("<HH")
-_BLOCK_SIZES_AT = ARRIVAL_SIZE - _BLOCK_SIZES.size
+BLOCK_SIZES = struct.Struct("<HH")
+BLOCK_SIZES_AT = ARRIVAL_SIZE - BLOCK_SIZES.size
 
 
 def block_size(payload: bytes | memoryview, at: int = 0) -> int:
     """Size of the arrival block at the start of a message's payload; the packet is behind it."""
-    sender, extra = _BLOCK_SIZES.unpack_from(payload, at + _BLOCK_SIZES_AT)
+    sender, extra = BLOCK_SIZES.unpack_from(payload, at + BLOCK_SIZES_AT)
     return int(ARRIVAL_SIZE + sender + extra)
 
 
@@ -74,18 +74,20 @@ class SegmentIndex:
 
     def entries(self) -> Iterator[Entry]:
         """All records."""
-        heads, at, ends = memoryview(self.heads), 0, self.offsets[1:]
-        ends.append(self.length)
-        for kind, number, offset, end in zip(
-            self.kinds, self.numbers, self.offsets, ends, strict=True
-        ):
-            size = end - offset
+        heads, at = memoryview(self.heads), 0
+        for kind, number, offset, end in self.places():
             if kind in (MESSAGE, COPY):
                 head_size = block_size(self.heads, at)
             else:
-                head_size = size - HEADER_SIZE
-            yield Entry(kind, number, offset, size, heads[at : at + head_size])
+                head_size = end - offset - HEADER_SIZE
+            yield Entry(kind, number, offset, end - offset, heads[at : at + head_size])
             at += head_size
+
+    def places(self) -> Iterator[tuple[int, int, int, int]]:
+        """Kind, number, offset and end of all records."""
+        ends = self.offsets[1:]
+        ends.append(self.length)
+        return zip(self.kinds, self.numbers, self.offsets, ends, strict=True)
 
     def pack(self, generation: int) -> bytes:
         """The bytes of the index file."""

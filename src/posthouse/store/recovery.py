@@ -94,10 +94,10 @@ class Stretch(NamedTuple):
 class Recovery:
     """Reads a log. Changes nothing."""
 
-    def __init__(self, disk: Disk, store_id: bytes, *, use_checkpoints: bool = True) -> None:
+    def __init__(self, disk: Disk, store_id: bytes, *, log_only: bool = False) -> None:
         self.disk = disk
         self.store_id = store_id
-        self.use_checkpoints = use_checkpoints
+        self.log_only = log_only  # no checkpoints, no indexes
         self.identified = False  # the store_id is the one of the log
         self.names = disk.names()
         self.all_numbers = numbered(self.names, ".log")
@@ -221,7 +221,7 @@ class Recovery:
         for entry in anchor.live:
             if entry.number not in self.numbers:
                 return Flaw(entry.number, 0, entry.first_sequence, "the segment is missing")
-        for name, head in self._heads() if self.use_checkpoints else []:
+        for name, head in [] if self.log_only else self._heads():
             plan = plan_behind(anchor, head)
             if plan is None:
                 self._note(f"{name} does not fit the log and is passed over")
@@ -275,9 +275,7 @@ class Recovery:
         entry, start, sequence = stretch.entry, stretch.offset, stretch.sequence
         index = self._index(segment, entry)
         if index is not None:
-            for kind, _, offset, size, head in index.entries():
-                if offset >= start:
-                    replay.record(kind, segment, offset, size, head)
+            replay.index(index, segment, start)
             return None
         data = self.read(entry.number)
         try:
@@ -296,7 +294,7 @@ class Recovery:
 
     def _index(self, segment: Segment, entry: SegmentEntry) -> SegmentIndex | None:
         """The index of a segment, if it may stand for it: only where all of it was synced."""
-        if self.synced < entry.last_sequence or entry.number in self.ends:
+        if self.log_only or self.synced < entry.last_sequence or entry.number in self.ends:
             return None
         return load_index(self.disk, segment)
 

@@ -26,15 +26,14 @@ from posthouse.engine.records import (
 from posthouse.engine.state import State
 from posthouse.model.errors import RemoteProtocolError
 from posthouse.store.errors import StoreDamaged
-from posthouse.store.format import CARRY, LOST, RELEASE, RELEASE_PAYLOAD, SEGMENTS
-from posthouse.store.index import block_size
+from posthouse.store.format import CARRY, HEADER_SIZE, LOST, RELEASE, RELEASE_PAYLOAD, SEGMENTS
+from posthouse.store.index import BLOCK_SIZES, BLOCK_SIZES_AT, SegmentIndex, block_size
 from posthouse.store.ledger import Ledger
 from posthouse.store.segment import Segment
 
-_NUMBER_AND_ROW = struct.Struct("<Q" + ROW.format[1:])
-_EXTRA_SIZE = struct.Struct("<H")
-_EXTRA_SIZE_AT = ARRIVAL_SIZE - _EXTRA_SIZE.size
-_unpack = _NUMBER_AND_ROW.unpack_from
+_NUMBER = struct.Struct("<Q")
+_unpack_row = ROW.unpack_from
+_block_sizes = BLOCK_SIZES.unpack_from
 _row = tuple.__new__
 
 
@@ -44,6 +43,30 @@ class Replay:
     def __init__(self, state: State, ledger: Ledger) -> None:
         self.state = state
         self.ledger = ledger
+
+    def index(self, index: SegmentIndex, segment: Segment, start: int) -> None:
+        """All records from an offset on, by the index of their segment."""
+        heads, at, live = index.heads, 0, 0
+        view, here = memoryview(heads), segment.number
+        arrive, put = self.state.arrive, self.ledger.positions.put
+        for kind, number, offset, end in index.places():
+            if kind == MESSAGE:  # the same as below, without a call for each part of it
+                sender_size, extra_size = _block_sizes(heads, at + BLOCK_SIZES_AT)
+                head_size = ARRIVAL_SIZE + sender_size + extra_size
+                if offset >= start:
+                    row: Row = _row(Row, _unpack_row(heads, at + _NUMBER.size))
+                    after = at + head_size
+                    arrive(number, row, heads[after - extra_size : after] if extra_size else b"")
+                    put(number, here, offset, end - offset)
+                    live += end - offset
+            else:
+                head_size = block_size(heads, at) if kind == COPY else end - offset - HEADER_SIZE
+                if offset >= start:
+                    payload = view[at : at + head_size]
+                    segment.live_bytes, live = segment.live_bytes + live, 0
+                    self.record(kind, segment, offset, end - offset, payload)
+            at += head_size
+        segment.live_bytes += live
 
     def record(
         self, kind: int, segment: Segment, offset: int, size: int, payload: memoryview
@@ -80,13 +103,13 @@ class Replay:
 
 def read_block(payload: memoryview) -> tuple[int, Row, bytes]:
     """Number, row and extra of a message's arrival block."""
-    values = _unpack(payload)
-    row: Row = _row(Row, values[1:])
-    end = block_size(payload)
+    (number,) = _NUMBER.unpack_from(payload)
+    row: Row = _row(Row, _unpack_row(payload, _NUMBER.size))
+    sender_size, extra_size = _block_sizes(payload, BLOCK_SIZES_AT)
+    end = ARRIVAL_SIZE + sender_size + extra_size
     if end > len(payload):
         raise RemoteProtocolError("message record shorter than its sender and extra")
-    (extra_size,) = _EXTRA_SIZE.unpack_from(payload, _EXTRA_SIZE_AT)
-    return values[0], row, bytes(payload[end - extra_size : end]) if extra_size else b""
+    return number, row, bytes(payload[end - extra_size : end]) if extra_size else b""
 
 
 def apply(state: State, change: Change, *, carried: bool) -> None:
