@@ -729,6 +729,21 @@ def test_the_systems_queue_stands_in_for_one_that_cannot_take_it(rig: PostRig, n
     assert len(rig.manager.core.state.table) == 1
 
 
+def test_room_promised_to_a_transaction_is_not_given_to_dead_letters(rig: PostRig) -> None:
+    rig.create("failed", transactional=True, quota_kib=1)
+    tx = rig.begin("send")
+    rig.send("failed", bytes(500), tx=tx)
+    Sender(rig, TRANSACTIONAL).send(
+        bytes(500),
+        negative_journaling_requested=True,
+        application_deadletter_queue=r".\private$\failed",
+    )
+    rig.purge("accounts")
+    assert len(rig.bodies(DEAD_TRANSACTIONAL)) == 1
+    rig.commit(tx)
+    assert len(rig.bodies("failed")) == 1
+
+
 @pytest.mark.spec("MS-MQDMPR 3.1.1.12/5")
 def test_no_application_queue_is_named_by_default(rig: PostRig) -> None:
     assert Message().application_deadletter_queue == ""
@@ -846,19 +861,21 @@ def test_naming_a_queue_is_no_way_to_write_to_it(rig: PostRig) -> None:
         {"final_ack_required": True},
         {"negative_journaling_requested": True},
         {"positive_journaling_requested": True},
+        asking(ACK_FULL_RECEIVE),
         {},
     ],
-    ids=["final", "negative", "positive", "none"],
+    ids=["final", "negative", "positive", "acknowledgments", "none"],
 )
 def test_protocols_are_told_the_end_of_transactional_messages_from_elsewhere(
-    rig: PostRig, end: str, wanted: dict[str, bool]
+    rig: PostRig, end: str, wanted: dict[str, Any]
 ) -> None:
     reason, act = ENDS[end]
     number = rig.from_afar("accounts", transactional=True, time_to_be_received=10, **wanted)
     assert rig.deleted == []
     act(rig, "accounts")
     told = [(d.number, d.message_class) for d in rig.deleted]
-    assert told == ([(number, reason)] if wanted else [])
+    final = wanted and "acknowledgements_requested" not in wanted
+    assert told == ([(number, reason)] if final else [])
     assert rig.reasons(DEAD_TRANSACTIONAL) == []  # its source keeps it, on our word
 
 

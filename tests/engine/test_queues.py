@@ -448,7 +448,9 @@ def test_messages_held_by_a_prepared_transaction_outlive_their_queue(
     assert "orders" not in "".join(rig.manager.all_books())
     if over_restart:
         rig.restart()
+    rig.create("orders", transactional=True, journaling=journaling)
     (rig.commit if commits else rig.abort)(tx)
+    assert rig.bodies("orders") == rig.bodies("orders;journal") == []  # another queue's
     assert rig.reasons(DEAD_TRANSACTIONAL) == ([] if commits else [NACK_QUEUE_DELETED])
     rig.restart()
     assert rig.reasons(DEAD_TRANSACTIONAL) == ([] if commits else [NACK_QUEUE_DELETED])

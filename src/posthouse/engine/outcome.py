@@ -183,7 +183,7 @@ class Outcomes:
     ) -> bool:
         """Moves the message into a journal or dead-letter queue, unless that is full."""
         core = self.core
-        if target.state.bytes + row.size > target.limit:
+        if target.state.bytes + target.reserved + row.size > target.limit:
             core.event("journal_full", queue=target.name, message_class=message_class)
             core.refusals["journal_copy_dropped"] += 1
             return False
@@ -199,8 +199,6 @@ class Outcomes:
             doomed=0,
         )
         core.settle(number, kept, column, step, b"")
-        if core.deleted_queues:
-            core.forget_deleted(row.queue)
         core.announce(target, number)
         return True
 
