@@ -15,7 +15,12 @@ from tests.store.rig import Rig, packet_of, picture, random_step
 
 STORE_ID = b"0123456789abcdef"
 SETTINGS = StoreSettings(
-    store_id=STORE_ID, segment_size=2000, checkpoint_ratio=1, step_bytes=400, small_segments=4
+    store_id=STORE_ID,
+    segment_size=2000,
+    checkpoint_ratio=1,
+    garbage_segments=0,
+    step_bytes=400,
+    small_segments=4,
 )
 
 
@@ -299,6 +304,7 @@ def lives(seed: int, seen: Counter[str]) -> None:
         store_id=STORE_ID,
         segment_size=chance.choice((700, 1500, 4000)),
         checkpoint_ratio=1,
+        garbage_segments=chance.choice((0, 1)),
         small_segments=chance.choice((3, 16)),
         **chance.choice(SHAPES),  # type: ignore[arg-type]
     )

@@ -43,6 +43,7 @@ from posthouse.store.positions import Place
 from posthouse.store.segment import Segment
 from posthouse.store.settings import StoreSettings
 
+DEAD = 0.95  # of a segment that is not worth waiting for the rest of it
 _STEP_ENTRIES = 4096  # looked at in one step, whether they are copied or not
 
 
@@ -112,11 +113,26 @@ class Compactor:
         return max(candidates, key=self._gain, default=None)
 
     def _candidates(self) -> list[Segment]:
+        """Dead ones, else mostly dead ones if there is much garbage, else many small ones."""
         sealed = [s for s in self.ledger.segments.values() if s.sealed and not s.pins]
-        ratio = self.settings.dead_ratio
-        found = [s for s in sealed if self._gain(s) >= (s.end - s.fixed_bytes) * ratio]
+        found = [s for s in sealed if self._is_dead(s, DEAD)]
+        if not found and sum(map(self._gain, sealed)) > self._tolerated(sealed):
+            found = [s for s in sealed if self._is_dead(s, self.settings.dead_ratio)]
         small = [s for s in sealed if s.end * 8 < self.settings.segment_size]
         return found or (small if len(small) >= self.settings.small_segments else [])
+
+    def _is_dead(self, segment: Segment, ratio: float) -> bool:
+        return self._gain(segment) >= (segment.end - segment.fixed_bytes) * ratio
+
+    def _tolerated(self, sealed: list[Segment]) -> int:
+        if not self.settings.garbage_segments:
+            return -1
+        share = sum(segment.end for segment in sealed) // 8
+        return max(self.settings.garbage_segments * self.settings.segment_size, share)
+
+    def is_worth_sealing(self, active: Segment) -> bool:
+        """The segment that is written to has more dead bytes than a full one should have."""
+        return self._gain(active) >= self.settings.segment_size * self.settings.dead_ratio
 
     def _gain(self, segment: Segment) -> int:
         return segment.end - self.ledger.weight(segment)

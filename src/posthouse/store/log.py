@@ -165,8 +165,14 @@ class LogStore:
 
     def read(self, number: int) -> bytes:
         """The packet of a message; its checksum is verified. Waits for the disk if it must."""
-        payload = self._payload(number)
-        return payload[block_size(payload) :]
+        self._writer.check()
+        place = self.ledger.positions.get(number)
+        if place is None:
+            payload = self._express_payload(number)
+            return payload[block_size(payload) :]
+        segment = self._segment(place.segment)
+        record = checked_record(self._files.open(segment), segment.name, place)
+        return record[HEADER_SIZE + block_size(record, HEADER_SIZE) :]
 
     def read_now(self, number: int) -> bytes | None:
         """The packet if that needs no wait for the disk, else None."""
@@ -200,9 +206,12 @@ class LogStore:
     def _payload(self, number: int) -> bytes:
         self._writer.check()
         place = self.ledger.positions.get(number)
-        if place is not None:
-            segment = self._segment(place.segment)
-            return checked_record(self._files.open(segment), segment.name, place)[HEADER_SIZE:]
+        if place is None:
+            return self._express_payload(number)
+        segment = self._segment(place.segment)
+        return checked_record(self._files.open(segment), segment.name, place)[HEADER_SIZE:]
+
+    def _express_payload(self, number: int) -> bytes:
         payload = self._express.payload(number)
         if payload is None:
             raise LookupError(f"message {number} is not in the store")
@@ -242,7 +251,7 @@ class LogStore:
         self._digest()
         try:
             self._express.forget(writer.synced)
-            if self._express.upkeep() or upkeep.step():
+            if self._express.upkeep() or upkeep.step() or writer.full():
                 self._digest()
                 if writer.full():
                     self._begin_segment()

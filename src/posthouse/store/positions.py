@@ -25,6 +25,7 @@ _SIZE = _DEAD - 1
 
 _unpack = _ENTRY.unpack_from
 _pack = _ENTRY.pack_into
+_place = tuple.__new__
 
 
 class Place(NamedTuple):
@@ -59,7 +60,8 @@ class Positions:
         segment, offset, size = _unpack(page, (number & _MASK) * _ENTRY_SIZE)
         if not size:
             return None
-        return Place(segment, offset, size & _SIZE, size >= _DEAD)
+        place: Place = _place(Place, (segment, offset, size & _SIZE, size >= _DEAD))
+        return place
 
     def kill(self, number: int) -> tuple[int, int] | None:
         """The message ended: segment and size of its record, None if there is none alive."""

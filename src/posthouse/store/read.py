@@ -44,7 +44,7 @@ def checked_record(file: File, name: str, place: Place) -> bytes:
 
 def verified(data: bytes, name: str, place: Place) -> bytes:
     """The same bytes, if they are the record of that place."""
-    if len(data) != place.size or crc32(data[CRC.size :]) != CRC.unpack_from(data)[0]:
+    if len(data) != place.size or crc32(memoryview(data)[4:]) != CRC.unpack_from(data)[0]:
         raise StoreDamaged(name, place.offset, "the record of a message has a wrong checksum")
     return data
 

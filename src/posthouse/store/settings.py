@@ -29,7 +29,12 @@ class StoreSettings:
     a small disk nor a big one loses much of its use."""
 
     dead_ratio: float = 0.5
-    """A sealed segment of which at least this part would not have to be copied is compacted."""
+    """A sealed segment of which at least this part would not have to be copied may be compacted."""
+
+    garbage_segments: int = 2
+    """Dead bytes that are left alone: so many segments' worth, or an eighth of the log if that is
+    more. Queues die from the front, so most segments are all dead before long without any copying;
+    those are removed at once."""
 
     small_segments: int = 16
     """So many sealed segments under an eighth of the usual size are merged."""
@@ -49,4 +54,5 @@ class StoreSettings:
     def __post_init__(self) -> None:
         assert len(self.store_id) == 16
         assert 0 < self.segment_size <= GIB
+        assert self.garbage_segments >= 0
         assert 0.25 <= self.dead_ratio <= 1.0  # below, what is written anew is soon due again

@@ -168,7 +168,12 @@ class Upkeep:
         ):
             return False
         self._looked_at = now
-        return self.compactor.choose(self.checkpoints.position)
+        if self.compactor.choose(self.checkpoints.position):
+            return True
+        active = self.writer.active
+        assert active is not None
+        self.writer.seal_early = self.compactor.is_worth_sealing(active)
+        return False
 
     def _read_record(self, place: Place) -> bytes:
         segment = self.ledger.segments[place.segment]

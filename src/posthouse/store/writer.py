@@ -57,6 +57,7 @@ class LogWriter:
         self.bytes_written = 0
         self.changes: list[tuple[bytes, Segment, bool]] = []  # not yet told to the ledger
         self.sealed: list[Segment] = []  # not yet indexed
+        self.seal_early = False
         self.failed: StoreFailed | None = None
         self._lock = Lock()
         self._unsynced: list[Segment] = []
@@ -141,7 +142,8 @@ class LogWriter:
     def full(self) -> bool:
         """The active segment has reached its size, not counting how every segment begins."""
         active = self.active
-        return active is not None and active.end - active.body_at >= self.segment_size
+        assert active is not None
+        return active.end - active.body_at >= self.segment_size or self.seal_early
 
     def begin_segment(self, books: bytes) -> Segment:
         """Seals the active segment and begins the next; `books` is a CHANGE record's payload.
@@ -149,6 +151,7 @@ class LogWriter:
         Called where the State is exactly what the log says, because the books go first.
         """
         self.check()
+        self.seal_early = False
         if self.active is not None:
             self.active.sealed = True
             self.sealed.append(self.active)
