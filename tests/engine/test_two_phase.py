@@ -134,9 +134,9 @@ def test_a_decision_counts_once(rig: Rig, end: str, restart: bool) -> None:
     rig.run(lambda m: getattr(m, f"transaction_{end}")(tx.identifier))
     if restart:
         rig.restart()
-    for again in ("commit", "abort"):
+    for again in (rig.commit, rig.abort):
         with rig.refused(TransactionSequence.code, "unknown or has ended"):
-            rig.run(lambda m, a=again: getattr(m, f"transaction_{a}")(tx.identifier))
+            again(tx)
 
 
 def test_a_transaction_is_prepared_once_and_for_one_coordinator(rig: Rig) -> None:
