@@ -61,6 +61,25 @@ def fill(rig: Rig, count: int) -> list[int]:
     return numbers
 
 
+def test_reading_what_was_tidied_away_is_the_callers_mistake() -> None:
+    rig = opened(SimDisk())
+    numbers = fill(rig, 60)
+    rig.end(*numbers)
+    rig.keep()
+    refused = 0
+    for _ in range(200):
+        more = rig.store.tidy()
+        for number in numbers[:30]:
+            try:
+                assert rig.store.read(number) == packet_of(number)
+            except LookupError:
+                refused += 1
+        rig.store.sync()
+        if not more:
+            break
+    assert refused > 30
+
+
 def test_space_of_messages_that_are_gone_is_given_back() -> None:
     disk = SimDisk()
     rig = opened(disk)
@@ -237,10 +256,13 @@ def test_a_read_in_another_thread_keeps_its_segment() -> None:
     assert store.reading(rig.send_express()) is None
 
 
-def test_a_damaged_message_stops_compaction_and_nothing_is_deleted() -> None:
+@pytest.mark.parametrize("indexed", [True, False])
+def test_a_damaged_message_stops_compaction_and_nothing_is_deleted(indexed: bool) -> None:
     disk = SimDisk()
     rig = opened(disk)
-    numbers = fill(rig, 12)
+    numbers = fill(rig, 16)
+    if not indexed:
+        disk.unlink("00000001.idx")
     offset = disk.contents()["00000001.log"].index(packet_of(numbers[1])[:-1])
     disk.flip_bit("00000001.log", offset, 0)
     for number in numbers[2:] + fill(rig, 60):

@@ -260,7 +260,7 @@ def unpack_change(payload: bytes | memoryview) -> Change:
     settles, ends, defines = cursor.unpack(_COUNTS)
     change = Change()
     change.settles.extend(_settles(cursor, settles))
-    change.ends.extend([End(*cursor.unpack(_END)) for _ in range(ends)])
+    change.ends.extend(map(End._make, _END.iter_unpack(cursor.take(ends * _END.size))))
     change.defines.extend(_defines(cursor, defines))
     if cursor.at != len(payload):
         raise RemoteProtocolError("change record longer than its counts")

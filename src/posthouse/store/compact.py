@@ -44,7 +44,7 @@ from posthouse.store.segment import Segment
 from posthouse.store.settings import StoreSettings
 
 DEAD = 0.95  # of a segment that is not worth waiting for the rest of it
-_STEP_ENTRIES = 4096  # looked at in one step, whether they are copied or not
+STEP_ENTRIES = 2048  # looked at in one step, whether they are copied or not
 
 
 class Victim:
@@ -64,8 +64,9 @@ class Leaving:
 
     def __init__(self, victim: Victim, position: int) -> None:
         self.segment = victim.segment
-        self.numbers = victim.numbers
+        self.numbers = victim.numbers  # whose places are to be freed
         self.position = position
+        self.removed = False
 
 
 class Compactor:
@@ -151,7 +152,7 @@ class Compactor:
         assert victim is not None
         records: list[Record] = []
         carry, size = Change(), 0
-        for _ in range(_STEP_ENTRIES):
+        for _ in range(STEP_ENTRIES):
             entry = next(victim.entries, None)
             if entry is None:
                 victim.done = True

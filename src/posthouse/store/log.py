@@ -219,10 +219,11 @@ class LogStore:
 
     def _segment(self, number: int) -> Segment:
         segment = self.ledger.segments.get(number)
-        if segment is not None:
-            return segment
-        assert self._upkeep is not None
-        return self._upkeep.leaving_segment(number)
+        if segment is None and self._upkeep is not None:
+            segment = self._upkeep.leaving_segment(number)
+        if segment is None:
+            raise LookupError(f"segment {number} is not in the store")
+        return segment
 
     # -- pins
 

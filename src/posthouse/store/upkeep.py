@@ -15,7 +15,7 @@ from posthouse.store.checkpoint import (
     take_snapshot,
     write_file,
 )
-from posthouse.store.compact import Compactor, Leaving
+from posthouse.store.compact import STEP_ENTRIES, Compactor, Leaving
 from posthouse.store.disk import Disk
 from posthouse.store.errors import StoreDamaged
 from posthouse.store.files import SegmentFiles
@@ -141,8 +141,17 @@ class Upkeep:
     # -- compaction
 
     def _compact(self) -> bool:
+        if self.damage is not None:
+            return False
+        try:
+            return self._compact_more()
+        except StoreDamaged as error:
+            self.damage = error
+            return False
+
+    def _compact_more(self) -> bool:
         compactor = self.compactor
-        if self.damage is not None or (compactor.victim is None and not self._choose()):
+        if compactor.victim is None and not self._choose():
             return False
         victim = compactor.victim
         assert victim is not None
@@ -150,13 +159,7 @@ class Upkeep:
             position = self.writer.write(compactor.release())
             self._leaving.append(compactor.leave(position))
             self._looked_at = -1
-            return True
-        try:
-            records = compactor.step()
-        except StoreDamaged as error:
-            self.damage = error
-            return False
-        if records:
+        elif records := compactor.step():
             self.writer.write(records)
         return True
 
@@ -181,28 +184,36 @@ class Upkeep:
 
     # -- files of segments that are gone
 
-    def leaving_segment(self, number: int) -> Segment:
+    def leaving_segment(self, number: int) -> Segment | None:
         """A segment whose file is still there."""
-        return next(left.segment for left in self._leaving if left.segment.number == number)
+        for leaving in self._leaving:
+            if leaving.segment.number == number and not leaving.removed:
+                return leaving.segment
+        return None
 
     def _remove_files(self) -> bool:
         for leaving in self._leaving:
             if leaving.position <= self.writer.synced and not leaving.segment.pins:
-                self._leaving.remove(leaving)
                 self._remove(leaving)
                 return True
         return False
 
     def _remove(self, leaving: Leaving) -> None:
-        segment = leaving.segment
-        self.files.close_one(segment)
-        self.disk.unlink(segment.name)
-        if self.disk.exists(index_name(segment.number)):
-            self.disk.unlink(index_name(segment.number))
-        self.disk.sync_directory()
+        """The files at once, then the places of the messages bit by bit."""
+        segment, numbers = leaving.segment, leaving.numbers
+        if not leaving.removed:
+            leaving.removed = True
+            self.files.close_one(segment)
+            self.disk.unlink(segment.name)
+            if self.disk.exists(index_name(segment.number)):
+                self.disk.unlink(index_name(segment.number))
+            self.disk.sync_directory()
         free = self.ledger.positions.free
-        for number in leaving.numbers:
+        for number in numbers[-STEP_ENTRIES:]:
             free(number, segment.number)
+        del numbers[-STEP_ENTRIES:]
+        if not numbers:
+            self._leaving.remove(leaving)
 
 
 def built_index(segment: Segment) -> SegmentIndex:
