@@ -104,7 +104,7 @@ READS = {"peek", "receive", "move"}
         (CLAIMS_ALICE, {"send"}),
         (Caller.unverified(ADMINISTRATORS), {"send"}),
     ],
-    ids=str,
+    ids=lambda value: ",".join(sorted(value)) if isinstance(value, set) else str(value),
 )
 def test_by_default_the_owner_does_everything_and_the_others_send(
     rig: PostRig, caller: Caller, rights: set[str]
