@@ -37,7 +37,7 @@ from posthouse.model.errors import QueueError
 from posthouse.security.access import Caller
 
 if TYPE_CHECKING:
-    from posthouse.engine.descriptor import WaitingMessageReadOperation
+    from posthouse.engine.descriptor import OpenQueueDescriptor, WaitingMessageReadOperation
     from posthouse.engine.moving import Moving
     from posthouse.engine.opening import Opening
     from posthouse.engine.outcome import Outcomes
@@ -77,7 +77,11 @@ class Lock:
     __slots__ = ("allow_peek", "expired", "holder", "purged", "transaction")
 
     def __init__(
-        self, transaction: Transaction | None, holder: object = None, *, allow_peek: bool = False
+        self,
+        transaction: Transaction | None,
+        holder: OpenQueueDescriptor | None = None,
+        *,
+        allow_peek: bool = False,
     ) -> None:
         self.transaction = transaction
         self.holder = holder
@@ -300,32 +304,30 @@ class Core:
         queue.locked += 1
         if lock.allow_peek:
             self.peekable_locks += 1
+        if lock.holder is not None:
+            lock.holder.held.add(number)
 
-    def unlock(self, queue: Queue, number: int, row: Row) -> Lock:
-        """The message has no holder any more."""
+    def unlock(self, queue: Queue, number: int) -> Lock:
+        """The message has no holder any more; what is to stay goes on to `Reading.returned`."""
         lock = self.locks.pop(number)
         queue.locked -= 1
         if lock.allow_peek:
             self.peekable_locks -= 1
-        if row.lookup_id:
-            queue.make_room(row.priority, row.lookup_id)
+        if lock.holder is not None:
+            lock.holder.held.discard(number)
         return lock
 
-    def held_by(self, descriptor: object) -> list[int]:
+    def held_by(self, descriptor: OpenQueueDescriptor) -> list[int]:
         """What a reader has read and not ended, outside transactions."""
-        return [
-            number
-            for number, lock in self.locks.items()
-            if lock.holder is descriptor and lock.transaction is None
-        ]
+        return [number for number in descriptor.held if self.locks[number].transaction is None]
 
-    def orphan_locks(self, descriptor: object, change: Change) -> None:
+    def orphan_locks(self, descriptor: OpenQueueDescriptor, change: Change) -> None:
         """The reader of these messages is gone with its queue: they end as the queue's do."""
         for number in self.held_by(descriptor):
             row = self.state.table.get(number)
             assert row is not None
             queue = self.queues[row.queue]
-            lock = self.unlock(queue, number, row)
+            lock = self.unlock(queue, number)
             self.reading.returned(queue, number, row, lock, change)
 
     # -- availability

@@ -41,6 +41,7 @@ class OpenQueueDescriptor:
         "cursors",
         "format_name",
         "handle",
+        "held",
         "nested",
         "queue",
         "remote_read_state",
@@ -70,6 +71,7 @@ class OpenQueueDescriptor:
         self.nested: tuple[OpenQueueDescriptor, ...] = ()
         self.cursors: dict[int, Cursor] = {}
         self.waiting: dict[int, WaitingMessageReadOperation] = {}
+        self.held: set[int] = set()  # messages it has read and not ended
         self.remote_read_state = RemoteReadState.NONE
         self.checked = -1  # the rights version it was last checked for
 

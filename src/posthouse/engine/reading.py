@@ -137,7 +137,7 @@ class Reading:
         queue: Queue,
         number: int,
         transaction: Transaction | None,
-        holder: object,
+        holder: OpenQueueDescriptor,
         *,
         two_phase: bool,
         allow_peek: bool = False,
@@ -261,7 +261,7 @@ class Reading:
             self._end_in_transaction(lock.transaction, queue, number, positive, message_class)
         elif positive:
             row = self.row(number)
-            self.core.unlock(queue, number, row)
+            self.core.unlock(queue, number)
             self.core.outcomes.delete(queue, number, row, message_class)
         else:
             self.give_back(queue, number)
@@ -288,7 +288,7 @@ class Reading:
     def give_back(self, queue: Queue, number: int) -> None:
         """A reader did not want the message after all."""
         row = self.row(number)
-        lock = self.core.unlock(queue, number, row)
+        lock = self.core.unlock(queue, number)
         change = Change()
         self.returned(queue, number, row, lock, change)
         self.core.commit(change)
@@ -301,17 +301,19 @@ class Reading:
         elif lock.expired or row.expires <= core.utc:
             core.outcomes.expire(queue, number, row, change)
         else:
+            queue.make_room(row.priority, row.lookup_id)
             core.announce(queue, number)
 
     def return_all(self, descriptor: OpenQueueDescriptor) -> None:
         """Decision 92: closing gives back what was read and not ended, in queue order."""
         queue = descriptor.queue
-        if queue is None or not queue.locked:
+        if queue is None:
             return
-        for number in sorted(self.core.held_by(descriptor), key=self._queue_order):
+        for number in sorted(self.core.held_by(descriptor), key=self.queue_order):
             self.give_back(queue, number)
 
-    def _queue_order(self, number: int) -> tuple[int, int]:
+    def queue_order(self, number: int) -> tuple[int, int]:
+        """What sorts messages as their queue does."""
         row = self.row(number)
         return -row.priority, row.lookup_id
 

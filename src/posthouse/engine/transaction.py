@@ -13,6 +13,7 @@ from enum import Enum
 import msgspec
 
 from posthouse.engine.core import Core, Lock
+from posthouse.engine.descriptor import OpenQueueDescriptor
 from posthouse.engine.queue import Queue, QueueRole
 from posthouse.engine.records import (
     FLAG_FIRST,
@@ -238,7 +239,7 @@ class Transactions:
         number: int,
         *,
         reason: int = ACK_RECEIVE,
-        holder: object = None,
+        holder: OpenQueueDescriptor | None = None,
         allow_peek: bool = False,
     ) -> None:
         """A receive: the message is locked until the end."""
@@ -418,7 +419,7 @@ class Transactions:
         core = self.core
         queue, row = core.queues[operation.queue], core.state.table.get(operation.number)
         assert row is not None
-        core.unlock(queue, operation.number, row)
+        core.unlock(queue, operation.number)
         core.outcomes.delete(queue, operation.number, row, operation.reason, change)
 
     def _commit_move(self, operation: TransactionalOperation, change: Change) -> None:
@@ -426,7 +427,7 @@ class Transactions:
         row = core.state.table.get(operation.number)
         assert row is not None
         source, target = core.queues[row.queue], core.queues.get(operation.queue)
-        lock = core.unlock(source, operation.number, row)
+        lock = core.unlock(source, operation.number)
         if target is not None:
             target.reserved -= row.size
         if target is None or target.deleted:
@@ -441,11 +442,15 @@ class Transactions:
         transaction = self.find(identifier)
         self._cancel_waiting(transaction)
         change, subqueues = Change(), self._subqueues(transaction)
+        reads: list[TransactionalOperation] = []
         for operation in transaction.operations:
             if operation.kind is OperationType.ENQUEUE:
                 self._abort_enqueue(operation, change)
             else:
-                self._abort_read(operation, change)
+                reads.append(operation)
+        # In queue order, as whoever waits for them is served in it.
+        for operation in sorted(reads, key=lambda o: self.core.reading.queue_order(o.number)):
+            self._abort_read(operation, change)
         if transaction.state is TransactionState.PREPARED:
             self.core.define(TABLE_TRANSACTION, identifier, None, change)
         self._finish(transaction)
@@ -464,7 +469,7 @@ class Transactions:
         row = core.state.table.get(operation.number)
         assert row is not None
         queue = core.queues[row.queue]
-        lock = core.unlock(queue, operation.number, row)
+        lock = core.unlock(queue, operation.number)
         if not lock.purged:
             row = row._replace(aborts=min(row.aborts + 1, ABORTS_MAX))
             core.settle(operation.number, row, KEPT, change)

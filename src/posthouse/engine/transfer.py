@@ -353,7 +353,7 @@ class Transfer:
         self._outgoing_of(queue)
         row = self._row(queue, number)
         if number in self.core.locks:
-            self.core.unlock(queue, number, row)
+            self.core.unlock(queue, number)
         self.dispatch.remove(queue, number)
         self.core.effects.active.add(queue.number)
         return row
