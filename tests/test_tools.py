@@ -281,7 +281,9 @@ SEEDS = [bytes(range(32))]
 def fuzz_one(data):
     if len(data) == 33:
         raise ValueError("thirty-three")
+    return len(data) == 32
 """
+TARGETS = sorted((fuzz.ROOT / "fuzz").glob("fuzz_*.py"))
 
 
 class TestFuzz:
@@ -311,7 +313,19 @@ class TestFuzz:
 
     def test_every_seed_input_is_run_even_without_time(self, target: Path) -> None:
         outcome = fuzz.fuzz(target, 0, seed=1)
-        assert (outcome.runs, outcome.crash) == (1, None)
+        assert (outcome.runs, outcome.accepted, outcome.crash) == (1, 1, None)
+
+    def test_a_target_may_know_better_how_to_damage_its_inputs(self, target: Path) -> None:
+        target.write_text(TARGET + "def mutate(seed, chance):\n    return seed + b'!'\n")
+        outcome = fuzz.fuzz(target, 0, seed=1, runs_min=2)
+        assert outcome.crash == bytes(range(32)) + b"!"
+
+    @pytest.mark.parametrize("target", TARGETS, ids=lambda path: path.stem)
+    def test_every_target_of_ours_runs_and_finds_nothing(self, target: Path) -> None:
+        outcome = fuzz.fuzz(target, 0, seed=1, runs_min=8000)
+        assert outcome.trace == ""
+        assert outcome.runs == 8000
+        assert outcome.accepted > 400  # else nothing behind the first check is tried
 
     def test_no_target_is_a_failure(self, tmp_path: Path) -> None:
         assert fuzz.main(["--root", str(tmp_path), "--seconds", "1"]) == 1

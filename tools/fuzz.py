@@ -1,8 +1,9 @@
 """Feeds mutated bytes to every fuzz target for a while.
 
 A target is a file fuzz/fuzz_<name>.py with `SEEDS: list[bytes]` and a function
-`fuzz_one(data: bytes) -> None`, which returns for anything a peer may send, good or bad, and
-raises only where the program is wrong.
+`fuzz_one(data: bytes) -> bool`, which tells whether the input was accepted, and raises only where
+the program is wrong. A target that knows its format better than chance does may
+have a `mutate(seed: bytes, chance: random.Random) -> bytes` of its own.
 The first input of a target that raises is written to fuzz/crashes/ and ends its run;
 `python -m tools.fuzz --replay fuzz/crashes/FILE` runs it again. A seed gives the same inputs again.
 """
@@ -31,14 +32,19 @@ class Target(NamedTuple):
 
     name: str
     seeds: list[bytes]
-    fuzz_one: Callable[[bytes], None]
+    fuzz_one: Callable[[bytes], bool]
+    mutate: Callable[[bytes, random.Random], bytes]
 
 
 class Outcome(NamedTuple):
-    """How a target's run ended; `crash` is the input that raised."""
+    """How a target's run ended; `crash` is the input that raised.
+
+    Where next to nothing is accepted, the mutations do not get past the first check.
+    """
 
     name: str
     runs: int
+    accepted: int
     crash: bytes | None
     trace: str
 
@@ -50,7 +56,8 @@ def load(path: Path) -> Target:
     assert spec.loader
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return Target(path.stem.removeprefix("fuzz_"), list(module.SEEDS), module.fuzz_one)
+    change = getattr(module, "mutate", mutate)
+    return Target(path.stem.removeprefix("fuzz_"), list(module.SEEDS), module.fuzz_one, change)
 
 
 def flip_bit(data: bytearray, chance: random.Random) -> None:
@@ -97,28 +104,30 @@ def mutate(seed: bytes, chance: random.Random) -> bytes:
     return bytes(data[:INPUT_SIZE_MAX])
 
 
-def attempt(target: Target, data: bytes) -> str:
-    """Run one input; returns the trace where it raised."""
+def attempt(target: Target, data: bytes) -> tuple[bool, str]:
+    """Run one input; returns whether it was accepted, and the trace where it raised."""
     try:
-        target.fuzz_one(data)
+        return target.fuzz_one(data), ""
     except Exception:
-        return traceback.format_exc()
-    return ""
+        return False, traceback.format_exc()
 
 
-def fuzz(path: Path, seconds: float, seed: int) -> Outcome:
-    """Run one target for the time given, or until it raises."""
+def fuzz(path: Path, seconds: float, seed: int, runs_min: int = 0) -> Outcome:
+    """Run one target for the time given and at least so often, or until it raises."""
     target = load(path)
     chance = random.Random(f"{seed}/{target.name}")
     inputs = list(target.seeds) or [b""]
     deadline = time.monotonic() + seconds
-    runs = 0
-    while runs < len(inputs) or time.monotonic() < deadline:
-        data = inputs[runs] if runs < len(inputs) else mutate(chance.choice(inputs), chance)
+    runs_min = max(runs_min, len(inputs))
+    runs = accepted = 0
+    while runs < runs_min or time.monotonic() < deadline:
+        data = inputs[runs] if runs < len(inputs) else target.mutate(chance.choice(inputs), chance)
         runs += 1
-        if trace := attempt(target, data):
-            return Outcome(target.name, runs, data, trace)
-    return Outcome(target.name, runs, None, "")
+        good, trace = attempt(target, data)
+        if trace:
+            return Outcome(target.name, runs, accepted, data, trace)
+        accepted += good
+    return Outcome(target.name, runs, accepted, None, "")
 
 
 def keep_crash(folder: Path, outcome: Outcome) -> Path:
@@ -134,7 +143,7 @@ def keep_crash(folder: Path, outcome: Outcome) -> Path:
 def replay(root: Path, file: Path) -> int:
     """Run a kept input again, with its trace."""
     target = load(root / "fuzz" / f"fuzz_{file.stem.rpartition('-')[0]}.py")
-    trace = attempt(target, file.read_bytes())
+    _, trace = attempt(target, file.read_bytes())
     print(trace or f"{file.name}: no longer raises")
     return 1 if trace else 0
 
@@ -147,7 +156,7 @@ def run(root: Path, seconds: float, seed: int, workers: int) -> int:
     with ProcessPoolExecutor(workers) as pool:
         futures = [pool.submit(fuzz, file, seconds, seed) for file in files]
         for outcome in (future.result() for future in futures):
-            print(f"{outcome.name}: {outcome.runs} inputs", flush=True)
+            print(f"{outcome.name}: {outcome.runs} inputs, {outcome.accepted} accepted", flush=True)
             if outcome.crash is not None:
                 failed += 1
                 path = keep_crash(root / "fuzz" / "crashes", outcome)
