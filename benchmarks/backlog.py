@@ -161,21 +161,23 @@ def _starts(warm: list[Report], cold: Report) -> Table:
             Column("case", "case"),
             Column("warm_s", "median s", hundredths),
             Column("worst_s", "worst s", hundredths),
+            Column("cpu_s", "CPU s", hundredths),
             Column("cold_s", "nothing cached s", hundredths),
         ],
     )
     parts = {
-        "from exec to ready": "ready_s",
-        "of that: Python and imports": "python_s",
-        "of that: recover()": "recover_s",
+        "from exec to ready": "ready",
+        "of that: Python and imports": "python",
+        "of that: recover()": "recover",
     }
-    for case, key in parts.items():
+    for case, part in parts.items():
         table.rows.append(
             {
                 "case": case,
-                "warm_s": median(s[key] for s in warm),
-                "worst_s": max(s[key] for s in warm),
-                "cold_s": cold[key],
+                "warm_s": median(s[f"{part}_s"] for s in warm),
+                "worst_s": max(s[f"{part}_s"] for s in warm),
+                "cpu_s": median(s[f"{part}_cpu_s"] for s in warm),
+                "cold_s": cold[f"{part}_s"],
             }
         )
     return table

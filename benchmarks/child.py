@@ -22,7 +22,7 @@ from posthouse.runtime.driver import Call
 
 BATCH = 128
 REPORTS = 50  # how often a long job says how far it is
-IMPORTED = time.monotonic()
+IMPORTED, IMPORTED_CPU = time.monotonic(), time.process_time()
 
 
 def report(**fields: object) -> None:
@@ -74,13 +74,15 @@ def _sends(handles: Handles, sample: list[bytes], count: int) -> Iterator[Call]:
 
 def start(directory: Path) -> None:
     """Opens a home, reports when it is ready, then drains it if it is told to."""
-    began, resident = time.monotonic(), resident_bytes()
+    resident = resident_bytes()
     home = Home(directory)
     report(
         ready=time.monotonic(),
         imported=IMPORTED,
-        opened_s=time.monotonic() - began,
         recover_s=home.recover_s,
+        recover_cpu_s=home.recover_cpu_s,
+        python_cpu_s=IMPORTED_CPU,
+        ready_cpu_s=time.process_time(),
         waiting=home.waiting(QUEUE),
         torn_bytes=home.recovered.torn_bytes,
         resident_bytes=resident_bytes() - resident,

@@ -6,6 +6,7 @@ nothing but sync. A sync begins when the last one ended and takes along what has
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
 from queue import SimpleQueue
 from threading import Event, Thread
@@ -70,20 +71,24 @@ class SyncThread:
 
 def run_pipelined(home: Home, calls: Iterable[Call]) -> int:
     """Each call is a turn; at most so many turns wait for their sync. Returns the turns run."""
-    driver, turns = home.driver, list[Turn]()
+    driver, turns = home.driver, 0
+    unanswered: deque[Turn] = deque()
     with SyncThread(driver) as syncer:
         for call in calls:
-            turns.append(home.decide([call]))
+            unanswered.append(home.decide([call], keep=False))
+            turns += 1
             if syncer.idle:
                 _let_out(driver, syncer)
             while driver.waiting_answers >= TURNS_IN_FLIGHT:
                 _let_out(driver, syncer)
             driver.tidy()
+            while unanswered and not unanswered[0].due:
+                unanswered.popleft()
         while driver.waiting_answers:
             _let_out(driver, syncer)
         syncer.wait()
-    assert all(len(turn.answers) == 1 for turn in turns), "an answer is missing"
-    return len(turns)
+    assert not any(turn.due for turn in unanswered), "an answer is missing"
+    return turns
 
 
 def _let_out(driver: Driver, syncer: SyncThread) -> None:
