@@ -490,8 +490,17 @@ def test_a_send_whose_queue_is_deleted_before_the_commit_is_a_dead_letter(rig: P
     tx = rig.begin()
     rig.send("orders", b"late", tx=tx, negative_journaling_requested=True)
     rig.send("orders", b"nobody asked", tx=tx)
+    rig.create("admin")
+    rig.send(
+        "orders",
+        b"told",
+        tx=tx,
+        acknowledgements_requested=0x08,
+        administration_queue_format_name=r"DIRECT=OS:ALPHA\private$\admin",
+    )
     rig.delete("orders")
     rig.commit(tx)
+    assert rig.classes("admin") == [NACK_QUEUE_DELETED]
     assert rig.bodies(DEAD_TRANSACTIONAL) == [b"late"]
     assert rig.reasons(DEAD_TRANSACTIONAL) == [NACK_QUEUE_DELETED]
     rig.restart()

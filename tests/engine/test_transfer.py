@@ -363,6 +363,7 @@ def test_numbers_are_given_once_at_commit_in_commit_order(rig: PostRig) -> None:
     expected = [(b"b", 1, 0), (b"d", 2, 1), (b"a", 3, 2), (b"c", 4, 3)]
     assert numbers(rig) == expected
     sequence = ids(rig)
+    assert {number >> 32 for number in sequence} == {rig.manager.record.sequence_timestamp}
     assert len(sequence) == 1
     for _ in range(2):
         rig.restart()
@@ -424,6 +425,7 @@ def test_a_sequence_that_has_used_up_its_numbers_is_followed_by_another(rig: Pos
     )
     commit_sends(rig, "bc", "t2")
     assert info.sequence_id > first
+    assert SEQUENCE_NUMBER_MAX == 0xFFFFFFFF
     assert (info.next_number, info.last_number) == (2, 1)
 
 
@@ -582,6 +584,10 @@ def test_a_rejection_counts_and_leaves_the_sequence_alone(rig: PostRig) -> None:
         return info.sequence_id, info.sequence_number, seconds, info.reject_count
 
     assert rig.manager.transfer.incoming(queue, FAR_GUID) is None
+    reject(rig, FAR_GUID)
+    assert shown() == (0, 0, 0, 1)
+    accept(rig, FAR_GUID, 77, 0)
+    assert shown() == (77, 0, 0, 1)
     accept(rig, FAR_GUID, 77, 1)
     assert shown() == (77, 1, 0, 0)
     for count in (1, 2):
@@ -735,7 +741,9 @@ def test_a_delivered_message_is_gone_whoever_is_reading_it(rig: PostRig) -> None
     delivery = rig.driver.read(lambda m: m.dequeue_message_begin(reader, timeout_ms=0))
     assert delivery is not None
     number, lookup_id = delivery.read.number, delivery.read.lookup_id
+    rig.active.clear()
     rig.run(lambda m: m.transfer.delivered(queue, number))
+    assert rig.active == {queue.number}  # the next one can go
     assert rig.manager.core.locks == {}
     assert queue.locked == 0
     with rig.refused(0xC00E0051):
