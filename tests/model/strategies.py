@@ -53,7 +53,10 @@ hosts = st.text(
     st.characters(min_codepoint=0x21, max_codepoint=0x7E, exclude_characters='"+,;=/\\:[]'),
     min_size=1,
     max_size=250,  # leaves room for a port
-)
+).filter(lambda text: text.lower() not in RESERVED)
+url_hosts = st.text(
+    st.sampled_from("abcxyzABCXYZ0189._~!$&'()*-"), min_size=1, max_size=250
+).filter(lambda text: text.lower() not in RESERVED)
 guids = st.binary(min_size=16, max_size=16)
 ports = st.integers(1, 0xFFFF)
 ipv4 = st.ip_addresses(v=4).map(str)
@@ -111,7 +114,8 @@ def _direct(
 def direct_names() -> st.SearchStrategy[DirectName]:
     return st.one_of(
         _direct([Protocol.TCP], ipv4 | ipv6),
-        _direct([Protocol.OS, Protocol.HTTP, Protocol.HTTPS], hosts | ipv4 | ipv6),
+        _direct([Protocol.OS], hosts | ipv4 | ipv6),
+        _direct([Protocol.HTTP, Protocol.HTTPS], url_hosts | ipv4 | ipv6),
         _direct([Protocol.IPX], st.just("00000012:00a03e214fbc"), st.none()),
         _direct([Protocol.SPX], st.just("00000012.00a03e214fbc"), st.none()),
     )

@@ -72,6 +72,8 @@ def test_names_are_printed_with_backslashes_and_lower_case_keywords() -> None:
         ("HOST\\a\n", "U+000A"),
         ("HOST\\a\ud800", "U+D800"),
         (r"HO ST\q", "a space"),
+        (r"private$\orders", "in front of private$"),
+        ("SYSTEM$/orders", "in front of SYSTEM$"),
         ("HÖST\\q", "'Ö'"),
         (r"A=B\q", "'='"),
         ("H" * 257 + r"\q", "at most 256"),

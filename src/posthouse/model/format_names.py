@@ -22,6 +22,9 @@ DOMAIN_NAME_LENGTH_MAX = 255
 ELEMENTS_MAX = 256  # Choice: the grammar sets no limit to a list
 
 _IPX_ADDRESS = re.compile(r"[0-9A-Fa-f.:]{1,32}")
+# RFC 3986, reg-name. Without escapes, which would be a second spelling of a host, and without what
+# ends a host in a URL: another reader of `http://ours@theirs/` would go somewhere else.
+_URL_HOST = re.compile(r"[0-9A-Za-z._~!$&'()*-]+")
 _DOMAIN = re.compile(r"[\x21-\x2b\x2d-\x7e]*")  # 0x21..0x7E without the comma of lists
 
 
@@ -366,13 +369,15 @@ def _join(protocol: Protocol, host: str, port: int | None) -> str:
 
 def _check_host(protocol: Protocol, host: str) -> None:
     check_computer(host)
+    if "[" in host or "]" in host:
+        raise NameFault(f"the host {excerpt(host)} must not contain brackets")
     if protocol in (Protocol.IPX, Protocol.SPX):
         if not _IPX_ADDRESS.fullmatch(host):
             raise NameFault(f"{excerpt(host)} is not an address of {protocol}")
     elif ":" in host or protocol is Protocol.TCP:
         _check_ip(protocol, host)
-    elif "[" in host or "]" in host:
-        raise NameFault(f"the host {excerpt(host)} must not contain brackets")
+    elif protocol in WEB_PROTOCOLS and not _URL_HOST.fullmatch(host):
+        raise NameFault(f"{excerpt(host)} cannot be the host of a URL")
 
 
 def _check_ip(protocol: Protocol, host: str) -> None:

@@ -6,6 +6,8 @@ from functools import lru_cache
 
 from posthouse.model.errors import IllegalQueuePathname
 from posthouse.model.queue_parts import (
+    PRIVATE_PREFIX,
+    SYSTEM_PREFIX,
     NameFault,
     PathKind,
     QueuePart,
@@ -110,6 +112,9 @@ def check_computer(text: str) -> None:
         raise NameFault("the computer name is missing")
     if len(text) > COMPUTER_NAME_LENGTH_MAX:
         raise NameFault(f"a computer name has at most {COMPUTER_NAME_LENGTH_MAX} characters")
+    if text.lower() in (PRIVATE_PREFIX, SYSTEM_PREFIX):
+        # Else `private$\orders` would be somebody's public queue, not the mistake it is.
+        raise NameFault(f"a computer name has to stand in front of {text}")
     found = _FORBIDDEN_IN_COMPUTER.search(text)
     if found is not None:
         raise NameFault(f"the computer {excerpt(text)} must not contain {describe(found[0])}")
