@@ -25,7 +25,7 @@ from posthouse.store.positions import Place
 from posthouse.store.read import checked_record, read_file
 from posthouse.store.recovery import Recovery, sealed_segment
 from posthouse.store.replay import Replay
-from posthouse.store.salvage import pieces
+from posthouse.store.salvage import first_sequence, pieces
 
 NO_ID = bytes(16)
 MESSAGES_NAME = "messages.jsonl"
@@ -71,7 +71,8 @@ class Salvage:
         try:
             header = unpack_segment_header(data, name, number)
         except StoreDamaged:
-            return SegmentEntry(number, len(data), 1, 0)
+            first = first_sequence(data, generation_of(self.store_id, number))
+            return SegmentEntry(number, len(data), first, 0)
         self.store_id = header.store_id
         return SegmentEntry(number, len(data), header.first_sequence, 0)
 

@@ -72,6 +72,19 @@ def next_record(data: bytes, generation: int, offset: int, sequence: int) -> tup
     return None
 
 
+def first_sequence(data: bytes, generation: int) -> int:
+    """With which number a segment begins whose header is lost, by its first good record; or 1."""
+    pattern = generation.to_bytes(4, "little")
+    at = data.find(pattern, SEGMENT_HEADER_SIZE + _GENERATION_AT)
+    while at >= 0:
+        start = at - _GENERATION_AT
+        found = _sequence_at(data, start)
+        if found:
+            return found if start == SEGMENT_HEADER_SIZE else found - 1
+        at = data.find(pattern, at + 1)
+    return 1
+
+
 def _sequence_at(data: bytes, offset: int) -> int:
     """The sequence number of the record that begins here, 0 if none does."""
     if offset + HEADER_SIZE > len(data):
