@@ -20,6 +20,7 @@ from posthouse.model.message import (
     DeliveryGuarantee,
     Message,
 )
+from posthouse.runtime.driver import Answer
 from posthouse.wire.message import serialize
 from tests.engine.rig import MOVE, RECEIVE, SEND
 from tests.store.faults.world import SEGMENT_SIZE, World
@@ -236,14 +237,17 @@ def one_busy_turn(world: World) -> None:
 
 def several(world: World, calls: list[Callable[[QueueManager], object]]) -> None:
     """Calls of one turn; each answer has to be a good one."""
-    answers: list[object] = []
+    answers: list[Answer] = []
     world.driver.begin_turn()
     for call in calls:
-        world.driver.decide(call, lambda answer: answers.append(answer.error))
+        world.driver.decide(call, answers.append)
     world.driver.end_turn()
     world.driver.sync()
     world.driver.release()
-    assert answers == [None] * len(calls)
+    assert len(answers) == len(calls)
+    for answer in answers:
+        if answer.error is not None:
+            raise answer.error
 
 
 def two_turns_one_sync(world: World) -> None:

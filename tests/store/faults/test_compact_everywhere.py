@@ -38,7 +38,7 @@ def test_compaction_behind_every_turn_changes_nothing_anybody_can_see() -> None:
     plain = play(World(lazy).start(), tidy=0)
     busy = play(eager.start())
     assert unlinked(lazy) == 0
-    assert unlinked(busy.disk) > 20
+    assert unlinked(busy.disk) > 10
     print(f"{unlinked(busy.disk)} segments compacted")
     assert {name: len(there) for name, there in view(busy.manager).items()} == {
         name: len(there) for name, there in view(plain.manager).items()
@@ -84,7 +84,7 @@ def test_crashes_compactions_and_lost_checkpoints_in_any_order(dose: Dose) -> No
             world = morning_after(world, chance, f"seed {seed}")
     print(dict(seen))
     assert seen["crashes"] > 20
-    assert seen["compactions"] > 100
+    assert seen["compactions"] > 200
 
 
 def morning_after(world: World, chance: Random, why: str) -> World:

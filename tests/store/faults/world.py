@@ -156,16 +156,19 @@ class World(Rig):
         self.driver.close()
 
     def restart(self) -> None:
-        """A clean stop and a start: express messages stay, too."""
+        """A clean stop and a start: express messages stay, too, if there is room for them."""
         express = view(self.manager, express=True)
         self.stop()
+        room = self.disk.free_space()[0] > 500_000
+        room = room and not any(operation.error for operation in self.disk.operations)
         clock = self.clock
         self.open_store()
-        assert self.recovered.clean
-        assert not self.recovered.lost_express
+        assert self.recovered.clean or not room
         self.clock = clock
         self.boot()
-        assert view(self.manager, express=True) == express
+        if self.recovered.clean:
+            assert not self.recovered.lost_express
+            assert view(self.manager, express=True) == express
         self.check()
 
     def kill(self) -> None:

@@ -1,0 +1,494 @@
+"""Every operation of the engine that can answer positively, and what its answer promises.
+
+Each is called when another caller's work is appended but not synced: a message at the head of
+`plain` and a queue `fresh`. So an answer that only tells what is there has something to wait for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from posthouse.engine.effects import Read
+from posthouse.engine.manager import QueueManager
+from posthouse.engine.queue import OutgoingQueueState
+from posthouse.engine.reading import MessageSeekAction
+from posthouse.engine.transaction import Transaction
+from posthouse.model.errors import QueueNotFound
+from posthouse.model.message import NACK_RECEIVE_REJECTED, DeliveryGuarantee, Message
+from posthouse.model.properties import QueueProperties
+from posthouse.security.access import system_queue_descriptor
+from posthouse.wire.message import serialize
+from tests.engine.rig import MOVE, PEEK, RECEIVE, SEND
+from tests.store.faults.script import ABROAD, ADMINISTRATION
+from tests.store.faults.world import World
+
+LATE = b"not yet synced"
+STOCK = [b"stock 0", b"stock 1", b"stock 2"]
+TAG = "tag"
+FRESH = ".\\private$\\fresh"
+
+
+class Scene:
+    """A world with some of everything, all of it synced, and handles to use it by."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        for name in ("plain", "stock", "old", "answers"):
+            world.create(name)
+        world.create("east", transactional=True)
+        for content in STOCK:
+            world.send("stock", content, negative_journaling_requested=True)
+        self.commit(world.begin("before"), b"east 0", b"east 1")
+        self.session = object()
+        self.sending = world.open("plain")
+        self.reading = world.open("plain", RECEIVE)
+        self.stock = world.open("stock", RECEIVE)
+        self.east = world.open("east", RECEIVE)
+        self.cursor = world.run(lambda m: m.open_cursor(self.stock))
+        world.close(world.open(ABROAD, SEND))
+        self.abroad = next(iter(world.manager.queues.outgoing_queues()))
+
+    def commit(self, transaction: Transaction, *contents: bytes) -> None:
+        """A transaction of sends."""
+        for content in contents:
+            self.world.send("east", content, tx=transaction)
+        self.world.commit(transaction)
+
+    def at_work(self, owner: object = None) -> Transaction:
+        """A transaction that has sent and received something."""
+        transaction = self.world.begin("work", owner)
+        self.world.send("east", b"sent at work", tx=transaction)
+        self.world.receive(self.east, transaction=transaction)
+        return transaction
+
+    def in_doubt(self) -> Transaction:
+        """The same, prepared."""
+        transaction = self.at_work()
+        identifier = transaction.identifier
+        self.world.run(lambda m: m.transaction_prepare(identifier, single_phase=False))
+        return transaction
+
+    def first_of(self, source: Any, **options: Any) -> Read:
+        """A message that is there."""
+        return self.world.peek(source, **options).read
+
+    def earlier(self) -> None:
+        """Another caller's turn, appended and not synced."""
+        message = recoverable(LATE, priority=7)
+        driver = self.world.driver
+        driver.begin_turn()
+        for call in (
+            lambda m: m.enqueue_message_to_an_open_queue(self.sending, message),
+            lambda m: m.create_queue(FRESH, QueueProperties(), self.world.admin),
+        ):
+            driver.decide(call, lambda answer: None)
+        driver.end_turn()
+
+
+def recoverable(content: bytes, **attributes: Any) -> Message:
+    """A message that has to be kept."""
+    message = Message(body=content, **attributes)
+    message.delivery_guarantee = DeliveryGuarantee.RECOVERABLE
+    return message
+
+
+Call = Callable[[QueueManager], object]
+Make = Callable[[Scene], Call]
+Holds = Callable[[World], bool]
+
+
+class Operation(NamedTuple):
+    """A call, and what must be so after a crash right behind its answer."""
+
+    name: str
+    variant: str
+    make: Make
+    holds: Holds | None = None  # None: it promises only that what it saw is durable
+
+    def __str__(self) -> str:
+        return f"{self.name}-{self.variant}" if self.variant else self.name
+
+
+OPERATIONS: list[Operation] = []
+
+
+def operation(name: str, variant: str = "", holds: Holds | None = None) -> Callable[[Make], Make]:
+    """Adds an operation to the list."""
+
+    def add(make: Make) -> Make:
+        OPERATIONS.append(Operation(name, variant, make, holds))
+        return make
+
+    return add
+
+
+def exists(world: World, name: str) -> bool:
+    """Whether there is a queue of this name."""
+    try:
+        world.queue(name)
+    except QueueNotFound:
+        return False
+    return True
+
+
+def bodies(name: str, *wanted: bytes) -> Holds:
+    """The messages of a queue, in order."""
+    return lambda world: exists(world, name) and world.bodies(name) == list(wanted)
+
+
+def aborted(world: World) -> bool:
+    """The transaction's send is gone, its receive is back and counted."""
+    return world.bodies("east") == [b"east 0", b"east 1"] and world.reads("east")[0].aborts == 1
+
+
+def committed(world: World) -> bool:
+    """All of the transaction."""
+    return world.bodies("east") == [b"east 1", b"sent at work"]
+
+
+def prepared(world: World) -> bool:
+    """The transaction waits for its coordinator."""
+    return [t.identifier[:4] for t in world.manager.in_doubt()] == [b"work"]
+
+
+def on_hold(world: World) -> bool:
+    """The outgoing queue is paused."""
+    (queue,) = world.manager.queues.outgoing_queues()
+    return queue.outgoing is not None and queue.outgoing.state is OutgoingQueueState.ON_HOLD
+
+
+# -- queues
+
+
+@operation("create_queue", "private", lambda world: exists(world, "made"))
+def _create(scene: Scene) -> Call:
+    admin = scene.world.admin
+    return lambda m: m.create_queue(".\\private$\\made", QueueProperties(label="made"), admin)
+
+
+@operation("create_queue", "public", lambda world: exists(world, ".\\made"))
+def _create_public(scene: Scene) -> Call:
+    return lambda m: m.create_queue(".\\made", QueueProperties(), scene.world.admin)
+
+
+@operation("delete_queue", "", lambda world: not exists(world, "old"))
+def _delete(scene: Scene) -> Call:
+    return lambda m: m.delete_queue(".\\private$\\old", scene.world.admin)
+
+
+@operation("set_queue", "", lambda world: world.queue("old").definition.label == "new")
+def _set(scene: Scene) -> Call:
+    return lambda m: m.set_queue(".\\private$\\old", scene.world.admin, label="new")
+
+
+def secured(world: World) -> bool:
+    """The queue has the descriptor it was given."""
+    return world.queue("old").definition.security == system_queue_descriptor()
+
+
+@operation("set_queue_security", "", secured)
+def _secure(scene: Scene) -> Call:
+    name, other = ".\\private$\\old", system_queue_descriptor()
+    return lambda m: m.set_queue_security(name, scene.world.admin, other)
+
+
+@operation("queue_properties", "", lambda world: exists(world, "fresh"))
+def _properties(scene: Scene) -> Call:
+    return lambda m: m.queue_properties(FRESH, scene.world.admin)
+
+
+@operation("get_queue_path", "", lambda world: exists(world, "fresh"))
+def _path(scene: Scene) -> Call:
+    return lambda m: m.get_queue_path("DIRECT=OS:ALPHA\\private$\\fresh")
+
+
+@operation("open_queue", "here", lambda world: exists(world, "fresh"))
+def _open(scene: Scene) -> Call:
+    return lambda m: m.open_queue(FRESH, PEEK, scene.world.admin)
+
+
+@operation("open_queue", "abroad", lambda world: len(world.manager.queues.outgoing_queues()) == 2)
+def _open_abroad(scene: Scene) -> Call:
+    return lambda m: m.open_queue("DIRECT=OS:GAMMA\\private$\\x", SEND, scene.world.admin)
+
+
+@operation("open_queue", "subqueue")
+def _open_subqueue(scene: Scene) -> Call:
+    return lambda m: m.open_queue(".\\private$\\stock;new", MOVE, scene.world.admin)
+
+
+@operation("close_queue")
+def _close(scene: Scene) -> Call:
+    return lambda m: m.close_queue(scene.reading)
+
+
+@operation("purge_queue", "", bodies("stock"))
+def _purge(scene: Scene) -> Call:
+    return lambda m: m.purge_queue(scene.stock)
+
+
+@operation("pause_queue", "", on_hold)
+def _pause(scene: Scene) -> Call:
+    return lambda m: m.pause_queue(scene.abroad)
+
+
+@operation("resume_queue", "", lambda world: not on_hold(world))
+def _resume(scene: Scene) -> Call:
+    scene.world.run(lambda m: m.pause_queue(scene.abroad))
+    return lambda m: m.resume_queue(scene.abroad)
+
+
+@operation("take_offline")
+def _take_offline(scene: Scene) -> Call:
+    return lambda m: m.take_offline()
+
+
+@operation("bring_online")
+def _bring_online(scene: Scene) -> Call:
+    return lambda m: m.bring_online()
+
+
+@operation("books")
+def _books(scene: Scene) -> Call:
+    return lambda m: m.books(scene.world.queue("plain"))
+
+
+@operation("all_books")
+def _all_books(scene: Scene) -> Call:
+    return lambda m: m.all_books()
+
+
+@operation("store_record")
+def _store_record(scene: Scene) -> Call:
+    return lambda m: m.store_record()
+
+
+# -- sending
+
+
+@operation("enqueue_message_to_an_open_queue", "", bodies("plain", LATE, b"new"))
+def _send(scene: Scene) -> Call:
+    return lambda m: m.enqueue_message_to_an_open_queue(scene.sending, recoverable(b"new"))
+
+
+def _asked(world: World) -> bool:
+    return world.bodies("plain") == [LATE, b"new"] and len(world.bodies("answers")) == 1
+
+
+@operation("enqueue_message_to_an_open_queue", "acknowledged", _asked)
+def _send_asking(scene: Scene) -> Call:
+    message = recoverable(
+        b"new",
+        acknowledgements_requested=0x01,
+        administration_queue_format_name=ADMINISTRATION,
+        positive_journaling_requested=True,
+    )
+    return lambda m: m.enqueue_message_to_an_open_queue(scene.sending, message)
+
+
+def _in_both(world: World) -> bool:
+    return world.bodies("old") == world.bodies("answers") == [b"new"]
+
+
+@operation("enqueue_message_to_an_open_queue", "to several", _in_both)
+def _send_to_several(scene: Scene) -> Call:
+    names = "DIRECT=OS:ALPHA\\private$\\old,DIRECT=OS:ALPHA\\private$\\answers"
+    several = scene.world.open(names)
+    return lambda m: m.enqueue_message_to_an_open_queue(several, recoverable(b"new"))
+
+
+@operation("enqueue_message_to_an_open_queue", "in a transaction")
+def _send_in_transaction(scene: Scene) -> Call:
+    transaction, target = scene.world.begin("sending"), scene.world.open("east")
+    return lambda m: m.enqueue_message_to_an_open_queue(target, recoverable(b"new"), transaction)
+
+
+@operation("send_packets", "", bodies("plain", LATE, b"new", b"new"))
+def _send_packets(scene: Scene) -> Call:
+    message = recoverable(b"new", destination_queue_format_name=ADMINISTRATION)
+    return lambda m: m.send_packets(scene.sending, [serialize(message)] * 2)
+
+
+# -- reading
+
+
+@operation("peek_message", "", bodies("plain", LATE))
+def _peek(scene: Scene) -> Call:
+    return lambda m: m.peek_message(scene.reading, timeout_ms=0)
+
+
+@operation("peek_next_message", "", bodies("plain", LATE, b"early"))
+def _peek_next(scene: Scene) -> Call:
+    world = scene.world
+    world.send("plain", b"early")
+    cursor = world.run(lambda m: m.open_cursor(scene.reading))
+
+    def call(manager: QueueManager) -> object:
+        manager.peek_message(scene.reading, timeout_ms=0, cursor=cursor)
+        return manager.peek_next_message(scene.reading, cursor, timeout_ms=0)
+
+    return call
+
+
+@operation("open_cursor")
+def _open_cursor(scene: Scene) -> Call:
+    return lambda m: m.open_cursor(scene.reading)
+
+
+@operation("close_cursor")
+def _close_cursor(scene: Scene) -> Call:
+    return lambda m: m.close_cursor(scene.cursor)
+
+
+@operation("dequeue_message", "", bodies("stock", *STOCK[1:]))
+def _dequeue(scene: Scene) -> Call:
+    return lambda m: m.dequeue_message(scene.stock, timeout_ms=0)
+
+
+@operation("dequeue_message", "cursor", bodies("stock", *STOCK[1:]))
+def _dequeue_by_cursor(scene: Scene) -> Call:
+    scene.first_of(scene.stock, cursor=scene.cursor)
+    return lambda m: m.dequeue_message(scene.stock, timeout_ms=0, cursor=scene.cursor)
+
+
+@operation("dequeue_message", "what is not yet synced", bodies("plain"))
+def _dequeue_late(scene: Scene) -> Call:
+    scene.world.send("plain", b"early")
+
+    def call(manager: QueueManager) -> object:
+        manager.dequeue_message(scene.reading, timeout_ms=0)
+        return manager.dequeue_message(scene.reading, timeout_ms=0)
+
+    return call
+
+
+@operation("dequeue_message", "in a transaction")
+def _dequeue_in_transaction(scene: Scene) -> Call:
+    transaction = scene.world.begin("receiving")
+    return lambda m: m.dequeue_message(scene.east, timeout_ms=0, transaction=transaction)
+
+
+@operation("dequeue_messages", "", bodies("stock", STOCK[2]))
+def _dequeue_many(scene: Scene) -> Call:
+    return lambda m: m.dequeue_messages(scene.stock, 2)
+
+
+@operation("dequeue_message_begin")
+def _begin(scene: Scene) -> Call:
+    return lambda m: m.dequeue_message_begin(scene.stock, timeout_ms=0)
+
+
+@operation("dequeue_message_end", "positive", bodies("stock", *STOCK[1:]))
+def _end(scene: Scene) -> Call:
+    read = scene.world.receive(scene.stock, two_phase=True).read
+    return lambda m: m.dequeue_message_end(scene.stock, read.lookup_id, positive=True)
+
+
+@operation("dequeue_message_end", "negative")
+def _end_negative(scene: Scene) -> Call:
+    read = scene.world.receive(scene.stock, two_phase=True).read
+    return lambda m: m.dequeue_message_end(scene.stock, read.lookup_id, positive=False)
+
+
+@operation("dequeue_message_end", "rejected", bodies(".\\system$;deadletter", STOCK[0]))
+def _reject(scene: Scene) -> Call:
+    read = scene.world.receive(scene.stock, two_phase=True).read
+    return lambda m: m.dequeue_message_end(
+        scene.stock, read.lookup_id, positive=True, message_class=NACK_RECEIVE_REJECTED
+    )
+
+
+@operation("read_message_by_lookup_identifier", "peek", bodies("plain", LATE))
+def _lookup(scene: Scene) -> Call:
+    first = MessageSeekAction.FIRST
+    return lambda m: m.read_message_by_lookup_identifier(scene.reading, 0, first, peek=True)
+
+
+@operation("read_message_by_lookup_identifier", "receive", bodies("stock", STOCK[0], STOCK[2]))
+def _lookup_receive(scene: Scene) -> Call:
+    first, following = scene.first_of(scene.stock), MessageSeekAction.NEXT
+    return lambda m: m.read_message_by_lookup_identifier(
+        scene.stock, first.lookup_id, following, peek=False
+    )
+
+
+@operation("move_message", "", bodies("stock;aside", STOCK[0]))
+def _move(scene: Scene) -> Call:
+    target, read = scene.world.open("stock;aside", MOVE), scene.first_of(scene.stock)
+    return lambda m: m.move_message(scene.stock, read.lookup_id, target)
+
+
+@operation("cancel_waiting_message_read_request")
+def _cancel(scene: Scene) -> Call:
+    scene.world.wait(scene.world.open("answers", RECEIVE), tag=TAG)
+    waiting = scene.world.open("answers", RECEIVE)
+    return lambda m: m.cancel_waiting_message_read_request(waiting, TAG)
+
+
+# -- transactions
+
+
+@operation("create_transaction")
+def _create_transaction(scene: Scene) -> Call:
+    return lambda m: m.create_transaction(bytes(range(1, 17)))
+
+
+@operation("transaction_prepare", "", prepared)
+def _prepare(scene: Scene) -> Call:
+    identifier = scene.at_work().identifier
+    return lambda m: m.transaction_prepare(identifier, single_phase=False)
+
+
+@operation("transaction_prepare", "single phase")
+def _prepare_single(scene: Scene) -> Call:
+    identifier = scene.at_work().identifier
+    return lambda m: m.transaction_prepare(identifier)
+
+
+@operation("dtc_transaction_prepare", "", prepared)
+def _vote(scene: Scene) -> Call:
+    identifier = scene.at_work().identifier
+    return lambda m: m.dtc_transaction_prepare(identifier, b"coordinator")
+
+
+@operation("dtc_transaction_prepare", "single phase", committed)
+def _vote_single(scene: Scene) -> Call:
+    identifier = scene.at_work().identifier
+    return lambda m: m.dtc_transaction_prepare(identifier, b"coordinator", single_phase=True)
+
+
+@operation("transaction_commit", "", committed)
+def _commit(scene: Scene) -> Call:
+    identifier = scene.at_work().identifier
+    return lambda m: m.transaction_commit(identifier)
+
+
+@operation("transaction_commit", "of a prepared one", committed)
+def _commit_prepared(scene: Scene) -> Call:
+    identifier = scene.in_doubt().identifier
+    return lambda m: m.transaction_commit(identifier)
+
+
+@operation("transaction_abort", "", aborted)
+def _abort(scene: Scene) -> Call:
+    identifier = scene.at_work().identifier
+    return lambda m: m.transaction_abort(identifier)
+
+
+@operation("transaction_abort", "of a prepared one", aborted)
+def _abort_prepared(scene: Scene) -> Call:
+    identifier = scene.in_doubt().identifier
+    return lambda m: m.transaction_abort(identifier)
+
+
+@operation("in_doubt")
+def _in_doubt(scene: Scene) -> Call:
+    scene.in_doubt()
+    return lambda m: list(m.in_doubt())
+
+
+@operation("end_session", "", aborted)
+def _end_session(scene: Scene) -> Call:
+    scene.at_work(scene.session)
+    return lambda m: m.end_session(scene.session)

@@ -1,0 +1,295 @@
+"""No positive answer before its sync, for every operation of the engine.
+
+At the moment the driver lets an answer out the machine loses its power and everything that was
+not synced. What the answer said must hold on what is left. The same check is run on a driver that
+does not wait: there it must fail, for every operation.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import NamedTuple
+
+import pytest
+
+from posthouse.engine.manager import QueueManager
+from posthouse.model.message import DeliveryGuarantee, Message
+from posthouse.model.properties import QueueProperties
+from posthouse.runtime.driver import Answer
+from posthouse.sim import SimDisk
+from posthouse.store.errors import StoreFailed
+from tests.engine.rig import PEEK, RECEIVE
+from tests.store.faults.harness import check
+from tests.store.faults.operations import LATE, OPERATIONS, Operation, Scene, recoverable
+from tests.store.faults.script import ABROAD
+from tests.store.faults.world import WatchedDriver, World
+
+# What runs the engine, and is no operation of a caller.
+MACHINERY = {
+    "begin_flow_control",
+    "begin_turn",
+    "end_flow_control",
+    "next_deadline_ms",
+    "refused",
+    "start",
+    "stop",
+    "take_effects",
+}
+
+
+class HastyDriver(WatchedDriver):
+    """Lets everything out as soon as it is decided, as a driver must not."""
+
+    hasty = False
+
+    def end_turn(self) -> int:
+        """Releases without waiting for a sync."""
+        position = super().end_turn()
+        while self.hasty and self._outbox:
+            _, release, value = self._outbox.popleft()
+            release(value)
+        return position
+
+
+class Outcome(NamedTuple):
+    """What a crash at the moment of the answer left."""
+
+    before_sync: bool  # the answer came before its sync
+    decided: int  # records there were when the engine decided
+    kept: int
+    holds: bool
+
+
+def outcome(operation: Operation, driver: type[WatchedDriver]) -> Outcome:
+    """Calls an operation and crashes the disk while its answer is on its way out."""
+    world = World(SimDisk(), driver=driver).start()
+    scene = Scene(world)
+    call = operation.make(scene)
+    outcomes: list[Outcome] = []
+    synced = False
+
+    def release(answer: Answer) -> None:
+        assert answer.error is None, answer.error
+        after = check(world.disk.clone().crash("nothing"), world.witness.now(), str(operation))
+        holds = operation.holds is None or operation.holds(after)
+        outcomes.append(Outcome(not synced, world.witness.written, after.kept, holds))
+
+    scene.earlier()
+    if isinstance(world.driver, HastyDriver):
+        world.driver.hasty = True
+    world.driver.begin_turn()
+    world.driver.decide(call, release)
+    world.driver.end_turn()
+    world.driver.release()
+    synced = True
+    world.driver.sync()
+    world.driver.release()
+    (found,) = outcomes
+    return found
+
+
+@pytest.mark.spec(
+    "MS-MQDMPR 3.1.4.3/5",
+    "MS-MQDMPR 3.1.4.4/7",
+    "MS-MQDMPR 3.1.4.7/1",
+    "MS-MQDMPR 3.1.7.1.3/14",
+    "MS-MQDMPR 3.1.7.1.4/3",
+    "MS-MQDMPR 3.1.7.1.9/11",
+    "MS-MQDMPR 3.1.7.1.16/1",
+    "MS-MQDMPR 3.1.7.2.1/2",
+)
+@pytest.mark.parametrize("operation", OPERATIONS, ids=str)
+def test_an_answer_comes_when_what_it_says_is_durable(operation: Operation) -> None:
+    found = outcome(operation, WatchedDriver)
+    assert not found.before_sync
+    assert found.kept == found.decided
+    assert found.holds
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=str)
+def test_a_driver_that_does_not_wait_would_be_noticed(operation: Operation) -> None:
+    found = outcome(operation, HastyDriver)
+    assert found.before_sync
+    assert found.kept < found.decided
+    assert not found.holds or operation.holds is None
+
+
+def test_every_operation_of_the_engine_is_among_them() -> None:
+    methods = {n for n, _ in inspect.getmembers(QueueManager, inspect.isfunction) if n[0] != "_"}
+    assert methods - MACHINERY == {operation.name for operation in OPERATIONS}
+
+
+@pytest.mark.parametrize("driver", [WatchedDriver, HastyDriver])
+@pytest.mark.parametrize("method", ["dequeue_message", "peek_message", "dequeue_message_begin"])
+def test_a_woken_reader_gets_his_message_when_it_is_durable(
+    method: str, driver: type[WatchedDriver]
+) -> None:
+    world = World(SimDisk(), driver=driver).start()
+    scene = Scene(world)
+    kept: list[tuple[int, int]] = []
+
+    def woken(answer: Answer) -> None:
+        after = check(world.disk.clone().crash("nothing"), world.witness.now())
+        assert answer.error is None
+        assert LATE in answer.packets[0]
+        kept.append((after.kept, world.witness.written))
+
+    world.run(lambda m: getattr(m, method)(scene.reading, token=woken))
+    if isinstance(world.driver, HastyDriver):
+        world.driver.hasty = True
+    scene.earlier()
+    world.driver.sync()
+    world.driver.release()
+    ((found, decided),) = kept
+    assert (found < decided) == (driver is HastyDriver)
+
+
+@pytest.mark.parametrize("driver", [WatchedDriver, HastyDriver])
+def test_protocols_hear_of_a_message_when_it_is_durable(driver: type[WatchedDriver]) -> None:
+    """Sessions send what `on_active` names: nothing may travel that a crash could take back."""
+    world = World(SimDisk(), driver=driver).start()
+    scene = Scene(world)
+    target = world.open(ABROAD)
+    kept: list[tuple[int, int]] = []
+
+    def active(queues: set[int]) -> None:
+        assert scene.abroad.number in queues
+        after = check(world.disk.clone().crash("nothing"), world.witness.now())
+        kept.append((after.kept, world.witness.written))
+
+    world.driver.on_active = active
+    if isinstance(world.driver, HastyDriver):
+        world.driver.hasty = True
+    world.driver.begin_turn()
+    world.driver.decide(
+        lambda m: m.enqueue_message_to_an_open_queue(target, recoverable(b"far")),
+        lambda answer: None,
+    )
+    world.driver.end_turn()
+    world.driver.sync()
+    world.driver.release()
+    ((found, decided),) = kept
+    assert (found < decided) == (driver is HastyDriver)
+
+
+def test_what_is_appended_during_a_sync_waits_for_the_next() -> None:
+    """The writer thread syncs while the loop goes on: it may call durable only what it began with.
+
+    The group that arrives meanwhile is appended right after a file was synced, again and again, so
+    that it also begins new segments behind the back of the sync.
+    """
+    world = World(SimDisk()).start()
+    world.create("plain")
+    target, disk = world.open("plain"), world.disk
+    released: list[str] = []
+
+    def turn(name: str) -> None:
+        message = recoverable(name.encode().ljust(400, b"."))
+        world.driver.begin_turn()
+        world.driver.decide(
+            lambda m: m.enqueue_message_to_an_open_queue(target, message),
+            lambda answer: released.append(name),
+        )
+        world.driver.end_turn()
+
+    for number in range(40):
+        meanwhile = iter([f"meanwhile {number}"])
+
+        def arrive(operation: object, meanwhile: object = meanwhile) -> None:
+            for name in meanwhile:  # type: ignore[attr-defined]
+                turn(name)
+
+        turn(f"first {number}")
+        disk.on_operation = arrive
+        world.driver.sync()
+        disk.on_operation = None
+        world.driver.release()
+        assert released == [f"first {number}"]
+        check(disk.clone().crash("nothing"), world.witness.now())
+        world.driver.sync()
+        world.driver.release()
+        assert released == [f"first {number}", f"meanwhile {number}"]
+        check(disk.clone().crash("nothing"), world.witness.now())
+        released.clear()
+    assert len(world.store.ledger.segments) > 5
+
+
+def test_a_failed_sync_lets_nothing_out() -> None:
+    world = World(SimDisk()).start()
+    scene = Scene(world)
+    answers: list[Answer] = []
+    scene.earlier()
+    world.driver.begin_turn()
+    world.driver.decide(lambda m: m.peek_message(scene.reading, timeout_ms=0), answers.append)
+    world.driver.end_turn()
+    world.disk.fail_at(1, "sync")
+    with pytest.raises(StoreFailed):
+        world.driver.sync()
+    assert world.driver.release() == 0
+    assert answers == []
+    with pytest.raises(StoreFailed):
+        world.store.sync()
+    assert world.driver.release() == 0
+
+
+def test_an_express_message_waits_for_nobody_unless_something_waits_in_front_of_it() -> None:
+    """Design: it has no position of its own, and is shown at once."""
+    world = World(SimDisk()).start()
+    scene = Scene(world)
+    answers: list[Answer] = []
+    express = Message(body=b"express", delivery_guarantee=DeliveryGuarantee.EXPRESS)
+
+    def send_and_peek() -> None:
+        world.driver.begin_turn()
+        world.driver.decide(
+            lambda m: m.enqueue_message_to_an_open_queue(scene.sending, express), answers.append
+        )
+        world.driver.decide(lambda m: m.peek_message(scene.reading, timeout_ms=0), answers.append)
+        world.driver.end_turn()
+        world.driver.release()
+
+    syncs = world.disk.calls["sync"]
+    send_and_peek()
+    assert len(answers) == 2
+    assert world.disk.calls["sync"] == syncs
+    scene.earlier()
+    send_and_peek()
+    assert len(answers) == 2
+    world.driver.sync()
+    world.driver.release()
+    assert len(answers) == 4
+
+
+def test_a_refusal_waits_too() -> None:
+    """It tells what the engine saw: here that a queue exists which is not yet durable."""
+    world = World(SimDisk()).start()
+    scene = Scene(world)
+    refusals: list[Answer] = []
+    scene.earlier()
+    world.driver.begin_turn()
+    world.driver.decide(
+        lambda m: m.create_queue(".\\private$\\fresh", QueueProperties(), world.admin),
+        refusals.append,
+    )
+    world.driver.end_turn()
+    assert world.driver.release() == 0
+    assert refusals == []
+    world.driver.sync()
+    world.driver.release()
+    assert refusals[0].error is not None
+
+
+def test_the_readers_of_a_stopping_queue_manager_are_told_when_all_is_durable() -> None:
+    world = World(SimDisk()).start()
+    scene = Scene(world)
+    told: list[bool] = []
+    world.wait(world.open("answers", PEEK))
+    source = world.open("answers", RECEIVE)
+    world.run(
+        lambda m: m.dequeue_message(
+            source, token=lambda answer: told.append(world.store.synced == world.store.appended)
+        )
+    )
+    scene.earlier()
+    world.driver.close()
+    assert told == [True]
