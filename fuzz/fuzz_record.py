@@ -9,6 +9,7 @@ from posthouse.directory.certificates import (
 )
 from posthouse.directory.objects import Entry, Queue, QueueManager, decode_entry, encode_entry
 from posthouse.model.errors import RemoteProtocolError
+from posthouse.model.message_values import BASE_PROVIDER
 from posthouse.security.accounts import (
     Account,
     Door,
@@ -20,7 +21,6 @@ from posthouse.security.accounts import (
     make_verifier,
 )
 from posthouse.security.keys import (
-    BASE_PROVIDER,
     KEY_EXCHANGE,
     ProviderKey,
     PublicKey,

@@ -130,6 +130,8 @@ def test_entries_for_owner_rights_replace_the_implicit_ones() -> None:
     limited = descriptor(allow(OWNER_RIGHTS, READ_CONTROL))
     assert effective_mask(limited, alice) == READ_CONTROL
     assert effective_mask(limited, bob) == 0
+    below = allow(OWNER_RIGHTS, READ_CONTROL)._replace(flags=INHERIT_ONLY)
+    assert effective_mask(descriptor(below), alice) == READ_CONTROL | WRITE_DACL
 
 
 def test_a_claim_or_an_anonymous_owner_gives_no_owner_rights() -> None:
@@ -158,6 +160,13 @@ def test_an_unsigned_sid_counts_as_everyone_and_never_more() -> None:
     assert granted(descriptor(allow(EVERYONE, WRITE_MESSAGE)), claimed_alice, WRITE_MESSAGE)
 
 
+@pytest.mark.parametrize("claim", [b"", b"junk", bytes(16), ALICE + b"\0", ALICE[:-1]])
+def test_a_claim_that_is_no_sid_is_none(claim: bytes) -> None:
+    caller = Caller.unverified(claim)
+    assert (caller.sid, caller.groups) == (stranger.sid, stranger.groups)
+    assert not caller.authenticated
+
+
 def test_an_unsigned_sid_is_no_way_around_a_denial() -> None:
     for denied in (ANONYMOUS, ALICE):
         queue = descriptor(deny(denied, WRITE_MESSAGE), allow(EVERYONE, WRITE_MESSAGE))
@@ -173,13 +182,12 @@ def test_anonymous_senders_may_send_until_they_are_denied() -> None:
     assert granted(queue, bob, WRITE_MESSAGE)
 
 
-@pytest.mark.spec("MS-MQDMPR 3.1.1.2/7")
 def test_a_queue_with_authentication_ignores_everyone() -> None:
     queue = descriptor(allow(EVERYONE, WRITE_MESSAGE), allow(BOB, WRITE_MESSAGE))
     assert not granted(queue, stranger, WRITE_MESSAGE, ignore_everyone=True)
     assert granted(queue, bob, WRITE_MESSAGE, ignore_everyone=True)
     null = SecurityDescriptor(ALICE).with_dacl(None)
-    assert not granted(null, claimed_alice, WRITE_MESSAGE, ignore_everyone=True)
+    assert effective_mask(null, claimed_alice, ignore_everyone=True) == 0
     assert granted(null, bob, WRITE_MESSAGE, ignore_everyone=True)
 
 
@@ -203,9 +211,15 @@ def test_a_token_narrows_every_caller_to_its_queues() -> None:
     assert effective_mask(queue, narrow, path=r".\private$\Orders2") == WRITE_MESSAGE
     assert effective_mask(queue, narrow, path=r".\private$\invoices") == 0
     assert not granted(queue, root.narrowed(()), WRITE_MESSAGE, path=r".\private$\orders")
-    assert effective_mask(queue, narrow.narrowed(None), path=r".\private$\x") == 6
+    assert effective_mask(queue, bob.narrowed(None), path=r".\private$\x") == 6
     both = bob.narrowed((("*", 2), (r"private$\o*", 4)))
     assert effective_mask(queue, both, path=r".\private$\orders") == 6
+
+
+def test_no_token_widens_another() -> None:
+    narrow = bob.narrowed(())
+    with pytest.raises(AssertionError):
+        narrow.narrowed(None)
 
 
 def test_a_scope_of_queues_does_not_touch_other_objects() -> None:
@@ -229,7 +243,8 @@ def walk(queue: SecurityDescriptor, caller: Caller, desired: int) -> bool:
     remaining = desired
     assert queue.dacl is not None
     owned = caller.authenticated and queue.owner in caller.groups
-    if owned and not any(ace.sid == OWNER_RIGHTS for ace in queue.dacl.aces):
+    present = [ace for ace in queue.dacl.aces if not ace.flags & INHERIT_ONLY]
+    if owned and not any(ace.sid == OWNER_RIGHTS for ace in present):
         remaining &= ~(READ_CONTROL | WRITE_DACL)
     for ace in queue.dacl.aces:
         mask = QUEUE.mapped(ace.mask)
@@ -366,6 +381,7 @@ def test_a_guard_forgets_callers_before_there_are_too_many() -> None:
     callers = [Caller.user(local_sid(GUID, 5000 + rid), "u") for rid in range(1100)]
     assert all(guard.mask(caller) == WRITE_MESSAGE for caller in callers)
     assert guard.mask(alice) & DELETE_MESSAGE
+    assert 1 < len(guard._masks) <= Guard.CALLERS_MAX
 
 
 def test_a_caller_shows_name_and_sid() -> None:

@@ -108,7 +108,9 @@ def test_an_account_becomes_a_caller() -> None:
     assert account(groups=(ADMINISTRATORS,)).caller().is_administrator
 
 
-@pytest.mark.parametrize("name", ["", "a b", "a,b", "a\\b", "x" * 65, "Everyone", "USERS", "a\n"])
+@pytest.mark.parametrize(
+    "name", ["", "a b", "a,b", "a\\b", "x" * 65, "Everyone", "USERS", "a\n", "S-1-1-0", "s-1-x"]
+)
 def test_names_that_mislead_are_refused(name: str) -> None:
     with pytest.raises(IllegalUser):
         check_user_name(name)
@@ -270,3 +272,11 @@ def test_the_table_of_failures_has_a_limit() -> None:
             guard.failed(f"user{number}", "::1", 0)
     assert guard.wait_ms("user9", "::1", 0) == 1_000
     assert guard.wait_ms("user6", "::1", 0) == 0
+
+
+def test_no_name_is_kept_longer_than_a_name_can_be() -> None:
+    guard = LoginGuard()
+    for end in range(5):
+        guard.failed("x" * 100_000 + str(end), "::1", 0)
+    assert guard.wait_ms("x" * 65, "::1", 0) == 1_000
+    assert guard.wait_ms("x" * 64, "::1", 0) == 0

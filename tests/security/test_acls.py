@@ -80,6 +80,17 @@ def test_an_entry_for_one_property_gives_nothing_but_still_denies() -> None:
     assert object_ace(DENIED_OBJECT, 1).denies
 
 
+@pytest.mark.parametrize("kind", range(0x16))
+def test_entry_types_have_the_numbers_of_the_document(kind: int) -> None:
+    """[MS-DTYP] 2.4.4.1: what is given, what is taken, and what can be read at all."""
+    plain, of_objects = (0, 1, 2, 9, 10, 13), (5, 6, 7, 11, 12, 15)
+    ace = object_ace(kind, 0) if kind in of_objects else Ace.of(kind, EVERYONE, 4)
+    assert ace.allows == (kind in (0, 5))
+    assert ace.denies == (kind in (1, 6, 10, 12))
+    assert ace.understood == (kind in plain + of_objects)
+    assert (ace.mask, ace.sid) == ((4, EVERYONE) if ace.understood else (0, b""))
+
+
 def test_a_conditional_entry_gives_nothing() -> None:
     assert not Ace.of(ALLOWED_CALLBACK, EVERYONE, 4).allows
 

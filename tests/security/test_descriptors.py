@@ -104,6 +104,20 @@ def test_absolute_form_and_lists_without_their_bit_are_refused(control: int) -> 
         unpack_descriptor(bytes(raw))
 
 
+def test_an_audit_list_without_its_bit_is_refused() -> None:
+    raw = bytearray(SecurityDescriptor(ALICE).with_sacl(Acl()).pack())
+    struct.pack_into("<H", raw, 2, 0x8000)
+    with pytest.raises(IllegalSecurityDescriptor, match="audit list"):
+        unpack_descriptor(bytes(raw))
+
+
+def test_parts_that_come_later_begin_on_a_border_of_four() -> None:
+    raw = SecurityDescriptor(ALICE).pack() + b"x"  # one byte of no meaning behind the owner
+    longer = unpack_descriptor(raw).with_dacl(Acl()).pack()
+    assert longer[20 : 20 + len(ALICE) + 1] == ALICE + b"x"
+    assert struct.unpack_from("<I", longer, 16)[0] == 20 + len(ALICE) + 4
+
+
 def test_a_descriptor_beyond_any_real_one_is_refused() -> None:
     with pytest.raises(IllegalSecurityDescriptor):
         unpack_descriptor(SecurityDescriptor(ALICE).pack() + bytes(DESCRIPTOR_SIZE_MAX))
@@ -149,6 +163,11 @@ def test_deny_stands_in_front_and_takes_what_was_given() -> None:
         Ace.of(ALLOWED, BOB, 2),
         Ace.of(ALLOWED, EVERYONE, 4),
     )
+
+
+def test_an_entry_with_no_right_left_goes() -> None:
+    descriptor = with_aces(Ace.of(ALLOWED, BOB, 4), Ace.of(ALLOWED, EVERYONE, 4)).deny(BOB, 6)
+    assert aces_of(descriptor) == (Ace.of(DENIED, BOB, 6), Ace.of(ALLOWED, EVERYONE, 4))
 
 
 def test_deny_joins_the_denial_that_is_there() -> None:

@@ -7,14 +7,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posthouse.model.errors import RemoteProtocolError
-from posthouse.security.keys import (
+from posthouse.model.message_values import (
     AES_PROVIDER,
     BASE_PROVIDER,
     ENHANCED_PROVIDER,
+    PROVIDER_NAMES,
+)
+from posthouse.security.keys import (
+    CERTIFICATE_SIZE_MAX,
+    KEY_BITS_MAX,
     KEY_EXCHANGE,
     KEY_SIGNATURE,
+    KEYS_MAX,
     PROV_RSA_AES,
-    PROVIDER_NAMES,
     PROVIDER_OF_PRIVACY_LEVEL,
     PROVIDER_TYPE,
     ProviderKey,
@@ -76,6 +81,20 @@ def test_other_blobs_are_refused(at: int, value: int) -> None:
         unpack_public_key(bytes(blob))
 
 
+@pytest.mark.parametrize("bits", [0, 4, 63, KEY_BITS_MAX + 8, 1 << 31])
+def test_a_key_of_impossible_length_is_refused_for_its_length(bits: int) -> None:
+    blob = bytes.fromhex("0602000000a4000052534131") + bits.to_bytes(4, "little") + bytes(4)
+    with pytest.raises(RemoteProtocolError, match=f"of {bits} bits"):
+        unpack_public_key(blob + bytes(min(bits, KEY_BITS_MAX + 8) // 8))
+
+
+def test_the_longest_key_is_accepted() -> None:
+    key = PublicKey(KEY_SIGNATURE, KEY_BITS_MAX, 3, bytes(KEY_BITS_MAX // 8))
+    blob = pack_public_key(key)
+    assert blob[4:8].hex() == "00240000"
+    assert unpack_public_key(blob) == key
+
+
 @pytest.mark.spec("MS-MQDMPR 3.1.3/8")
 def test_provider_names_are_nul_terminated_utf16() -> None:
     raw = pack_provider_keys([ProviderKey(BASE_PROVIDER, 1, b"blob")])
@@ -101,6 +120,25 @@ def test_key_lists_survive_and_no_cut_one_does(entries: list[ProviderKey]) -> No
     for wrong in [raw[:cut] for cut in range(1, len(raw))] + [raw + b"\0"]:
         with pytest.raises(RemoteProtocolError):
             unpack_provider_keys(wrong)
+
+
+def test_a_list_whose_own_size_is_wrong_is_refused() -> None:
+    raw = pack_provider_keys([ProviderKey("x", 1, b"")])
+    for size in (len(raw) - 1, len(raw) + 1):
+        with pytest.raises(RemoteProtocolError, match="wrong size"):
+            unpack_provider_keys(size.to_bytes(4, "little") + raw[4:])
+
+
+def test_a_list_has_a_limit_and_so_has_a_name() -> None:
+    full = [ProviderKey("x" * 255, 1, b"")] * KEYS_MAX
+    assert unpack_provider_keys(pack_provider_keys(full)) == tuple(full)
+    with pytest.raises(RemoteProtocolError, match="too many keys"):
+        unpack_provider_keys(pack_provider_keys([*full, full[0]]))
+    with pytest.raises(RemoteProtocolError, match="name of 514 bytes"):
+        unpack_provider_keys(pack_provider_keys([ProviderKey("x" * 256, 1, b"")]))
+    nameless = bytes.fromhex("14000000 01000000 00000000 00000000 01000000")
+    with pytest.raises(RemoteProtocolError, match="name of 0 bytes"):
+        unpack_provider_keys(nameless)
 
 
 def test_the_list_of_a_new_machine_is_empty() -> None:
@@ -152,3 +190,12 @@ def test_counts_beyond_any_real_list_are_refused_at_once() -> None:
         unpack_user_certificates(b"\xff\xff\xff\xff" + bytes(100))
     with pytest.raises(RemoteProtocolError):
         unpack_provider_keys((108).to_bytes(4, "little") + b"\xff\xff\xff\xff" + bytes(100))
+
+
+def test_a_certificate_has_a_limit() -> None:
+    largest = pack_user_certificates([UserCertificate.of(bytes(CERTIFICATE_SIZE_MAX))])
+    assert len(unpack_user_certificates(largest)) == 1
+    with pytest.raises(RemoteProtocolError, match="certificate of 1048577 bytes"):
+        unpack_user_certificates(
+            pack_user_certificates([UserCertificate.of(bytes(CERTIFICATE_SIZE_MAX + 1))])
+        )

@@ -100,7 +100,46 @@ def test_generic_rights_map_to_the_sums_of_the_kind(
     assert not masks.allows(0x100000)
 
 
+BITS = {
+    "DELETE_MESSAGE PEEK_MESSAGE WRITE_MESSAGE DELETE_JOURNAL_MESSAGE "
+    "SET_QUEUE_PROPERTIES GET_QUEUE_PROPERTIES": (0, 1, 2, 3, 4, 5),
+    "DELETE_QUEUE GET_QUEUE_PERMISSIONS CHANGE_QUEUE_PERMISSIONS TAKE_QUEUE_OWNERSHIP": (
+        16,
+        17,
+        18,
+        19,
+    ),
+    "DELETE_DEADLETTER_MESSAGE PEEK_DEADLETTER_MESSAGE CREATE_QUEUE SET_MACHINE_PROPERTIES "
+    "GET_MACHINE_PROPERTIES DELETE_JOURNAL_QUEUE_MESSAGE "
+    "PEEK_JOURNAL_QUEUE_MESSAGE": (0, 1, 2, 4, 5, 6, 7),
+    "DELETE_MACHINE GET_MACHINE_PERMISSIONS CHANGE_MACHINE_PERMISSIONS TAKE_MACHINE_OWNERSHIP": (
+        16,
+        17,
+        18,
+        19,
+    ),
+    "CREATE_FRS CREATE_BSC CREATE_MACHINE SET_SITE_PROPERTIES GET_SITE_PROPERTIES": (0, 1, 2, 4, 5),
+    "CREATE_USER CREATE_SITE CREATE_CN SET_ENTERPRISE_PROPERTIES GET_ENTERPRISE_PROPERTIES": (
+        0,
+        1,
+        2,
+        4,
+        5,
+    ),
+    "CN_OPEN_CONNECTOR SET_CN_PROPERTIES GET_CN_PROPERTIES": (0, 4, 5),
+    "ACCESS_SYSTEM_SECURITY MAXIMUM_ALLOWED "
+    "GENERIC_ALL GENERIC_EXECUTE GENERIC_WRITE GENERIC_READ": (24, 25, 28, 29, 30, 31),
+}
+
+
+@pytest.mark.parametrize("names", BITS)
+def test_every_right_is_the_bit_of_its_table(names: str) -> None:
+    """[MS-MQMQ] 2.2.23 to 2.2.27 and [MS-DTYP] 2.4.3."""
+    assert [getattr(rights, name) for name in names.split()] == [1 << bit for bit in BITS[names]]
+
+
 def test_sums_are_what_the_bits_add_up_to() -> None:
+    assert rights.RECEIVE_DEADLETTER_MESSAGE == 0x3
     assert rights.RECEIVE_JOURNAL_MESSAGE == 0xA
     assert rights.RECEIVE_JOURNAL_QUEUE_MESSAGE == 0xC0
     assert rights.MACHINE_WORLD_RIGHTS == rights.GET_MACHINE_PROPERTIES | rights.READ_CONTROL

@@ -179,11 +179,7 @@ RESPONSE_QUEUE_TYPES: Final = ADMINISTRATION_QUEUE_TYPES | {
     QueueTypeCode.PRIVATE_QUEUE_ON_ADMIN,
 }
 
-PROVIDER_TYPE_RSA_FULL: Final = 1
-"""The one standard type of a provider that signs messages."""
-
-PROVIDER_NAMES: Final = (
-    "Microsoft Base Cryptographic Provider v1.0",
-    "Microsoft Enhanced Cryptographic Provider v1.0",
-    "Microsoft Enhanced RSA and AES Cryptographic Provider",
-)
+BASE_PROVIDER: Final = "Microsoft Base Cryptographic Provider v1.0"
+ENHANCED_PROVIDER: Final = "Microsoft Enhanced Cryptographic Provider v1.0"
+AES_PROVIDER: Final = "Microsoft Enhanced RSA and AES Cryptographic Provider"
+PROVIDER_NAMES: Final = (BASE_PROVIDER, ENHANCED_PROVIDER, AES_PROVIDER)

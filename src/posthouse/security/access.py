@@ -104,13 +104,16 @@ class Caller:
         """A sender whose claim nobody signed: everyone, never more, decision 2.
 
         What is denied to the claimed SID or to anonymous senders is denied to this one too, or a
-        made-up claim would be the way around a denial.
+        made-up claim would be the way around a denial. Bytes that are no SID claim nothing.
         """
+        if not is_sid(sid):
+            return cls.anonymous()
         denied = frozenset((ANONYMOUS, sid))
         return cls(sid, format_sid(sid), frozenset((EVERYONE,)), False, False, denied)
 
     def narrowed(self, scopes: Scopes | None) -> Self:
-        """The same caller, limited to the queues and rights of a token."""
+        """The same caller, limited to the queues and rights of a token; nothing widens it again."""
+        assert self.scopes is None
         return type(self)(
             self.sid,
             self.name,
@@ -174,7 +177,7 @@ def _implicit(dacl: Acl, owner: bool) -> int:
     [MS-DTYP] says "entries of the owner"; Windows means the SID OWNER RIGHTS, and so do we, or a
     careless entry would lock owners out of their own queues.
     """
-    if not owner or any(ace.sid == OWNER_RIGHTS for ace in dacl.aces):
+    if not owner or any(ace.sid == OWNER_RIGHTS and not ace.inherit_only for ace in dacl.aces):
         return 0
     return READ_CONTROL | WRITE_DACL
 

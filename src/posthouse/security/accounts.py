@@ -173,8 +173,8 @@ def check_user_name(name: str) -> None:
             f"{excerpt(name)} cannot be a user name",
             f"Use 1 to {USER_NAME_LENGTH_MAX} letters, digits or any of . _ - @",
         )
-    if user_key(name) in PRINCIPALS:
-        raise IllegalUser(f"{name} is a word of the access lists", "Choose another user name.")
+    if user_key(name) in PRINCIPALS or user_key(name).startswith("s-1-"):
+        raise IllegalUser(f"{name} means somebody else in access lists", "Choose another name.")
 
 
 def parse_doors(text: str) -> tuple[Door, ...]:
@@ -293,7 +293,10 @@ class Failures(msgspec.Struct, frozen=True):
 
 
 class LoginGuard:
-    """Failures per account and address, so that a stranger cannot lock the owner out."""
+    """Failures per account and address, so that a stranger cannot lock the owner out.
+
+    Names come from strangers as well: what is too long for a name is kept no longer than one.
+    """
 
     def __init__(self, entries_max: int = 10_000) -> None:
         self._entries_max = entries_max
@@ -301,11 +304,11 @@ class LoginGuard:
 
     def wait_ms(self, name: str, address: str, now_ms: int) -> int:
         """How long this account has to wait at this address; checked before the password is."""
-        return self._failures.get((user_key(name), address), Failures()).wait_ms(now_ms)
+        return self._failures.get(_guessed(name, address), Failures()).wait_ms(now_ms)
 
     def failed(self, name: str, address: str, now_ms: int) -> None:
         """A wrong password; the oldest entry makes room where there are too many."""
-        key = (user_key(name), address)
+        key = _guessed(name, address)
         before = self._failures.pop(key, Failures())
         if len(self._failures) >= self._entries_max:
             del self._failures[next(iter(self._failures))]
@@ -313,4 +316,8 @@ class LoginGuard:
 
     def succeeded(self, name: str, address: str) -> None:
         """The right password: the count begins anew."""
-        self._failures.pop((user_key(name), address), None)
+        self._failures.pop(_guessed(name, address), None)
+
+
+def _guessed(name: str, address: str) -> tuple[str, str]:
+    return user_key(name[: USER_NAME_LENGTH_MAX + 1]), address

@@ -79,20 +79,25 @@ class Ace(NamedTuple):
         return self.body[at : at + sid_size_at(self.body, at, len(self.body))]
 
     @property
+    def inherit_only(self) -> bool:
+        """Whether it is about objects below this one, and a queue has none."""
+        return bool(self.flags & INHERIT_ONLY)
+
+    @property
     def allows(self) -> bool:
         """Whether it gives rights to its SID here and now.
 
         Choice: entries with a condition or for one property of an object give nothing, because
         a queue has neither; the denying ones below are honoured all the same.
         """
-        if self.flags & INHERIT_ONLY:
+        if self.inherit_only:
             return False
         return self.kind == ALLOWED or (self.kind == ALLOWED_OBJECT and not self._typed)
 
     @property
     def denies(self) -> bool:
         """Whether it takes rights from its SID here and now."""
-        return self.kind in _DENYING and not self.flags & INHERIT_ONLY
+        return self.kind in _DENYING and not self.inherit_only
 
     @property
     def simple(self) -> bool:

@@ -9,12 +9,9 @@ from typing import Final, NamedTuple
 
 from posthouse.model.errors import MalformedPacket
 from posthouse.model.guids import NULL_GUID
+from posthouse.model.message_values import AES_PROVIDER, BASE_PROVIDER, ENHANCED_PROVIDER
 from posthouse.wire.layout import Layout, Reader, decode_text, encode_text, guid, u32
 
-BASE_PROVIDER: Final = "Microsoft Base Cryptographic Provider v1.0"
-ENHANCED_PROVIDER: Final = "Microsoft Enhanced Cryptographic Provider v1.0"
-AES_PROVIDER: Final = "Microsoft Enhanced RSA and AES Cryptographic Provider"
-PROVIDER_NAMES: Final = (BASE_PROVIDER, ENHANCED_PROVIDER, AES_PROVIDER)
 PROVIDER_OF_PRIVACY_LEVEL: Final = {1: BASE_PROVIDER, 3: ENHANCED_PROVIDER, 5: AES_PROVIDER}
 """[MS-MQQB] 3.1.5.8.3: which provider a message of this PrivacyLevel was sealed with."""
 

@@ -17,7 +17,6 @@ SID_SIZE_MIN: Final = 8
 SID_SIZE_MAX: Final = SID_SIZE_MIN + 4 * SUB_AUTHORITY_COUNT_MAX
 FIRST_ACCOUNT_RID: Final = 1000
 """Relative ids below are kept for built-in accounts, as Windows does."""
-ADMINISTRATOR_RID: Final = 500
 GUEST_RID: Final = 501  # DOMAIN_USER_RID_GUEST, [MS-MQDMPR] 3.1.7.1.3.1 step 9
 
 _AUTHORITY_TEXT_MAX = 1 << 32  # larger authorities are printed in hexadecimal
@@ -32,20 +31,12 @@ def make_sid(authority: int, *sub_authorities: int) -> bytes:
     return head + struct.pack(f"<{count}I", *sub_authorities)
 
 
-NULL_SID: Final = make_sid(0, 0)
 EVERYONE: Final = make_sid(1, 0)
-CREATOR_OWNER: Final = make_sid(3, 0)
 OWNER_RIGHTS: Final = make_sid(3, 4)
-NETWORK: Final = make_sid(5, 2)
 ANONYMOUS: Final = make_sid(5, 7)
-SELF: Final = make_sid(5, 10)
 AUTHENTICATED_USERS: Final = make_sid(5, 11)
 LOCAL_SYSTEM: Final = make_sid(5, 18)
-LOCAL_SERVICE: Final = make_sid(5, 19)
-NETWORK_SERVICE: Final = make_sid(5, 20)
 ADMINISTRATORS: Final = make_sid(5, 32, 544)
-BUILTIN_USERS: Final = make_sid(5, 32, 545)
-BUILTIN_GUESTS: Final = make_sid(5, 32, 546)
 
 PRINCIPALS: Final = {
     "everyone": EVERYONE,
@@ -105,7 +96,7 @@ def parse_sid(text: str) -> bytes:
         subs = [int(number) for number in match[3].split("-")[1:]]
         if all(sub < 1 << 32 for sub in subs):
             return make_sid(authority, *subs)
-    raise IllegalSecurityDescriptor(f"{excerpt(text)} is not a security identifier S-1-...")
+    raise IllegalSecurityDescriptor(f"{excerpt(text)} is not a security identifier like S-1-5-7")
 
 
 def principal_word(sid: bytes) -> str:
