@@ -507,6 +507,8 @@ def test_a_closed_cursor_is_of_no_use(state: CursorState) -> None:
     bench.rig.run(lambda m: m.close_cursor(bench.cursor))
     for method in (PEEK_CALL, NEXT_CALL, RECEIVE_CALL):
         bench.refuses(method, *ILLEGAL)
+        with pytest.raises(IllegalCursorAction, match="the cursor is closed"):
+            bench.read(method)
     with bench.rig.refuses(InvalidHandle, 0xC00E0007):
         bench.rig.run(lambda m: m.close_cursor(bench.cursor))
     with pytest.raises(InvalidHandle):

@@ -666,6 +666,28 @@ def test_what_a_transaction_holds_of_a_deleted_queue_ends_as_deleted(restart: bo
     rig.check_books()
 
 
+@pytest.mark.parametrize("commits", [False, True])
+def test_a_prepared_transaction_outlives_the_queue_it_read_and_moved_from(commits: bool) -> None:
+    rig = readers(transactional=True)
+    rig.create("other", transactional=True)
+    rig.fill(b"read", b"moved", negative_journaling_requested=True)
+    tx, reader = rig.begin(), rig.open("q", RECEIVE)
+    rig.receive(reader, transaction=tx)
+    rig.move(reader, rig.id_of(b"moved"), rig.open("other", MOVE), tx)
+    rig.run(lambda m: m.transaction_prepare(tx.identifier, single_phase=False))
+    rig.delete()
+    rig.restart()
+    (rig.commit if commits else rig.abort)(tx)
+    assert rig.available("other") == ([b"moved"] if commits else [])
+    assert sorted(rig.bodies(DEAD_TRANSACTIONAL)) == ([] if commits else [b"moved", b"read"])
+    core = rig.manager.core
+    assert (core.deleted_queues, core.locks) == (set(), {})
+    assert core.queues.keys() == core.state.queues.keys()
+    rig.restart()
+    assert rig.available("other") == ([b"moved"] if commits else [])
+    rig.check_books()
+
+
 def test_purging_needs_the_right_to_receive() -> None:
     rig = readers(b"a")
     peeker = rig.open("q", PEEK)

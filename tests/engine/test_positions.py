@@ -300,3 +300,38 @@ class Prefixes(RuleBasedStateMachine):
 TestPrefixes = pytest.mark.spec("MS-MQDMPR 3.1.7.1.10/3", "MS-MQDMPR 3.1.7.3.2/3")(
     Prefixes.TestCase
 )
+
+
+def test_a_window_of_held_messages_is_not_looked_through_at_every_read() -> None:
+    rig = readers(*(b"%d" % n for n in range(30)))
+    reader = rig.open("q", RECEIVE)
+    held = [rig.hold(reader).read.lookup_id for _ in range(20)]
+    lane = rig.queue("q").state.order.lane(3)
+    for lookup_id in held[:9]:
+        rig.end(reader, lookup_id)
+        held.append(rig.hold(reader).read.lookup_id)
+        assert lane.floor == held[-1]
+    rig.end(reader, held[15], positive=False)
+    assert lane.floor == held[15]
+    assert rig.hold(reader).read.lookup_id == held[15]
+
+
+@pytest.mark.parametrize("how", ["ack", "nack", "commit", "abort", "close", "delete"])
+def test_a_descriptor_knows_what_it_holds_and_forgets_it(how: str) -> None:
+    rig = readers(b"a", b"b", transactional=True)
+    tx, reader = rig.begin(), rig.open("q", RECEIVE)
+    number = rig.receive(reader, transaction=tx).read.number
+    other = rig.hold(reader).read
+    assert reader.held == {number, other.number}
+    assert rig.manager.core.held_by(reader) == [other.number]
+    if how in ("ack", "nack"):
+        rig.end(reader, other.lookup_id, positive=how == "ack")
+        assert reader.held == {number}
+    elif how == "close":
+        rig.close(reader)
+        assert reader.held == {number}
+    elif how == "delete":
+        rig.delete()
+        assert reader.held == {number}
+    (rig.abort if how == "abort" else rig.commit)(tx)
+    assert reader.held == ({other.number} if how in ("commit", "abort") else set())
