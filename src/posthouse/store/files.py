@@ -20,9 +20,7 @@ class SegmentFiles:
         """The file of a segment."""
         if segment.file is None:
             segment.file = self.disk.open(segment.name)
-            self._opened[segment.number] = segment
-            if len(self._opened) > self.limit:
-                self._close_oldest(segment)
+            self.adopt(segment)
         return segment.file
 
     def _close_oldest(self, newest: Segment) -> None:
@@ -32,8 +30,10 @@ class SegmentFiles:
                 return
 
     def adopt(self, segment: Segment) -> None:
-        """A segment just sealed: its file counts from now on."""
+        """The file of a segment counts from now on."""
         self._opened[segment.number] = segment
+        if len(self._opened) > self.limit:
+            self._close_oldest(segment)
 
     def close_one(self, segment: Segment) -> None:
         """Gives the file of a segment back."""

@@ -36,6 +36,8 @@ from posthouse.store.index import IndexBuilder
 from posthouse.store.ledger import Ledger
 from posthouse.store.segment import Segment
 
+GATHER_BYTES = 1 << 16  # smaller groups are joined in memory first: fewer buffers for the system
+
 _pack_body = HEADER_BODY.pack
 _pack_crc = CRC.pack
 
@@ -112,7 +114,7 @@ class LogWriter:
             assert length <= RECORD_PAYLOAD_MAX
             at += size
         assert at <= SEGMENT_SIZE_MAX
-        self._put(segment, parts, start)
+        self._put(segment, parts if at - start > GATHER_BYTES else [b"".join(parts)], start)
         segment.live_bytes += live
         segment.fixed_bytes += MARK_SIZE
         segment.end = at
@@ -124,7 +126,7 @@ class LogWriter:
     def _put(self, segment: Segment, parts: Sequence[Buffer], offset: int) -> None:
         assert segment.file is not None
         try:
-            segment.file.write([b"".join(parts)], offset)
+            segment.file.write(parts, offset)
         except OSError as error:
             self._cut_back(segment, offset)
             raise self.fail(f"writing to {segment.name}", error) from error
@@ -203,7 +205,7 @@ class LogWriter:
         with self._lock:
             # All but the last were sealed before the call: nothing is written to them any more.
             self._unsynced = [s for s in self._unsynced if s not in segments[:-1]]
-        self.synced = target
+        self.synced = max(self.synced, target)
         return target
 
     def needs(self, segment: Segment) -> bool:
