@@ -23,6 +23,7 @@ from posthouse.model.guids import NULL_GUID
 from posthouse.model.message import (
     INFINITE,
     LONG_LIVED,
+    HashAlgorithm,
     Message,
     MessageId,
     TxSequenceId,
@@ -131,18 +132,16 @@ def test_a_label_that_no_packet_could_carry_is_refused(label: str) -> None:
 @pytest.mark.spec("MS-MQDMPR 3.1.1.12/16")
 @pytest.mark.parametrize("priority", [-1, 8, 255])
 def test_priorities_outside_0_to_7_are_refused(priority: int) -> None:
+    for allowed in range(8):
+        validate(Message(priority=allowed))
+    assert Message().priority == 3
     with pytest.raises(IllegalPropertyValue, match="priority"):
         validate(Message(priority=priority))
 
 
-@pytest.mark.spec("MS-MQDMPR 3.1.1.12/16")
-@pytest.mark.parametrize("priority", range(8))
-def test_transactional_messages_count_as_priority_zero(priority: int) -> None:
-    message = Message(priority=priority)
-    validate(message)
-    assert (message.is_transactional, message.effective_priority) == (False, priority)
-    message.transactional_message_sequence_identifier = TxSequenceId(1, 1)
-    assert (message.is_transactional, message.effective_priority) == (True, 0)
+def test_a_message_with_a_sequence_is_transactional() -> None:
+    assert not Message().is_transactional
+    assert Message(transactional_message_sequence_identifier=TxSequenceId(0, 0)).is_transactional
 
 
 @pytest.mark.spec("MS-MQDMPR 3.1.1.12/7")
@@ -193,6 +192,16 @@ def test_values_outside_their_limits_are_refused(
         validate(Message(**values))
 
 
+@pytest.mark.spec("MS-MQDMPR 3.1.1.12/40")
+def test_broken_hashes_are_never_sent() -> None:
+    assert Message().hash_algorithm == HashAlgorithm.SHA1
+    for strong in (HashAlgorithm.SHA1, HashAlgorithm.SHA_256, HashAlgorithm.SHA_512):
+        validate(Message(hash_algorithm=strong))
+    for broken in (HashAlgorithm.MD2, HashAlgorithm.MD4, HashAlgorithm.MD5):
+        with pytest.raises(IllegalPropertyValue, match="never sent"):
+            validate(Message(hash_algorithm=broken))
+
+
 @pytest.mark.spec("MS-MQDMPR 3.1.1.12/23")
 @pytest.mark.parametrize(
     "values",
@@ -210,6 +219,7 @@ def test_a_list_is_no_destination_and_no_element(values: dict[str, Any]) -> None
 
 @pytest.mark.spec("MS-MQDMPR 3.1.1.12/5")
 def test_the_dead_letter_queue_of_an_application_is_a_path() -> None:
+    assert Message().application_deadletter_queue == ""
     validate(Message(application_deadletter_queue=r".\private$\dead"))
     with pytest.raises(IllegalQueuePathname):
         validate(Message(application_deadletter_queue=r"DIRECT=OS:.\private$\dead"))

@@ -17,13 +17,11 @@ from posthouse.model.errors import (
     QueueError,
 )
 from posthouse.model.guids import NULL_GUID
-from posthouse.model.names import PathName
 from posthouse.model.properties import (
     UNLIMITED,
     QueuePrivacyLevel,
     QueueProperties,
     parse_multicast_address,
-    within_quota,
 )
 from tests.model.strategies import attempt, guids
 
@@ -107,47 +105,6 @@ def test_any_text_is_a_multicast_address_or_refused(text: str) -> None:
 def test_a_list_of_multicast_addresses_is_refused() -> None:
     with pytest.raises(IllegalPropertyValue, match="more than one"):
         parse_multicast_address("234.1.1.1:1,MULTICAST=234.1.1.1:2")
-
-
-@pytest.mark.spec("MS-MQDMPR 3.1.1.2/6")
-@pytest.mark.parametrize(
-    ("total_bytes", "quota_kib", "fits"),
-    [
-        (1024, 1, True),
-        (1025, 1, False),
-        (0, 0, True),
-        (1, 0, False),
-        (0xFFFFFFFE * 1024 + 1, 0xFFFFFFFE, False),
-        (0xFFFFFFFF * 1024 + 1, 0xFFFFFFFF, True),
-    ],
-)
-def test_quotas_count_kilobytes_and_all_ones_is_no_limit(
-    total_bytes: int, quota_kib: int, fits: bool
-) -> None:
-    assert within_quota(total_bytes, quota_kib) == fits
-
-
-@pytest.mark.parametrize(
-    ("level", "clear", "encrypted"), [(0, True, False), (1, True, True), (2, False, True)]
-)
-def test_the_privacy_level_decides_which_messages_are_taken(
-    level: int, clear: bool, encrypted: bool
-) -> None:
-    queue = QueueProperties(privacy_level=level)
-    assert (queue.accepts_encryption(False), queue.accepts_encryption(True)) == (clear, encrypted)
-
-
-def test_authenticated_queues_take_authenticated_messages_only() -> None:
-    assert QueueProperties(authentication=True).accepts_authentication(True)
-    assert not QueueProperties(authentication=True).accepts_authentication(False)
-    assert QueueProperties().accepts_authentication(False)
-
-
-def test_properties_can_be_given_a_path() -> None:
-    path = PathName.parse(r"HOST\private$\q")
-    assert QueueProperties(label="x").with_pathname(path) == QueueProperties(
-        label="x", pathname=r"HOST\private$\q"
-    )
 
 
 def test_everything_about_properties_can_be_imported_from_one_place() -> None:

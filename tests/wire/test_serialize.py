@@ -306,6 +306,8 @@ def test_the_largest_message_fits_and_a_larger_one_is_refused() -> None:
         {"sender_certificate": bytes(0x10000)},
         {"signature": bytes(0x10000)},
         {"transactional_message_sequence_identifier": TxSequenceId(1 << 32, 0)},
+        {"transactional_message_sequence_identifier": TxSequenceId(1, 1 << 32)},
+        {"transactional_message_sequence_identifier": TxSequenceId(1, -1)},
         {"transaction_identifier": 1, "transaction_sequence_number": 1 << 32},
     ],
 )

@@ -15,7 +15,6 @@ from posthouse.model.guids import NULL_GUID
 from posthouse.model.message_classes import (
     ACK_REACH_QUEUE,
     ACK_RECEIVE,
-    APPLICATION_CLASS_MASK,
     CLASS_CODE_MAX,
     MESSAGE_CLASSES,
     NACK_ACCESS_DENIED,
@@ -102,7 +101,6 @@ __all__ = [
     "ACK_REACH_QUEUE",
     "ACK_RECEIVE",
     "ADMINISTRATION_QUEUE_TYPES",
-    "APPLICATION_CLASS_MASK",
     "CLASS_CODE_MAX",
     "DESTINATION_QUEUE_TYPES",
     "ENCRYPTION_OF_PRIVACY",
@@ -254,11 +252,6 @@ class Message:
         return self.transactional_message_sequence_identifier is not None
 
     @property
-    def effective_priority(self) -> int:
-        """The priority that counts in a queue: that of a transactional message is zero."""
-        return 0 if self.is_transactional else self.priority
-
-    @property
     def journal(self) -> int:
         """The source journaling asked for, as bits."""
         positive = JOURNAL_POSITIVE if self.positive_journaling_requested else JOURNAL_NONE
@@ -325,6 +318,7 @@ def validate(message: Message) -> None:
     _check_identifier("identifier", message.identifier)
     _check_identifier("correlation_identifier", message.correlation_identifier)
     _check_names(message)
+    _check_hash(message)
     _check_encryption(message)
     _check_size(message)
 
@@ -378,6 +372,14 @@ def _check_names(message: Message) -> None:
 def _check_single(attribute: str, name: str) -> None:
     if isinstance(parse_format_name(name), MultipleName):
         raise IllegalFormatName(f"{attribute} holds a list where a single name is needed")
+
+
+def _check_hash(message: Message) -> None:
+    if message.hash_algorithm in WEAK_HASH_ALGORITHMS:
+        raise IllegalPropertyValue(
+            f"hash 0x{message.hash_algorithm:04X} is broken and never sent (decision 54)",
+            "Use SHA-1, or better SHA-256 or SHA-512.",
+        )
 
 
 def _check_encryption(message: Message) -> None:

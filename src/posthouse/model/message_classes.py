@@ -36,8 +36,6 @@ NACK_RECEIVE_TIMEOUT_AT_SENDER: Final = 0xC003
 NACK_RECEIVE_REJECTED: Final = 0xC004
 
 CLASS_CODE_MAX: Final = 0xFFFF
-APPLICATION_CLASS_MASK: Final = 0xE1FF
-"""The bits that classes of applications are made of."""
 
 _NEGATIVE: Final = 0x8000
 _RECEIVE: Final = 0x4000

@@ -1,6 +1,6 @@
 """The properties of queues and queue managers, their defaults and limits ([MS-MQDMPR] 3.1.1.2)."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from posthouse.model.enumerations import (
@@ -72,7 +72,6 @@ __all__ = [
     "QueueType",
     "Vt",
     "parse_multicast_address",
-    "within_quota",
 ]
 
 UNLIMITED: Final = 0xFFFFFFFF
@@ -123,20 +122,6 @@ class QueueProperties:
         if self.transactional:  # Choice: as the API has it; multicast knows no transactions
             raise PropertiesConflict("a transactional queue cannot have a multicast address")
 
-    def with_pathname(self, pathname: PathName) -> "QueueProperties":
-        """The same properties for a queue of that name."""
-        return replace(self, pathname=str(pathname))
-
-    def accepts_encryption(self, encrypted: bool) -> bool:
-        """Whether the privacy level lets such a message into the queue ([MS-MQDMPR] 3.1.1.2)."""
-        if self.privacy_level == QueuePrivacyLevel.OPTIONAL:
-            return True
-        return encrypted == (self.privacy_level == QueuePrivacyLevel.BODY)
-
-    def accepts_authentication(self, authenticated: bool) -> bool:
-        """Whether the queue takes such a message ([MS-MQDMPR] 3.1.1.2)."""
-        return authenticated or not self.authentication
-
 
 def parse_multicast_address(text: str) -> MulticastName:
     """Read `A.B.C.D:PORT`, the multicast address of a queue ([MS-MQMQ] 2.3.1)."""
@@ -147,11 +132,6 @@ def parse_multicast_address(text: str) -> MulticastName:
     if not isinstance(name, MulticastName):
         raise IllegalPropertyValue(f"{excerpt(text)} is more than one multicast address")
     return name
-
-
-def within_quota(total_bytes: int, quota_kib: int) -> bool:
-    """Whether that many bytes fit into a quota of kilobytes."""
-    return quota_kib == UNLIMITED or total_bytes <= quota_kib * 1024
 
 
 def _check_label(label: str) -> None:

@@ -5,29 +5,37 @@ All numbers are little-endian and bit 0 is the lowest. Reserved bits are sent as
 
 from typing import Annotated, NamedTuple
 
+from posthouse.model.message import (
+    ADMINISTRATION_QUEUE_TYPES,
+    DESTINATION_QUEUE_TYPES,
+    LABEL_LENGTH_MAX,
+    MESSAGE_SIZE_MAX,
+    QueueTypeCode,
+)
+from posthouse.model.message import INFINITE as INFINITE
 from posthouse.wire.layout import Flags, Layout, bits, guid, object_id, u8, u16, u32, u64
 
 VERSION_NUMBER = 0x10  # [MS-MQMQ] 2.2.19.1
 SIGNATURE = 0x524F494C  # [MS-MQMQ] 2.2.19.1: the bytes "LIOR"
-PACKET_SIZE_MAX = 0x0040_0000  # [MS-MQMQ] 2.2.19.1
-INFINITE = 0xFFFFFFFF  # of a duration in seconds
+PACKET_SIZE_MAX = MESSAGE_SIZE_MAX  # [MS-MQMQ] 2.2.19.1
 HOP_COUNT_MAX = 0x1D  # [MS-MQMQ] 2.2.19.2, RC
-LABEL_UNITS_MAX = 0xFA  # [MS-MQMQ] 2.2.19.3: 249 characters and the NUL
+LABEL_UNITS_MAX = LABEL_LENGTH_MAX + 1  # [MS-MQMQ] 2.2.19.3: the NUL counts here
 SENDER_CERTIFICATE_SIZE_MAX = 0xFFFF  # [MS-MQMQ] 2.2.20.6
 
-# Queue type codes of the UserHeader flags DQ, AQ and RQ, [MS-MQMQ] 2.2.19.2.
-QUEUE_NONE = 0
-QUEUE_SAME_AS_ADMINISTRATION = 1
-QUEUE_PRIVATE_ON_SOURCE = 2
-QUEUE_PRIVATE_ON_DESTINATION = 3
-QUEUE_PRIVATE_ON_ADMINISTRATION = 4
-QUEUE_PUBLIC = 5
-QUEUE_PRIVATE_ON_OTHER = 6
-QUEUE_DIRECT = 7
+# Queue type codes of the UserHeader flags DQ, AQ and RQ, [MS-MQMQ] 2.2.19.2: plain numbers, because
+# they are compared with bits of every packet.
+QUEUE_NONE = int(QueueTypeCode.NONE)
+QUEUE_SAME_AS_ADMINISTRATION = int(QueueTypeCode.SAME_AS_ADMINISTRATION_QUEUE)
+QUEUE_PRIVATE_ON_SOURCE = int(QueueTypeCode.PRIVATE_QUEUE_ON_SOURCE)
+QUEUE_PRIVATE_ON_DESTINATION = int(QueueTypeCode.PRIVATE_QUEUE_ON_DESTINATION)
+QUEUE_PRIVATE_ON_ADMINISTRATION = int(QueueTypeCode.PRIVATE_QUEUE_ON_ADMIN)
+QUEUE_PUBLIC = int(QueueTypeCode.PUBLIC_QUEUE)
+QUEUE_PRIVATE_ON_OTHER = int(QueueTypeCode.PRIVATE_QUEUE_ON_OTHER)
+QUEUE_DIRECT = int(QueueTypeCode.DIRECT_QUEUE)
 
-DESTINATION_TYPES = frozenset({0, 3, 5, 7})
-ADMINISTRATION_TYPES = frozenset({0, 2, 3, 5, 6, 7})
-RESPONSE_TYPES = frozenset(range(8))
+# Unlike a message, a packet may leave its destination out. RQ may have every value.
+DESTINATION_TYPES = DESTINATION_QUEUE_TYPES | {QueueTypeCode.NONE}
+ADMINISTRATION_TYPES = ADMINISTRATION_QUEUE_TYPES
 
 # Section and header identifiers of the optional headers.
 SOAP_HEADER_SECTION = 0x0320  # [MS-MQMQ] 2.2.20.7

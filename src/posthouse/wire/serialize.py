@@ -276,12 +276,19 @@ def _pack_transaction(message: Message) -> bytes:
             last=message.last_in_transaction,
             transaction_number=number,
         ),
-        int(message.transactional_message_sequence_identifier or TxSequenceId(0, 0)),
+        _sequence_number(message.transactional_message_sequence_identifier),
         message.transaction_sequence_number,
         message.transaction_previous_sequence_number,
     )
     packed = TRANSACTION_HEADER.pack(header)
     return packed if connector == NULL_GUID else packed + connector
+
+
+def _sequence_number(sequence: TxSequenceId | None) -> int:
+    if sequence is None:
+        return 0
+    _check("the ordinal of the sequence", sequence.ordinal, 0xFFFFFFFF)  # else it is a later one
+    return int(sequence)
 
 
 def _pack_security(message: Message) -> bytes:
