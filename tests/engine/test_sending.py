@@ -138,11 +138,17 @@ def test_the_source_machine_is_where_the_message_was_handed_in(rig: Rig) -> None
 
 
 def test_the_sender_is_the_caller_unless_he_wants_to_be_nobody(rig: Rig) -> None:
-    rig.send("orders")
+    rig.send("orders", sender_identifier=b"somebody else")
     rig.send("orders", sender_identifier_type=SenderIdentifierType.NONE)
-    named, nameless = rig.messages("orders")
+    rig.send(
+        "orders",
+        sender_identifier=PEER,
+        sender_identifier_type=SenderIdentifierType.QUEUE_MANAGER_IDENTIFIER,
+    )
+    named, nameless, machine = rig.messages("orders")
     assert named.sender_identifier == rig.admin.sid
     assert nameless.sender_identifier == b""
+    assert machine.sender_identifier == PEER
 
 
 @pytest.mark.spec("MS-MQDMPR 3.1.1.12/48")
@@ -297,12 +303,15 @@ def test_an_object_sent_in_a_transaction_before_is_not_transactional_for_ever(ri
     rig.create("strict", transactional=True)
     strict, loose = rig.open("strict"), rig.open("orders")
     message, tx = Message(body=b"again", first_in_transaction=True), rig.begin()
-    message.transaction_sequence_number = 9
+    message.last_in_transaction = True
+    message.transaction_sequence_number = message.transaction_previous_sequence_number = 9
     rig.run(lambda m: m.enqueue_message_to_an_open_queue(strict, message, tx))
     rig.commit(tx)
     (first,) = rig.messages("strict")
     assert first.transactional_message_sequence_identifier == TxSequenceId(0, 0)
     assert (first.transaction_identifier, first.transaction_sequence_number) == (tx.number, 0)
+    assert first.transaction_previous_sequence_number == 0
+    assert (first.first_in_transaction, first.last_in_transaction) == (False, False)
     rig.run(lambda m: m.enqueue_message_to_an_open_queue(loose, message))
     (second,) = rig.messages("orders")
     assert second.transactional_message_sequence_identifier is None

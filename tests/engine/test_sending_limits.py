@@ -150,6 +150,18 @@ def test_a_quota_is_tested_before_the_time(rig: Rig) -> None:
         arrives(rig, queue, late)
 
 
+def test_a_batch_for_a_list_may_fill_a_quota_to_the_last_byte(rig: Rig) -> None:
+    queue = rig.create("small", quota_kib=1)
+    out = rig.open(r"DIRECT=OS:ALPHA\private$\small,DIRECT=TCP:127.0.0.1\private$\small")
+    rig.send(out)
+    each = queue.state.bytes // 2
+    rig.run(lambda m: m.purge_queue(m.open_queue(r".\private$\small", RECEIVE, rig.admin)))
+    with rig.refused(QueueQuotaExceeded.code):
+        rig.send(out, bytes(512 - each + 1))
+    rig.send(out, bytes(512 - each))
+    assert queue.state.bytes == 1024
+
+
 def test_a_message_of_this_machine_reaches_its_queue_in_no_time(rig: Rig) -> None:
     rig.send("orders", time_to_reach_queue=0)
     assert len(rig.reads("orders")) == 1
@@ -216,3 +228,21 @@ def test_a_message_with_no_time_to_be_received_is_seen_by_nobody(
     rig.send("orders", b"next")
     assert len(answers) == 1
     rig.check_books()
+
+
+@pytest.mark.parametrize("settings", [{"machine_quota_kib": 1}, {}])
+def test_a_batch_may_fill_a_quota_to_the_last_byte(settings: dict[str, int]) -> None:
+    rig = Rig(**settings)
+    rig.create("orders", quota_kib=0xFFFFFFFF if settings else 1)
+    out = rig.open("orders")
+    half = packet_of(body=bytes(512 - len(packet_of())))
+    assert len(half) == 512
+    rig.run(lambda m: m.send_packets(out, [half, half]))
+    assert rig.queue("orders").state.bytes == 1024
+    source = rig.open("orders", RECEIVE)
+    rig.run(lambda m: m.purge_queue(source))
+    longer = packet_of(body=bytes(516 - len(packet_of())))
+    with rig.refused(QueueQuotaExceeded.code):
+        rig.run(lambda m: m.send_packets(out, [half, longer]))
+    with rig.refused(QueueQuotaExceeded.code):
+        rig.run(lambda m: m.send_packets(out, [half, half, packet_of()]))

@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 
 from posthouse.engine.descriptor import OpenQueueDescriptor
 from posthouse.engine.manager import QueueManager
-from posthouse.engine.records import EXPRESS, MESSAGE
+from posthouse.engine.records import (
+    EXPRESS,
+    MESSAGE,
+    WANT_DEAD_LETTER,
+    WANT_FINAL_ACK,
+    WANT_JOURNAL,
+)
 from posthouse.model.errors import (
     QueueError,
     QueueQuotaExceeded,
@@ -27,7 +33,7 @@ from posthouse.model.message import (
 from posthouse.wire.packet import Packet
 from tests.engine.paper import Paper
 from tests.engine.rig import RECEIVE, SEND, START_UTC, Rig
-from tests.engine.sends import PEER, packet_of
+from tests.engine.sends import PEER, arrives, packet_of, transactional_packet
 
 
 @pytest.fixture
@@ -122,7 +128,27 @@ def test_names_that_cannot_be_acknowledged_to_are_refused_before_anything_change
     before = rig.manager.core.state.dump()
     with pytest.raises(RemoteProtocolError):
         rig.run(lambda m: m.send_packets(out, [good, bad]))
+    with pytest.raises(RemoteProtocolError):
+        arrives(rig, rig.queue("orders"), bad)
     assert rig.manager.core.state.dump() == before
+
+
+def test_what_a_peer_asks_for_is_read_from_its_packet(rig: Rig) -> None:
+    queue = rig.create("strict", transactional=True)
+    connector = {"connector_queue_manager_identifier": PEER}
+    wants = []
+    for final_ack in (True, False):
+        packet = transactional_packet(final_ack_required=final_ack, **connector)
+        number = arrives(rig, queue, packet)
+        wants.append(rig.manager.reading.row(number).wants)
+    packet = transactional_packet(
+        acknowledgements_requested=ACK_FULL_RECEIVE,
+        positive_journaling_requested=True,
+        negative_journaling_requested=True,
+    )
+    wants.append(rig.manager.reading.row(arrives(rig, queue, packet)).wants)
+    asked = ACK_FULL_RECEIVE | WANT_JOURNAL | WANT_DEAD_LETTER
+    assert wants == [WANT_FINAL_ACK, 0, asked]
 
 
 HOSTILE = packet_of(

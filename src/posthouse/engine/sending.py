@@ -265,7 +265,7 @@ class Sending:
             message.time_to_reach_queue, limit
         )
         message.authentication_level = 0
-        if not message.sender_identifier and message.sender_identifier_type == _SENDER_SID:
+        if message.sender_identifier_type == _SENDER_SID:
             message.sender_identifier = descriptor.caller.sid
         elements = tuple(nested.format_name for nested in descriptor.nested)
         message.destination_multi_queue_format_name = elements
