@@ -137,3 +137,17 @@ def test_the_next_deadline_is_the_earliest_timer(rig: Rig) -> None:
     rig.create("other")
     rig.send("other", b"late", time_to_be_received=3)
     assert rig.manager.next_deadline_ms() == 3_000
+
+
+@pytest.mark.spec("MS-MQDMPR 3.1.1.1/23")
+def test_no_counter_gives_a_number_twice_over_kills_and_restarts(rig: Rig) -> None:
+    rig.create("orders")
+    lookup_ids: list[int] = []
+    ordinals: list[int] = []
+    for _ in range(4):
+        ordinals.extend(rig.send("orders", b"x").ordinal for _ in range(3))
+        lookup_ids.extend(rig.receive("orders").read.lookup_id for _ in range(3))
+        rig.restart()
+    assert lookup_ids == sorted(set(lookup_ids))
+    assert ordinals == sorted(set(ordinals))
+    assert max(lookup_ids) < 1 << 56
