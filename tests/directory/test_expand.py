@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posthouse.directory.base import Found
-from posthouse.directory.expand import DEPTH_MAX, directory_reader, expand_format_name
+from posthouse.directory.expand import DEPTH_MAX, NAMES_MAX, directory_reader, expand_format_name
 from posthouse.directory.objects import DistributionList
 from posthouse.model.errors import IllegalFormatName, NoDs, QueueError
 from posthouse.model.guids import format_guid
@@ -106,6 +106,19 @@ def test_lists_that_grow_beyond_any_use_are_refused() -> None:
     lists = Lists({**many, **{100 * n + k: (A,) for n in range(1, 90) for k in range(1, 90)}})
     with pytest.raises(IllegalFormatName):
         lists.expand(",".join(dl(n) for n in range(1, 90)))
+
+
+def test_no_more_lists_are_read_than_their_names_could_count() -> None:
+    wide = {n: tuple(rf"DIRECT=OS:h\q{k}" for k in range(256)) for n in range(1, 201)}
+    read: list[bytes] = []
+
+    def counted(identifier: bytes) -> Found[DistributionList]:
+        read.append(identifier)
+        return Lists(wide).read(identifier)
+
+    with pytest.raises(IllegalFormatName, match="too many names"):
+        expand_format_name(parse_format_name(",".join(map(dl, wide))), counted)
+    assert len(read) == NAMES_MAX // 256
 
 
 def test_without_directory_the_code_says_so() -> None:

@@ -206,6 +206,16 @@ def test_offline_queues_are_read_from_the_local_collection() -> None:
     assert missing.status is NOT_FOUND
 
 
+def test_offline_nobody_sees_more_than_online() -> None:
+    ready = offline()
+    closed = SecurityDescriptor(ALICE).with_dacl(Acl()).pack()
+    ready.local.queues = {guid(4): queue(4, r"ALPHA\closed", security=closed)}
+    asked = (Queue, equals("identifier", guid(4)), 0, None)
+    assert ready.service.read_directory(*asked, Caller.anonymous()).status is NOT_FOUND
+    assert ready.service.read_directory(*asked, Caller.administrator()).status is SUCCESS
+    assert ready.service.read_directory(*asked).status is SUCCESS
+
+
 def offline() -> Set:
     ready = started()
     ready.cut()
@@ -420,7 +430,6 @@ def test_a_missing_notification_attribute_counts_as_true() -> None:
     assert ready.service.write_directory(orders, 0, NOW).notices != ()
 
 
-@pytest.mark.spec("MS-MQDMPR 3.1.1.6/1")
 def test_the_default_time_to_reach_a_queue_is_the_enterprises() -> None:
     ready = Set(enterprise=False)
     assert ready.service.default_time_to_reach_queue_s == 345_600

@@ -244,7 +244,7 @@ def test_encryption_algorithms_have_their_numbers(
     assert deserialize(edited(MINIMAL, 116, "<I", value)).encryption_algorithm == algorithm
 
 
-@pytest.mark.spec("MS-MQDMPR 3.1.7.1.31/13", "MS-MQMQ 2.2.19.3/7")
+@pytest.mark.spec("MS-MQDMPR 3.1.7.1.31/13")
 @pytest.mark.parametrize(
     ("value", "algorithm"),
     [

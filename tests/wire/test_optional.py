@@ -54,6 +54,7 @@ def test_security_data_flag_is_ignored() -> None:
     assert read_security(Reader(clear, 68))[1:] == read_security(Reader(SEALED, 68))[1:]
 
 
+@pytest.mark.spec("MS-MQMQ 2.2.20.6/2")
 def test_absent_security_items_take_no_room() -> None:
     assert Security().pack() == bytes(16)
     assert read_security(Reader(bytes(16))) == Security()

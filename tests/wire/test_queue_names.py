@@ -45,6 +45,7 @@ def read(
     return read_queue_names(raw, flags, SOURCE, DESTINATION)
 
 
+@pytest.mark.spec("MS-MQMQ 2.2.18.1.5.1/1", "MS-MQMQ 2.2.18.1.7.1/1")
 @pytest.mark.spec("MS-MQDMPR 3.1.7.1.31/14")
 @pytest.mark.parametrize(
     ("code", "name"),
@@ -131,6 +132,7 @@ def test_private_queue_elsewhere_is_a_guid_and_a_number() -> None:
     assert pack_queue_name(PrivateName(OTHER, 0x12), 6) == OTHER + NUMBER
 
 
+@pytest.mark.spec("MS-MQMQ 2.2.18.1.5.2/1")
 def test_direct_name_is_counted_with_its_nul_and_padded_behind() -> None:
     raw = pack_queue_name(parse_format_name(r"DIRECT=OS:a\q"), 7)
     assert raw == bytes.fromhex("0e00 4f0053003a0061005c0071000000")
@@ -184,6 +186,7 @@ def test_a_list_is_no_destination() -> None:
 ELEMENTS = [DIRECT, PublicName(QUEUE), PrivateName(OTHER, 5), DistributionListName(QUEUE)]
 
 
+@pytest.mark.spec("MS-MQMQ 2.2.18.1.4/1", "MS-MQMQ 2.2.18.1.4/2")
 @pytest.mark.parametrize("first", ELEMENTS, ids=lambda name: type(name).__name__)
 @pytest.mark.parametrize("second", ELEMENTS, ids=lambda name: type(name).__name__)
 def test_list_elements_go_both_ways_in_any_order(first: FormatName, second: FormatName) -> None:

@@ -17,6 +17,7 @@ U32 = st.integers(0, 0xFFFFFFFF)
 IDS = st.builds(TxSequenceId, U32, U32)
 
 
+@pytest.mark.spec("MS-MQMQ 2.2.18.1.2/1")
 def test_ordinal_is_stored_before_the_time_stamp() -> None:
     sequence = TxSequenceId(time_stamp=0x432B1643, ordinal=6)
     assert pack_sequence_id(sequence) == bytes.fromhex("06000000 43162b43")
@@ -32,6 +33,7 @@ def test_identifiers_compare_as_the_little_endian_numbers_of_their_bytes(
     assert (one == other) == (numbers[0] == numbers[1])
 
 
+@pytest.mark.spec("MS-MQMQ 2.2.18.1.2/1")
 @pytest.mark.spec("MS-MQDMPR 3.1.1.12/49")
 def test_time_stamp_outweighs_the_ordinal() -> None:
     assert TxSequenceId(1, 0xFFFFFFFF) < TxSequenceId(2, 0)

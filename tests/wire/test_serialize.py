@@ -241,6 +241,7 @@ def test_packet_size_is_the_size_of_the_packet(message: Message) -> None:
     assert len(packet) % 4 == 0
     assert not Packet(packet).base_flags.session_header
     assert not Packet(packet).user_flags.over_http
+    assert Packet(packet).user_flags.properties_header
     assert Packet(packet).tail.end == len(packet)
 
 

@@ -15,11 +15,16 @@ from posthouse.model.errors import IllegalPropertyId, IllegalPropertyValue
 from posthouse.model.guids import NULL_GUID
 from posthouse.model.properties import DirectoryOperationResult as DirectoryOperationResult
 from posthouse.model.text import excerpt
-from posthouse.security.access import Caller
+from posthouse.security import rights
+from posthouse.security.access import Caller, granted
+from posthouse.security.descriptors import unpack_descriptor
 
 Kind = TypeVar("Kind", bound=DirectoryObject)
 
 FILTERS_MAX: Final = 64
+# The same bits for every kind, like that for deleting ([MS-MQMQ] 2.2.23 to 2.2.27).
+GET_PROPERTIES: Final = rights.GET_QUEUE_PROPERTIES
+SET_PROPERTIES: Final = rights.SET_QUEUE_PROPERTIES
 
 
 class Operator(Enum):
@@ -138,6 +143,16 @@ class Directory(Protocol):
     ) -> DirectoryOperationResult:
         """Updates all directory attributes of an object, or those named."""
         ...
+
+
+def allowed(value: DirectoryObject, identity: Caller | None, desired: int) -> bool:
+    """The one access check on an object; without a descriptor others may read and no more."""
+    if identity is None or identity.is_administrator:
+        return True
+    security = getattr(value, "security", b"")
+    if not security or value.access_masks is None:
+        return desired == GET_PROPERTIES
+    return granted(unpack_descriptor(security), identity, desired, masks=value.access_masks)
 
 
 def check_attributes(kind: type[DirectoryObject], names: Iterable[str]) -> None:

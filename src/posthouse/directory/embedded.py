@@ -6,6 +6,8 @@ from typing import Any, Final
 import msgspec
 
 from posthouse.directory.base import (
+    GET_PROPERTIES,
+    SET_PROPERTIES,
     Begun,
     Created,
     DirectoryOperationResult,
@@ -14,6 +16,7 @@ from posthouse.directory.base import (
     Kind,
     Operator,
     SortOrder,
+    allowed,
     check_attributes,
     check_filters,
     matches,
@@ -41,16 +44,13 @@ from posthouse.directory.objects import (
 from posthouse.model.errors import MalformedPacket, PropertyNotAllowed
 from posthouse.model.guids import NULL_GUID
 from posthouse.security import rights
-from posthouse.security.access import Caller, granted
-from posthouse.security.descriptors import unpack_descriptor
+from posthouse.security.access import Caller
 
 Define = Callable[[bytes, bytes | None], None]
 """Keeps a record under a key, or drops it; the engine makes it durable with everything else."""
 
 QUERIES_MAX: Final = 1024
 
-_GET, _SET, _DELETE = rights.GET_QUEUE_PROPERTIES, rights.SET_QUEUE_PROPERTIES, rights.DELETE
-# Get, set and delete are the same bits for every kind ([MS-MQMQ] 2.2.23 to 2.2.27).
 _SET_BY_DIRECTORY = ("create_time", "modify_time", "full_path", "directory_path")
 _CREATE_RIGHT: Final[dict[type[DirectoryObject], int]] = {
     Queue: rights.CREATE_QUEUE,
@@ -138,7 +138,7 @@ class EmbeddedDirectory:
         entry = self._objects[type(value)].get(value.identifier)
         if entry is None:
             return _NOT_FOUND
-        if not _allowed(entry.value, identity, _DELETE):
+        if not allowed(entry.value, identity, rights.DELETE):
             return _ERROR
         del self._objects[type(value)][value.identifier]
         del self._names[_name(entry.value)]
@@ -209,7 +209,7 @@ class EmbeddedDirectory:
         before = self._objects[type(value)].get(value.identifier)
         if before is None:
             return _NOT_FOUND
-        if not _allowed(before.value, identity, _SET):
+        if not allowed(before.value, identity, SET_PROPERTIES):
             return _ERROR
         entry = self._changed(before, value, utc_s, attributes)
         entry.value.validate()
@@ -275,7 +275,7 @@ class EmbeddedDirectory:
         self, kind: type[DirectoryObject], filters: Sequence[Filter], identity: Caller | None
     ) -> Iterator[Entry]:
         for entry in self._candidates(kind, filters):
-            if matches(entry.value, filters) and _allowed(entry.value, identity, _GET):
+            if matches(entry.value, filters) and allowed(entry.value, identity, GET_PROPERTIES):
                 yield entry
 
     def _candidates(
@@ -294,7 +294,7 @@ class EmbeddedDirectory:
         if identity is None or identity.is_administrator:
             return True
         parent = self._parent(value)
-        return parent is not None and _allowed(parent, identity, _CREATE_RIGHT[type(value)])
+        return parent is not None and allowed(parent, identity, _CREATE_RIGHT[type(value)])
 
     def _parent(self, value: DirectoryObject) -> DirectoryObject | None:
         """The object whose descriptor says who may create: a queue's machine, or the enterprise."""
@@ -310,16 +310,6 @@ class EmbeddedDirectory:
 
 def _name(value: DirectoryObject) -> tuple[type[DirectoryObject], str]:
     return type(value), value.unique_name
-
-
-def _allowed(value: DirectoryObject, identity: Caller | None, desired: int) -> bool:
-    """The one access check on an object; without a descriptor others may read and no more."""
-    if identity is None or identity.is_administrator:
-        return True
-    security = getattr(value, "security", b"")
-    if not security or value.access_masks is None:
-        return desired == _GET
-    return granted(unpack_descriptor(security), identity, desired, masks=value.access_masks)
 
 
 def _found(entry: Entry, attributes: Collection[str] | None) -> Found[Any]:

@@ -18,6 +18,8 @@ from posthouse.model.names import (
 
 DEPTH_MAX: Final = 16
 """Lists in lists in lists ...; deeper nesting is taken for a mistake."""
+NAMES_MAX: Final = 16 * ELEMENTS_MAX
+"""Names looked at on the way, most of which may turn out to be the same."""
 
 ReadList = Callable[[bytes], Found[DistributionList]]
 
@@ -56,8 +58,8 @@ def _resolved(elements: Iterable[SingleName], read: ReadList) -> list[SingleName
         for guid in [guid for guid in lists if guid not in visited]:
             visited.add(guid)
             level += _members(lists[guid], read)
-        if len(names) + len(level) + len(visited) > 16 * ELEMENTS_MAX:
-            raise IllegalFormatName("the distribution lists hold too many names")
+            if len(names) + len(level) + len(visited) > NAMES_MAX:
+                raise IllegalFormatName("the distribution lists hold too many names")
         if not level:
             return names
     raise IllegalFormatName(f"distribution lists nested more than {DEPTH_MAX} deep")

@@ -9,6 +9,7 @@ from enum import IntEnum
 from typing import Any, NamedTuple, Protocol
 
 from posthouse.directory.base import (
+    GET_PROPERTIES,
     Begun,
     Directory,
     DirectoryOperationResult,
@@ -16,6 +17,7 @@ from posthouse.directory.base import (
     Found,
     Kind,
     SortOrder,
+    allowed,
     check_attributes,
     check_filters,
     equals,
@@ -198,7 +200,7 @@ class DirectoryService:
         if not self.integrated:
             return Found(_NOT_CONNECTED)
         if self.offline and not force:
-            return self._read_offline(kind, filters, attributes)
+            return self._read_offline(kind, filters, attributes, self._identity(caller))
         found = self._directory.read(kind, filters, attributes, self._identity(caller))
         if not force:
             self._note(found.status, now_ms)
@@ -333,7 +335,11 @@ class DirectoryService:
         )
 
     def _read_offline(
-        self, kind: type[Kind], filters: Sequence[Filter], attributes: Collection[str] | None
+        self,
+        kind: type[Kind],
+        filters: Sequence[Filter],
+        attributes: Collection[str] | None,
+        identity: Caller | None,
     ) -> Found[Kind]:
         check_filters(kind, filters)
         check_attributes(kind, attributes or ())
@@ -345,7 +351,7 @@ class DirectoryService:
             candidates = (self._local.own_queue_manager(),)
         filled = kind.directory_attributes() if attributes is None else frozenset(attributes)
         for value in candidates:
-            if matches(value, filters):
+            if matches(value, filters) and allowed(value, identity, GET_PROPERTIES):
                 shown = value if attributes is None else projected(value, attributes)
                 return Found(_SUCCESS, shown, filled)
         return nothing
