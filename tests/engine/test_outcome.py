@@ -229,6 +229,7 @@ def test_a_message_taken_out_of_an_outgoing_queue_by_hand_has_not_arrived(
     assert rig.reasons(DEAD_LETTERS) == [NACK_PURGED]
 
 
+@pytest.mark.spec("MS-MQMQ 2.2.19.2/11")
 @pytest.mark.spec("MS-MQDMPR 3.1.1.12/30")
 def test_nobody_is_told_without_an_administration_queue(rig: PostRig) -> None:
     rig.send("orders", acknowledgements_requested=0x0F)

@@ -200,6 +200,7 @@ def test_nobody_gets_more_time_to_reach_a_queue_than_the_machine_allows(asked: i
     assert len(rig.reads("here")) == 1
 
 
+@pytest.mark.spec("MS-MQMQ 2.2.19.2/3")
 @pytest.mark.spec("MS-MQDMPR 3.1.7.1.9/8", "MS-MQDMPR 3.1.1.12/39")
 def test_the_time_to_be_received_counts_from_the_sending(rig: Rig) -> None:
     rig.send("orders", b"soon", time_to_be_received=10)

@@ -177,6 +177,7 @@ def test_a_transactional_message_has_priority_zero_and_is_recoverable(
     assert message.is_transactional
 
 
+@pytest.mark.spec("MS-MQMQ 2.2.20.5/3")
 @pytest.mark.spec(
     "MS-MQDMPR 3.1.4.3/3", "MS-MQDMPR 3.1.4.3/4", "MS-MQDMPR 3.1.1.12/52", "MS-MQDMPR 3.1.1.14/2"
 )

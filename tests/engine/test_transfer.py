@@ -350,6 +350,7 @@ def ids(rig: PostRig, name: str = FAR) -> set[int]:
     return {extra.sequence_id for extra in extras if extra.sequence_number}
 
 
+@pytest.mark.spec("MS-MQMQ 2.2.20.5/4")
 @pytest.mark.spec("MS-MQDMPR 3.1.1.4/4", "MS-MQDMPR 3.1.1.12/49")
 def test_numbers_are_given_once_at_commit_in_commit_order(rig: PostRig) -> None:
     early, late = rig.begin("early"), rig.begin("late")

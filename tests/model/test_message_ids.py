@@ -16,6 +16,7 @@ u32 = st.integers(0, 0xFFFFFFFF)
 ids = st.builds(MessageId, guids, u32)
 
 
+@pytest.mark.spec("MS-MQMQ 2.2.18.1.3/1")
 @given(ids)
 def test_bytes_and_text_are_read_back(identifier: MessageId) -> None:
     assert MessageId.unpack(identifier.pack()) == identifier

@@ -45,7 +45,6 @@ def read(
     return read_queue_names(raw, flags, SOURCE, DESTINATION)
 
 
-@pytest.mark.spec("MS-MQMQ 2.2.18.1.5.1/1", "MS-MQMQ 2.2.18.1.7.1/1")
 @pytest.mark.spec("MS-MQDMPR 3.1.7.1.31/14")
 @pytest.mark.parametrize(
     ("code", "name"),
@@ -183,10 +182,31 @@ def test_a_list_is_no_destination() -> None:
         destination_type(parse_format_name(r"DIRECT=OS:a\q,DIRECT=OS:b\q"))
 
 
-ELEMENTS = [DIRECT, PublicName(QUEUE), PrivateName(OTHER, 5), DistributionListName(QUEUE)]
+@pytest.mark.spec("MS-MQMQ 2.2.18.1.5.1/1", "MS-MQMQ 2.2.18.1.7.1/1")
+def test_private_and_public_queues_are_a_number_and_a_guid() -> None:
+    assert pack_queue_name(PrivateName(DESTINATION, 0x12), 3) == bytes.fromhex("12000000")
+    assert pack_queue_name(PublicName(QUEUE), 5) == QUEUE
 
 
 @pytest.mark.spec("MS-MQMQ 2.2.18.1.4/1", "MS-MQMQ 2.2.18.1.4/2")
+def test_list_elements_start_with_their_type_and_align_their_payload() -> None:
+    buffer = bytearray()
+    for name in (PublicName(QUEUE), DIRECT, PrivateName(OTHER, 5), DistributionListName(QUEUE)):
+        append_element(buffer, name)
+    direct = r"OS:host\private$\q".encode("utf-16-le") + b"\0\0"
+    before = 20 + 2 + len(direct)
+    padding = bytes(-(before + 2) % 4)
+    assert bytes(buffer) == (
+        b"\x01\0\0\0" + QUEUE
+        + b"\x03\0" + direct
+        + b"\x02\0" + padding + OTHER + b"\x05\0\0\0"
+        + b"\x06\0" + bytes(-(before + len(padding) + 24) % 4) + QUEUE
+    )  # fmt: skip
+
+
+ELEMENTS = [DIRECT, PublicName(QUEUE), PrivateName(OTHER, 5), DistributionListName(QUEUE)]
+
+
 @pytest.mark.parametrize("first", ELEMENTS, ids=lambda name: type(name).__name__)
 @pytest.mark.parametrize("second", ELEMENTS, ids=lambda name: type(name).__name__)
 def test_list_elements_go_both_ways_in_any_order(first: FormatName, second: FormatName) -> None:
