@@ -388,6 +388,13 @@ def test_without_connection_nothing_is_done() -> None:
     assert world.directory.read(Site).status is SUCCESS
 
 
+@pytest.mark.parametrize(("number", "value"), list(enumerate(ONE_OF_EACH, 1)))
+def test_records_are_kept_under_numbers_that_never_change(
+    value: DirectoryObject, number: int
+) -> None:
+    assert record_key(value) == bytes((number,)) + value.identifier
+
+
 @pytest.mark.spec("MS-MQDMPR 3.1.1/2")
 @given(st.lists(any_objects, max_size=6))
 def test_directory_attributes_survive_a_restart(values: list[DirectoryObject]) -> None:

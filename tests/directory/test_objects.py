@@ -31,6 +31,7 @@ from posthouse.model.errors import (
     RemoteProtocolError,
 )
 from posthouse.model.guids import NULL_GUID
+from posthouse.model.message_values import BASE_PROVIDER
 from posthouse.model.properties import (
     DirectoryServerType,
     OperatingSystemType,
@@ -41,7 +42,6 @@ from posthouse.model.properties import (
 from posthouse.security.acls import ALLOWED, Ace, Acl
 from posthouse.security.descriptors import SecurityDescriptor
 from posthouse.security.keys import (
-    BASE_PROVIDER,
     ProviderKey,
     UserCertificate,
     certificate_digest,
@@ -51,6 +51,8 @@ from posthouse.security.keys import (
 from posthouse.security.sids import EVERYONE
 
 from .world import ALICE, ONE_OF_EACH, any_objects, guid, link, machine, queue, site
+
+MANY_GUIDS = tuple(map(guid, range(1, 4098)))
 
 
 def security(mask: int) -> bytes:
@@ -145,7 +147,14 @@ def test_what_is_local_about_a_queue_is_no_directory_attribute() -> None:
         (machine(1, "A", queue_manager_quota=1 << 32), IllegalPropertyValue),
         (machine(1, "A", site_identifier_list=(b"x",)), IllegalPropertyValue),
         (machine(1, "A", site_identifier_list=(guid(2), guid(2))), IllegalPropertyValue),
+        (machine(1, "A", journal_quota=-1), IllegalPropertyValue),
+        (machine(1, "A", connected_network_identifier_list=(b"x",)), IllegalPropertyValue),
+        (machine(1, "A", out_routing_server_identifier_list=(b"x",)), IllegalPropertyValue),
+        (machine(1, "A", in_routing_server_identifier_list=(b"x",)), IllegalPropertyValue),
+        (machine(1, "A", public_encryption_key_list=b"junk"), IllegalPropertyValue),
         (machine(1, "A", public_signing_key_list=b"junk"), IllegalPropertyValue),
+        (link(1, 2, 3, 4, 4), IllegalPropertyValue),
+        (machine(1, "A", site_identifier_list=MANY_GUIDS), IllegalPropertyValue),
         (site(1, ""), IllegalPropertyValue),
         (site(1, "x" * 65), IllegalPropertyValue),
         (site(1, "a\nb"), IllegalPropertyValue),
@@ -164,6 +173,10 @@ def test_attributes_outside_their_limits_are_refused(
 ) -> None:
     with pytest.raises(error):
         value.validate()
+
+
+def test_limits_can_be_reached() -> None:
+    machine(1, "A", queue_manager_quota=0, site_identifier_list=MANY_GUIDS[:4096]).validate()
 
 
 @pytest.mark.parametrize("value", ONE_OF_EACH, ids=lambda value: type(value).__name__)

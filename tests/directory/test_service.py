@@ -492,6 +492,24 @@ def test_the_gates_refresh_rereads_and_keeps_what_cannot_be_read() -> None:
     assert ready.service.site_gates[guid(20)][guid(6)].routing_server
 
 
+def test_a_site_that_was_left_is_forgotten_with_its_gates() -> None:
+    ready = Set()
+    ready.world.add(
+        link(40, 20, 21, 6, 7),
+        machine(6, "GATE", site_identifier_list=(guid(20),)),
+        machine(7, "TOR", site_identifier_list=(guid(21),)),
+    )
+    ready.service.initialize(0)
+    assert list(ready.service.site_gates) == list(ready.service.sites) == [guid(20)]
+    moved = machine(1, "ALPHA", site_identifier_list=(guid(21),))
+    ready.world.directory.write(moved, NOW, ["site_identifier_list"])
+    ready.service.check_directory_online(0)
+    assert list(ready.service.sites) == [guid(21)]
+    assert {key: list(gates) for key, gates in ready.service.site_gates.items()} == {
+        guid(21): [guid(7)]
+    }
+
+
 @given(st.lists(st.tuples(st.sampled_from("cmrwx"), st.integers(1, 90_000)), max_size=30))
 def test_offline_mode_and_its_timer_always_go_together(steps: list[tuple[str, int]]) -> None:
     ready = Set(DirectoryTimers(10**12, 10**12, 60_000))

@@ -61,7 +61,18 @@ _CREATE_RIGHT: Final[dict[type[DirectoryObject], int]] = {
     QueueManager: rights.SET_ENTERPRISE_PROPERTIES,
     RoutingLink: rights.SET_ENTERPRISE_PROPERTIES,
 }
-_CODE: Final = {kind: number for number, kind in enumerate(KINDS.values(), 1)}
+# Stored in the key of every record: a number, once given, stays.
+_CODE: Final[dict[type[DirectoryObject], int]] = {
+    QueueManager: 1,
+    Queue: 2,
+    Site: 3,
+    RoutingLink: 4,
+    Enterprise: 5,
+    ConnectedNetwork: 6,
+    User: 7,
+    DistributionList: 8,
+}
+assert list(_CODE) == list(KINDS.values())
 
 _SUCCESS = DirectoryOperationResult.SUCCESS
 _ERROR = DirectoryOperationResult.GENERIC_ERROR
