@@ -53,8 +53,7 @@ class Dispatcher:
 
     def remove(self, number: int) -> None:
         """Takes an entry out, also one that is being sent; harmless if there is none."""
-        entry = self.entries.pop(number, None)
-        if entry is not None and entry is self.sending:
+        if self.entries.pop(number, None) is self.sending:
             self.sending = None
 
     def next(self, sendable: Callable[[int], bool | None]) -> DispatchEntry | None:
