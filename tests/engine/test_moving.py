@@ -162,6 +162,21 @@ def test_moves_are_counted_and_stamped_over_a_restart() -> None:
     assert moved.arrived == START_UTC
 
 
+def test_counters_stay_at_their_greatest_value() -> None:
+    rig = readers(b"a", transactional=True)
+    number = rig.reads("q")[0].number
+    table = rig.manager.core.state.table
+    row = table.get(number)
+    assert row is not None
+    table.put(number, row._replace(moves=0xFFFF, aborts=0xFFFF))
+    tx = rig.begin()
+    rig.receive(rig.open("q", RECEIVE), transaction=tx)
+    rig.abort(tx)
+    assert rig.read_of(b"a").aborts == 0xFFFF
+    rig.move_between(b"a", "q", SUBQUEUE)
+    assert rig.read_of(b"a", SUBQUEUE).moves == 0xFFFF
+
+
 def test_aborts_are_counted_for_reads_and_moves_until_the_message_is_moved() -> None:
     rig = readers(b"a", transactional=True)
     reader, target = rig.open("q", RECEIVE), rig.open(SUBQUEUE, MOVE)

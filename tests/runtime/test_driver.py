@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 import pytest
 
 from posthouse.engine.descriptor import OpenQueueDescriptor, QueueAccessType
-from posthouse.engine.effects import Event, Read
+from posthouse.engine.effects import Deleted, Event, Read
 from posthouse.engine.manager import QueueManager
-from posthouse.engine.records import FLAG_EXPRESS
+from posthouse.engine.records import FLAG_EXPRESS, FLAG_REMOTE
 from posthouse.engine.settings import EngineSettings
 from posthouse.engine.state import State
 from posthouse.model.errors import (
@@ -23,7 +23,13 @@ from posthouse.model.errors import (
     QueueNotFound,
     ServiceNotAvailable,
 )
-from posthouse.model.message import NACK_RECEIVE_REJECTED, DeliveryGuarantee, Message
+from posthouse.model.message import (
+    ACK_RECEIVE,
+    NACK_RECEIVE_REJECTED,
+    DeliveryGuarantee,
+    Message,
+    TxSequenceId,
+)
 from posthouse.model.properties import QueueProperties
 from posthouse.runtime.driver import Answer, Driver
 from posthouse.security.access import Caller
@@ -31,7 +37,7 @@ from posthouse.sim import SimClock, SimDisk
 from posthouse.store.errors import StoreFailed
 from posthouse.store.log import LogStore
 from posthouse.store.settings import StoreSettings
-from posthouse.wire.message import deserialize
+from posthouse.wire.message import deserialize, serialize
 
 T = TypeVar("T")
 ORDERS, PLAIN, POISON = r".\private$\orders", r".\private$\plain", r".\private$\orders;poison"
@@ -79,6 +85,9 @@ class Bench:
 
     def open(self, name: str, access: QueueAccessType) -> OpenQueueDescriptor:
         return self.run(lambda m: m.open_queue(name, access, self.admin))
+
+    def open_now(self, m: QueueManager) -> OpenQueueDescriptor:
+        return m.open_queue(PLAIN, RECEIVE, self.admin)
 
     def message(self, body: bytes = b"body", **attributes: Any) -> Message:
         return Message(body=body, delivery_guarantee=DeliveryGuarantee.RECOVERABLE, **attributes)
@@ -305,6 +314,8 @@ def test_answers_leave_in_the_order_of_the_decisions_as_far_as_the_log_is_synced
     bench.turn(send(b"1"), send(b"2"))
     bench.turn(send(b"3"))
     assert bench.driver.waiting_answers == 3
+    bench.driver.begin_turn()
+    assert bench.driver.end_turn() == bench.store.appended > bench.store.synced
     bench.driver.sync()
     bench.turn(send(b"4"), send(b"5"))
     assert bench.driver.release() == 3
@@ -388,6 +399,26 @@ def test_what_protocols_may_do_and_the_log_lines_are_held_too() -> None:
     assert seen == ["clock_step", ("active", 1)]
 
 
+def test_what_is_owed_to_another_machine_is_held_too() -> None:
+    bench = Bench()
+    owed: list[Deleted] = []
+    bench.driver.on_deleted = owed.extend
+    message = bench.message(negative_journaling_requested=True)
+    message.transaction_identifier = 7
+    message.sent_time = bench.clock.utc_seconds
+    message.transactional_message_sequence_identifier = TxSequenceId(1, 1)
+    message.destination_queue_format_name = r"DIRECT=OS:ALPHA\private$\orders"
+    packet, queue = serialize(message), bench.manager._queue(ORDERS)
+    bench.run(lambda m: m.sending.enqueue(queue, packet, flags=FLAG_REMOTE))
+    reader = bench.open(ORDERS, RECEIVE)
+    bench.turn(lambda m: m.dequeue_message(reader))
+    bench.driver.release()
+    assert owed == []
+    bench.driver.sync()
+    bench.driver.release()
+    assert [(item.number, item.message_class) for item in owed] == [(1, ACK_RECEIVE)]
+
+
 def test_an_express_message_is_shown_once_what_was_before_it_is_durable() -> None:
     bench = Bench()
     sender, reader = bench.open(PLAIN, SEND), bench.open(PLAIN, RECEIVE)
@@ -407,6 +438,17 @@ def test_a_turn_that_asks_for_nothing_syncs_nothing() -> None:
     bench.driver.sync()
     assert bench.driver.release() == 0
     assert bench.disk.calls["any"] == calls
+
+
+def test_upkeep_is_the_stores() -> None:
+    bench = Bench()
+    bench.send()
+    reader = bench.open(PLAIN, RECEIVE)
+    delivery = bench.driver.read(lambda m: m.dequeue_message(reader))
+    assert delivery is not None
+    while bench.driver.tidy():
+        pass
+    assert bench.durable() == bench.live()
 
 
 def test_a_sync_in_another_thread_lets_out_only_what_it_covered() -> None:
@@ -519,9 +561,11 @@ def test_a_single_call_raises_its_refusal_and_counts_it() -> None:
 
 def test_several_messages_come_with_their_packets() -> None:
     bench = Bench()
-    for text in (b"1", b"2", b"3"):
+    for text in (b"0", b"1", b"2", b"3"):
         bench.send(text)
     reader = bench.open(PLAIN, RECEIVE)
+    (delivery,) = bench.driver.read_many(lambda m: m.dequeue_messages(bench.open_now(m), 1))
+    assert deserialize(delivery.packet).body == b"0"
     deliveries = bench.driver.read_many(lambda m: m.dequeue_messages(reader, 2))
     assert [deserialize(d.packet).body for d in deliveries] == [b"1", b"2"]
     assert bench.driver.read(lambda m: m.peek_message(reader)) is not None
@@ -564,7 +608,12 @@ def test_a_clean_stop_ends_waits_and_syncs() -> None:
             m.open_queue(ORDERS, RECEIVE, bench.admin), token=bench.out.append
         ),
     )
+    sender = bench.open(PLAIN, SEND)
+    bench.run(lambda m: m.enqueue_message_to_an_open_queue(sender, Message(body=b"quick")))
     live = bench.live()
     bench.driver.close()
     assert isinstance(bench.out[-1].error, OperationCancelled)
-    assert bench.durable()["rows"] == live["rows"]
+    found = LogStore(bench.disk.clone().crash("nothing"), StoreSettings()).recover()
+    assert found.clean
+    assert picture(found.state)["rows"] == live["rows"]
+    assert found.state.table.count == 2  # the express one as well
