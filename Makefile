@@ -14,8 +14,9 @@ READY := $(VENV)/.ready
 CHECKED := src tools tests $(wildcard benchmarks fuzz)
 TYPED   := src/posthouse tools $(wildcard benchmarks fuzz)
 
-# A virtual environment made in another folder would run that folder's sources.
-ifneq ($(shell cat $(READY) 2>/dev/null),$(CURDIR))
+# A virtual environment made in another folder would run that folder's sources, and one whose
+# python3 has been upgraded away runs nothing: both are set up again.
+ifneq ($(shell $(PY) -c 'print(open("$(READY)").read().strip())' 2>/dev/null),$(CURDIR))
 .PHONY: $(READY)
 endif
 
@@ -57,7 +58,7 @@ mutants: $(READY) ## breaks recent lines one by one and looks which tests notice
 
 clean: ## removes .venv and every cache
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .hypothesis
-	find src tests tools -name __pycache__ -type d -prune -exec rm -rf {} +
+	find $(CHECKED) -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
