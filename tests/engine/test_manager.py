@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from posthouse.directory.objects import Enterprise
 from posthouse.engine.manager import QueueManager, QueueManagerState
 from posthouse.engine.queue import DEADLETTER, DEADXACT, JOURNAL
 from posthouse.engine.settings import EngineSettings
@@ -151,3 +152,18 @@ def test_no_counter_gives_a_number_twice_over_kills_and_restarts(rig: Rig) -> No
     assert lookup_ids == sorted(set(lookup_ids))
     assert ordinals == sorted(set(ordinals))
     assert max(lookup_ids) < 1 << 56
+
+
+@pytest.mark.spec("MS-MQDMPR 3.1.1.6/1")
+def test_messages_get_the_enterprise_time_to_reach_their_queue(rig: Rig) -> None:
+    rig.create("orders")
+    rig.send("orders", b"before")
+    enterprise = Enterprise(name="corp", default_time_to_live=90)
+    service = rig.manager.directory.service
+    now = rig.clock.now_ms, rig.clock.utc_seconds
+    rig.run(lambda m: service.create_directory_object(enterprise, *now))
+    rig.restart()
+    rig.send("orders", b"after")
+    rig.send("orders", b"less", time_to_reach_queue=30)
+    times = [message.time_to_reach_queue for message in rig.messages("orders")]
+    assert times == [345_600, 90, 30]

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import msgspec
-
 from posthouse.directory.queue_path import QueuePath
 from posthouse.engine.accounts import Accounts
 from posthouse.engine.books import Books, books_of, machine_books
@@ -22,6 +20,12 @@ from posthouse.engine.descriptor import (
 )
 from posthouse.engine.effects import Effects, Read
 from posthouse.engine.expiry import Expiry
+from posthouse.engine.machine import (
+    MANAGER_KEY,
+    ManagerRecord,
+    decode_manager,
+    encode_manager,
+)
 from posthouse.engine.moving import Moving
 from posthouse.engine.opening import Opening
 from posthouse.engine.outcome import Outcomes
@@ -70,27 +74,6 @@ _PROPERTIES = frozenset(
         "base_priority",
     }
 )
-
-
-class ManagerRecord(msgspec.Struct, omit_defaults=True):
-    """The persistent attributes of the queue manager itself ([MS-MQDMPR] 3.1.1.1)."""
-
-    identifier: bytes
-    create_time: int
-    sequence_timestamp: int  # of TxSequenceIDs: installation, or the last restore
-    initialization_retry_s: int = 120
-    last_domain: bytes = b""
-    directory_server_list: list[str] = []
-    directory_integrated: bool = True
-    srmp_http_support: bool = False
-    srmp_pgm_support: bool = False
-    hardened_security: bool = False
-    starts: int = 0
-
-
-_encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(ManagerRecord).decode
-_MANAGER_KEY = b"manager"
 
 
 class QueueManager:
@@ -155,15 +138,16 @@ class QueueManager:
         for queue in self.queues.all():
             self.queues.drop_empty_subqueue(queue)
         self.directory.start()
+        self._follow_enterprise()
         core.effects.active.update(
             queue.number for queue in self.queues.outgoing_queues() if queue.state.count
         )
 
     def _provision(self) -> ManagerRecord:
         core = self.core
-        stored = core.state.definitions.get((TABLE_MANAGER, _MANAGER_KEY))
+        stored = core.state.definitions.get((TABLE_MANAGER, MANAGER_KEY))
         if stored is not None:
-            record = _decode(stored)
+            record = decode_manager(stored)
         else:
             record = ManagerRecord(core.new_guid(), core.utc, core.utc)
         record.starts += 1
@@ -174,7 +158,7 @@ class QueueManager:
     def store_record(self) -> None:
         """Keeps the persistent attributes of the queue manager itself."""
         change = Change()
-        self.core.define(TABLE_MANAGER, _MANAGER_KEY, _encode(self.record), change)
+        self.core.define(TABLE_MANAGER, MANAGER_KEY, encode_manager(self.record), change)
         self.core.commit(change)
 
     def _load_aliases(self) -> None:
@@ -199,6 +183,15 @@ class QueueManager:
         self.waiting.expire_waits()
         self.transactions.abort_idle()
         self.directory.service.advance(now_ms)
+        self._follow_enterprise()
+
+    def _follow_enterprise(self) -> None:
+        """DefaultTimeToLive of the enterprise (3.1.1.6) bounds every message's time."""
+        allowed = self.core.settings.default_time_to_reach_queue_s
+        service = self.directory.service
+        if service.integrated:
+            allowed = min(allowed, service.default_time_to_reach_queue_s)
+        self.core.time_to_reach_queue_max = allowed
 
     def take_effects(self) -> Effects:
         """Ends a turn: what it asks for, to be appended, synced and then let out."""

@@ -260,7 +260,7 @@ class Sending:
         message.identifier = MessageId(core.guid, core.ordinals.next())
         message.source_machine_identifier = core.guid
         message.sent_time = core.utc
-        limit = core.settings.default_time_to_reach_queue_s
+        limit = core.time_to_reach_queue_max
         message.time_to_reach_queue = limited_time_to_reach_queue(
             message.time_to_reach_queue, limit
         )
@@ -348,7 +348,7 @@ class Sending:
             or core.settings.machine_quota_kib != INFINITE
         ):
             return False
-        size, limit = 0, core.settings.default_time_to_reach_queue_s
+        size, limit = 0, core.time_to_reach_queue_max
         for seen in looks:
             if (
                 seen.user_flags & _ASKS
@@ -390,7 +390,7 @@ class Sending:
         self, admitted: Admitted, ordinal: int, transaction: Transaction | None
     ) -> Admitted:
         core, seen, packet = self.core, admitted.seen, admitted.packet
-        limit = core.settings.default_time_to_reach_queue_s
+        limit = core.time_to_reach_queue_max
         if seen.time_to_reach_queue > limit:
             packet = patch(packet, time_to_reach_queue=limit, seen=seen)
             seen = seen._replace(time_to_reach_queue=limit)
