@@ -7,6 +7,8 @@ with the process.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from posthouse.engine.calendar import Calendar
@@ -264,31 +266,42 @@ class State:
 
     # -- checkpoints
 
+    def snapshot(self) -> Snapshot:
+        """A copy of everything, which another thread may encode while this state goes on."""
+        return Snapshot(
+            pages=self.table.dump(),
+            lanes={
+                number: {p: queue.order.lane(p).dump() for p in queue.order.used}
+                for number, queue in self.queues.items()
+            },
+            sizes={number: (q.count, q.bytes) for number, q in self.queues.items()},
+            books={n: (list(q.books), list(q.express_books)) for n, q in self.queues.items()},
+            extras=dict(self.extras),
+            pending=list(self.pending),
+            doomed=list(self.doomed),
+            definitions=[(t, k, v) for (t, k), v in self.definitions.items()],
+            calendar=self.calendar.dump(),
+        )
+
     def dump(self) -> bytes:
         """The whole state, to be loaded in one go."""
-        return _encode(
-            Snapshot(
-                pages=self.table.dump(),
-                lanes={
-                    number: {p: queue.order.lane(p).dump() for p in queue.order.used}
-                    for number, queue in self.queues.items()
-                },
-                sizes={number: (q.count, q.bytes) for number, q in self.queues.items()},
-                books=self._dump_books(),
-                extras=self.extras,
-                pending=list(self.pending),
-                doomed=list(self.doomed),
-                definitions=[(t, k, v) for (t, k), v in self.definitions.items()],
-                calendar=self.calendar.dump(),
-            )
-        )
+        return _encode(self.snapshot())
 
     @classmethod
     def load(cls, data: bytes) -> State:
         """The state of a checkpoint; ValueError (msgspec's too) when it is not one."""
-        snapshot = _decode(data)
+        return cls.from_snapshot(_decode(data))
+
+    @classmethod
+    def from_snapshot(
+        cls, snapshot: Snapshot, pages: Mapping[int, bytes | bytearray] | None = None
+    ) -> State:
+        """The state that a snapshot was taken of; ValueError when it is none.
+
+        Whoever has the pages apart gives them apart.
+        """
         state = cls()
-        state.table.load(snapshot.pages)
+        state.table.load(snapshot.pages if pages is None else pages)
         for number, lanes in snapshot.lanes.items():
             queue = state.queue(number)
             for priority, chunks in lanes.items():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from posthouse.engine.records import ROW, ROW_SIZE, Row
 
@@ -85,14 +85,14 @@ class MessageTable:
         """The pages as they are, for a checkpoint."""
         return {index: bytes(page) for index, page in self._pages.items()}
 
-    def load(self, pages: dict[int, bytes]) -> None:
-        """Takes over the pages of a checkpoint."""
-        self._pages = {index: bytearray(page) for index, page in pages.items()}
+    def load(self, pages: Mapping[int, bytes | bytearray]) -> None:
+        """Takes over the pages of a checkpoint; a bytearray is not copied."""
+        self._pages = {i: p if isinstance(p, bytearray) else bytearray(p) for i, p in pages.items()}
         self._live = {index: _live_rows(page) for index, page in pages.items()}
         self.count = sum(self._live.values())
 
 
-def _live_rows(page: bytes) -> int:
+def _live_rows(page: bytes | bytearray) -> int:
     if len(page) != _PAGE_SIZE:
         raise ValueError("page of a wrong size")
     # The queue is a row's second field, bytes 8 to 12: taken out of the page by slicing.

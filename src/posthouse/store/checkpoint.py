@@ -8,45 +8,47 @@ the log is synced up to its position; so it also proves that the log was.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from errno import EDQUOT, ENOSPC
+from itertools import islice
 from threading import Thread
 from typing import NamedTuple
 from zlib import crc32
 
 import msgspec
 
-from posthouse.engine.state import State
-from posthouse.store.disk import Disk, File
+from posthouse.engine.state import Snapshot, State
+from posthouse.store.disk import Disk
 from posthouse.store.errors import StoreDamaged
 from posthouse.store.format import CRC, FORMAT_VERSION, check_head
 from posthouse.store.ledger import Account, Definition, Key, Ledger
 from posthouse.store.positions import Positions
+from posthouse.store.read import read_file
 
 CHECKPOINT_MAGIC = b"PHCHECKP"
 CHECKPOINT_PREFIX = "checkpoint-"
 TEMPORARY_SUFFIX = ".tmp"
 CHECKPOINTS_KEPT = 2
-_HEAD = struct.Struct("<8sHxxIIQ16sQQQII")  # ..., body's checksum, checksum of the head
-_WRITE_SIZE = 4 << 20
+_HEAD = struct.Struct("<8sHxxIIQ16sQII")  # ..., body's size and checksum, checksum of the head
+
+# The body is frames, so that a thread can encode it in small bites beside the running store.
+_FRAME = struct.Struct("<BI")  # kind, length
+PAGES = 1  # of rows
+PLACES = 2  # of positions
+REST = 3  # a Snapshot without its pages
+ACCOUNTS = 4
+_FRAME_PAGES = 128
 
 
 class CheckpointHead(NamedTuple):
-    """Where in the log a checkpoint was taken, and the sizes of its three parts."""
+    """Where in the log a checkpoint was taken."""
 
     segment: int
     offset: int
     position: int
     store_id: bytes
-    state_size: int
-    positions_size: int
-    accounts_size: int
-    body_crc: int
-
-    @property
-    def body_size(self) -> int:
-        """Bytes behind the head."""
-        return self.state_size + self.positions_size + self.accounts_size
+    body_size: int = 0
+    body_crc: int = 0
 
 
 class Accounts(msgspec.Struct):
@@ -57,16 +59,34 @@ class Accounts(msgspec.Struct):
     copied_from: list[int]
 
 
-class Snapshot(NamedTuple):
-    """A checkpoint to be written; taken between two appends."""
+class Picture(NamedTuple):
+    """A checkpoint to be written: copies, taken between two appends."""
 
     head: CheckpointHead
-    parts: list[bytes]
+    state: Snapshot
+    places: dict[int, bytes]
+    accounts: Accounts
 
-    @property
-    def size(self) -> int:
-        """Bytes of the file."""
-        return _HEAD.size + self.head.body_size
+    def frames(self) -> Iterator[bytes]:
+        """The body, piece by piece."""
+        for pages in in_bites(self.state.pages):
+            yield frame(PAGES, _encode(pages))
+        for places in in_bites(self.places):
+            yield frame(PLACES, _encode(places))
+        yield frame(REST, _encode(msgspec.structs.replace(self.state, pages={})))
+        yield frame(ACCOUNTS, _encode(self.accounts))
+
+
+def in_bites(pages: dict[int, bytes]) -> Iterator[dict[int, bytes]]:
+    """Some pages at a time."""
+    entries = iter(pages.items())
+    while bite := dict(islice(entries, _FRAME_PAGES)):
+        yield bite
+
+
+def frame(kind: int, data: bytes) -> bytes:
+    """A piece of the body."""
+    return _FRAME.pack(kind, len(data)) + data
 
 
 class Checkpoint(NamedTuple):
@@ -79,7 +99,8 @@ class Checkpoint(NamedTuple):
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode_positions = msgspec.msgpack.Decoder(dict[int, bytes]).decode
+_decode_pages = msgspec.msgpack.Decoder(dict[int, bytearray]).decode
+_decode_rest = msgspec.msgpack.Decoder(Snapshot).decode
 _decode_accounts = msgspec.msgpack.Decoder(Accounts).decode
 
 
@@ -98,33 +119,36 @@ def checkpoint_names(names: list[str]) -> list[str]:
 # -- writing
 
 
-def take_snapshot(state: State, ledger: Ledger, head: CheckpointHead) -> Snapshot:
-    """State and ledger, packed; they must agree with the log up to the head's position."""
+def take_picture(state: State, ledger: Ledger, head: CheckpointHead) -> Picture:
+    """Copies of state and ledger; they must agree with the log up to the head's position."""
     accounts = Accounts(
         segments=ledger.accounts(),
         definitions=[
-            (key, known.segments, known.weight, known.deleted)
+            (key, list(known.segments), known.weight, known.deleted)
             for key, known in ledger.definitions.items()
         ],
         copied_from=sorted(ledger.copied_from),
     )
-    parts = [state.dump(), _encode(ledger.positions.dump()), _encode(accounts)]
-    sizes = [len(part) for part in parts]
-    whole = head._replace(
-        state_size=sizes[0], positions_size=sizes[1], accounts_size=sizes[2], body_crc=0
-    )
-    return Snapshot(whole, parts)
+    return Picture(head, state.snapshot(), ledger.positions.dump(), accounts)
 
 
-def write_snapshot(disk: Disk, snapshot: Snapshot, name: str) -> None:
-    """Writes and syncs a checkpoint under a temporary name."""
-    body_crc = 0
-    for part in snapshot.parts:
-        body_crc = crc32(part, body_crc)
-    head = _HEAD.pack(
-        CHECKPOINT_MAGIC, FORMAT_VERSION, *snapshot.head._replace(body_crc=body_crc), 0
-    )[: -CRC.size]
-    write_file(disk, name, [head, CRC.pack(crc32(head)), *snapshot.parts])
+def write_picture(disk: Disk, picture: Picture, name: str) -> None:
+    """Writes and syncs a checkpoint; the head comes last, when size and checksum are known."""
+    if disk.exists(name):
+        disk.unlink(name)
+    file = disk.open(name, create=True)
+    try:
+        size, crc = 0, 0
+        for piece in picture.frames():
+            file.write([piece], _HEAD.size + size)
+            size += len(piece)
+            crc = crc32(piece, crc)
+        head = picture.head._replace(body_size=size, body_crc=crc)
+        packed = _HEAD.pack(CHECKPOINT_MAGIC, FORMAT_VERSION, *head, 0)[: -CRC.size]
+        file.write([packed + CRC.pack(crc32(packed))], 0)
+        file.sync()
+    finally:
+        file.close()
 
 
 def write_file(disk: Disk, name: str, parts: Sequence[bytes], *, sync: bool = True) -> None:
@@ -133,19 +157,11 @@ def write_file(disk: Disk, name: str, parts: Sequence[bytes], *, sync: bool = Tr
         disk.unlink(name)
     file = disk.open(name, create=True)
     try:
-        _write_parts(file, parts)
+        file.write(parts, 0)
         if sync:
             file.sync()
     finally:
         file.close()
-
-
-def _write_parts(file: File, parts: Sequence[bytes]) -> None:
-    offset = 0
-    for part in parts:
-        view = memoryview(part)
-        for start in range(0, len(part), _WRITE_SIZE):
-            offset += file.write([view[start : start + _WRITE_SIZE]], offset)
 
 
 # -- reading
@@ -169,25 +185,34 @@ def read_head(disk: Disk, name: str) -> CheckpointHead:
 
 def read_checkpoint(disk: Disk, name: str, head: CheckpointHead) -> Checkpoint:
     """A whole checkpoint, or StoreDamaged."""
-    sizes = (head.state_size, head.positions_size, head.accounts_size)
-    parts, offset, crc = [], _HEAD.size, 0
-    file = disk.open(name)
-    try:
-        for size in sizes:
-            parts.append(file.read(offset, size))
-            offset += size
-            crc = crc32(parts[-1], crc)
-    finally:
-        file.close()
-    if crc != head.body_crc:
+    body = memoryview(read_file(disk, name))[_HEAD.size :]
+    if len(body) != head.body_size or crc32(body) != head.body_crc:
         raise StoreDamaged(name, _HEAD.size, "the checkpoint has a wrong checksum")
     try:
-        state, positions = State.load(parts[0]), Positions.load(_decode_positions(parts[1]))
-        return Checkpoint(head, state, positions, _decode_accounts(parts[2]))
-    except (ValueError, KeyError) as error:
+        return _decoded(head, body)
+    except (ValueError, KeyError, struct.error) as error:
         raise StoreDamaged(
             name, _HEAD.size, f"the checkpoint contradicts itself: {error}"
         ) from None
+
+
+def _decoded(head: CheckpointHead, body: memoryview) -> Checkpoint:
+    pages: dict[int, bytearray] = {}
+    places: dict[int, bytearray] = {}
+    singles: dict[int, memoryview] = {}
+    at = 0
+    while at < len(body):
+        kind, size = _FRAME.unpack_from(body, at)
+        data = body[at + _FRAME.size : at + _FRAME.size + size]
+        at += _FRAME.size + size
+        if kind == PAGES:
+            pages |= _decode_pages(data)
+        elif kind == PLACES:
+            places |= _decode_pages(data)
+        else:
+            singles[kind] = data
+    state = State.from_snapshot(_decode_rest(singles[REST]), pages)
+    return Checkpoint(head, state, Positions.load(places), _decode_accounts(singles[ACCOUNTS]))
 
 
 def load_accounts(ledger: Ledger, accounts: Accounts) -> None:
@@ -212,52 +237,51 @@ def load_accounts(ledger: Ledger, accounts: Accounts) -> None:
 class Checkpointer:
     """Writes one checkpoint at a time; a big one by a thread of its own."""
 
-    def __init__(self, disk: Disk, inline_size: int) -> None:
+    def __init__(self, disk: Disk) -> None:
         self.disk = disk
-        self.inline_size = inline_size
         self.position = 0  # of the newest that is safe on the disk
         self.failures = 0
-        self._snapshot: Snapshot | None = None
+        self._picture: Picture | None = None
         self._thread: Thread | None = None
         self._error: OSError | None = None
 
     @property
     def busy(self) -> bool:
         """One is under way."""
-        return self._snapshot is not None
+        return self._picture is not None
 
-    def begin(self, snapshot: Snapshot) -> None:
+    def begin(self, picture: Picture, *, inline: bool) -> None:
         """Starts to write; `step` finishes it."""
-        assert self._snapshot is None
-        self._snapshot, self._error = snapshot, None
-        if snapshot.size <= self.inline_size:
-            self._write(snapshot)
+        assert self._picture is None
+        self._picture, self._error = picture, None
+        if inline:
+            self._write(picture)
             if self._error is not None:
-                self._give_up(snapshot, self._error)
+                self._give_up(picture, self._error)
         else:
-            self._thread = Thread(target=self._write, args=(snapshot,), daemon=True)
+            self._thread = Thread(target=self._write, args=(picture,), daemon=True)
             self._thread.start()
 
-    def _write(self, snapshot: Snapshot) -> None:
+    def _write(self, picture: Picture) -> None:
         try:
-            write_snapshot(self.disk, snapshot, temporary_name(snapshot))
+            write_picture(self.disk, picture, temporary_name(picture))
         except OSError as error:
             self._error = error
 
     def step(self, synced: int, *, wait: bool = False) -> bool:
         """Gives a written checkpoint its name once the log is synced up to it; True if it did."""
-        snapshot = self._snapshot
-        if snapshot is None or not self._written(wait):
+        picture = self._picture
+        if picture is None or not self._written(wait):
             return False
         if self._error is not None:
-            self._give_up(snapshot, self._error)
+            self._give_up(picture, self._error)
             return False
-        if synced < snapshot.head.position:
+        if synced < picture.head.position:
             return False
-        self.disk.rename(temporary_name(snapshot), checkpoint_name(snapshot.head.position))
+        self.disk.rename(temporary_name(picture), checkpoint_name(picture.head.position))
         self.disk.sync_directory()
-        self._snapshot = None
-        self.position = snapshot.head.position
+        self._picture = None
+        self.position = picture.head.position
         self._prune()
         return True
 
@@ -270,20 +294,20 @@ class Checkpointer:
             self._thread = None
         return True
 
-    def _give_up(self, snapshot: Snapshot, error: OSError) -> None:
+    def _give_up(self, picture: Picture, error: OSError) -> None:
         """A full disk costs no more than this checkpoint; any other error is the disk's end."""
-        self._snapshot = None
+        self._picture = None
         if error.errno not in (ENOSPC, EDQUOT):
             raise error
         self.failures += 1
-        if self.disk.exists(temporary_name(snapshot)):
-            self.disk.unlink(temporary_name(snapshot))
+        if self.disk.exists(temporary_name(picture)):
+            self.disk.unlink(temporary_name(picture))
 
     def _prune(self) -> None:
         for name in checkpoint_names(self.disk.names())[CHECKPOINTS_KEPT:]:
             self.disk.unlink(name)
 
 
-def temporary_name(snapshot: Snapshot) -> str:
+def temporary_name(picture: Picture) -> str:
     """The file of a checkpoint before it counts."""
-    return checkpoint_name(snapshot.head.position) + TEMPORARY_SUFFIX
+    return checkpoint_name(picture.head.position) + TEMPORARY_SUFFIX

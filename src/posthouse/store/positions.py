@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from array import array
+from collections.abc import Mapping
 from typing import NamedTuple
 
 PAGE_ENTRIES = 256
@@ -120,10 +121,15 @@ class Positions:
         return {index: bytes(page) for index, page in self._pages.items()}
 
     @classmethod
-    def load(cls, pages: dict[int, bytes]) -> Positions:
-        """Takes over the pages of a checkpoint; ValueError if they are none."""
+    def load(cls, pages: Mapping[int, bytes | bytearray]) -> Positions:
+        """Takes over the pages of a checkpoint, a bytearray without copying it.
+
+        ValueError if they are none.
+        """
         if any(len(page) != _PAGE_SIZE for page in pages.values()):
             raise ValueError("page of a wrong size")
         positions = cls()
-        positions._pages = {index: bytearray(page) for index, page in pages.items()}
+        positions._pages = {
+            i: p if isinstance(p, bytearray) else bytearray(p) for i, p in pages.items()
+        }
         return positions

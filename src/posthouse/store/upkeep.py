@@ -12,7 +12,7 @@ from posthouse.store.checkpoint import (
     TEMPORARY_SUFFIX,
     Checkpointer,
     CheckpointHead,
-    take_snapshot,
+    take_picture,
     write_file,
 )
 from posthouse.store.compact import STEP_ENTRIES, Compactor, Leaving
@@ -50,7 +50,7 @@ class Upkeep:
         self.ledger = found.ledger
         self.writer = writer
         self.files = files
-        self.checkpoints = Checkpointer(disk, settings.checkpoint_inline)
+        self.checkpoints = Checkpointer(disk)
         self.checkpoints.position = found.checkpoint_position
         self.checkpoint_wanted = False
         self.compactor = Compactor(
@@ -120,10 +120,9 @@ class Upkeep:
     def _begin_checkpoint(self) -> None:
         active = self.writer.active
         assert active is not None
-        head = CheckpointHead(
-            active.number, active.end, self.writer.appended, self.writer.store_id, 0, 0, 0, 0
-        )
-        self.checkpoints.begin(take_snapshot(self.state, self.ledger, head))
+        head = CheckpointHead(active.number, active.end, self.writer.appended, self.writer.store_id)
+        small = len(self.state.table) * ROW_ESTIMATE <= self.settings.checkpoint_inline
+        self.checkpoints.begin(take_picture(self.state, self.ledger, head), inline=small)
         self._bytes_at_checkpoint = self.writer.bytes_written
         self.checkpoint_wanted = False
         self.compactor.blocked_bytes = 0
