@@ -445,6 +445,56 @@ def test_a_descriptor_decides_who_reads_changes_and_deletes() -> None:
     assert directory.delete(site(3, "readable")) is SUCCESS
 
 
+def test_setting_properties_does_not_include_setting_rights() -> None:
+    world = World()
+    secured = site(1, "a", security=security(rights.SET_SITE_PROPERTIES))
+    world.add(secured)
+    opened = msgspec.structs.replace(secured, security=security(0xF0037))
+    for attributes in (None, ["security"]):
+        assert world.directory.write(opened, NOW, attributes, bob) is GENERIC_ERROR
+    assert world.directory.write(secured, NOW, None, bob) is SUCCESS
+
+
+@pytest.mark.parametrize(
+    ("mask", "owner", "status"),
+    [
+        (rights.WRITE_DACL, ALICE, SUCCESS),
+        (rights.WRITE_DACL, BOB, GENERIC_ERROR),
+        (rights.WRITE_DACL | rights.WRITE_OWNER, BOB, SUCCESS),
+        (rights.WRITE_OWNER, BOB, GENERIC_ERROR),
+    ],
+)
+def test_rights_and_owner_need_rights_of_their_own(mask: int, owner: bytes, status: object) -> None:
+    world = World()
+    world.add(site(1, "a", security=security(mask)))
+    entries = Acl((Ace.of(ALLOWED, BOB, 0xF0037),))
+    changed = SecurityDescriptor(owner).with_dacl(entries).pack()
+    directory = world.directory
+    assert directory.write(site(1, "a", security=changed), NOW, ["security"], bob) is status
+    audited = SecurityDescriptor(owner).with_dacl(entries).with_sacl(Acl()).pack()
+    mine = site(1, "a", security=audited)
+    assert directory.write(mine, NOW, ["security"], bob) is GENERIC_ERROR
+    assert directory.write(mine, NOW, ["security"], Caller.administrator()) is SUCCESS
+
+
+def test_a_descriptor_is_shown_to_those_who_may_read_it() -> None:
+    world = World()
+    readable = security(rights.GET_SITE_PROPERTIES)
+    legible = security(rights.GET_SITE_PROPERTIES | rights.READ_CONTROL)
+    world.add(site(1, "a", security=readable), site(2, "b", security=legible))
+    directory = world.directory
+    hidden = directory.read(Site, equals("name", "a"), None, bob)
+    assert value_of(hidden).security == b""
+    assert "security" not in hidden.filled
+    assert directory.read(Site, equals("name", "a"), ["security"], bob).status is NO_ATTRIBUTE
+    shown = directory.read(Site, equals("name", "b"), None, bob)
+    assert value_of(shown).security == legible
+    assert value_of(directory.read(Site, equals("name", "a"))).security == readable
+    begun = directory.begin(Site, (), ["security"], (), bob)
+    assert directory.next(begun.handle).status is NO_ATTRIBUTE
+    assert value_of(directory.next(begun.handle)).security == legible
+
+
 def test_creating_needs_the_right_on_the_machine_or_the_enterprise() -> None:
     world = World()
     world.add(machine(1, "A", security=security(rights.CREATE_QUEUE)))

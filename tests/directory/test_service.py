@@ -26,14 +26,16 @@ from posthouse.directory.service import (
 )
 from posthouse.model.errors import DsError, IllegalPropertyId
 from posthouse.security.access import Caller
-from posthouse.security.acls import Acl
+from posthouse.security.acls import ALLOWED, Ace, Acl
 from posthouse.security.descriptors import SecurityDescriptor
+from posthouse.security.sids import EVERYONE
 
 from .world import (
     ALICE,
     END_OF_DATA,
     EXISTS,
     GENERIC_ERROR,
+    NO_ATTRIBUTE,
     NOT_CONNECTED,
     NOT_FOUND,
     NOW,
@@ -214,6 +216,22 @@ def test_offline_nobody_sees_more_than_online() -> None:
     assert ready.service.read_directory(*asked, Caller.anonymous()).status is NOT_FOUND
     assert ready.service.read_directory(*asked, Caller.administrator()).status is SUCCESS
     assert ready.service.read_directory(*asked).status is SUCCESS
+
+
+def test_offline_a_descriptor_is_for_those_who_may_read_it() -> None:
+    ready = offline()
+    readable = SecurityDescriptor(ALICE).with_dacl(Acl((Ace.of(ALLOWED, EVERYONE, 0x20),))).pack()
+    ready.local.queues = {guid(4): queue(4, r"ALPHA\q", label="x", security=readable)}
+    stranger, alice = Caller.anonymous(), Caller.user(ALICE, "alice")
+    found = ready.service.read_directory(Queue, (), 0, None, stranger)
+    assert found.value is not None
+    assert (found.value.label, found.value.security) == ("x", b"")
+    assert "security" not in found.filled
+    hidden = ready.service.read_directory(Queue, (), 0, ["label", "security"], stranger)
+    assert hidden.status is NO_ATTRIBUTE
+    shown = ready.service.read_directory(Queue, (), 0, ["security"], alice)
+    assert shown.value is not None
+    assert shown.value.security == readable
 
 
 def offline() -> Set:

@@ -155,6 +155,12 @@ def allowed(value: DirectoryObject, identity: Caller | None, desired: int) -> bo
     return granted(unpack_descriptor(security), identity, desired, masks=value.access_masks)
 
 
+def concealed(value: DirectoryObject, identity: Caller | None) -> frozenset[str]:
+    """The attributes that need more than the right to read properties: who may do what."""
+    shown = not hasattr(value, "security") or allowed(value, identity, rights.READ_CONTROL)
+    return frozenset() if shown else frozenset({"security"})
+
+
 def check_attributes(kind: type[DirectoryObject], names: Iterable[str]) -> None:
     """Refuses names that are no directory attributes of the kind, [MS-MQDMPR] 3.1.7.1.20."""
     known = kind.directory_attributes()

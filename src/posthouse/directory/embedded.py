@@ -19,6 +19,7 @@ from posthouse.directory.base import (
     allowed,
     check_attributes,
     check_filters,
+    concealed,
     matches,
     overlaid,
     projected,
@@ -45,6 +46,7 @@ from posthouse.model.errors import MalformedPacket, PropertyNotAllowed
 from posthouse.model.guids import NULL_GUID
 from posthouse.security import rights
 from posthouse.security.access import Caller
+from posthouse.security.descriptors import SecurityDescriptor, unpack_descriptor
 
 Define = Callable[[bytes, bytes | None], None]
 """Keeps a record under a key, or drops it; the engine makes it durable with everything else."""
@@ -169,7 +171,7 @@ class EmbeddedDirectory:
         if not self.connected:
             return Found(_NOT_CONNECTED)
         for entry in self._matching(kind, filters, identity):
-            return _found(entry, attributes)
+            return _found(entry, attributes, identity)
         return Found(_NOT_FOUND)
 
     def begin(
@@ -190,7 +192,7 @@ class EmbeddedDirectory:
             return Begun(_ERROR)
         entries = {e.value.identifier: e for e in self._matching(kind, filters, identity)}
         ordered = sorted_objects([entry.value for entry in entries.values()], sort)
-        results = [_found(entries[value.identifier], attributes) for value in ordered]
+        results = [_found(entries[value.identifier], attributes, identity) for value in ordered]
         self._last_handle += 1
         self._queries[self._last_handle] = iter(results)
         return Begun(_SUCCESS, self._last_handle)
@@ -220,7 +222,7 @@ class EmbeddedDirectory:
         before = self._objects[type(value)].get(value.identifier)
         if before is None:
             return _NOT_FOUND
-        if not allowed(before.value, identity, SET_PROPERTIES):
+        if not allowed(before.value, identity, _rights_to_write(before.value, value, attributes)):
             return _ERROR
         entry = self._changed(before, value, utc_s, attributes)
         entry.value.validate()
@@ -323,10 +325,35 @@ def _name(value: DirectoryObject) -> tuple[type[DirectoryObject], str]:
     return type(value), value.unique_name
 
 
-def _found(entry: Entry, attributes: Collection[str] | None) -> Found[Any]:
-    if attributes is None:
+def _rights_to_write(
+    before: DirectoryObject, after: DirectoryObject, attributes: Collection[str] | None
+) -> int:
+    """Whoever may set properties may not therefore say who may do what, [MS-DTYP] 2.4.3."""
+    names = after.directory_attributes() if attributes is None else frozenset(attributes)
+    needed = SET_PROPERTIES if names - {"security"} else 0
+    old, new = (getattr(value, "security", b"") for value in (before, after))
+    if "security" in names and old != new:
+        needed |= _rights_to_secure(old, new)
+    return needed
+
+
+def _rights_to_secure(old: bytes, new: bytes) -> int:
+    before, after = (unpack_descriptor(raw) if raw else SecurityDescriptor() for raw in (old, new))
+    needed = rights.WRITE_DACL
+    if before.owner != after.owner:
+        needed |= rights.WRITE_OWNER
+    if before.sacl != after.sacl:
+        needed |= rights.ACCESS_SYSTEM_SECURITY
+    return needed
+
+
+def _found(entry: Entry, attributes: Collection[str] | None, identity: Caller | None) -> Found[Any]:
+    shown = entry.published - concealed(entry.value, identity)
+    if attributes is None and shown == entry.published:
         return Found(_SUCCESS, entry.value, entry.published)
-    if not entry.published.issuperset(attributes):
+    if attributes is None:
+        return Found(_SUCCESS, projected(entry.value, shown), shown)
+    if not shown.issuperset(attributes):
         return Found(DirectoryOperationResult.ATTRIBUTE_NOT_FOUND)
     value = projected(entry.value, attributes)
     return Found(_SUCCESS, value, required_attributes(type(value)) | frozenset(attributes))

@@ -20,6 +20,7 @@ from posthouse.directory.base import (
     allowed,
     check_attributes,
     check_filters,
+    concealed,
     equals,
     matches,
     projected,
@@ -349,11 +350,9 @@ class DirectoryService:
             candidates, nothing = self._local.local_queues(), Found(_NOT_FOUND)
         elif kind is QueueManager:
             candidates = (self._local.own_queue_manager(),)
-        filled = kind.directory_attributes() if attributes is None else frozenset(attributes)
         for value in candidates:
             if matches(value, filters) and allowed(value, identity, GET_PROPERTIES):
-                shown = value if attributes is None else projected(value, attributes)
-                return Found(_SUCCESS, shown, filled)
+                return _shown(value, attributes, concealed(value, identity))
         return nothing
 
     def _read_own(self, now_ms: int, *, force: bool = False) -> Found[QueueManager]:
@@ -378,3 +377,13 @@ class DirectoryService:
         enterprise = self.read_directory(Enterprise, (), now_ms)
         if enterprise.value is not None:
             self.enterprise = enterprise.value
+
+
+def _shown(value: Kind, attributes: Collection[str] | None, hidden: frozenset[str]) -> Found[Kind]:
+    """An own object as a read shows it."""
+    if attributes is None and not hidden:
+        return Found(_SUCCESS, value, value.directory_attributes())
+    names = value.directory_attributes() - hidden if attributes is None else frozenset(attributes)
+    if names & hidden:
+        return Found(DirectoryOperationResult.ATTRIBUTE_NOT_FOUND)
+    return Found(_SUCCESS, projected(value, names), names)
