@@ -31,6 +31,13 @@ def test_hops_are_read_in_any_spelling(text: str, hop: NextHop) -> None:
     assert NextHop.parse(text) == hop
 
 
+@pytest.mark.parametrize("zone", ["a b", "a\nb", "a=b", "\u00e4", "["])
+def test_an_interface_is_a_plain_word(zone: str) -> None:
+    assert str(NextHop.parse("IPv6=fe80::1%eth0.7")) == "IPv6=fe80::1%eth0.7"
+    with pytest.raises(IllegalPropertyValue, match="interface"):
+        NextHop.parse(f"IPv6=fe80::1%{zone}")
+
+
 @given(
     st.text()
     | st.builds("{}={}".format, st.sampled_from(["IP", "IPv6", "FOREIGN", "MAC"]), st.text())

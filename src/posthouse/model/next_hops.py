@@ -1,5 +1,6 @@
 """Next-hop address strings of outgoing queues ([MS-MQMQ] 2.3.12.12)."""
 
+import re
 from enum import StrEnum
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from typing import NamedTuple
@@ -49,6 +50,7 @@ class NextHop(NamedTuple):
         return f"{self.kind}={self.address}"
 
 
+_ZONE = re.compile(r"[0-9A-Za-z._~-]*")  # RFC 6874; `ipaddress` takes anything
 _KINDS = {kind.upper(): kind for kind in NextHopKind}
 
 
@@ -56,6 +58,9 @@ def _canonical(kind: NextHopKind, address: str) -> str:
     if kind is NextHopKind.FOREIGN:
         return format_guid(parse_guid(address))
     try:
-        return str(IPv4Address(address) if kind is NextHopKind.IP else IPv6Address(address))
+        found = IPv4Address(address) if kind is NextHopKind.IP else IPv6Address(address)
     except AddressValueError:
         raise IllegalPropertyValue(f"{excerpt(address)} is not an address of {kind}") from None
+    if isinstance(found, IPv6Address) and not _ZONE.fullmatch(found.scope_id or ""):
+        raise IllegalPropertyValue(f"{excerpt(address)} has no interface behind its percent sign")
+    return str(found)
