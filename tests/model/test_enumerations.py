@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import Enum, IntEnum
 
 import pytest
 
@@ -17,9 +17,14 @@ from posthouse.model.enumerations import (
     QueueManagerState,
     QueueOperation,
     QueuePrivacyLevel,
+    QueueScope,
     QueueShareMode,
     QueueType,
 )
+from posthouse.model.format_names import FormatType
+from posthouse.model.message_values import RequestedAuthentication
+from posthouse.model.property_ids import MachineService, Vt
+from posthouse.model.queue_parts import Suffix
 
 PEEK, RECEIVE, PURGE = QueueOperation.PEEK, QueueOperation.RECEIVE, QueueOperation.PURGE
 
@@ -104,3 +109,26 @@ def test_access_numbers_are_those_of_the_api() -> None:
         "RECEIVE_ADMIN": 0x81,
         "PEEK_ADMIN": 0xA0,
     }
+
+
+@pytest.mark.parametrize(
+    ("enumeration", "numbers"),
+    [
+        (OperatingSystemType, [0, 0x100, 0x200, 0x300, 0x400, 0x500]),
+        (QueueScope, [0, 1]),
+        (QueuePrivacyLevel, [0, 1, 2]),
+        (QueueAccessType, [0x01, 0x02, 0x04, 0x20, 0x81, 0xA0]),
+        (QueueShareMode, [0, 1]),
+        (ConnectionStatus, [0, 1, 2, *range(0x80000000, 0x8000000E)]),
+        (FormatType, list(range(9))),
+        (Suffix, list(range(6))),
+        (RequestedAuthentication, [0, 1, 2, 4, 8]),
+        (MachineService, [0, 1, 2, 4, 8, 0x10]),
+        (Vt, [0, 1, 2, 3, 11, 12, 16, 17, 18, 19, 20, 21, 31, 65, 72, 0x1000]),
+    ],
+)
+def test_numbers_that_others_know_are_theirs(
+    enumeration: type[IntEnum], numbers: list[int]
+) -> None:
+    """[MS-MQMQ] 2.2.6, 2.2.11, 2.2.12, 2.3 and the API: packets, records and calls carry them."""
+    assert [member.value for member in enumeration] == numbers
