@@ -44,7 +44,8 @@ if TYPE_CHECKING:
     from posthouse.engine.queues import Queues
     from posthouse.engine.reading import Reading
     from posthouse.engine.sending import Sending
-    from posthouse.engine.transaction import Transaction, Transactions
+    from posthouse.engine.transaction import Transaction
+    from posthouse.engine.transactions import Transactions
     from posthouse.engine.transfer import Transfer
     from posthouse.engine.waiting import Waiting
 

@@ -37,7 +37,8 @@ from posthouse.engine.records import TABLE_MANAGER, Change
 from posthouse.engine.sending import Sending
 from posthouse.engine.settings import EngineSettings
 from posthouse.engine.state import State
-from posthouse.engine.transaction import Transaction, Transactions, Vote
+from posthouse.engine.transaction import Transaction, Vote
+from posthouse.engine.transactions import Transactions
 from posthouse.engine.transfer import Transfer
 from posthouse.engine.waiting import Waiting
 from posthouse.model.errors import (

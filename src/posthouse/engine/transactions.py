@@ -1,0 +1,492 @@
+"""TransactionCollection: create, prepare, commit, abort, recover ([MS-MQDMPR] 3.1.4.3-10).
+
+A small transaction lives in memory until it is committed; a large one is appended as it comes, its
+messages pending. Either way one CHANGE record at the end makes all of it true at once.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+
+from posthouse.engine.core import Core, Lock
+from posthouse.engine.descriptor import OpenQueueDescriptor
+from posthouse.engine.queue import Queue, QueueRole
+from posthouse.engine.records import (
+    FLAG_FIRST,
+    FLAG_LAST,
+    FLAG_TRANSACTIONAL,
+    KEPT,
+    MESSAGE,
+    MOVED,
+    TABLE_TRANSACTION,
+    Change,
+    Row,
+    Span,
+    pack_arrival,
+)
+from posthouse.engine.transaction import (
+    OperationType,
+    StoredOperation,
+    StoredTransaction,
+    Transaction,
+    TransactionalOperation,
+    TransactionState,
+    Vote,
+    pack_transaction,
+    unpack_transaction,
+)
+from posthouse.model.errors import (
+    InsufficientResources,
+    OperationCancelled,
+    QueueError,
+    TransactionSequence,
+    TransactionUsage,
+)
+from posthouse.model.guids import NULL_GUID, format_guid
+from posthouse.model.message import ACK_RECEIVE, NACK_QUEUE_DELETED
+
+TRANSACTION_NUMBER_MASK = 0xFFFFF  # [MS-MQMQ] 2.2.20.5: 20 bits
+ABORTS_MAX = 0xFFFF
+
+
+class Transactions:
+    """TransactionCollection and its events."""
+
+    def __init__(self, core: Core) -> None:
+        self.core = core
+        self.open: dict[bytes, Transaction] = {}
+        self.reserved = 0  # bytes of uncommitted sends
+        self._by_use: OrderedDict[bytes, Transaction] = OrderedDict()  # active, idlest first
+        self._numbers = 0
+
+    # -- life
+
+    def create(self, identifier: bytes, owner: object = None) -> Transaction:
+        """Create Transaction (3.1.7.1.8)."""
+        if identifier == NULL_GUID:
+            raise TransactionUsage("a transaction needs an identifier that is not null")
+        if identifier in self.open:
+            raise TransactionSequence(f"the transaction {format_guid(identifier)} exists already")
+        if len(self.open) >= self.core.settings.transactions_max:
+            raise InsufficientResources("too many transactions are open")
+        self._numbers = self._numbers % TRANSACTION_NUMBER_MASK + 1
+        transaction = Transaction(identifier, self._numbers, owner, self.core.now_ms)
+        self.open[identifier] = self._by_use[identifier] = transaction
+        return transaction
+
+    def find(self, identifier: bytes) -> Transaction:
+        """The transaction of that identifier, or MQ_ERROR_TRANSACTION_SEQUENCE."""
+        transaction = self.open.get(identifier)
+        if transaction is None:
+            raise TransactionSequence(
+                f"the transaction {format_guid(identifier)} is unknown or has ended"
+            )
+        return transaction
+
+    def use(self, transaction: Transaction, count: int = 1) -> None:
+        """Checks that operations may still be added, and notes that somebody works on it."""
+        self._check_active(transaction)
+        if len(transaction.operations) + count > self.core.settings.operations_max:
+            raise InsufficientResources("the transaction has too many operations")
+        self.touch(transaction)
+
+    def _check_active(self, transaction: Transaction) -> None:
+        if transaction.state is not TransactionState.ACTIVE:
+            what = transaction.state.value
+        elif self.open.get(transaction.identifier) is not transaction:
+            what = "not one of this queue manager"
+        else:
+            return
+        raise TransactionSequence(
+            f"the transaction {format_guid(transaction.identifier)} is {what} "
+            "and takes no more operations"
+        )
+
+    def touch(self, transaction: Transaction) -> None:
+        """Somebody works on it: its idle time begins anew."""
+        transaction.last_used_ms = self.core.now_ms
+        if transaction.state is TransactionState.ACTIVE:
+            self._by_use.move_to_end(transaction.identifier)
+
+    # -- operations
+
+    def add_enqueue(
+        self,
+        transaction: Transaction,
+        queue: Queue,
+        row: Row,
+        packet: bytes,
+        span: Span,
+        sender: bytes,
+        extra: bytes,
+    ) -> int:
+        """A send, by a caller who has asked `use`: nobody sees it before the commit."""
+        core = self.core
+        number = core.message_numbers.next()
+        operation = TransactionalOperation(OperationType.ENQUEUE, queue.number, number)
+        operation.row = row._replace(flags=row.flags | FLAG_TRANSACTIONAL, priority=0)
+        operation.packet, operation.span = packet, span
+        operation.sender, operation.extra = sender, extra
+        transaction.operations.append(operation)
+        transaction.marked = False
+        transaction.size += row.size
+        queue.reserved += row.size
+        self.reserved += row.size
+        if transaction.spilled:
+            self._append_pending(operation)
+        elif transaction.size > core.settings.transaction_buffer:
+            self._spill(transaction)
+        return number
+
+    def add_dequeue(
+        self,
+        transaction: Transaction,
+        queue: Queue,
+        number: int,
+        *,
+        reason: int = ACK_RECEIVE,
+        holder: OpenQueueDescriptor | None = None,
+        allow_peek: bool = False,
+    ) -> None:
+        """A receive: the message is locked until the end."""
+        self.use(transaction)
+        self.core.lock(queue, number, Lock(transaction, holder, allow_peek=allow_peek))
+        transaction.operations.append(
+            TransactionalOperation(OperationType.DEQUEUE, queue.number, number, reason)
+        )
+
+    def add_move(self, transaction: Transaction, queue: Queue, number: int, target: Queue) -> None:
+        """A move: locked in the source, seen in the target after the commit, its room reserved."""
+        self.use(transaction)
+        self.core.lock(queue, number, Lock(transaction))
+        target.reserved += self.core.reading.row(number).size
+        transaction.operations.append(
+            TransactionalOperation(OperationType.MOVE, target.number, number)
+        )
+
+    def remove_dequeue(self, transaction: Transaction, queue: Queue, number: int) -> None:
+        """A transactional read was refused by its reader: it is no part of the transaction now."""
+        self._check_active(transaction)
+        self.touch(transaction)
+        transaction.operations.remove(self._dequeue_of(transaction, number))
+        self.core.reading.give_back(queue, number)
+
+    def reason_of(self, transaction: Transaction, number: int, reason: int) -> None:
+        """Sets the class with which a dequeued message will end."""
+        self._check_active(transaction)
+        self.touch(transaction)
+        self._dequeue_of(transaction, number).reason = reason
+
+    def _dequeue_of(self, transaction: Transaction, number: int) -> TransactionalOperation:
+        for operation in reversed(transaction.operations):
+            if operation.number == number and operation.kind is OperationType.DEQUEUE:
+                return operation
+        raise AssertionError(f"message {number} is locked by a transaction that did not read it")
+
+    def _spill(self, transaction: Transaction) -> None:
+        transaction.spilled = True
+        for operation in transaction.operations:
+            if operation.kind is OperationType.ENQUEUE:
+                self._append_pending(operation)
+
+    def _append_pending(self, operation: TransactionalOperation) -> None:
+        assert operation.row is not None
+        assert operation.packet is not None
+        core, row = self.core, operation.row
+        core.state.arrive(operation.number, row, operation.extra)
+        head = pack_arrival(
+            operation.number, row, operation.span, operation.sender, operation.extra
+        )
+        core.effects.records.append((MESSAGE, operation.number, head, operation.packet))
+        operation.packet = None
+
+    # -- prepare
+
+    def prepare(
+        self, identifier: bytes, *, single_phase: bool = True, coordinator: bytes = b""
+    ) -> None:
+        """Transaction Prepare (3.1.4.3). Two-phase: from here on only the coordinator decides."""
+        transaction = self.find(identifier)
+        if transaction.state is TransactionState.PREPARED:
+            raise TransactionSequence("the transaction is prepared already")
+        self._cancel_waiting(transaction)
+        self._mark_first_and_last(transaction)
+        if single_phase:
+            return
+        core, change = self.core, Change()
+        if not transaction.spilled:
+            self._spill(transaction)
+        for operation in transaction.operations:
+            if operation.kind is OperationType.ENQUEUE:
+                assert operation.row is not None
+                core.settle(operation.number, operation.row, KEPT, change, operation.extra)
+        transaction.state = TransactionState.PREPARED
+        del self._by_use[identifier]
+        transaction.coordinator = coordinator
+        transaction.prepared_at = core.utc
+        core.define(TABLE_TRANSACTION, identifier, pack_transaction(transaction), change)
+        core.commit(change)
+
+    def prepare_for(
+        self, coordinator: bytes, identifier: bytes, *, single_phase: bool = False
+    ) -> Vote:
+        """DTC Transaction Prepare (3.1.4.6), for the coordinator of decision 51.
+
+        A transaction that is not here any more was aborted. Asked again, because the answer was
+        lost, it stays prepared; somebody else's it stays too.
+        """
+        transaction = self.open.get(identifier)
+        if transaction is None:
+            return Vote.ABORTED
+        if transaction.state is TransactionState.ACTIVE:
+            self.prepare(identifier, single_phase=False, coordinator=coordinator)
+        elif transaction.coordinator != coordinator:
+            raise TransactionSequence("the transaction is prepared for another coordinator")
+        if not single_phase:
+            return Vote.PREPARED
+        self.commit(identifier)
+        return Vote.COMMITTED
+
+    def _mark_first_and_last(self, transaction: Transaction) -> None:
+        """Decision 43: enqueues only, per destination queue."""
+        if transaction.marked:
+            return
+        transaction.marked = True
+        last: dict[int, TransactionalOperation] = {}
+        for operation in transaction.operations:
+            if operation.kind is not OperationType.ENQUEUE:
+                continue
+            assert operation.row is not None
+            flags = operation.row.flags & ~(FLAG_FIRST | FLAG_LAST)
+            if operation.queue not in last:
+                flags |= FLAG_FIRST
+            operation.row = operation.row._replace(flags=flags)
+            last[operation.queue] = operation
+        for operation in last.values():
+            assert operation.row is not None
+            operation.row = operation.row._replace(flags=operation.row.flags | FLAG_LAST)
+
+    # -- commit
+
+    def commit(self, identifier: bytes) -> None:
+        """Transaction Commit (3.1.4.4): all of it, in the order it was asked for, in one record."""
+        transaction = self.find(identifier)
+        self._cancel_waiting(transaction)
+        prepared = transaction.state is TransactionState.PREPARED
+        if not prepared:
+            self._mark_first_and_last(transaction)
+        change, subqueues = Change(), self._subqueues(transaction)
+        for operation in transaction.operations:
+            if operation.kind is OperationType.ENQUEUE:
+                self._commit_enqueue(operation, change)
+            elif operation.kind is OperationType.DEQUEUE:
+                self._commit_dequeue(operation, change)
+            else:
+                self._commit_move(operation, change)
+        if prepared:
+            self.core.define(TABLE_TRANSACTION, identifier, None, change)
+        self._finish(transaction)
+        self.core.commit(change)
+        for queue in subqueues:
+            self.core.registry.drop_empty_subqueue(queue)
+
+    def _commit_enqueue(self, operation: TransactionalOperation, change: Change) -> None:
+        core = self.core
+        row = operation.row
+        assert row is not None
+        queue = core.queues.get(operation.queue)
+        if operation.packet is not None:
+            packet = operation.packet
+            self._append_pending(operation)
+        else:
+            packet = b""
+        self._release(queue, row.size)
+        if queue is None or queue.deleted:
+            core.outcomes.undeliverable(operation.number, row, NACK_QUEUE_DELETED, change)
+            return
+        row = row._replace(lookup_id=core.lookup_ids.next(), arrived=core.utc)
+        extra = operation.extra
+        if queue.outgoing is not None:
+            extra = core.transfer.number_message(queue, extra, change)
+        core.settle(operation.number, row, KEPT, change, extra)
+        core.sending.arrived(queue, operation.number, row, packet, change)
+
+    def _commit_dequeue(self, operation: TransactionalOperation, change: Change) -> None:
+        core = self.core
+        queue, row = core.queues[operation.queue], core.state.table.get(operation.number)
+        assert row is not None
+        core.unlock(queue, operation.number)
+        core.outcomes.delete(queue, operation.number, row, operation.reason, change)
+
+    def _commit_move(self, operation: TransactionalOperation, change: Change) -> None:
+        core = self.core
+        row = core.state.table.get(operation.number)
+        assert row is not None
+        source, target = core.queues[row.queue], core.queues.get(operation.queue)
+        lock = core.unlock(source, operation.number)
+        if target is not None:
+            target.reserved -= row.size
+        if target is None or target.deleted:
+            core.reading.returned(source, operation.number, row, lock, change)
+        else:
+            core.moving.relocate(source, operation.number, row, target, MOVED, change)
+
+    # -- abort
+
+    def abort(self, identifier: bytes) -> None:
+        """Transaction Abort (3.1.4.5): sends vanish, what was received or moved is back."""
+        transaction = self.find(identifier)
+        self._cancel_waiting(transaction)
+        change, subqueues = Change(), self._subqueues(transaction)
+        reads: list[TransactionalOperation] = []
+        for operation in transaction.operations:
+            if operation.kind is OperationType.ENQUEUE:
+                self._abort_enqueue(operation, change)
+            else:
+                reads.append(operation)
+        # In queue order, as whoever waits for them is served in it.
+        for operation in sorted(reads, key=lambda o: self.core.reading.queue_order(o.number)):
+            self._abort_read(operation, change)
+        if transaction.state is TransactionState.PREPARED:
+            self.core.define(TABLE_TRANSACTION, identifier, None, change)
+        self._finish(transaction)
+        self.core.commit(change)
+        for queue in subqueues:
+            self.core.registry.drop_empty_subqueue(queue)
+
+    def _abort_enqueue(self, operation: TransactionalOperation, change: Change) -> None:
+        assert operation.row is not None
+        self._release(self.core.queues.get(operation.queue), operation.row.size)
+        if operation.packet is None:
+            self.core.end(operation.number, operation.row, KEPT, change)
+
+    def _abort_read(self, operation: TransactionalOperation, change: Change) -> None:
+        core = self.core
+        row = core.state.table.get(operation.number)
+        assert row is not None
+        queue = core.queues[row.queue]
+        lock = core.unlock(queue, operation.number)
+        if not lock.purged:
+            row = row._replace(aborts=min(row.aborts + 1, ABORTS_MAX))
+            core.settle(operation.number, row, KEPT, change)
+        core.reading.returned(queue, operation.number, row, lock, change)
+        target = core.queues.get(operation.queue)
+        if operation.kind is OperationType.MOVE and target is not None:
+            target.reserved -= row.size
+
+    # -- shared
+
+    def _release(self, queue: Queue | None, size: int) -> None:
+        self.reserved -= size
+        if queue is not None:
+            queue.reserved -= size
+
+    def _subqueues(self, transaction: Transaction) -> list[Queue]:
+        """The subqueues it read from or moves to: closed meanwhile, they may end empty."""
+        numbers = set[int]()
+        for operation in transaction.operations:
+            if operation.kind is not OperationType.ENQUEUE:
+                numbers.add(operation.queue)
+            if operation.kind is OperationType.MOVE:
+                numbers.add(self.core.reading.row(operation.number).queue)
+        queues = [self.core.queues[number] for number in numbers if number in self.core.queues]
+        return [queue for queue in queues if queue.definition.role is QueueRole.SUBQUEUE]
+
+    def _finish(self, transaction: Transaction) -> None:
+        transaction.state = TransactionState.ENDED
+        del self.open[transaction.identifier]
+        self._by_use.pop(transaction.identifier, None)
+
+    def _cancel_waiting(self, transaction: Transaction) -> None:
+        error: QueueError = OperationCancelled("the transaction of this read has ended")
+        for order in list(transaction.waiting):
+            self.core.waiting.cancel(order, error)
+        transaction.waiting.clear()
+
+    def ordinals(self) -> Iterator[int]:
+        """The ordinals of messages that are sent but not committed."""
+        for transaction in self.open.values():
+            for operation in transaction.operations:
+                if operation.row is not None:
+                    yield operation.row.ordinal
+
+    def prepared(self) -> list[Transaction]:
+        """The transactions that wait for their coordinator."""
+        return [t for t in self.open.values() if t.state is TransactionState.PREPARED]
+
+    # -- the clock and the end of sessions
+
+    def abort_idle(self) -> None:
+        """Decision 43: a client's transaction that nobody works on ends after a while."""
+        limit = self.core.now_ms - self.core.settings.transaction_idle_s * 1000
+        for _ in range(len(self._by_use)):
+            transaction = next(iter(self._by_use.values()))
+            if transaction.last_used_ms > limit:
+                return
+            if transaction.waiting:  # a read waits in it: somebody does
+                self.touch(transaction)
+            else:
+                self.core.event("transaction_idle", id=format_guid(transaction.identifier))
+                self.abort(transaction.identifier)
+
+    def abort_of(self, owner: object) -> None:
+        """Decision 43: a session that ends takes its open transactions along."""
+        for transaction in list(self.open.values()):
+            if transaction.owner is owner and transaction.state is TransactionState.ACTIVE:
+                self.abort(transaction.identifier)
+
+    def next_deadline_ms(self) -> int | None:
+        """When the next idle transaction is due."""
+        for transaction in self._by_use.values():
+            return transaction.last_used_ms + self.core.settings.transaction_idle_s * 1000
+        return None
+
+    # -- after a restart
+
+    def recover(self) -> None:
+        """Prepared transactions are found again, with their locks; everything else is undone."""
+        core, kept = self.core, set[int]()
+        for identifier, value in core.state.of_table(TABLE_TRANSACTION):
+            transaction = self._recovered(identifier, unpack_transaction(value))
+            kept.update(operation.number for operation in transaction.operations)
+            self.open[identifier] = transaction
+            core.event("transaction_in_doubt", id=format_guid(identifier))
+        change = Change()
+        for number in core.state.pending - kept:
+            row = core.state.table.get(number)
+            assert row is not None
+            core.end(number, row, KEPT, change)
+        core.effects.commit(change)
+
+    def _recovered(self, identifier: bytes, stored: StoredTransaction) -> Transaction:
+        transaction = Transaction(identifier, stored.number, None, self.core.now_ms)
+        transaction.state = TransactionState.PREPARED
+        transaction.coordinator = stored.coordinator
+        transaction.prepared_at = stored.prepared_at
+        transaction.spilled = transaction.marked = True
+        self._numbers = max(self._numbers, stored.number)
+        for kept in stored.operations:
+            row = self.core.state.table.get(kept.number)
+            if row is not None:
+                transaction.operations.append(self._recovered_operation(transaction, kept, row))
+            else:  # read from a journal that holds express messages: a crash took it meanwhile
+                assert kept.kind is not OperationType.ENQUEUE, "a prepared message is gone"
+        return transaction
+
+    def _recovered_operation(
+        self, transaction: Transaction, stored: StoredOperation, row: Row
+    ) -> TransactionalOperation:
+        core = self.core
+        operation = TransactionalOperation(stored.kind, stored.queue, stored.number, stored.reason)
+        if stored.kind is OperationType.ENQUEUE:
+            operation.row, operation.extra = row, core.state.extras.get(stored.number, b"")
+            transaction.size += row.size
+            self.reserved += row.size
+        else:
+            lock = Lock(transaction)
+            lock.purged = core.moving.class_of_doom(row)
+            core.lock(core.queues[row.queue], stored.number, lock)
+        if stored.kind is not OperationType.DEQUEUE and stored.queue in core.queues:
+            core.queues[stored.queue].reserved += row.size
+        return operation
