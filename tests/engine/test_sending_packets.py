@@ -107,6 +107,14 @@ def test_one_refused_packet_refuses_the_batch(rig: Rig, out: OpenQueueDescriptor
     assert rig.manager.core.state.dump() == before
 
 
+def test_an_enqueue_tells_the_number_of_its_message(rig: Rig) -> None:
+    queue, tx = rig.create("strict", transactional=True), rig.begin()
+    number = rig.run(lambda m: m.sending.enqueue(queue, transactional_packet(), transaction=tx))
+    assert [operation.number for operation in tx.operations] == [number]
+    number = arrives(rig, rig.queue("orders"), packet_of())
+    assert [read.number for read in rig.reads("orders")] == [number]
+
+
 def test_packets_go_to_one_queue_not_to_a_list(rig: Rig) -> None:
     rig.create("other")
     out = rig.open(r"DIRECT=OS:ALPHA\private$\orders,DIRECT=OS:ALPHA\private$\other")

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from posthouse.engine.manager import QueueManager
 from posthouse.engine.records import (
     CHANGE,
     FLAG_FIRST,
@@ -15,7 +16,7 @@ from posthouse.engine.records import (
     unpack_arrival,
     unpack_change,
 )
-from posthouse.engine.transaction import OperationType, TransactionState
+from posthouse.engine.transaction import OperationType, Transaction, TransactionState
 from posthouse.model.errors import (
     InsufficientResources,
     IoTimeout,
@@ -124,7 +125,7 @@ def test_a_send_is_seen_by_nobody_before_its_commit(rig: Rig) -> None:
     tx = rig.begin()
     rig.send("orders", b"one", tx=tx)
     (operation,) = tx.operations
-    assert operation.kind is OperationType.ENQUEUE
+    assert (operation.kind, operation.queue) == (OperationType.ENQUEUE, rig.queue("orders").number)
     assert (answers, peeks, rig.bodies("orders")) == ([], [], [])
     with pytest.raises(IoTimeout):
         rig.receive("orders")
@@ -571,6 +572,29 @@ def test_a_transaction_in_which_a_read_waits_is_not_idle(rig: Rig) -> None:
     assert tx.state is TransactionState.ACTIVE
     rig.advance(1)
     assert tx.state is TransactionState.ENDED
+
+
+def test_an_idle_transaction_is_found_behind_one_that_waits(rig: Rig) -> None:
+    waiting, idle = rig.begin("waiting"), rig.begin("idle")
+    rig.wait(rig.open("orders", RECEIVE), transaction=waiting)
+    rig.send("orders", tx=idle)
+    rig.advance(60)
+    assert (waiting.state, idle.state) == (TransactionState.ACTIVE, TransactionState.ENDED)
+
+
+def test_no_idle_time_at_all_still_lets_a_read_wait() -> None:
+    rig = Rig(transaction_idle_s=0)
+    rig.create("orders", transactional=True)
+
+    def wait(manager: QueueManager) -> Transaction:
+        tx = manager.create_transaction(b"waits in a queue")
+        source = manager.open_queue(r".\private$\orders", RECEIVE, rig.admin)
+        manager.dequeue_message(source, transaction=tx)
+        return tx
+
+    tx = rig.run(wait)
+    rig.advance(5)
+    assert tx.state is TransactionState.ACTIVE
 
 
 def test_many_idle_transactions_end_each_at_its_time(rig: Rig) -> None:

@@ -12,7 +12,7 @@ from posthouse.model.errors import QueueQuotaExceeded, TransactionSequence
 from posthouse.model.message import ACK_POS_RECEIVE, NACK_RECEIVE_REJECTED
 from posthouse.runtime.driver import Answer
 from posthouse.wire.message import deserialize
-from tests.engine.rig import MOVE, RECEIVE, Rig
+from tests.engine.rig import MOVE, RECEIVE, START_UTC, Rig
 
 COORDINATOR = b"coordinator one"
 
@@ -84,7 +84,7 @@ def test_a_prepared_transaction_is_committed_before_or_after_a_restart(
         rig.restart()
         held = check_in_doubt(rig, tx)
         assert [(o.kind, o.queue, o.number, o.reason) for o in held.operations] == kinds
-        assert held.number == tx.number
+        assert (held.number, held.prepared_at) == (tx.number, START_UTC)
     check_in_doubt(rig, tx)
     rig.commit(tx)
     check_committed(rig)
