@@ -51,6 +51,8 @@ class PathName:
             self._part.check()
         except NameFault as fault:
             raise IllegalQueuePathname(str(fault)) from None
+        # Choice: full case folding. It never depends on where a letter stands, as lower case does,
+        # at the price that a few spellings more are one name (strasse with ss and with sharp s).
         local_key = self._part.text("\\").casefold()
         object.__setattr__(self, "local_key", local_key)
         object.__setattr__(self, "key", f"{self.computer.casefold()}\\{local_key}")
