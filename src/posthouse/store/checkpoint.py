@@ -243,7 +243,7 @@ class Checkpointer:
         self.failures = 0
         self._picture: Picture | None = None
         self._thread: Thread | None = None
-        self._error: OSError | None = None
+        self._error: BaseException | None = None
 
     @property
     def busy(self) -> bool:
@@ -265,7 +265,7 @@ class Checkpointer:
     def _write(self, picture: Picture) -> None:
         try:
             write_picture(self.disk, picture, temporary_name(picture))
-        except OSError as error:
+        except BaseException as error:  # the thread has nobody else to tell
             self._error = error
 
     def step(self, synced: int, *, wait: bool = False) -> bool:
@@ -286,18 +286,22 @@ class Checkpointer:
         return True
 
     def _written(self, wait: bool) -> bool:
-        if self._thread is not None:
-            if wait:
-                self._thread.join()
-            if self._thread.is_alive():
-                return False
-            self._thread = None
+        if wait:
+            self.join()
+        if self._thread is not None and self._thread.is_alive():
+            return False
+        self._thread = None
         return True
 
-    def _give_up(self, picture: Picture, error: OSError) -> None:
+    def join(self) -> None:
+        """Waits for the thread, if there is one."""
+        if self._thread is not None:
+            self._thread.join()
+
+    def _give_up(self, picture: Picture, error: BaseException) -> None:
         """A full disk costs no more than this checkpoint; any other error is the disk's end."""
         self._picture = None
-        if error.errno not in (ENOSPC, EDQUOT):
+        if not isinstance(error, OSError) or error.errno not in (ENOSPC, EDQUOT):
             raise error
         self.failures += 1
         if self.disk.exists(temporary_name(picture)):

@@ -287,6 +287,7 @@ class LogStore:
             raise self._writer.fail("closing the store", error) from error
         finally:
             self._upkeep = None
+            upkeep.checkpoints.join()
             self._express.close()
             self._files.close()
 
