@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from zlib import crc32
+
 import pytest
 
 from posthouse.engine.records import MESSAGE
 from posthouse.sim import SimDisk
 from posthouse.store.doctor import check
 from posthouse.store.errors import StoreDamaged
-from posthouse.store.format import CRC, FORMAT_VERSION, crc32
+from posthouse.store.format import CRC, FORMAT_VERSION
 from posthouse.store.index import unpack_index
 from posthouse.store.log import LogStore
 from posthouse.store.settings import StoreSettings

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from zlib import crc32
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +17,6 @@ from posthouse.store.format import (
     SEGMENT_HEADER_SIZE,
     SegmentEntry,
     SegmentHeader,
-    crc32,
     generation_of,
     index_name,
     numbered,

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from random import Random
+from threading import Event, Thread
 
 import pytest
 
 from posthouse.sim import SimDisk
+from posthouse.store.disk import RealDisk
 from posthouse.store.errors import StoreDamaged, StoreFailed
 from posthouse.store.log import LogStore
 from posthouse.store.settings import StoreSettings
@@ -66,6 +69,35 @@ def test_a_crash_leaves_a_prefix_that_holds_all_that_was_synced(seed: int) -> No
         rig = rig_on(disk)
         assert picture(rig.state) in history[synced:]
         rig.check_packets()
+
+
+def test_a_sync_in_another_thread_covers_what_was_appended_before_it(tmp_path: Path) -> None:
+    store = LogStore(RealDisk(tmp_path), StoreSettings(store_id=STORE_ID, segment_size=20_000))
+    rig = Rig(store)
+    done, synced = Event(), [store.synced]
+
+    def syncing() -> None:
+        while not done.is_set():
+            before = store.appended
+            synced.append(store.sync())
+            assert before <= synced[-1] <= store.appended
+
+    thread = Thread(target=syncing)
+    thread.start()
+    for turn in range(300):
+        number = rig.send()
+        if turn % 3:
+            rig.end(number)
+        rig.flush()
+        store.tidy()
+        assert store.synced <= store.appended
+    done.set()
+    thread.join()
+    assert synced == sorted(synced)
+    assert len(synced) > 1
+    again = Rig(LogStore(RealDisk(tmp_path), SMALL))
+    assert picture(again.state) == picture(rig.state)
+    again.check_packets()
 
 
 def test_positions_grow_with_every_record() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from zlib import crc32
+
 import pytest
 
 from posthouse.engine.records import MARK
@@ -11,7 +13,6 @@ from posthouse.store.format import (
     CRC,
     FORMAT_VERSION,
     MARK_PAYLOAD,
-    crc32,
     generation_of,
     pack_record,
 )
