@@ -151,6 +151,15 @@ def test_the_sender_is_the_caller_unless_he_wants_to_be_nobody(rig: Rig) -> None
     assert machine.sender_identifier == PEER
 
 
+@pytest.mark.spec("MS-MQDMPR 3.1.1.12/15")
+def test_a_message_is_traced_only_when_its_sender_asks_for_it(rig: Rig) -> None:
+    rig.send("orders")
+    rig.send("orders", tracing_requested=True, tracing_queue_identifier=PEER)
+    plain, traced = rig.messages("orders")
+    assert (plain.tracing_requested, plain.tracing_queue_identifier) == (False, bytes(16))
+    assert (traced.tracing_requested, traced.tracing_queue_identifier) == (True, PEER)
+
+
 @pytest.mark.spec("MS-MQDMPR 3.1.1.12/48")
 def test_a_provider_that_a_connector_names_is_carried_and_means_nothing(rig: Rig) -> None:
     rig.send("orders", authentication_provider_type=77, authentication_provider_name="Mine")
