@@ -48,21 +48,23 @@ def test_flow_control_refuses_every_enqueue_until_it_ends(
     rig: Rig, out: OpenQueueDescriptor
 ) -> None:
     def throttled(manager: QueueManager) -> object:
-        manager.begin_flow_control()
+        manager.begin_flow_control("memory")
         return manager.enqueue_message_to_an_open_queue(out, Message())
 
     def freed(manager: QueueManager) -> object:
-        manager.begin_flow_control()
-        manager.end_flow_control()
+        manager.begin_flow_control("memory")
+        manager.end_flow_control("disk")  # another reason than the one that holds
+        assert manager.core.throttled == {"memory"}
+        manager.end_flow_control("memory")
         return manager.enqueue_message_to_an_open_queue(out, Message())
 
     with rig.refused(MachineQuotaExceeded.code, "at the moment"):
         rig.run(throttled)
     rig.run(freed)
     assert len(rig.reads("orders")) == 1
-    rig.run(lambda m: m.begin_flow_control())
+    rig.run(lambda m: m.begin_flow_control("disk"))
     rig.restart()
-    assert rig.manager.core.throttled is False
+    assert not rig.manager.core.throttled
 
 
 @pytest.mark.spec("MS-MQDMPR 3.1.7.1.9/2")

@@ -192,7 +192,7 @@ class Core:
         self.now_ms = 0
         self.utc = 0
         self.guid = bytes(16)
-        self.throttled = False
+        self.throttled: set[str] = set()  # why no messages are taken at the moment
         self.time_to_reach_queue_max = settings.default_time_to_reach_queue_s
         self.queues: dict[int, Queue] = {}
         self.deleted_queues: set[int] = set()  # still holding messages of open transactions

@@ -334,6 +334,7 @@ class QueueManager:
         transaction: Transaction | None = None,
     ) -> MessageId:
         """Enqueue Message To An Open Queue (3.1.7.1.27), for a message of an application here."""
+        self._ready()
         return self.sending.send(descriptor, message, transaction)
 
     def send_packets(
@@ -342,10 +343,8 @@ class QueueManager:
         packets: list[bytes],
         transaction: Transaction | None = None,
     ) -> list[int]:
-        """The same for packets that a client built: many at once. Returns their ordinals.
-
-        The first refusal ends the batch; those before it are sent.
-        """
+        """The same for packets that a client built: all of them or none. Returns their ordinals."""
+        self._ready()
         return self.sending.send_packets(descriptor, packets, transaction)
 
     # -- reading
@@ -564,17 +563,17 @@ class QueueManager:
         """Bring Online (3.1.4.13)."""
         self.transfer.bring_online()
 
-    def begin_flow_control(self) -> None:
-        """Begin Flow Control (3.1.7.2.5): the disk or the memory is nearly full."""
-        if not self.core.throttled:
-            self.core.throttled = True
-            self.core.event("flow_control_begins")
+    def begin_flow_control(self, reason: str) -> None:
+        """Begin Flow Control (3.1.7.2.5): the disk, the memory or something else is nearly full."""
+        if reason not in self.core.throttled:
+            self.core.throttled.add(reason)
+            self.core.event("flow_control_begins", reason=reason)
 
-    def end_flow_control(self) -> None:
-        """End Flow Control (3.1.7.2.6)."""
-        if self.core.throttled:
-            self.core.throttled = False
-            self.core.event("flow_control_ends")
+    def end_flow_control(self, reason: str) -> None:
+        """End Flow Control (3.1.7.2.6): messages are taken again when no reason is left."""
+        if reason in self.core.throttled:
+            self.core.throttled.remove(reason)
+            self.core.event("flow_control_ends", reason=reason)
 
     def books(self, queue: Queue) -> Books:
         """The books of a queue."""

@@ -470,7 +470,8 @@ class Sending:
         """The machine's quota is tested before the queue's; uncommitted sends count (O12)."""
         core = self.core
         if core.throttled:
-            raise MachineQuotaExceeded("the queue manager takes no messages at the moment")
+            scarce = " and ".join(sorted(core.throttled))
+            raise MachineQuotaExceeded(f"no messages are taken at the moment: {scarce} nearly full")
         before, before_here = 0, 0
         if room is not None:
             before, before_here = room.bytes, room.bytes_of.get(queue.number, 0)

@@ -67,9 +67,9 @@ class Driver:
         """Brings the clocks; timers that are due run first."""
         self._require_sound()
         if self.store.has_room():
-            self.manager.end_flow_control()
+            self.manager.end_flow_control("disk")
         else:
-            self.manager.begin_flow_control()
+            self.manager.begin_flow_control("disk")
         self.manager.begin_turn(*self.clock())
 
     def decide(self, call: Call, release: Release) -> None:
