@@ -155,13 +155,14 @@ def test_lists_keep_their_order() -> None:
 
 def test_longest_names_fit_and_longer_texts_are_refused_unread() -> None:
     host, queue, sub = "h" * 256, "q" * 124, "s" * 32
-    parse_format_name(f"DIRECT=HTTPS://{host}:65535/msmq/private$/{queue};{sub}")
+    longest = f"DIRECT=HTTPS://{host}:65535/msmq/private$/{queue};{sub}"
+    assert isinstance(parse_format_name(",".join([longest] * 256)), MultipleName)
     for text in (
         "DIRECT=OS:" + "x" * ELEMENT_LENGTH_MAX,
         "PUBLIC=" + "," * FORMAT_NAME_LENGTH_MAX,
         "a" * 20_000_000,
     ):
-        with pytest.raises(IllegalFormatName):
+        with pytest.raises(IllegalFormatName, match="at most"):
             parse_format_name(text)
     with pytest.raises(IllegalFormatName, match="at most 512"):
         direct_from_wire("OS:" + "x" * 1_000_000)
