@@ -24,6 +24,7 @@ from posthouse.model.errors import (
     UnsupportedFormatNameOperation,
 )
 from posthouse.model.guids import format_guid
+from posthouse.model.names import parse_format_name
 from posthouse.model.properties import MessageSeekAction
 from posthouse.security.access import Caller
 from posthouse.wire.message import deserialize
@@ -146,6 +147,12 @@ def test_nobody_sends_to_a_machine(rig: PostRig, suffix: str, ours: bool) -> Non
     else:
         with rig.refused(QueueNotFound.code):
             rig.open(name, RECEIVE)
+
+
+def test_a_name_of_several_queues_is_no_single_destination(rig: PostRig) -> None:
+    for name in (f"DL={GUID}", TWO, f"MACHINE={GUID};journal"):
+        with pytest.raises(UnsupportedFormatNameOperation, match="cannot be sent"):
+            rig.manager.queues.find_target(parse_format_name(name))
 
 
 @pytest.mark.spec("MS-MQDMPR 3.1.7.1.5/9")

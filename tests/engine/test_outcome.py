@@ -344,6 +344,7 @@ def test_an_acknowledgment_for_another_computer_waits_in_an_outgoing_queue(rig: 
         r"DIRECT=OS:ALPHA\private$\order_queue$",
         r"DIRECT=OS:ALPHA\system$;deadletter",
         r"DIRECT=OS:BRAVO\private$\q;journal",
+        r"DIRECT=SPX:00000012:00a0234f7500\q",
         r"DIRECT=OS:ALPHA\private$\accounts",
         r"DIRECT=OS:ALPHA\private$\full",
         r"DIRECT=OS:ALPHA\private$\signed",

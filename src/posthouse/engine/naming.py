@@ -52,9 +52,9 @@ class PublishedQueue:
 
     identifier: bytes
     pathname: str
-    base_priority: int = 0
-    full_path: str = ""
-    directory_path: str = ""
+    base_priority: int
+    full_path: str
+    directory_path: str
 
 
 class PublicQueues(Interface):
@@ -111,7 +111,7 @@ class QueueNames:
         if isinstance(name, PrivateName):
             return self._by_number(name)
         if isinstance(name, MachineName) and name.guid == self.core.guid:
-            return self.core.queues.get(_SYSTEM_NUMBERS.get(name.suffix, 0))
+            return self.core.queues.get(_SYSTEM_NUMBERS[name.suffix])
         return None
 
     def _own_path(self, path: PathName) -> PathName | None:
@@ -132,7 +132,7 @@ class QueueNames:
 
     def _by_path(self, path: PathName) -> Queue | None:
         if path.kind is PathKind.SYSTEM:
-            return self.core.queues.get(_SYSTEM_NUMBERS.get(path.suffix, 0))
+            return self.core.queues.get(_SYSTEM_NUMBERS[path.suffix])
         queue = self._by_key.get(path.parent.local_key)
         if queue is not None and path.subqueue:
             return queue.subqueues.get(path.subqueue.casefold())
