@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import chain, combinations
 
 import pytest
@@ -20,6 +21,7 @@ from tests.store.faults.harness import (
     usual_calls,
     without_conveniences,
 )
+from tests.store.faults.script import STEPS
 from tests.store.faults.world import STORE, World
 
 SUBSET_MAX = 5  # unsynced changes of which every subset is tried
@@ -112,7 +114,7 @@ def test_power_loss_while_opening_the_store_changes_nothing(dose: Dose) -> None:
                     assert check(twice, moment.witness, why).kept == kept, why
                     seen["starts cut off"] += 1
 
-    moments(look, every=dose(11, 3))
+    moments(look, every=dose(23, 3))
     print(dict(seen))
     assert seen["starts cut off"] > 400
 
@@ -131,7 +133,7 @@ def interrupted(disk: SimDisk, number: int) -> SimDisk | None:
 def test_a_process_without_power_lets_nothing_out(dose: Dose) -> None:
     """The same with the process still running: it learns nothing more and answers nobody."""
     seen = Counter[str]()
-    for number in range(1, usual_calls()["any"], dose(9, 2)):
+    for number in range(1, usual_calls()["any"], dose(19, 2)):
         disk = SimDisk(number)
         disk.lose_power_at(number)
         world = World(disk)
@@ -141,4 +143,22 @@ def test_a_process_without_power_lets_nothing_out(dose: Dose) -> None:
             check(found, world.witness, f"power lost at {number}, {label}").check_goes_on()
             seen["lives"] += 1
     print(dict(seen))
-    assert seen["lives"] > 200
+    assert seen["lives"] > 80
+
+
+def test_checkpoints_of_a_thread_are_as_good(dose: Dose) -> None:
+    """A big checkpoint is written beside the loop; when it is done is nobody's plan."""
+    settings = replace(STORE, checkpoint_inline=0)
+    seen = Counter[str]()
+    for seed in range(dose(2, 40)):
+        world = World(SimDisk(seed), store=settings).start()
+        for step in STEPS:
+            step(world)
+            world.tidy(3)
+            for label, found in crashed(world.disk, 1):
+                check(found, world.witness.now(), f"{step.__name__}, {label}")
+                seen["crashes"] += 1
+        world.stop()
+        seen["checkpoints"] += world.disk.calls["rename"]
+    print(dict(seen))
+    assert seen["checkpoints"] > 20

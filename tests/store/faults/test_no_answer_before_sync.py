@@ -198,6 +198,7 @@ def test_what_is_appended_during_a_sync_waits_for_the_next() -> None:
         def arrive(operation: object, meanwhile: object = meanwhile) -> None:
             for name in meanwhile:  # type: ignore[attr-defined]
                 turn(name)
+                world.driver.tidy()
 
         turn(f"first {number}")
         disk.on_operation = arrive

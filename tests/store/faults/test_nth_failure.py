@@ -14,13 +14,12 @@ from posthouse.sim import SimDisk
 from posthouse.sim.faults import Kind
 from posthouse.store.errors import StoreFailed
 from tests.conftest import Dose
-from tests.store.faults.harness import check, crashed, play, usual_calls
+from tests.store.faults.harness import Moment, check, crashed, moments, play, usual_calls
 from tests.store.faults.world import World
 
 KINDS: tuple[Kind, ...] = (
     "create",
     "write",
-    "truncate",
     "sync",
     "rename",
     "unlink",
@@ -62,7 +61,7 @@ def test_the_nth_failure_ends_the_process_and_loses_nothing_answered(
     kind: Kind, dose: Dose
 ) -> None:
     seen = Counter[str]()
-    for number in numbers(kind, 30, 10_000, dose):
+    for number in numbers(kind, 14, 10_000, dose):
         disk = SimDisk(seed=number)
         disk.fail_at(number, kind)
         world, ended = play_until_it_fails(disk)
@@ -73,14 +72,14 @@ def test_the_nth_failure_ends_the_process_and_loses_nothing_answered(
             check(found, world.witness, f"{kind} {number} failed, {label}")
         seen["failures"] += 1
     print(kind, dict(seen))
-    assert seen["failures"] or kind == "truncate"
+    assert seen["failures"] > 10
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_disk_that_is_full_for_a_moment_loses_nothing(kind: Kind, dose: Dose) -> None:
     """ENOSPC costs a checkpoint or an express file at most; the log cannot go on without room."""
     seen = Counter[str]()
-    for number in numbers(kind, 12, 10_000, dose):
+    for number in numbers(kind, 6, 10_000, dose):
         disk = SimDisk(seed=number)
         disk.fail_at(number, kind, error=errno.ENOSPC)
         world, ended = play_until_it_fails(disk)
@@ -92,7 +91,7 @@ def test_a_disk_that_is_full_for_a_moment_loses_nothing(kind: Kind, dose: Dose) 
 
 def test_a_failed_store_answers_nobody_any_more(dose: Dose) -> None:
     seen = Counter[str]()
-    for number in numbers("any", 40, 400, dose):
+    for number in numbers("any", 30, 400, dose):
         disk = SimDisk(seed=number)
         disk.fail_at(number)
         world, ended = play_until_it_fails(disk)
@@ -103,17 +102,61 @@ def test_a_failed_store_answers_nobody_any_more(dose: Dose) -> None:
             assert world.witness.answered == answered
             seen["refusing"] += 1
     print(dict(seen))
-    assert seen["refusing"] > 20
+    assert seen["refusing"] > 10
 
 
 def test_a_process_that_starts_again_on_the_same_machine_goes_on(dose: Dose) -> None:
     """The machine stays on: what the failed call left is seen by the next process."""
     seen = Counter[str]()
-    for number in numbers("any", 60, 10_000, dose):
+    for number in numbers("any", 26, 10_000, dose):
         disk = SimDisk(seed=number)
         disk.fail_at(number)
         world, _ = play_until_it_fails(disk)
         check(disk.clone(), world.witness, f"call {number} failed").check_goes_on()
         seen["starts"] += 1
     print(dict(seen))
-    assert seen["starts"] > 50
+    assert seen["starts"] > 20
+
+
+@pytest.mark.spec("MS-MQDMPR 3.1.1.12/14")
+def test_a_failure_while_a_torn_store_is_opened_changes_nothing(dose: Dose) -> None:
+    """Cutting off a torn tail writes too, and each of these calls can fail."""
+    seen = Counter[str]()
+
+    def look(moment: Moment) -> None:
+        found = moment.disk.clone().crash("random", seed=moment.number)
+        whole = check(found.clone(), moment.witness)
+        if not whole.recovered.torn_bytes:
+            return
+        for number in range(1, 30):
+            copy = found.clone()
+            copy.fail_at(number)
+            world = World(copy, moment.witness)
+            try:
+                world.open_store()
+                break
+            except StoreFailed:
+                seen[next(o.kind for o in copy.operations if o.error)] += 1
+            for label, left in crashed(copy, 1):
+                why = f"operation {moment.number}, call {number} of the start failed, {label}"
+                assert check(left, moment.witness, why).kept == whole.kept
+
+    moments(look, every=dose(4, 1))
+    print(dict(seen))
+    assert {"truncate", "sync", "write", "sync_directory"} <= seen.keys()
+
+
+def test_the_nth_read_that_fails_ends_the_process_and_loses_nothing(dose: Dose) -> None:
+    """A disk that cannot be read is no reason to answer with anything else, nor to write."""
+    seen = Counter[str]()
+    for number in numbers("read", 25, 10_000, dose):
+        disk = SimDisk(seed=number)
+        disk.fail_at(number, "read")
+        world = World(disk)
+        with pytest.raises((OSError, StoreFailed)) as caught:
+            play(world.start())
+        seen[type(caught.value).__name__] += 1
+        for label, found in crashed(disk, 1):
+            check(found, world.witness, f"read {number} failed, {label}")
+    print(dict(seen))
+    assert seen.total() > 20
