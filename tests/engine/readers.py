@@ -25,6 +25,7 @@ SUBQUEUE = r".\private$\q;poison"
 JOURNAL = r".\private$\q;journal"
 DEAD_LETTERS = r".\system$;deadletter"
 DEAD_TRANSACTIONAL = r".\system$;deadxact"
+FIRST_LOOKUP_ID = 1 << 40
 
 
 def body(delivery: Delivery) -> bytes:
@@ -49,7 +50,11 @@ def ended(answers: list[Any]) -> type[QueueError]:
 
 
 class Readers(Rig):
-    """A rig whose queue is called q."""
+    """A rig whose queue is called q. Lookup identifiers are nowhere near internal numbers."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.run(lambda m: m.core.lookup_ids.skip_to(FIRST_LOOKUP_ID))
 
     def fill(self, *bodies: bytes, name: str = "q", **attributes: Any) -> None:
         """Recoverable messages, in this order; in one transaction where the queue wants that."""

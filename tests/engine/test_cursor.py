@@ -240,6 +240,17 @@ def test_peek_next_passes_over_locked_messages() -> None:
     assert bench.read(NEXT_CALL) == b"c"
 
 
+@pytest.mark.spec("MS-MQDMPR 3.1.1.12/3", "MS-MQDMPR 3.2.7.4/5")
+def test_peeks_stop_at_a_locked_message_that_allows_them_and_dequeues_do_not() -> None:
+    bench = Bench(b"a", b"b", b"c")
+    bench.read(PEEK_CALL)
+    holder = bench.rig.open("q", RECEIVE)
+    bench.rig.lookup(holder, bench.rig.id_of(b"b"), peek=False, two_phase=True, allow_peek=True)
+    assert bench.read(NEXT_CALL) == bench.read(PEEK_CALL) == b"b"
+    bench.refuses(RECEIVE_CALL, *ALREADY_RECEIVED)
+    assert bench.cursor.state is READ
+
+
 @pytest.mark.spec("MS-MQDMPR 3.2.7.3/4", "MS-MQDMPR 3.2.1.2/4")
 @pytest.mark.parametrize("how", [_received, _held])
 def test_peek_next_goes_on_from_a_message_somebody_else_took(how: Any) -> None:
@@ -419,6 +430,19 @@ def test_a_message_that_returns_behind_a_waiting_cursor_serves_it() -> None:
     bench.rig.close(other)
     assert answered(bench.waits) == b"b"
     assert (bench.cursor.state, bench.on) == (READ, b"b")
+
+
+@pytest.mark.spec("MS-MQDMPR 3.2.7.5/1")
+def test_a_waiting_cursor_is_not_served_with_what_it_stands_on() -> None:
+    bench = Bench(b"a")
+    bench.read(PEEK_CALL)
+    other = bench.rig.open("q", RECEIVE)
+    bench.rig.hold(other)
+    bench.wait(NEXT_CALL)
+    bench.rig.close(other)
+    assert bench.waits == []
+    bench.rig.fill(b"b")
+    assert answered(bench.waits) == b"b"
 
 
 @pytest.mark.spec("MS-MQDMPR 3.2.1.1/1")

@@ -231,6 +231,14 @@ def test_a_transaction_does_not_go_with_a_lookup_peek() -> None:
 
 
 @pytest.mark.spec("MS-MQDMPR 3.1.7.1.13/5")
+def test_a_lookup_receive_needs_a_queue_and_a_transaction_that_go_together() -> None:
+    rig = readers(b"a")
+    tx, reader = rig.begin(), rig.open("q", RECEIVE)
+    with rig.refuses(TransactionUsage, USAGE):
+        rig.lookup(reader, rig.ids()[0], CURRENT, peek=False, transaction=tx)
+
+
+@pytest.mark.spec("MS-MQDMPR 3.1.7.1.13/5")
 @pytest.mark.parametrize("commits", [True, False])
 def test_a_lookup_receive_in_a_transaction_locks_until_its_end(commits: bool) -> None:
     rig = readers(b"a", b"b", transactional=True)

@@ -298,6 +298,24 @@ def test_a_transaction_moves_between_transactional_queues_only() -> None:
                 rig.move(origin, lookup_id, target, tx)
 
 
+def test_a_plain_message_is_not_moved_in_a_transaction() -> None:
+    rig = readers(b"a")
+    source, target, tx = rig.open("q", RECEIVE), rig.open(SUBQUEUE, MOVE), rig.begin()
+    with rig.refuses(TransactionUsage, USAGE):
+        rig.move(source, rig.ids()[0], target, tx)
+
+
+def test_a_transactional_dead_letter_can_be_moved_back_in_a_transaction() -> None:
+    rig = readers(transactional=True)
+    rig.fill(b"a", negative_journaling_requested=True)
+    rig.purge()
+    tx = rig.begin()
+    rig.move_between(b"a", DEAD_TRANSACTIONAL, "q", tx)
+    rig.commit(tx)
+    assert (rig.available(), rig.bodies(DEAD_TRANSACTIONAL)) == ([b"a"], [])
+    rig.check_books()
+
+
 def test_an_ended_transaction_moves_nothing() -> None:
     rig = readers(b"a", transactional=True)
     tx = rig.begin()

@@ -98,7 +98,6 @@ class WaitingMessageReadOperation:
         "deadline_ms",
         "descriptor",
         "destructive",
-        "done",
         "order",
         "queue",
         "tag",
@@ -131,7 +130,6 @@ class WaitingMessageReadOperation:
         self.cursor = cursor
         self.transaction = transaction
         self.two_phase = two_phase
-        self.done = False
 
     @property
     def access(self) -> QueueAccessType:

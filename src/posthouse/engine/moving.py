@@ -49,7 +49,6 @@ class Moving:
         """Move Message (3.1.7.1.16)."""
         if target.definition.role in _SYSTEM_ROLES and transaction is not None:
             raise TransactionUsage("a message cannot be moved into a system queue in a transaction")
-        self.core.reading.check_transaction(source, transaction)
         self.core.reading.check_transaction(target, transaction)
         number = self._movable(source, lookup_id)
         row = self.core.reading.row(number)

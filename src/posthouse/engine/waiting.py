@@ -80,7 +80,6 @@ class Waiting:
         heapify(self._deadlines)
 
     def _forget(self, operation: WaitingMessageReadOperation) -> None:
-        operation.done = True
         del self._waiting[operation.order]
         del operation.queue.waiters[operation.order]
         del operation.descriptor.waiting[operation.order]
