@@ -100,8 +100,7 @@ def _drain(home: Home) -> None:
         run_pipelined(home, told(turns, count))
     drained = directory_bytes(home.directory)
     with Stopwatch() as tidying:
-        while home.driver.tidy():
-            home.driver.sync()
+        home.tidy_up()
     report(
         drained=count,
         waiting=home.waiting(QUEUE),

@@ -244,6 +244,7 @@ def _measure_one(run: Run, bench: Bench, case: Case) -> Measurement:
     count = run.dose(300, 20) if case.batch == 1 else run.dose(300, 4) * case.batch
     if case.before is not None:
         case.before(bench, count)
+    bench.home.tidy_up()  # what the last case left behind is not this one's
     syncs = bench.home.disk.syncs
     with Stopwatch() as watch:
         turns = case.work(bench, count)

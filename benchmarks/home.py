@@ -106,6 +106,11 @@ class Home:
         driver.tidy()
         return turn.answers
 
+    def tidy_up(self) -> None:
+        """All upkeep that is due; some of its steps wait for a sync."""
+        while self.driver.tidy():
+            self.driver.sync()
+
     def waiting(self, path: str) -> int:
         """Messages in a queue."""
         queue = self.driver.run(lambda m: m.queue_properties(path, self.administrator))
