@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from threading import Event, Thread
@@ -9,6 +10,7 @@ from threading import Event, Thread
 import pytest
 
 from posthouse.sim import SimDisk
+from posthouse.sim.disk import SimFile
 from posthouse.store.disk import RealDisk
 from posthouse.store.errors import StoreDamaged, StoreFailed
 from posthouse.store.log import LogStore
@@ -213,3 +215,30 @@ def test_reading_works_where_the_page_is_not_cached() -> None:
     number = rig.send()
     rig.flush()
     assert rig.store.read(number) == packet_of(number)
+
+
+class Interrupting(SimDisk):
+    """Lets another thread in just before a file is created."""
+
+    meanwhile: Callable[[], object] | None = None
+
+    def open(self, name: str, *, create: bool = False) -> SimFile:
+        if create and name.endswith(".log") and self.meanwhile is not None:
+            self.meanwhile()
+        return super().open(name, create=create)
+
+
+def test_a_sync_may_come_between_two_segments() -> None:
+    disk = Interrupting()
+    rig = rig_on(disk)
+    disk.meanwhile = rig.store.sync
+    segments = len(disk.names())
+    while len(disk.names()) == segments:
+        number = rig.send()
+        rig.flush()
+    disk.meanwhile = None
+    rig.send()
+    rig.keep()
+    again = rig_on(disk.crash("nothing"))
+    assert picture(again.state) == picture(rig.state)
+    assert again.store.read(number) == packet_of(number)

@@ -160,10 +160,10 @@ class LogWriter:
         segment = Segment(self.next_number, self.store_id, self.appended + 1)
         segment.index = IndexBuilder()
         self.next_number += 1
-        with self._lock:
+        self._guard(f"creating {segment.name}", lambda: self._create(segment))
+        with self._lock:  # a sync under way must find the file, and its name in the directory
             self._unsynced.append(segment)
             self._directory_changed = True
-        self._guard(f"creating {segment.name}", lambda: self._create(segment))
         entries = [s.entry() for s in self.ledger.segments.values()]
         self.ledger.segments[segment.number] = segment
         self.active = segment
