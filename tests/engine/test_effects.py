@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from posthouse.engine.effects import Effects, Read
 from posthouse.engine.manager import QueueManager
@@ -175,3 +176,25 @@ def test_a_read_tells_what_a_reader_may_ask_for() -> None:
     assert (read.aborts, read.moves, read.last_move) == (1, 0, 0)
     assert read.arrived == rig.clock.utc_seconds - 3
     assert read.priority == 0
+
+
+class Counted(list[Record]):
+    """Records that know how often they are looked at."""
+
+    looks = 0
+
+    def __getitem__(self, at: Any) -> Any:
+        self.looks += 1
+        return super().__getitem__(at)
+
+
+def test_packets_of_a_turn_are_found_without_looking_at_any_record_twice() -> None:
+    effects = Effects()
+    effects.records = records = Counted()
+    for number in range(1, 101):
+        records.append((EXPRESS if number % 2 else MESSAGE, number, b"head", b"%d" % number))
+        effects.commit(ending(number))
+        assert effects.packet(number) == b"%d" % number
+        assert effects.packet(number // 2 + 1) == b"%d" % (number // 2 + 1)
+    assert effects.packet(101) is None
+    assert records.looks == len(records) == 200

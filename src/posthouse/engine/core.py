@@ -376,10 +376,8 @@ class Core:
 
     def packet(self, number: int) -> bytes:
         """The packet of a message: of this turn, or from the store."""
-        for record in reversed(self.effects.records):
-            if record[1] == number and record[0] in (MESSAGE, EXPRESS):
-                return record[3]
-        return self._read(number)
+        packet = self.effects.packet(number)
+        return self._read(number) if packet is None else packet
 
     def new_guid(self) -> bytes:
         """A random GUID of version 4, in packet order."""

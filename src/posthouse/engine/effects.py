@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from posthouse.engine.records import CHANGE, Change, Record, Row
+from posthouse.engine.records import CHANGE, EXPRESS, MESSAGE, Change, Record, Row
 from posthouse.model.errors import QueueError
 
 
@@ -53,7 +53,7 @@ class Event(NamedTuple):
 class Effects:
     """One turn's asks, in order."""
 
-    __slots__ = ("active", "change", "deleted", "events", "records", "wakes")
+    __slots__ = ("_packets", "_seen", "active", "change", "deleted", "events", "records", "wakes")
 
     def __init__(self) -> None:
         self.records: list[Record] = []
@@ -62,6 +62,22 @@ class Effects:
         self.active: set[int] = set()  # outgoing queues that have something to send
         self.deleted: list[Deleted] = []
         self.events: list[Event] = []
+        self._packets: dict[int, bytes] = {}
+        self._seen = 0  # so many records have been looked at for packets
+
+    def packet(self, number: int) -> bytes | None:
+        """The packet of a message that this turn brought, None for any other.
+
+        Looks at each record once, however often it is asked: a thousand messages that end in one
+        turn may each need their own for an acknowledgment, which is one more record.
+        """
+        records = self.records
+        for at in range(self._seen, len(records)):
+            kind, its_number, _, packet = records[at]
+            if kind in (MESSAGE, EXPRESS):
+                self._packets[its_number] = packet
+        self._seen = len(records)
+        return self._packets.get(number)
 
     def seal(self) -> None:
         """Closes the open CHANGE record, so that what follows stands behind it in the log."""
