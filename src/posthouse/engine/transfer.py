@@ -136,8 +136,9 @@ class Transfer:
 
     def _store_info(self, queue: Queue, change: Change | None = None) -> None:
         key = _U32.pack(queue.number)
-        if change is not None and change.defines[-1:] and change.defines[-1].key == key:
-            change.defines.pop()  # of the message before, in the same commit
+        defines = [] if change is None else change.defines
+        if defines and defines[-1][:2] == (TABLE_OUTGOING, key):
+            defines.pop()  # of the message before, in the same commit
         self.core.define(TABLE_OUTGOING, key, _encode(self.info(queue)), change)
 
     def order_acknowledged(self, queue: Queue, sequence_id: int, number: int) -> bool:
