@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from posthouse.engine.effects import Deleted, Effects, Event, Read, Wake
 from posthouse.engine.manager import QueueManager
-from posthouse.model.errors import QueueError, ServiceNotAvailable
+from posthouse.model.errors import QueueError, RemoteProtocolError, ServiceNotAvailable
 from posthouse.model.message import Message
 from posthouse.store.base import Store
 from posthouse.wire.message import deserialize
@@ -66,6 +66,13 @@ class Driver:
     def begin_turn(self) -> None:
         """Brings the clocks; timers that are due run first."""
         self._require_sound()
+        try:
+            self._bring_clocks()
+        except BaseException:
+            self.failed = True
+            raise
+
+    def _bring_clocks(self) -> None:
         if self.store.has_room():
             self.manager.end_flow_control("disk")
         else:
@@ -73,12 +80,21 @@ class Driver:
         self.manager.begin_turn(*self.clock())
 
     def decide(self, call: Call, release: Release) -> None:
-        """Runs a call on the engine; its answer waits for the sync."""
+        """Runs a call on the engine; its answer waits for the sync.
+
+        The engine refuses before it changes anything. Whatever else breaks off a call, a damaged
+        packet for one, may leave a step half done that the log knows nothing of.
+        """
         self._require_sound()
         try:
             value, error = call(self.manager), None
         except QueueError as refusal:
             value, error = None, self.manager.refused(refusal)
+        except RemoteProtocolError:
+            raise  # bytes of a peer, looked at before they are taken in
+        except BaseException:
+            self.failed = True
+            raise
         self._decided.append((release, Answer(value, error, ())))
 
     def end_turn(self) -> int:
@@ -150,7 +166,9 @@ class Driver:
 
     def _require_sound(self) -> None:
         if self.failed:
-            raise ServiceNotAvailable("the log could not be written, so nothing more is decided")
+            raise ServiceNotAvailable(
+                "the log could not be written or read, so nothing more is decided"
+            )
 
     def tidy(self) -> bool:
         """A step of the store's upkeep, between turns. True: there is more to do."""
