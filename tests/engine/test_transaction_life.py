@@ -9,6 +9,7 @@ import pytest
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.transaction import Transaction, TransactionState
 from posthouse.model.errors import (
+    InsufficientResources,
     IoTimeout,
     OperationCancelled,
     TransactionSequence,
@@ -275,3 +276,18 @@ def test_a_purge_does_not_touch_what_is_not_committed_yet(rig: Rig) -> None:
     assert rig.run(lambda m: m.purge_queue(source)) == 0
     rig.commit(tx)
     assert rig.bodies("orders") == [b"later"]
+
+
+def test_a_batch_that_would_be_too_many_operations_takes_no_message() -> None:
+    rig = Rig(operations_max=3)
+    rig.create("orders", transactional=True)
+    for name in ("one", "two"):
+        sends = rig.begin(name)
+        for text in (b"a", b"b"):
+            rig.send("orders", text, tx=sends)
+        rig.commit(sends)
+    tx, source = rig.begin("reads"), rig.open("orders", RECEIVE)
+    with pytest.raises(InsufficientResources):
+        rig.run(lambda m: m.dequeue_messages(source, 4, tx))
+    assert (tx.operations, rig.queue("orders").locked) == ([], 0)
+    assert len(rig.run(lambda m: m.dequeue_messages(source, 3, tx))) == 3

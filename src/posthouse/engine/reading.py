@@ -199,6 +199,9 @@ class Reading:
         """Up to `count` messages at once, in queue order, without waiting."""
         queue = descriptor.target()
         self.check_transaction(queue, transaction)
+        if transaction is not None:  # all of them or none: a refusal half-way would keep some
+            available = queue.state.count - queue.locked
+            self.core.transactions.use(transaction, min(count, available))
         reads: list[Read] = []
         while len(reads) < count:
             found = self.first(queue)
