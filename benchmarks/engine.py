@@ -190,7 +190,7 @@ class Syncs(Enum):
 
     EACH_TURN = "each turn"
     SHARED = "several turns may share one"
-    NEVER = "never"
+    NEVER = "never, but for blocks of reserved numbers"
 
 
 class Case(NamedTuple):
