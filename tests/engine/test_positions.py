@@ -9,6 +9,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from posthouse.engine.order import START, Place
 from posthouse.engine.transaction import OperationType
 from posthouse.model.errors import (
     IoTimeout,
@@ -286,6 +287,8 @@ class Prefixes(RuleBasedStateMachine):
         found, seen = reading.first(queue), reading.first(queue, peek=True)
         assert (found and found[0].lookup_id) == self.expected("available")
         assert (seen and seen[0].lookup_id) == self.expected("available", "peekable")
+        assert reading.seek(queue, START, peek=False) == found
+        assert reading.seek(queue, START, peek=True) == seen
         for lane in queue.state.order.lanes:
             if lane is not None:
                 below = [n for i, n in lane.after(0) if i < lane.floor]
@@ -314,6 +317,19 @@ def test_a_window_of_held_messages_is_not_looked_through_at_every_read() -> None
     rig.end(reader, held[15], positive=False)
     assert lane.floor == held[15]
     assert rig.hold(reader).read.lookup_id == held[15]
+
+
+def test_a_cursor_does_not_look_through_a_window_of_held_messages() -> None:
+    rig = readers(*(b"%d" % n for n in range(30)))
+    reader = rig.open("q", RECEIVE)
+    held = [rig.hold(reader).read.lookup_id for _ in range(20)]
+    order = rig.queue("q").state.order
+    assert len(list(order.forward(available=True))) <= 11
+    behind = Place(3, rig.ids()[25])
+    assert list(order.forward(behind, available=True)) == list(order.forward(behind))
+    assert body(rig.peek(reader, cursor=rig.cursor(reader))) == b"20"
+    rig.end(reader, held[5], positive=False)
+    assert body(rig.peek(reader, cursor=rig.cursor(reader))) == b"5"
 
 
 @pytest.mark.parametrize("how", ["ack", "nack", "commit", "abort", "close", "delete"])

@@ -227,13 +227,21 @@ class Order:
                 return priority, number
         return 0, 0
 
-    def forward(self, place: Place = START) -> Iterator[tuple[Place, int]]:
-        """The messages behind a place, in queue order."""
+    def forward(
+        self, place: Place = START, *, available: bool = False
+    ) -> Iterator[tuple[Place, int]]:
+        """The messages behind a place, in queue order.
+
+        Whoever wants available ones only is spared those in front of the lanes' floors.
+        """
         for priority in reversed(self.used):
             if priority > place.priority:
                 continue
+            lane = self.lane(priority)
             after = place.lookup_id if priority == place.priority else 0
-            for lookup_id, number in self.lanes[priority].after(after):  # type: ignore[union-attr]
+            if available and lane.floor > after:
+                after = lane.floor - 1
+            for lookup_id, number in lane.after(after):
                 yield Place(priority, lookup_id), number
 
     def backward(self, place: Place | None = None) -> Iterator[tuple[Place, int]]:

@@ -61,7 +61,8 @@ class Reading:
 
     def seek(self, queue: Queue, place: Place, *, peek: bool) -> tuple[Place, int] | None:
         """Seek Available Message Position (3.1.7.3.2), forward from behind a place."""
-        for found, number in queue.state.order.forward(place):
+        available = not (peek and self.core.peekable_locks)
+        for found, number in queue.state.order.forward(place, available=available):
             if self.visible(number, peek):
                 return found, number
         return None
