@@ -249,6 +249,8 @@ def test_peeks_stop_at_a_locked_message_that_allows_them_and_dequeues_do_not() -
     assert bench.read(NEXT_CALL) == bench.read(PEEK_CALL) == b"b"
     bench.refuses(RECEIVE_CALL, *ALREADY_RECEIVED)
     assert bench.cursor.state is READ
+    bench.cursor = bench.rig.cursor(bench.source)
+    assert [bench.read(RECEIVE_CALL), bench.read(RECEIVE_CALL)] == [b"a", b"c"]
 
 
 @pytest.mark.spec("MS-MQDMPR 3.2.7.3/4", "MS-MQDMPR 3.2.1.2/4")

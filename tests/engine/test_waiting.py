@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from posthouse.engine import waiting
 from posthouse.engine.cursor import CursorState
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.transaction import OperationType
@@ -145,6 +146,24 @@ def test_waits_that_were_served_leave_no_timers_behind() -> None:
     last = rig.wait(source, timeout_ms=1000)
     rig.advance(1)
     assert ended(last) is IoTimeout
+
+
+@given(st.lists(st.tuples(st.integers(1, 9), st.booleans()), max_size=40))
+def test_timers_stay_exact_when_stale_ones_are_dropped(reads: list[tuple[int, bool]]) -> None:
+    rig = readers()
+    source = rig.open("q", RECEIVE)
+    waits = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(waiting, "STALE_MAX", 1)
+        for number, (seconds, cancelled) in enumerate(reads):
+            answers = rig.wait(source, timeout_ms=seconds * 1000, tag=number)
+            if cancelled:
+                rig.cancel(source, number)
+            else:
+                waits.append((seconds, answers))
+    for now in range(1, 10):
+        rig.advance(1)
+        assert all(bool(answers) == (seconds <= now) for seconds, answers in waits)
 
 
 # -- who is served
@@ -396,8 +415,11 @@ def test_a_read_that_waited_in_a_transaction_belongs_to_it() -> None:
     rig.fill(b"a")
     assert answered(answers) == b"a"
     assert [operation.kind for operation in tx.operations] == [OperationType.DEQUEUE]
+    assert tx.waiting == set()
     assert rig.available() == []
-    rig.abort(tx)
+    rig.advance(59)
+    assert rig.available() == []
+    rig.advance(1)  # nobody has worked on it since
     assert rig.available() == [b"a"]
     assert rig.read_of(b"a").aborts == 1
 

@@ -286,7 +286,6 @@ class Reading:
         if not positive:
             transactions.remove_dequeue(transaction, queue, number)
         elif message_class != ACK_RECEIVE:
-            transactions.use(transaction)
             transactions.reason_of(transaction, number, message_class)
 
     def give_back(self, queue: Queue, number: int) -> None:
