@@ -23,7 +23,7 @@ from tests.engine.readers import (
     body,
     readers,
 )
-from tests.engine.rig import RECEIVE
+from tests.engine.rig import MOVE, RECEIVE
 
 INFINITE = 0xFFFFFFFF
 
@@ -209,6 +209,26 @@ def test_time_runs_out_for_a_held_message_when_it_returns(end: str) -> None:
     assert rig.bodies("q") == []
     books = rig.manager.books(rig.queue("q"))
     assert (books.received, books.expired) == ((1, 0) if end == "ack" else (0, 1))
+    rig.check_books()
+
+
+@pytest.mark.parametrize("date_goes_back", [False, True])
+def test_a_message_whose_time_ran_out_on_its_way_to_a_subqueue_reaches_no_reader(
+    date_goes_back: bool,
+) -> None:
+    rig = patient(transactional=True)
+    rig.fill(b"a", time_to_be_received=10)
+    tx, source, target = rig.begin(), rig.open("q", RECEIVE), rig.open("q;poison", MOVE)
+    rig.move(source, rig.id_of(b"a"), target, tx)
+    waits = rig.wait(rig.open("q;poison", RECEIVE))
+    rig.advance(10)
+    if date_goes_back:
+        rig.clock.step_utc(-3600)
+        rig.turn()
+    rig.commit(tx)
+    assert waits == []
+    assert rig.manager.books(rig.queue("q")).expired == 1
+    assert target.target().reserved == 0
     rig.check_books()
 
 

@@ -327,7 +327,8 @@ class Transactions:
         lock = core.unlock(source, operation.number)
         if target is not None:
             target.reserved -= row.size
-        if target is None or target.deleted:
+        expired = lock.expired or row.expires <= core.utc  # it is over where it was
+        if target is None or target.deleted or expired:
             core.reading.returned(source, operation.number, row, lock, change)
         else:
             core.moving.relocate(source, operation.number, row, target, MOVED, change)

@@ -380,8 +380,10 @@ class Model(Readers):
         target.reserved -= letter.size
         lock, letter.lock = letter.lock, None
         assert lock is not None
-        if target.deleted:
-            self.happened("committed move to a deleted queue")
+        expired = lock.expired or (letter.expires is not None and letter.expires <= self.utc)
+        if target.deleted or expired:
+            if target.deleted:
+                self.happened("committed move to a deleted queue")
             self.returned(letter, lock)
         else:
             self.carry(letter, target)

@@ -497,7 +497,6 @@ class Readers(Ground):
             raise Refusal("AccessDenied")
         if transaction is not None and to_queue.facts.role in ("journal", "system"):
             raise Refusal("TransactionUsage")
-        self.check_transaction(from_queue, transaction)
         self.check_transaction(to_queue, transaction)
         letter = self._movable(from_queue, place)
         reasons = self._why_not_there(from_queue, letter, to_queue)
