@@ -6,6 +6,8 @@ import errno
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from posthouse.sim import SimDisk
 from posthouse.store.checkpoint import checkpoint_names, read_checkpoint, read_head
@@ -177,3 +179,23 @@ def test_a_disk_that_fails_while_a_checkpoint_is_written_ends_the_store() -> Non
         rig.tidy()
     with pytest.raises(StoreFailed):
         rig.flush()
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_a_checkpoint_or_damage(data: bytes) -> None:
+    with pytest.raises(StoreDamaged):
+        read_head(
+            SimDisk(files={"checkpoint-0000000000000001": data}), "checkpoint-0000000000000001"
+        )
+
+
+WHOLE = busy(20)[0]
+NEWEST = checkpoints(WHOLE)[0]
+
+
+@given(st.integers(0, WHOLE.size(NEWEST) - 1), st.integers(0, 7))
+def test_a_flipped_bit_in_a_checkpoint_is_noticed(at: int, bit: int) -> None:
+    damaged = SimDisk(files={NEWEST: WHOLE.contents()[NEWEST]})
+    damaged.flip_bit(NEWEST, at, bit)
+    with pytest.raises(StoreDamaged):
+        read_checkpoint(damaged, NEWEST, read_head(damaged, NEWEST))

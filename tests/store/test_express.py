@@ -6,6 +6,8 @@ import errno
 from random import Random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from posthouse.sim import SimDisk
 from posthouse.store.errors import StoreDamaged
@@ -155,6 +157,12 @@ def test_a_clean_stop_that_cannot_be_trusted_counts_express_messages_as_lost(dam
     assert again.recovered.lost_express == {3: 30}
     assert [number for number, _ in again.state.table.items()] == [kept]
     assert express_files(disk) == []
+
+
+@given(st.binary(max_size=100))
+def test_any_bytes_are_a_marker_or_damage(data: bytes) -> None:
+    with pytest.raises(StoreDamaged):
+        read_marker(SimDisk(files={CLEAN_NAME: data}))
 
 
 def test_a_marker_that_is_no_good_is_named() -> None:
