@@ -5,13 +5,14 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from posthouse.engine.descriptor import QueueAccessType
 from posthouse.model.errors import AccessDenied, IllegalUser
 from posthouse.security.access import Caller
 from posthouse.security.accounts import Account
 from posthouse.security.descriptors import unpack_descriptor
 from posthouse.security.rights import parse_rights
 from posthouse.security.sids import ADMINISTRATORS
-from tests.engine.rig import RECEIVE, Rig
+from tests.engine.rig import RECEIVE, SEND, Rig
 
 
 @pytest.fixture
@@ -111,3 +112,39 @@ def test_the_identity_of_an_account_is_fixed(rig: Rig) -> None:
     account = add(rig, "maria")
     with pytest.raises(IllegalUser, match="identity"):
         rig.run(lambda m: m.accounts.replace(msgspec.structs.replace(account, rid=1)))
+
+
+def narrowed(caller: Caller, pattern: str, rights: str) -> Caller:
+    return caller.narrowed(((pattern, parse_rights(rights)),))
+
+
+def test_a_removed_account_takes_its_tokens_along(rig: Rig) -> None:
+    add(rig, "maria")
+    token = narrowed(granted_to(rig, "maria", "full"), r".\private$\orders", "send")
+    opened = rig.open("orders", SEND, token)
+    rig.send(opened, b"while it lasts")
+    rig.run(lambda m: m.accounts.remove("maria"))
+    with pytest.raises(AccessDenied, match="log in again"):
+        rig.send(opened, b"too late")
+    assert rig.bodies("orders") == [b"while it lasts"]
+
+
+def test_a_token_for_queues_here_reaches_no_other_computer(rig: Rig) -> None:
+    token = narrowed(rig.admin, r".\private$\*", "full")
+    with pytest.raises(AccessDenied, match="this computer only"):
+        rig.open(r"DIRECT=OS:beta\private$\orders", SEND, token)
+    assert not rig.manager.queues.outgoing_queues()
+    remote = rig.open(r"DIRECT=OS:beta\private$\orders", SEND)
+    assert remote.target().outgoing
+    with pytest.raises(AccessDenied):
+        rig.open(r"DIRECT=OS:beta\private$\orders", QueueAccessType.PEEK_ADMIN, token)
+
+
+def test_a_token_creates_only_queues_that_it_covers(rig: Rig) -> None:
+    rig.create("sales.one", narrowed(rig.admin, r".\private$\sales.*", "full"))
+    for token in (
+        narrowed(rig.admin, r".\private$\sales.*", "full"),
+        narrowed(rig.admin, r".\private$\*", "send"),
+    ):
+        with pytest.raises(AccessDenied, match="may not create"):
+            rig.create("payroll", token)

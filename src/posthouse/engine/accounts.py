@@ -111,5 +111,5 @@ class Accounts:
     def _outdate(self, key: str) -> None:
         caller = self._callers.pop(key, None)
         if caller is not None:
-            self.core.stale_callers.add(caller)
+            self.core.stale_origins.add(caller.origin)
         self.core.rights_version += 1

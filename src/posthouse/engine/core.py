@@ -199,7 +199,7 @@ class Core:
         self.locks: dict[int, Lock] = {}
         self.peekable_locks = 0
         self.rights_version = 0  # moves when a descriptor, an account or a group changes
-        self.stale_callers: set[Caller] = set()  # of accounts that changed since
+        self.stale_origins: set[object] = set()  # of callers whose account changed since
         self.refusals: Counter[str] = Counter()
         self.system = Caller.administrator()
         self.message_numbers = ReservedCounter(self, b"number", 1 << 16)

@@ -58,6 +58,7 @@ from posthouse.security.rights import (
     CHANGE_QUEUE_PERMISSIONS,
     DELETE_QUEUE,
     GET_QUEUE_PROPERTIES,
+    QUEUE_GENERIC_ALL,
     SET_QUEUE_PROPERTIES,
 )
 
@@ -250,8 +251,9 @@ class QueueManager:
         """Create Queue (3.1.7.1.3)."""
         self._ready()
         name = PathName.parse(path) if isinstance(path, str) else path
-        if not caller.is_administrator:
-            raise AccessDenied(f"{caller.name} may not create queues")
+        scope = caller.scope(str(name.with_computer(".")))
+        if not caller.is_administrator or QUEUE_GENERIC_ALL & ~scope:
+            raise AccessDenied(f"{caller.name} may not create {name}")
         return self.queues.create(
             name, properties, caller, security=security, skip_directory=skip_directory
         )

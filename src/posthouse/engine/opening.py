@@ -173,13 +173,18 @@ class Opening:
         return queue
 
     def _check_remote_sender(self, caller: Caller) -> None:
-        """Nobody unknown sends to other computers through this one."""
+        """Nobody unknown sends to other computers, nor a token cut to queues of this one."""
         if not caller.authenticated:
             raise AccessDenied("only known users send to other computers from here")
+        if caller.scopes is not None:
+            raise AccessDenied("this token is for queues of this computer only")
+
+    def _check_administrator(self, caller: Caller) -> None:
+        if not caller.is_administrator or caller.scopes is not None:
+            raise AccessDenied("outgoing queues are the administrators'")
 
     def _find_for_administration(self, name: PathName | FormatName, caller: Caller) -> Queue:
-        if not caller.is_administrator:
-            raise AccessDenied("outgoing queues are the administrators'")
+        self._check_administrator(caller)
         registry = self.core.registry
         queue = registry.find_local(name) or registry.find_outgoing(name)
         if queue is None:
@@ -331,12 +336,12 @@ class Opening:
 
     def require(self, queue: Queue, caller: Caller, access: QueueAccessType) -> None:
         """The one access check (decision 5) for reading and sending."""
-        if caller in self.core.stale_callers:
+        if caller.origin in self.core.stale_origins:
             raise AccessDenied(f"the account {caller.name} has changed; log in again")
         role = queue.definition.role
         if role is QueueRole.OUTGOING:
-            if access is not _SEND and not caller.is_administrator:
-                raise AccessDenied(f"only administrators read the outgoing queue {queue.name}")
+            if access is not _SEND:
+                self._check_administrator(caller)
             if access is _SEND:
                 self._check_remote_sender(caller)
             return

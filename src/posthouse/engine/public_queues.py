@@ -13,7 +13,7 @@ from posthouse.directory.base import DirectoryOperationResult, equals
 from posthouse.directory.embedded import EmbeddedDirectory
 from posthouse.directory.expand import directory_reader, expand_format_name
 from posthouse.directory.queue_path import QueuePath, get_queue_path
-from posthouse.directory.service import ChangeNotice, DirectoryService, DirectoryTimers
+from posthouse.directory.service import DirectoryService, DirectoryTimers
 from posthouse.engine.core import Core
 from posthouse.engine.naming import PublishedQueue
 from posthouse.engine.queue import Queue, QueueDefinition, QueueRole
@@ -40,7 +40,6 @@ class DirectoryOfQueues:
 
     def __init__(self, core: Core) -> None:
         self.core = core
-        self.notices: list[ChangeNotice] = []
         self._change: Change | None = None
         self._own: objects.QueueManager | None = None
         settings = core.settings
@@ -91,7 +90,6 @@ class DirectoryOfQueues:
             self._change = None
         if outcome.status is not _RESULT.SUCCESS:
             raise refusal(outcome.status, f"publish {definition.pathname}")
-        self.notices.extend(outcome.notices)
         published = self.find(outcome.identifier)
         assert published is not None
         return published
@@ -108,7 +106,6 @@ class DirectoryOfQueues:
             self._change = None
         if outcome.status is not _RESULT.SUCCESS:
             raise refusal(outcome.status, f"change {definition.pathname}")
-        self.notices.extend(outcome.notices)
 
     def withdraw(self, definition: QueueDefinition, change: Change) -> None:
         """Delete Directory Object (3.1.7.1.19) of a public queue."""
@@ -121,7 +118,6 @@ class DirectoryOfQueues:
             self._change = None
         if outcome.status not in (_RESULT.SUCCESS, _RESULT.OBJECT_NOT_FOUND):
             raise refusal(outcome.status, f"withdraw {definition.pathname}")
-        self.notices.extend(outcome.notices)
 
     def find(self, identifier: bytes) -> PublishedQueue | None:
         """The object of a public queue, None only when the directory surely has none."""

@@ -61,6 +61,7 @@ class Caller:
         "groups",
         "is_administrator",
         "name",
+        "origin",
         "scopes",
         "sid",
     )
@@ -74,7 +75,9 @@ class Caller:
         is_administrator: bool,
         deny_only: frozenset[bytes] = _NOBODY,
         scopes: Scopes | None = None,
+        origin: object = None,
     ) -> None:
+        self.origin = origin or object()  # the proof of identity; narrowed callers share it
         self.sid = sid
         self.name = name
         self.groups = groups
@@ -122,6 +125,7 @@ class Caller:
             self.is_administrator,
             self.deny_only,
             scopes,
+            self.origin,
         )
 
     def scope(self, path: str) -> int:
