@@ -12,6 +12,7 @@ from posthouse.engine.records import KEPT
 from posthouse.engine.transaction import OperationType
 from posthouse.model.errors import (
     AccessDenied,
+    InsufficientResources,
     InvalidParameter,
     IoTimeout,
     MessageAlreadyReceived,
@@ -328,6 +329,27 @@ def test_many_messages_at_once_come_in_queue_order() -> None:
     assert len(rig.run(lambda m: m.dequeue_messages(reader, 10))) == 1
     assert rig.run(lambda m: m.dequeue_messages(reader, 10)) == []
     rig.check_books()
+
+
+def test_many_messages_in_a_transaction_need_a_queue_that_takes_part() -> None:
+    rig = readers(b"a")
+    tx, reader = rig.begin(), rig.open("q", RECEIVE)
+    with rig.refuses(TransactionUsage, USAGE):
+        rig.run(lambda m: m.dequeue_messages(reader, 1, tx))
+
+
+def test_many_messages_fit_into_a_transaction_or_none_is_taken() -> None:
+    rig = Readers(operations_max=2)
+    rig.create("q", transactional=True)
+    for text in (b"a", b"b", b"c"):
+        rig.fill(text)
+    tx, reader = rig.begin(), rig.open("q", RECEIVE)
+    with rig.refuses(InsufficientResources, 0xC00E0027):
+        rig.run(lambda m: m.dequeue_messages(reader, 5, tx))
+    rig.hold(reader)
+    assert len(rig.run(lambda m: m.dequeue_messages(reader, 5, tx))) == 2
+    rig.commit(tx)
+    assert rig.bodies("q") == [b"a"]
 
 
 @pytest.mark.parametrize(
