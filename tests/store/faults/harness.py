@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from posthouse.sim import SimDisk
 from posthouse.sim.disk import Policy
+from posthouse.store.segment import Scanner
 from tests.store.faults.script import STEPS, Step
 from tests.store.faults.witness import Witness
 from tests.store.faults.world import World
@@ -83,3 +84,9 @@ def without_conveniences(disk: SimDisk) -> SimDisk:
 def is_convenience(name: str) -> bool:
     """A file that the store can make again."""
     return name.startswith("checkpoint-") or name.endswith((".idx", ".tmp"))
+
+
+def records(data: bytes) -> list[tuple[int, int, int]]:
+    """Kind, offset and end of the records of a segment."""
+    generation = int.from_bytes(data[16:20], "little")
+    return list(Scanner(data, generation, int.from_bytes(data[20:28], "little")))

@@ -250,20 +250,34 @@ def several(world: World, calls: list[Callable[[QueueManager], object]]) -> None
             raise answer.error
 
 
-def two_turns_one_sync(world: World) -> None:
-    """Group commit: the second turn is appended before the first is synced."""
+def turns_without_sync(world: World, count: int, size: int, tidy: int = 0) -> None:
+    """Group commit: turns that are appended while the last sync still runs, with upkeep."""
     target = world.open("bulk", SEND)
-    for name in ("one", "two"):
-        message = Message(body=body(name), delivery_guarantee=DeliveryGuarantee.RECOVERABLE)
+    for number in range(count):
+        message = Message(body=body(f"turn {number}", size))
+        message.delivery_guarantee = DeliveryGuarantee.RECOVERABLE
         world.driver.begin_turn()
         world.driver.decide(
             lambda m, message=message: m.enqueue_message_to_an_open_queue(target, message),
             lambda answer: None,
         )
         world.driver.end_turn()
+        for _ in range(tidy):
+            world.driver.tidy()
+
+
+def many_turns_one_sync(world: World) -> None:
+    """Segments are sealed and indexed, checkpoints begun, before anything of it is synced."""
+    turns_without_sync(world, 6, 900, tidy=2)
     world.driver.sync()
     world.driver.release()
-    world.close(target)
+
+
+def kill_before_the_sync(world: World) -> None:
+    """What the next process finds was never synced: it has to see to that before it answers."""
+    turns_without_sync(world, 6, 900)
+    world.kill()
+    world.check()
 
 
 def change_properties(world: World) -> None:
@@ -341,13 +355,14 @@ STEPS: tuple[Step, ...] = (
     wake_a_reader,
     decide,
     come_and_go,
-    two_turns_one_sync,
+    many_turns_one_sync,
     read_by_cursor_and_lookup,
     move_in_transaction,
     stop_and_start,
     delete_a_public_queue,
     purge_under_a_reader,
     come_and_go,
+    kill_before_the_sync,
     drain,
     kill_and_start,
     come_and_go,

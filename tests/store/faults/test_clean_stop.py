@@ -6,12 +6,14 @@ from collections import Counter
 
 import pytest
 
+from posthouse.engine.records import DROP, RECEIVED
 from posthouse.model.properties import QueueAccessType
 from posthouse.sim import SimDisk
+from posthouse.store.log import LogStore
 from tests.engine.rig import MOVE, RECEIVE
 from tests.store.faults.harness import check, crashed
 from tests.store.faults.witness import view
-from tests.store.faults.world import World
+from tests.store.faults.world import STORE, World
 
 
 def quiet_world() -> World:
@@ -95,6 +97,21 @@ def test_a_marker_of_a_clean_stop_vouches_for_one_start_only() -> None:
         assert not after.recovered.clean
         assert after.bodies("express") == []
         after.check_books()
+
+
+def test_a_marker_is_gone_before_anything_is_answered() -> None:
+    """Express messages move no position, so a marker that came back would still seem to fit."""
+    world = quiet_world()
+    (number,) = [read.number for read in world.reads("express")]
+    world.stop()
+    store = LogStore(world.disk, STORE)
+    state = store.recover().state
+    state.end(number, RECEIVED)
+    store.append([(DROP, number, b"", b"")])
+    for label, found in crashed(world.disk, 5):
+        again = LogStore(found, STORE).recover()
+        assert not again.clean, label
+        assert number not in again.state.table
 
 
 @pytest.mark.spec("MS-MQDMPR 3.1.1.12/13")

@@ -7,8 +7,11 @@ from random import Random
 
 import pytest
 
+from posthouse.engine.records import COPY, MESSAGE
 from posthouse.sim import PowerLost, SimDisk
+from posthouse.store.format import HEADER_SIZE
 from tests.conftest import Dose
+from tests.engine.rig import RECEIVE
 from tests.store.faults.days import Day
 from tests.store.faults.harness import (
     Moment,
@@ -17,9 +20,10 @@ from tests.store.faults.harness import (
     is_convenience,
     moments,
     play,
+    records,
     without_conveniences,
 )
-from tests.store.faults.script import STEPS
+from tests.store.faults.script import STEPS, body
 from tests.store.faults.witness import view
 from tests.store.faults.world import World
 
@@ -143,3 +147,63 @@ def test_a_message_removed_long_ago_never_comes_back() -> None:
     print(f"{unlinked(world.disk)} segments compacted, place of the message {holder}")
     assert unlinked(world.disk) > 15
     assert holder is not None, "its record should still be there to come back from"
+
+
+def test_an_interrupted_compaction_is_finished_before_another_begins() -> None:
+    """Its segment holds messages a second time; one that is removed meanwhile must not come back.
+
+    A reader pins it, so that it cannot be finished yet: then nothing else may be compacted.
+    """
+    world = interrupted_compaction()
+    (half_done,) = world.store.ledger.copied_from
+    twice = [n for n in copied(world, half_done) if n in world.manager.core.state.table]
+    assert twice
+    world.store.pin(half_done)
+    empty(world, "stay")
+    for number in range(40):
+        world.send("go", body(f"round {number}", 600))
+        world.receive("go")
+        world.tidy()
+        if number == 30:
+            world.store.unpin(half_done)
+        state = check(without_conveniences(world.disk.clone().crash()), world.witness)
+        assert not [n for n in twice if n in state.recovered.state.table]
+
+
+def interrupted_compaction() -> World:
+    """A store that was killed when some messages of a segment had been copied, and not all."""
+    world = World(SimDisk()).start()
+    world.create("stay")
+    world.create("go")
+    for number in range(40):
+        world.send("stay", body(f"stays {number}", 250))
+        for _ in range(2):
+            world.send("go", body("goes", 450))
+            world.receive("go")
+        for _ in range(12):
+            world.driver.tidy()
+            world.driver.sync()
+            if world.store.ledger.copied_from:
+                world.kill()
+                assert world.store.ledger.copied_from
+                return world
+    raise AssertionError("nothing was compacted")
+
+
+def copied(world: World, segment: int) -> list[int]:
+    """Messages with a record in a segment that are read from a newer one."""
+    data = world.disk.contents()[f"{segment:08d}.log"]
+    there = [
+        int.from_bytes(data[offset + HEADER_SIZE : offset + HEADER_SIZE + 8], "little")
+        for kind, offset, _ in records(data)
+        if kind in (MESSAGE, COPY)
+    ]
+    places = {number: world.store.ledger.positions.get(number) for number in there}
+    return [n for n, place in places.items() if place is not None and place.segment > segment]
+
+
+def empty(world: World, name: str) -> None:
+    """Everything in a queue is received."""
+    source = world.open(name, RECEIVE)
+    world.run(lambda m: m.dequeue_messages(source, 1000))
+    world.close(source)

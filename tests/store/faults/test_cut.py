@@ -6,11 +6,11 @@ from collections import Counter
 
 import pytest
 
+from posthouse.engine.records import CHANGE, MESSAGE
 from posthouse.sim import SimDisk
-from posthouse.store.segment import Scanner
 from tests.conftest import Dose
-from tests.store.faults.harness import Moment, check, moments
-from tests.store.faults.world import STORE, World
+from tests.store.faults.harness import Moment, check, moments, play, records
+from tests.store.faults.world import World
 
 FULLY_MAX = 700  # bytes of a group that is cut at each of them; a longer one at some
 
@@ -86,7 +86,28 @@ def whole(disk: SimDisk, name: str) -> bool:
     if not disk.exists(name):
         return True
     data = disk.contents()[name]
-    generation = int.from_bytes(data[16:20], "little")
-    sequence = int.from_bytes(data[20:28], "little")
-    scanner = Scanner(data, generation, sequence)
-    return len(list(scanner)) > 0 and not scanner.reason and STORE.store_id in data
+    found = records(data)
+    return bool(found) and found[-1][2] == len(data)
+
+
+def test_old_records_behind_the_end_are_not_taken_for_new_ones() -> None:
+    """A file may have grown over blocks that held a segment before: whole records, good checksums.
+
+    They are of another segment, or of this one with another number, and are cut off.
+    """
+    world = play(World(SimDisk()).start())
+    disk, seen = world.disk.crash(), Counter[str]()
+    name = max(name for name in disk.names() if name.endswith(".log"))
+    end = disk.size(name)
+    for old in [n for n in disk.names() if n.endswith(".log")]:
+        data = disk.contents()[old]
+        for kind, offset, stop in records(data):
+            if kind not in (MESSAGE, CHANGE):
+                continue
+            copy = disk.clone()
+            copy.open(name).write([data[offset:stop]], end)
+            after = check(copy, world.witness, f"{old} {offset} behind the end")
+            assert after.recovered.torn_bytes == stop - offset
+            seen["of this segment" if old == name else "of another one"] += 1
+    print(dict(seen))
+    assert min(seen["of this segment"], seen["of another one"]) > 3
