@@ -160,14 +160,18 @@ def test_an_interrupted_compaction_is_finished_before_another_begins() -> None:
     assert twice
     world.store.pin(half_done)
     empty(world, "stay")
+    before = unlinked(world.disk)
     for number in range(40):
         world.send("go", body(f"round {number}", 600))
         world.receive("go")
         world.tidy()
         if number == 30:
+            assert unlinked(world.disk) == before
             world.store.unpin(half_done)
-        state = check(without_conveniences(world.disk.clone().crash()), world.witness)
-        assert not [n for n in twice if n in state.recovered.state.table]
+        after = check(without_conveniences(world.disk.clone().crash()), world.witness)
+        assert not [n for n in twice if n in after.recovered.state.table]
+    assert unlinked(world.disk) > before + 10
+    assert half_done not in world.store.ledger.segments
 
 
 def interrupted_compaction() -> World:
