@@ -15,13 +15,14 @@ class Calendar:
     Whoever takes a second's numbers compares each with its row: only the row is true.
     """
 
-    __slots__ = ("_days", "_gone", "_seconds", "count")
+    __slots__ = ("_days", "_gone", "_seconds", "count", "held")
 
     def __init__(self) -> None:
         self._days: dict[int, array[int]] = {}
         self._seconds: list[int] = []
         self._gone = 0
         self.count = 0
+        self.held: dict[int, int] = {}  # due since this second, but a reader has the message
 
     def add(self, second: int, number: int) -> None:
         """Notes that this message is to be looked at in this second."""
@@ -66,8 +67,11 @@ class Calendar:
         self.count = sum(len(numbers) for numbers in self._days.values())
 
     def dump(self) -> dict[int, bytes]:
-        """All entries, for a checkpoint."""
-        return {second: numbers.tobytes() for second, numbers in self._days.items()}
+        """All entries, for a checkpoint: after a start nothing is held, and what was due is."""
+        days = {second: numbers.tobytes() for second, numbers in self._days.items()}
+        for number, second in self.held.items():
+            days[second] = days.get(second, b"") + array("Q", [number]).tobytes()
+        return days
 
     def load(self, days: dict[int, bytes]) -> None:
         """Takes over the entries of a checkpoint."""

@@ -313,6 +313,8 @@ class Core:
         """The message has no holder any more; what is to stay goes on to `Reading.returned`."""
         lock = self.locks.pop(number)
         queue.locked -= 1
+        if lock.expired:
+            self.state.calendar.held.pop(number, None)
         if lock.allow_peek:
             self.peekable_locks -= 1
         if lock.holder is not None:

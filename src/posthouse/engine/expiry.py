@@ -27,7 +27,8 @@ class Expiry:
             lock = core.locks.get(number)
             if lock is not None:
                 lock.expired = True
-                # After a crash the lock is gone, and a checkpoint remembers this entry only.
+                # After a restart the lock is gone, and a checkpoint remembers only these entries.
+                core.state.calendar.held[number] = row.expires
                 core.state.calendar.add(core.utc + HELD_AGAIN_S, number)
                 continue
             queue = core.queues[row.queue]
