@@ -70,6 +70,10 @@ def is_one_of_several(letter: Letter, queue: Queue) -> bool:
     return len(queue.letters) > 1
 
 
+def is_plain(letter: Letter, queue: Queue) -> bool:
+    return queue.facts.role == "plain"
+
+
 def any_letter(letter: Letter, queue: Queue) -> bool:
     return True
 
@@ -464,6 +468,16 @@ class Actions(Play):
             lambda: self.model.peek_next(descriptor, cursor, timeout_ms=timeout_ms, tag=tag),
             wake,
         )
+
+    def exhaust(self, cursor: Cursor, timeout_ms: int | None) -> None:
+        """To the end of the queue, where the cursor waits for what comes behind its place."""
+        for _ in range(8):
+            if not self.live(cursor) or cursor.state.startswith("wait"):
+                return
+            if cursor.state == "unread":
+                self.peek_through(cursor, timeout_ms)
+            else:
+                self.peek_next_through(cursor, timeout_ms)
 
     def close_the_cursor(self, cursor: Cursor) -> None:
         self.perform(

@@ -283,18 +283,6 @@ def _check_cursor(cursor: Cursor, identifiers: Identifiers) -> None:
 
 def _check_deadline(world: World, model: Model) -> None:
     """The engine asks for its next turn not later than something is due."""
-    due = [w.deadline_ms for w in model.waiters() if w.deadline_ms is not None]
-    due += [
-        model.now_ms + max(0, letter.expires - model.utc) * 1000
-        for queue in model.numbered.values()
-        for letter in queue.letters
-        if letter.expires is not None and letter.lock is None
-    ]
-    due += [
-        t.last_used_ms + model.shared.idle_ms
-        for t in model.transactions.values()
-        if t.state == "active" and all(w.transaction is not t for w in model.waiters())
-    ]
-    asked = world.manager.next_deadline_ms()
-    if due and (asked is None or asked > min(due)):
-        raise Different(f"the next turn is wanted at {asked}, but at {min(due)} something is due")
+    due, asked = model.next_due_ms(), world.manager.next_deadline_ms()
+    if due is not None and (asked is None or asked > due):
+        raise Different(f"the next turn is wanted at {asked}, but at {due} something is due")

@@ -172,6 +172,23 @@ class Model(Readers):
                 self.happened("idle transaction aborted")
                 self.abort(transaction.name)
 
+    def next_due_ms(self) -> int | None:
+        """When the next letter, wait or transaction ends by itself."""
+        due = [waiter.deadline_ms for waiter in self.waiters() if waiter.deadline_ms is not None]
+        due += [
+            self.now_ms + max(0, letter.expires - self.utc) * 1000
+            for queue in self.numbered.values()
+            for letter in queue.letters
+            if letter.expires is not None and letter.lock is None
+        ]
+        busy = {id(waiter.transaction) for waiter in self.waiters()}
+        due += [
+            transaction.last_used_ms + self.shared.idle_ms
+            for transaction in self.transactions.values()
+            if transaction.state == "active" and id(transaction) not in busy
+        ]
+        return min(due, default=None)
+
     def stop(self) -> None:
         """Queue Manager Stopped: whoever waits is told."""
         for waiter in sorted(self.waiters(), key=lambda w: w.order):

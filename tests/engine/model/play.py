@@ -83,6 +83,7 @@ class Play(RuleBasedStateMachine):
         self.descriptors: list[Descriptor] = []
         self.stale: list[Descriptor] = []
         self.power_planned = False
+        self.cut_off = False  # the power goes when this turn is written and not yet synced
         self.run = 0  # which run of the queue manager this is
         self.sound = self.checking = True
         self.tidy_each_turn = False
@@ -220,12 +221,15 @@ class Play(RuleBasedStateMachine):
         self.pending.append(turn)
         try:
             turn.position = self.world.driver.end_turn()
+            if self.cut_off:
+                raise PowerLost("between the write and its sync")
             if self.lag:
                 self.lag -= 1
             else:
                 self.world.driver.sync()
         except PowerLost:
-            self._come_back("power lost while writing")
+            what = "power lost between write and sync" if self.cut_off else "power lost in a write"
+            self._come_back(what)
         else:
             self.settle()
             if self.tidy_each_turn:
@@ -281,6 +285,7 @@ class Play(RuleBasedStateMachine):
 
     def upkeep(self, checkpoint: bool) -> None:
         """The store tidies up until it has nothing left to do, or needs a sync for more."""
+        segments = self.world.segments()
         if checkpoint:
             assert self.world.store._upkeep is not None
             self.world.store._upkeep.checkpoint_wanted = True
@@ -300,6 +305,7 @@ class Play(RuleBasedStateMachine):
                 break
         else:
             raise Different("upkeep never ends")
+        TALLY.happened["segments compacted away"] += len(segments - self.world.segments())
         self.world.forget_texts()
         self.check()
 
@@ -343,7 +349,7 @@ class Play(RuleBasedStateMachine):
         """After a loss of power: what was promised is there, the rest wholly or not at all."""
         note(f"  -- {what}, {self.policy} survives of what was not synced")
         TALLY.happened[what] += 1
-        self.power_planned = False
+        self.power_planned = self.cut_off = False
         self.boxes, self.batch, self.lag, self.turn_open = [], 0, 0, False
         before = {n: q.express_books["accepted"] for n, q in self.model.queues.items()}
         self._forget_handles()
@@ -372,7 +378,7 @@ class Play(RuleBasedStateMachine):
         for name, queue in self.world.queues().items():
             line = queue.state.express_books
             count = line[LOST_EXPRESS]
-            if count > before.get(name, 0):
+            if count > before.get(name, count):
                 raise Different(f"{count} express letters of {name} lost, more than it ever had")
             if count:
                 lost[name] = count

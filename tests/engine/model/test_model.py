@@ -28,9 +28,10 @@ from tests.engine.model.actions import (
     is_available,
     is_locked,
     is_one_of_several,
+    is_plain,
     is_transactional,
 )
-from tests.engine.model.parts import OUT, Transaction
+from tests.engine.model.parts import OUT, Descriptor, Transaction
 from tests.engine.model.tally import TALLY
 
 SOAK = os.environ.get("POSTHOUSE_SOAK") == "1"
@@ -48,9 +49,9 @@ ASKS = [
 ]
 names = st.sampled_from(list(ROOTS))
 numbers = st.integers(0, 255)
-callers = st.sampled_from(["admin", "admin", "admin", "bob"])
+callers = st.sampled_from(["admin", "admin", "bob"])
 timeouts = st.sampled_from([2_000, 30_000, 60_000, None])
-seconds = st.sampled_from([None, None, None, None, 0, 2, 10, 90])
+seconds = st.sampled_from([None, None, 10, 2, 90, 0])
 sizes = st.sampled_from([0, 200, 700])
 asks = st.sampled_from(ASKS)
 applications = st.sampled_from(["", "", "b", "u"])
@@ -95,6 +96,7 @@ class Machine(Actions):
                 express=not transactional and number == 2,
                 asks=among(ASKS, number),
                 admin="adm",
+                to_be_received_s=among([None, 20, None], number),
             )
             self.send_one("send at the start", name, order, tx=tx if transactional else None)
         self.commit(tx.name)
@@ -115,20 +117,37 @@ class Machine(Actions):
             missing = [root for root in ROOTS if root not in self.model.queues]
             self.create(among(missing or list(ROOTS), which), journaling=yes)
         elif what == "delete":
-            if yes or any(map(_lock, self._letters_in(name))):
-                self.delete(name)
+            busy = self._busy_roots()
+            if yes or busy:
+                self.delete(among(busy, which) if busy else name)
         elif what == "quota":
             self.set_quota(name, kib)
         elif what == "journal":
-            self.set_journal(name, kib if kib == 1 else None, journaling=yes)
+            self.set_journal(among(["b", "u"], which), 1 if yes else None, journaling=kib != 3)
         elif what == "rights":
-            self.set_rights(name, readable=yes)
+            mine = [d for d in self.descriptors if (d.caller, d.access) == ("bob", "receive")]
+            if mine and which % 4:
+                self._withdraw(among(mine, which // 4))
+            else:
+                self.set_rights(name, readable=yes)
         else:
             self.pause(on_hold=yes)
 
-    def _letters_in(self, name: str) -> list[Any]:
-        queue = self.model.queues.get(name)
-        return [] if queue is None else queue.letters
+    def _withdraw(self, descriptor: Descriptor) -> None:
+        """A right that is gone ends what it allowed, on open descriptors too."""
+        self.set_rights(descriptor.name.partition(";")[0], readable=False)
+        if self.live(descriptor):
+            self.peek_at("peek", descriptor.name, "receive", "bob", 0)
+
+    def _busy_roots(self) -> list[str]:
+        """Queues that transactions or readers have a hand in."""
+        used = {
+            operation.queue.name.partition(";")[0]
+            for tx in self.model.transactions.values()
+            for operation in tx.operations
+        }
+        used |= {descriptor.name.partition(";")[0] for _, descriptor in self._held()}
+        return [name for name in ROOTS if name in used and name in self.model.queues]
 
     @rule(which=numbers)
     def close(self, which: int) -> None:
@@ -265,24 +284,35 @@ class Machine(Actions):
         timeout_ms=timeouts,
         how=st.sampled_from(["peek", "receive", "receive", "begin", "transaction"]),
         tx=numbers,
+        count=st.integers(1, 3),
     )
-    def wait(self, which: int, caller: str, timeout_ms: int | None, how: str, tx: int) -> None:
+    def wait(
+        self,
+        which: int,
+        caller: str,
+        timeout_ms: int | None,
+        how: str,
+        tx: int,
+        count: int,
+    ) -> None:
+        """One to three readers of a queue; every other one of several only peeks."""
         name = self.barren(which, [*ROOTS, *ROOTS, *READABLE])
-        if how == "peek":
-            self.peek_at("wait to peek", name, "receive", caller, timeout_ms)
-            return
-        transaction = None
         if how == "transaction":
             name = self.barren(which, ["t", "u", "t;s", *SYSTEM])
-            transaction = self.active(tx)
-        self.dequeue(
-            f"wait to receive{', transactional' if transaction else ''}",
-            name,
-            caller,
-            timeout_ms=timeout_ms,
-            tx=transaction,
-            two_phase=how == "begin",
-        )
+        for number in range(count):
+            if how == "peek" or number == 1:
+                self.peek_at("wait to peek", name, "receive", caller, timeout_ms)
+                continue
+            transaction = self.active(tx) if how == "transaction" else None
+            self.dequeue(
+                f"wait to receive{', transactional' if transaction else ''}",
+                name,
+                caller,
+                timeout_ms=timeout_ms,
+                tx=transaction,
+                two_phase=how == "begin",
+                spare=number,
+            )
 
     @precondition(lambda self: any(self.model.waiters()))
     @rule(which=numbers, known=st.integers(0, 4))
@@ -291,21 +321,37 @@ class Machine(Actions):
         self.cancel(waiter, waiter.tag if known else "nobody")
 
     @precondition(lambda self: self.descriptors)
-    @rule(which=numbers, at=numbers, how=st.sampled_from(["ack", "nack", "reject"]))
-    def end_read(self, which: int, at: int, how: str) -> None:
-        held = [
+    @rule(
+        which=numbers,
+        at=numbers,
+        how=st.sampled_from(["ack", "nack", "reject"]),
+        count=st.integers(1, 2),
+        again=st.booleans(),
+    )
+    def end_read(self, which: int, at: int, how: str, count: int, again: bool) -> None:
+        """Ends of reads under way, and now and then of some that are not."""
+        for number in range(count):
+            held = self._held()
+            if not self.descriptors or not (held or which % 4 == 0):
+                return
+            if held and which % 5:
+                letter, descriptor = among(held, which // 5 + number)
+                place, lookup_id = letter.place, self.identifiers.of_place[letter.place]
+            else:
+                descriptor = among(self.descriptors, which)
+                place, lookup_id = self.place(at, descriptor.queue)
+            self.end_dequeue(descriptor, place, lookup_id, how)
+            if again and self.live(descriptor) and descriptor.access == "receive":
+                self.dequeue("begin a read", descriptor.name, descriptor.caller, two_phase=True)
+
+    def _held(self) -> list[tuple[Any, Descriptor]]:
+        """What somebody has read and not ended."""
+        return [
             (letter, letter.lock.holder)
             for queue in self.model.queues.values()
             for letter in queue.letters
             if letter.lock is not None and letter.lock.holder in self.descriptors
         ]
-        if held and which % 5:
-            letter, descriptor = among(held, which // 5)
-            place, lookup_id = letter.place, self.identifiers.of_place[letter.place]
-        else:
-            descriptor = among(self.descriptors, which)
-            place, lookup_id = self.place(at, descriptor.queue)
-        self.end_dequeue(descriptor, place, lookup_id, how)
 
     @rule(
         which=numbers,
@@ -321,7 +367,9 @@ class Machine(Actions):
 
     @rule(
         which=numbers,
-        how=st.sampled_from(["open", "peek", "peek", "next", "next", "receive", "close"]),
+        how=st.sampled_from(
+            ["open", "peek", "peek", "next", "next", "receive", "close", "exhaust", "exhaust"]
+        ),
         timeout_ms=st.sampled_from([0, 0, 0, 2_000, None]),
         tx=st.integers(0, 5),
         caller=callers,
@@ -330,10 +378,13 @@ class Machine(Actions):
         self, which: int, how: str, timeout_ms: int | None, tx: int, caller: str
     ) -> None:
         if not self.cursors or (how == "open" and len(self.cursors) < 4):
-            self.open_cursor_on(self.source(which, any_letter), caller)
+            self.open_cursor_on(self.source(which, is_plain), caller)
+        if not self.cursors or how == "open":
             return
         cursor = self.ready(which, "read" if how == "next" else "unread")
-        if how == "close":
+        if how == "exhaust":
+            self.exhaust(cursor, timeout_ms or 30_000)
+        elif how == "close":
             self.close_the_cursor(cursor)
         elif how == "peek":
             self.peek_through(cursor, timeout_ms)
@@ -369,6 +420,61 @@ class Machine(Actions):
         )
         self.purge_one(name)
 
+    # -- constellations that chance alone seldom brings about
+
+    @rule(what=st.sampled_from(["send", "move", "journal", "rights"]), which=numbers, size=sizes)
+    def contrive(self, what: str, which: int, size: int) -> None:
+        name = among(["t", "u"], which)
+        if what == "send":
+            self._delete_target_of_send(name, size)
+        elif what == "move":
+            self._delete_target_of_move(name, among(["u", "t"], which), which)
+        elif what == "journal":
+            self._fill_journal(name)
+        else:
+            self._withdraw_from_waiting(among(["a", "b"], which), size)
+
+    def _delete_target_of_send(self, name: str, size: int) -> None:
+        tx = self.begin_one()
+        for asks in (frozenset({"dead"}), EVERYTHING):
+            if tx is not None:
+                order = self.order(asks=asks, admin="adm", size=size, application="u")
+                self.send_one("send, transactional", name, order, tx=tx)
+        self._delete_and_commit(name, tx)
+
+    def _delete_target_of_move(self, source: str, target: str, which: int) -> None:
+        self._deliver(source, self.order())
+        tx = self.begin_one()
+        if tx is not None:
+            self.move_one(source, which // 8 * 8, target, "admin", tx)
+        self._delete_and_commit(target, tx)
+
+    def _delete_and_commit(self, name: str, tx: Transaction | None) -> None:
+        self.delete(name)
+        if self.live(tx) and tx is not None:
+            self.commit(tx.name)
+        self.create(name, journaling=name in JOURNALING)
+
+    def _deliver(self, name: str, order: Any) -> None:
+        tx = self.begin_one()
+        if tx is not None:
+            self.send_one("send, transactional", name, order, tx=tx)
+        if self.live(tx) and tx is not None:
+            self.commit(tx.name)
+
+    def _fill_journal(self, name: str) -> None:
+        self.set_journal(name, 1, journaling=True)
+        for _ in range(2):
+            self._deliver(name, self.order(size=700))
+        self.dequeue_many(name, 4, None)
+
+    def _withdraw_from_waiting(self, name: str, size: int) -> None:
+        self.set_rights(name, readable=True)
+        self.purge_one(name)
+        self.dequeue("wait to receive", name, "bob", timeout_ms=60_000)
+        self.set_rights(name, readable=False)
+        self.send_one("send, recoverable, priority 3", name, self.order(size=size))
+
     # -- transactions
 
     @precondition(lambda self: len(self.model.transactions) < 4)
@@ -390,10 +496,15 @@ class Machine(Actions):
 
     # -- time
 
-    @rule(ms=st.sampled_from([500, 1_000, 3_000, 11_000, 61_000]))
-    def advance(self, ms: int) -> None:
+    @rule(ms=st.sampled_from([500, 1_000, 11_000, 61_000]), until=st.sampled_from(["", "due", "-"]))
+    def advance(self, ms: int, until: str) -> None:
+        """By some time, or until something is just due, or just not yet."""
         TALLY.ran("let time pass")
         self.close_turn()
+        due = self.model.next_due_ms()
+        if until and due is not None:
+            ms = max(0, due - self.world.clock.now_ms - (until == "-"))
+            TALLY.ran("let time pass until something is due")
         self.world.clock.advance(ms)
         self.idle_turn()
 
@@ -406,14 +517,47 @@ class Machine(Actions):
 
     # -- turns, upkeep and crashes
 
-    @rule(turns=st.integers(1, 4), calls=st.integers(0, 4))
+    @rule(turns=st.integers(0, 4), calls=st.integers(0, 4))
     def pace(self, turns: int, calls: int) -> None:
-        """The next turns are not synced, the next calls share a turn."""
+        """The next calls share a turn; it is not synced, nor are those behind it."""
+        TALLY.ran("share a turn")
+        self.batch = calls
         TALLY.ran("hold back syncs")
         self.lag = turns
-        if calls:
-            TALLY.ran("share a turn")
-            self.batch = calls
+
+    @rule(
+        policy=policies,
+        which=numbers,
+        size=sizes,
+        asks=asks,
+        ends=st.sampled_from([None, 0]),
+        sure=st.integers(0, 2),
+    )
+    def crash_in_a_busy_turn(
+        self,
+        policy: Any,
+        which: int,
+        size: int,
+        asks: frozenset[str],
+        ends: int | None,
+        sure: int,
+    ) -> None:
+        """Several steps are written together, and the power goes before their sync."""
+        if sure:
+            return
+        TALLY.ran("crash in a busy turn")
+        self.close_turn()
+        self.batch, self.policy = 100, policy
+        tx = self.active(which)
+        for to in (["t", "a", "u", "b"] * 2)[which % 4 :][:4]:
+            order = self.order(size=size, asks=asks, admin="adm", to_be_received_s=ends)
+            delivery = tx if ROOTS[to] else None
+            self.send_one("send, in a busy turn", to, order, tx=delivery)
+        if tx is not None:
+            (self.abort if which % 5 == 4 else self.commit)(tx.name)
+        self.dequeue("receive", self.source(which, is_available))
+        self.cut_off = True
+        self.close_turn()
 
     @rule(checkpoint=st.booleans())
     def tidy_up(self, checkpoint: bool) -> None:
@@ -443,10 +587,6 @@ class Machine(Actions):
         """Whatever was decided last is let out and compared too."""
         if getattr(self, "sound", False):
             self.sync()
-
-
-def _lock(letter: Any) -> bool:
-    return letter.lock is not None
 
 
 @pytest.mark.timeout(0)

@@ -37,7 +37,7 @@ from tests.engine.model.parts import NACK_QUEUE_DELETED, NACK_QUEUE_PURGED, OUT
 JOURNAL_QUOTA_KIB = 8
 STORE = StoreSettings(
     store_id=bytes(range(16)),
-    segment_size=8 << 10,
+    segment_size=3 << 10,
     express_memory=3 << 10,
     small_segments=4,
     step_bytes=4 << 10,
@@ -124,6 +124,10 @@ class World:
     def crash(self, policy: Policy) -> None:
         """The power goes; `policy` says what becomes of unsynced writes."""
         self.disk = self.disk.crash(policy)
+
+    def segments(self) -> set[str]:
+        """The files of the log."""
+        return {name for name in self.disk.names() if name.endswith(".log")}
 
     def forget_texts(self) -> None:
         """Packets were copied: read them all again."""
