@@ -1,0 +1,1 @@
+"""The doors: each protocol in its own package, none imports another."""

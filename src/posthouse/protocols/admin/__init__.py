@@ -1,0 +1,1 @@
+"""The admin endpoint and the control socket: client sessions, JSON API, metrics."""

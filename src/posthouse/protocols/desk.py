@@ -1,0 +1,41 @@
+"""What a door has of the runtime: it hands in calls on the engine and gets their answers later.
+
+An answer is let out only when the log is synced up to where the engine was when it decided, so a
+door may put it on the wire as it comes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+from posthouse.engine.manager import QueueManager
+from posthouse.model.errors import QueueError
+
+
+class Answer(NamedTuple):
+    """What a call came to: a value or a refusal, and the packets of the messages it read."""
+
+    value: object
+    error: QueueError | None
+    packets: tuple[bytes, ...]
+
+
+Call = Callable[[QueueManager], object]
+Release = Callable[[Answer], None]
+
+
+class Desk(Protocol):
+    """Where doors hand in their calls."""
+
+    @property
+    def manager(self) -> QueueManager:
+        """The engine, for looking at figures between turns; decisions go through `decide`."""
+        ...
+
+    def decide(self, call: Call, release: Release) -> None:
+        """Runs a call in the current turn; `release` gets its answer once that is durable.
+
+        A waiting read's answer goes to its token, which is such a `release` as well.
+        """
+        ...
