@@ -1,0 +1,222 @@
+"""The filter language: what it means, where it faults, and that no text breaks it."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from posthouse.model.errors import InvalidParameter
+from posthouse.model.filters import (
+    COMPARISONS_MAX,
+    DEPTH_MAX,
+    FIELDS,
+    FILTER_LENGTH_MAX,
+    Kind,
+    parse_filter,
+)
+from posthouse.model.message_json import MessageJson, TransactionJson
+
+ORDER = MessageJson(
+    id="00000000-0000-0000-0000-000000000001\\7",
+    lookup_id=42,
+    queue="ALPHA\\private$\\orders",
+    label='Order "7"',
+    body=b"<order/>",
+    body_text="<order/>",
+    body_type=0,
+    body_size=8,
+    priority=5,
+    class_="normal",
+    class_code=0,
+    delivery="recoverable",
+    correlation_id="00" * 20,
+    sent_time="2026-01-31T12:00:00Z",
+    arrived_time="2026-01-31T12:00:01Z",
+    source_queue_manager="00000000-0000-0000-0000-000000000001",
+    destination="DIRECT=OS:ALPHA\\private$\\orders",
+    admin_queue="",
+    response_queue="",
+    acknowledge=["pos-arrival", "neg-receive"],
+    journal=["negative"],
+    app_specific=16,
+    connector_type="",
+    trace="",
+    time_to_be_received=None,
+    authenticated=True,
+    encrypted=False,
+    sender="S-1-5-32-544",
+    extension=b"",
+    transaction=TransactionJson(1, True, True),
+    abort_count=2,
+    move_count=0,
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'priority >= 5 and label ~ "order"',
+        "priority = 5",
+        "PRIORITY == 5",
+        "priority != 4 AND NOT priority < 5",
+        "app_specific = 0x10",
+        "lookup_id > -1",
+        "label = 'Order \"7\"'",
+        r'label = "Order \"7\""',
+        'label !~ "invoice"',
+        "delivery = recoverable",
+        "class = normal and class_code = 0",
+        r'queue ~ "private$\orders"',
+        'sent_time >= "2026-01-31"',
+        'sent_time = "2026-01-31T13:00:00+01:00"',
+        "arrived_time > '2026-01-31T12:00:00Z'",
+        "acknowledge = pos-arrival",
+        "acknowledge != neg-arrival",
+        "acknowledge ~ receive",
+        "journal !~ positive",
+        "authenticated",
+        "not encrypted",
+        "authenticated = true and encrypted != true",
+        "time_to_be_received != 5",
+        "(priority = 1 or priority = 5) and abort_count > 1",
+        "priority = 5 or priority = 1 and priority = 2",
+    ],
+)
+def test_what_matches(text: str) -> None:
+    assert parse_filter(text).matches(ORDER)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "priority > 5",
+        "label = order",
+        "label ~ invoice",
+        "time_to_be_received = 5",
+        "time_to_be_received < 5",
+        "time_to_be_received >= 0",
+        "acknowledge = arrival",
+        "journal = positive",
+        "not authenticated",
+        "(priority = 5 or priority = 1) and priority = 2",
+        'sent_time < "2026-01-31"',
+        "id ~ '\\8'",
+    ],
+)
+def test_what_does_not_match(text: str) -> None:
+    assert not parse_filter(text).matches(ORDER)
+
+
+def test_a_body_that_is_no_text_contains_nothing() -> None:
+    binary = msgspec.structs.replace(ORDER, body_text=None)
+    assert not parse_filter("body_text ~ order").matches(binary)
+    assert parse_filter("body_text !~ order").matches(binary)
+    assert parse_filter("body_text != order").matches(binary)
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("", 1),
+        ("   ", 4),
+        ("priority", 9),
+        ("priority >", 11),
+        ("priority > high", 12),
+        ("priority ~ 5", 10),
+        ("priority 5", 10),
+        ("label = 5", 9),
+        ('label = "open', 9),
+        ("prioritee = 5", 1),
+        ("priority = 5 label = x", 14),
+        ("(priority = 5", 14),
+        ("priority = 5)", 13),
+        ("priority = 5 and", 17),
+        ("priority = 99999999999999999999", 12),
+        ("priority = 9999999999999999999", 12),
+        ("priority = 5.5", 12),
+        ("sent_time > yesterday", 13),
+        ("sent_time > '9999-12-31'", 13),
+        ("authenticated > true", 15),
+        ("encrypted = 1", 13),
+        ("label = x & y", 11),
+        ("label = \x00", 9),
+    ],
+)
+def test_a_fault_names_its_place(text: str, place: int) -> None:
+    with pytest.raises(InvalidParameter) as caught:
+        parse_filter(text)
+    assert f"at character {place}:" in caught.value.cause
+    assert caught.value.remedy
+
+
+def test_the_nearest_field_is_named() -> None:
+    with pytest.raises(InvalidParameter) as caught:
+        parse_filter("prioritee = 5")
+    assert caught.value.remedy == "Did you mean priority?"
+
+
+def test_bombs_are_refused() -> None:
+    many = " or ".join(["priority = 1"] * (COMPARISONS_MAX + 1))
+    deep = "(" * (DEPTH_MAX + 2) + "priority = 1" + ")" * (DEPTH_MAX + 2)
+    negated = "not " * (DEPTH_MAX + 2) + "priority = 1"
+    for text in (many, deep, negated, "(" * 4000, "x" * (FILTER_LENGTH_MAX + 1)):
+        with pytest.raises(InvalidParameter):
+            parse_filter(text)
+
+
+def test_what_the_limits_allow_works() -> None:
+    many = " or ".join(["priority = 1"] * (COMPARISONS_MAX - 1) + ["priority = 5"])
+    deep = "(" * DEPTH_MAX + "priority = 5" + ")" * DEPTH_MAX
+    assert parse_filter(many).matches(ORDER)
+    assert parse_filter(deep).matches(ORDER)
+
+
+def test_every_field_is_one_of_the_message() -> None:
+    names = {field.encode_name for field in msgspec.structs.fields(MessageJson)}
+    assert names - {"body", "extension", "transaction"} == FIELDS.keys()
+
+
+WORDS = st.sampled_from(
+    [*FIELDS, "and", "or", "not", "(", ")", "=", "~", "!~", "<", "5", "-1", '"x"', "true", "'"]
+)
+
+
+@given(st.one_of(st.text(), st.lists(WORDS, max_size=12).map(" ".join)))
+def test_any_text_gives_a_filter_or_one_error(text: str) -> None:
+    with suppress(InvalidParameter):
+        assert parse_filter(text).matches(ORDER) in (True, False)
+
+
+def quoted(value: str) -> str:
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+@given(st.sampled_from([f for f, kind in FIELDS.items() if kind is Kind.TEXT]), st.text())
+def test_a_quoted_text_means_itself(field: str, value: str) -> None:
+    changes: dict[str, Any] = {"class_" if field == "class" else field: value}
+    try:
+        found = parse_filter(f"{field} = {quoted(value)}")
+    except InvalidParameter:
+        assert any("\ud800" <= c <= "\udfff" for c in value)
+        return
+    assert found.matches(msgspec.structs.replace(ORDER, **changes))
+
+
+@given(
+    st.sampled_from([f for f, kind in FIELDS.items() if kind is Kind.NUMBER]),
+    st.sampled_from(["<", "<=", "=", "!=", ">=", ">"]),
+    st.integers(-9, 9),
+    st.integers(0, 9),
+)
+def test_numbers_compare_as_numbers(field: str, sign: str, value: int, actual: int) -> None:
+    message = msgspec.structs.replace(ORDER, **{field: actual})
+    python = "==" if sign == "=" else sign
+    assert parse_filter(f"{field} {sign} {value}").matches(message) == eval(
+        f"{actual} {python} {value}"
+    )
