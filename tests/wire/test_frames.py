@@ -1,0 +1,215 @@
+"""The frames of client sessions: both directions, any chunking, any bytes."""
+
+from __future__ import annotations
+
+import struct
+from contextlib import suppress
+from itertools import pairwise
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from posthouse.model.enumerations import MessageSeekAction, QueueAccessType, QueueShareMode
+from posthouse.model.errors import QueueNotFound, RemoteProtocolError
+from posthouse.wire import frame_payloads as payloads
+from posthouse.wire import frames
+
+STRUCTURES: dict[int, payloads.Payload] = {
+    frames.HELLO: payloads.Hello(1, bytes(16), "test"),
+    frames.OPEN: payloads.Open(
+        r".\private$\orders", QueueAccessType.SEND, QueueShareMode.DENY_RECEIVE
+    ),
+    frames.CLOSE: payloads.Close(7),
+    frames.OPEN_CURSOR: payloads.OpenCursor(7),
+    frames.CLOSE_CURSOR: payloads.CloseCursor(8),
+    frames.BEGIN: payloads.Begin(b"\x01" * 16),
+    frames.COMMIT: payloads.Commit(3, 1 << 40),
+    frames.ABORT: payloads.Abort(3),
+    frames.PREPARE: payloads.Prepare(3, b"PHTX"),
+    frames.LOOKUP: payloads.Lookup(7, 1 << 50, MessageSeekAction.NEXT, False, 3),
+    frames.MOVE: payloads.Move(7, 99, 8, 0),
+    frames.PURGE: payloads.Purge(7),
+    frames.COUNT: payloads.Count(7),
+    frames.CANCEL: payloads.Cancel(12),
+    frames.CALL: payloads.Call("GET", "/api/v1/queues", b"{}"),
+    frames.PING: payloads.Ping(),
+    frames.WELCOME: payloads.Welcome(1, "0.1.0", "ALPHA", bytes(16), 1, 2, 3, 4, 64),
+    frames.OPENED: payloads.Opened(7, "DIRECT=OS:a\\b", "DIRECT=OS:a\\b", True, False, 0),
+    frames.CURSOR: payloads.CursorOpened(8),
+    frames.BEGUN: payloads.Begun(3, b"\x01" * 16),
+    frames.VOTED: payloads.Voted("prepared"),
+    frames.COUNTED: payloads.Counted(5, 1, 4096),
+    frames.CALLED: payloads.Called(200, b"[]"),
+    frames.DONE: payloads.Done(),
+    frames.ERROR: payloads.Refusal(0xC00E0003, "no queue", "make one"),
+}
+SEND = frames.Send(7, 3, 11, [b"one", b"", b"three"])
+READ = frames.Read(7, 3, 8, -1, 100, frames.READ_AT_ONCE)
+END = frames.End(7, 12, True, 0x4000, (1, 1 << 40))
+MESSAGES = [
+    frames.Delivered(1 << 40, 5, 6, 0, 1, 2, 3, 4, frames.MARK_IN_DOUBT, b"sid", b"packet"),
+    frames.Delivered(2, 5, 0, 0x8000, 0, 0, 7, 0, 0, b"", b""),
+]
+PACKED: dict[int, tuple[bytes, object]] = {
+    frames.SEND: (frames.encode_send(9, 7, 3, 11, SEND.packets), SEND),
+    frames.RECEIVE: (frames.encode_read(frames.RECEIVE, 9, READ), READ),
+    frames.PEEK: (frames.encode_read(frames.PEEK, 9, READ), READ),
+    frames.END: (
+        frames.encode_end(9, 7, 12, END.lookup_ids, positive=True, message_class=0x4000),
+        END,
+    ),
+    frames.SENT: (frames.encode_sent(9, [5, 6, 0xFFFFFFFF]), (5, 6, 0xFFFFFFFF)),
+    frames.MESSAGES: (frames.encode_messages(9, MESSAGES), MESSAGES),
+    frames.ENDED: (frames.encode_ended(9, 2), 2),
+}
+WHOLE = {
+    **{kind: (frames.encode(9, value), value) for kind, value in STRUCTURES.items()},
+    **PACKED,
+}
+STREAM = b"".join(data for data, _ in WHOLE.values())
+
+
+def split(data: bytes) -> list[frames.Frame]:
+    """The frames of bytes that came in one go."""
+    return frames.Splitter().feed(data)
+
+
+def test_every_kind_is_covered_here() -> None:
+    assert set(WHOLE) == frames.REQUEST_KINDS | frames.ANSWER_KINDS
+
+
+@pytest.mark.parametrize("kind", sorted(WHOLE))
+def test_every_frame_comes_back_as_it_was(kind: int) -> None:
+    data, value = WHOLE[kind]
+    (frame,) = split(data)
+    assert (frame.kind, frame.request) == (kind, 9)
+    assert frames.decode(frame.kind, frame.payload) == value
+
+
+def test_the_layout_of_a_frame_and_of_a_send_is_fixed() -> None:
+    data = frames.encode_send(0x01020304, 7, 3, 11, [b"ab", b"c"])
+    rest = bytes.fromhex(
+        "20 04030201 07000000 03000000 0B00000000000000 02000000 02000000 01000000"
+    )
+    assert data == struct.pack("<I", len(rest) + 3) + rest + b"abc"
+
+
+def test_the_layout_of_messages_is_fixed() -> None:
+    message = frames.Delivered(1, 2, 3, 4, 5, 6, 7, 8, 1, b"s", b"pk")
+    head = bytes.fromhex(
+        "0100000000000000 02000000 03000000 0400 0500 0600 07 08 01 00 0100 02000000"
+    )
+    assert frames.encode_messages(0, [message])[9:] == b"\1\0\0\0" + head + b"spk"
+
+
+@given(cuts=st.lists(st.integers(0, len(STREAM)), max_size=20))
+def test_any_chunking_gives_the_same_frames(cuts: list[int]) -> None:
+    splitter, got = frames.Splitter(), []
+    places = sorted([0, *cuts, len(STREAM)])
+    for start, end in pairwise(places):
+        got += splitter.feed(STREAM[start:end])
+    assert got == split(STREAM)
+    assert splitter.broken is None
+    assert splitter.pending == 0
+
+
+def test_byte_by_byte_gives_the_same_frames() -> None:
+    splitter, got = frames.Splitter(), []
+    for at in range(len(STREAM)):
+        got += splitter.feed(STREAM[at : at + 1])
+    assert got == split(STREAM)
+
+
+def test_frames_in_front_of_a_broken_one_are_good() -> None:
+    splitter = frames.Splitter()
+    good = frames.encode(1, payloads.Ping())
+    assert len(splitter.feed(good + struct.pack("<IBI", 4, 1, 1) + good)) == 1
+    assert splitter.broken is not None
+    assert splitter.feed(good) == []
+    assert splitter.pending == 0
+
+
+def test_a_frame_over_the_limit_is_refused_by_its_length_alone() -> None:
+    splitter = frames.Splitter(size_max=100)
+    assert len(splitter.feed(frames.encode_send(1, 1, 0, 0, [bytes(67)]))) == 1
+    assert splitter.broken is None
+    splitter.feed(frames.encode_send(1, 1, 0, 0, [bytes(68)])[: frames.HEADER_SIZE])
+    assert splitter.broken is not None
+
+
+def test_a_declared_size_takes_no_memory() -> None:
+    splitter = frames.Splitter()
+    splitter.feed(struct.pack("<IBI", frames.FRAME_SIZE_MAX - 4, frames.SEND, 1))
+    assert splitter.broken is None
+    assert splitter.pending == frames.HEADER_SIZE
+
+
+@given(data=st.binary(max_size=200))
+def test_any_bytes_are_split_or_broken(data: bytes) -> None:
+    splitter = frames.Splitter()
+    got = splitter.feed(data)
+    taken = sum(frames.HEADER_SIZE + len(frame.payload) for frame in got)
+    assert splitter.broken is not None or taken + splitter.pending == len(data)
+
+
+@given(kind=st.integers(0, 255), payload=st.binary(max_size=120))
+def test_any_payload_is_a_value_or_the_one_error(kind: int, payload: bytes) -> None:
+    with suppress(RemoteProtocolError):
+        frames.decode(kind, payload)
+
+
+@given(
+    kind=st.sampled_from(sorted(WHOLE)),
+    at=st.integers(0, 200),
+    byte=st.integers(0, 255),
+    cut=st.integers(0, 200),
+)
+def test_a_damaged_payload_is_a_value_or_the_one_error(
+    kind: int, at: int, byte: int, cut: int
+) -> None:
+    payload = bytearray(WHOLE[kind][0][frames.HEADER_SIZE :])
+    if at < len(payload):
+        payload[at] = byte
+    with suppress(RemoteProtocolError):
+        frames.decode(kind, bytes(payload[: max(0, len(payload) - cut)]))
+
+
+@pytest.mark.parametrize("kind", sorted(WHOLE))
+def test_bytes_behind_a_payload_are_refused(kind: int) -> None:
+    payload = WHOLE[kind][0][frames.HEADER_SIZE :]
+    with pytest.raises(RemoteProtocolError):
+        frames.decode(kind, payload + b"\0")
+
+
+@pytest.mark.parametrize("kind", sorted(PACKED))
+def test_a_packed_payload_cut_anywhere_is_refused(kind: int) -> None:
+    payload = PACKED[kind][0][frames.HEADER_SIZE :]
+    for size in range(len(payload)):
+        with pytest.raises(RemoteProtocolError):
+            frames.decode(kind, payload[:size])
+
+
+@pytest.mark.parametrize(
+    "read",
+    [READ._replace(timeout_ms=-2), READ._replace(count_max=0), READ._replace(flags=0x80)],
+)
+def test_a_read_with_values_that_do_not_exist_is_refused(read: frames.Read) -> None:
+    with pytest.raises(RemoteProtocolError):
+        frames.decode_read(frames.encode_read(frames.PEEK, 1, read)[frames.HEADER_SIZE :])
+
+
+def test_a_structure_with_one_field_too_many_is_refused() -> None:
+    with pytest.raises(RemoteProtocolError, match="0x03"):
+        frames.decode(frames.CLOSE, msgspec.msgpack.encode([7, 8]))
+
+
+def test_a_name_longer_than_its_field_is_refused() -> None:
+    with pytest.raises(RemoteProtocolError):
+        frames.decode(frames.HELLO, msgspec.msgpack.encode([1, bytes(17), ""]))
+
+
+def test_a_refusal_carries_code_cause_and_remedy() -> None:
+    error = QueueNotFound("there is no queue", "Create it.")
+    assert frames.refusal(error) == payloads.Refusal(0xC00E0003, "there is no queue", "Create it.")
