@@ -18,16 +18,17 @@ import lmdb
 from benchmarks.samples import BODY_SIZE, body_of
 from benchmarks.witness import WitnessDisk
 from posthouse.engine.records import (
+    ARRIVAL_OF_ROW,
     CHANGE,
     MESSAGE,
     NEVER,
     RECEIVED,
+    ROW_SIZE,
     Change,
     End,
     Record,
     Row,
     Span,
-    pack_arrival,
 )
 from posthouse.store.log import LogStore
 from posthouse.store.settings import StoreSettings
@@ -62,19 +63,21 @@ class Posthouse(Candidate):
         self.state = self.store.recover().state
 
     def insert(self, first: int, count: int) -> None:
+        numbers = list(range(first, first + count))
+        row = Row(first, QUEUE, NEVER, ARRIVED, 0, 0, 0, 0, 0, 0, PRIORITY, 0, 0, 0)
+        rows = self.state.arrive_run(first, row, [BODY_SIZE] * count, numbers)
+        pack, span = ARRIVAL_OF_ROW.pack, Span(body_size=BODY_SIZE)
         records: list[Record] = []
-        span = Span(body_size=BODY_SIZE)
-        for n in range(first, first + count):
-            row = Row(n, QUEUE, NEVER, ARRIVED, BODY_SIZE, n, 0, 0, 0, 0, PRIORITY, 0, 0, 0)
-            self.state.arrive(n, row)
-            records.append((MESSAGE, n, pack_arrival(n, row, span), body_of(n)))
+        for at, number in enumerate(numbers):
+            packed = rows[at * ROW_SIZE : (at + 1) * ROW_SIZE]
+            records.append((MESSAGE, number, pack(number, packed, *span, 0, 0), body_of(number)))
         self._commit(records)
 
     def remove(self, first: int, count: int) -> None:
-        change = Change()
-        for number in range(first, first + count):
-            self.state.end(number, RECEIVED)
-            change.ends.append(End(number, RECEIVED))
+        numbers, change = list(range(first, first + count)), Change()
+        rows = [row for number in numbers if (row := self.state.table.get(number)) is not None]
+        self.state.end_run(numbers, rows, RECEIVED)
+        change.ends.extend(End(number, RECEIVED) for number in numbers)
         self._commit([(CHANGE, 0, change.pack(), b"")])
 
     def _commit(self, records: list[Record]) -> None:

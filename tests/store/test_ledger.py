@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from posthouse.engine.records import TABLE_BOOKS, Change, Define, End, Row, Settle
 from posthouse.store.ledger import CHANGE_WEIGHT, DEFINE_WEIGHT, END_WEIGHT, ROW_WEIGHT, Ledger
 from posthouse.store.segment import Segment
@@ -46,6 +49,30 @@ def test_an_ending_weighs_while_the_message_lies_elsewhere() -> None:
     assert ledger.dead_bytes == 800
     ledger.release(1)
     assert weights(ledger) == [0]
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 600), st.sampled_from([1, 2])), max_size=300),
+    st.lists(st.integers(1, 600), max_size=12)
+    | st.builds(lambda a, n: [*range(a, a + n)], st.integers(1, 300), st.integers(1, 300)),
+)
+def test_endings_in_a_row_weigh_what_each_of_them_does(
+    messages: list[tuple[int, int]], ended: list[int]
+) -> None:
+    runs, singles = ledger_of(1, 2, 3), ledger_of(1, 2, 3)
+    for ledger in (runs, singles):
+        for number in range(100, 500):
+            ledger.message(number, ledger.segments[1 + number // 400], 48, 10)
+        for number, segment in messages:
+            ledger.copy(number, ledger.segments[segment], 48, 20)
+        ledger.release(2)
+    told(runs, 3, *[End(number, 1) for number in ended])
+    for number in ended:
+        told(singles, 3, End(number, 1))
+    assert weights(runs) == weights(singles)
+    assert runs.dead_bytes == singles.dead_bytes
+    assert runs.segments[3].needs == singles.segments[3].needs
+    assert runs.positions.dump() == singles.positions.dump()
 
 
 def test_a_row_weighs_while_the_message_lies_elsewhere() -> None:

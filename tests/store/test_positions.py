@@ -41,6 +41,53 @@ def test_positions_do_what_a_dictionary_does(script: list[tuple[str, int, int]])
     assert all(again.get(n) == model.get(n) for n in range(3 * PAGE_ENTRIES + 1))
 
 
+@given(
+    st.lists(numbers, min_size=1, max_size=9)
+    | st.builds(lambda a, n: [*range(a, a + n)], numbers, numbers),
+    segments,
+)
+def test_records_in_a_row_are_put_as_each_of_them_is(many: list[int], segment: int) -> None:
+    runs, singles = Positions(), Positions()
+    offsets = [40 + 100 * at + many[0] for at in range(len(many))]
+    end = offsets[-1] + 77
+    runs.put_run(many, segment, offsets, end)
+    for number, at, behind in zip(many, offsets, [*offsets[1:], end], strict=True):
+        singles.put(number, segment, at, behind - at)
+    assert runs.dump() == singles.dump()
+
+
+@given(
+    st.lists(st.tuples(numbers, segments), max_size=6),
+    st.lists(numbers, max_size=4),
+    st.integers(0, PAGE_ENTRIES - 1),
+    st.integers(1, PAGE_ENTRIES),
+)
+def test_messages_in_a_row_die_as_each_of_them_does(
+    elsewhere: list[tuple[int, int]], dead: list[int], first: int, count: int
+) -> None:
+    runs, singles = Positions(), Positions()
+    count = min(count, PAGE_ENTRIES - first)
+    for positions in (runs, singles):
+        for number in range(20, PAGE_ENTRIES):
+            positions.put(number, 1, 7 * number, 100 + number)
+        for number, segment in elsewhere:
+            positions.put(number, segment, 3, 50)
+        for number in dead:
+            positions.kill(number)
+    before = runs.dump()
+    killed = runs.kill_run(first, count)
+    if killed is None:
+        assert runs.dump() == before
+        places = [singles.get(number) for number in range(first, first + count)]
+        assert None in places or len({(p.segment, p.dead) for p in places if p}) > 1 or dead
+        return
+    ones = [singles.kill(number) for number in range(first, first + count)]
+    assert {one[0] for one in ones if one} == {killed[0]}
+    assert sum(one[1] for one in ones if one) == killed[1]
+    assert None not in ones
+    assert runs.dump() == singles.dump()
+
+
 def test_a_place_takes_twelve_bytes_and_an_empty_page_none() -> None:
     positions = Positions()
     for number in range(PAGE_ENTRIES):

@@ -65,6 +65,23 @@ class Lane:
             self.floor = min(self.floor, lookup_id)
         chunk.live += 1
 
+    def insert_run(self, lookup_id: int, number: int, count: int) -> None:
+        """Adds messages at the end whose identifiers and numbers both follow on each other."""
+        assert lookup_id > self._last
+        self.count += count
+        self._last = lookup_id + count - 1
+        while count:
+            chunk = self._tail
+            if chunk is None or len(chunk.ids) >= CHUNK:
+                chunk = self._tail = _Chunk()
+                self._chunks.append(chunk)
+                self._firsts.append(lookup_id)
+            some = min(count, CHUNK - len(chunk.ids))
+            chunk.ids.extend(range(lookup_id, lookup_id + some))
+            chunk.numbers.extend(range(number, number + some))
+            chunk.live += some
+            lookup_id, number, count = lookup_id + some, number + some, count - some
+
     def _insert_late(self, lookup_id: int, number: int) -> _Chunk:
         if not self._chunks:
             chunk = self._tail = _Chunk()
@@ -134,6 +151,42 @@ class Lane:
             chunk.head = at
         elif chunk.live * 4 < len(chunk.ids) and chunk.live * 4 < CHUNK:
             self._thin(index, chunk)
+
+    def remove_run(self, ids: list[int]) -> None:
+        """Takes out messages that are there, in order of their identifiers."""
+        at = 0
+        while at < len(ids):
+            found = self._find(ids[at])
+            assert found is not None
+            at += self._remove_together(*found, ids[at : at + CHUNK])
+
+    def _remove_together(self, index: int, chunk: _Chunk, at: int, ids: list[int]) -> int:
+        """Takes out the first of these and those that stand right behind it in its chunk."""
+        numbers, here = chunk.numbers, chunk.ids[at : at + len(ids)].tolist()
+        some = len(here)
+        if here != ids[:some]:
+            some = next(i for i in range(some) if here[i] != ids[i])
+        chunk.live -= some
+        self.count -= some
+        if not chunk.live:
+            del self._chunks[index], self._firsts[index]
+            if chunk is self._tail:
+                self._tail = None
+            return some
+        numbers[at : at + some] = array("Q", bytes(8 * some))
+        if at == chunk.head:
+            while not numbers[chunk.head]:
+                chunk.head += 1
+        elif chunk.live * 4 < len(chunk.ids) and chunk.live * 4 < CHUNK:
+            self._thin(index, chunk)
+        return some
+
+    def front(self, count: int) -> list[int]:
+        """Numbers of the first messages, as many of them as lie together in one chunk."""
+        if not self._chunks:
+            return []
+        chunk = self._chunks[0]
+        return [number for number in chunk.numbers[chunk.head : chunk.head + count] if number]
 
     def _thin(self, index: int, chunk: _Chunk) -> None:
         fresh = _packed([(i, n) for i, n in zip(chunk.ids, chunk.numbers, strict=True) if n])
@@ -218,6 +271,14 @@ class Order:
             lane = self.lanes[priority] = Lane()
             insort(self.used, priority)
         return lane
+
+    def front(self, count: int) -> list[int]:
+        """Numbers of the first messages, at least one if there is any and at most so many."""
+        for priority in reversed(self.used):
+            numbers = self.lane(priority).front(count)
+            if numbers:
+                return numbers
+        return []
 
     def number(self, lookup_id: int) -> tuple[int, int]:
         """Priority and number of the message with this identifier; number 0 when none."""

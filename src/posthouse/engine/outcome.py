@@ -113,6 +113,29 @@ class Outcomes:
         if change is None:
             core.commit(step)
 
+    def received_run(self, queue: Queue, numbers: list[int], rows: list[Row]) -> bool:
+        """Messages that were received and leave nothing behind end together.
+
+        False, and nothing done, if any of them is not of that kind.
+        """
+        state = self.core.state
+        if (
+            not rows
+            or queue.outgoing is not None
+            or self._journal(queue, ACK_RECEIVE) is not None
+            or state.extras
+            or state.doomed
+            or self.core.deleted_queues
+        ):
+            return False
+        priority, last = rows[0].priority, 0
+        for row in rows:
+            if row[12] or row[2] != NEVER or row[10] != priority or row[0] <= last:
+                return False
+            last = row[0]
+        self.core.end_run(numbers, rows, RECEIVED)
+        return True
+
     def _journal(self, queue: Queue, message_class: int) -> Queue | None:
         """The journal for a message that an application has received.
 
@@ -168,7 +191,7 @@ class Outcomes:
             return
         if row.wants & WANT_ARRIVAL:
             self._acknowledge(packet, row, ACK_REACH_QUEUE, change)
-        if row.wants & WANT_JOURNAL and not row.flags & FLAG_REMOTE:
+        if row.wants & WANT_JOURNAL and packet and not row.flags & FLAG_REMOTE:
             core.sending.copy(core.queues[JOURNAL], row, packet, change)
 
     def undeliverable(self, number: int, row: Row, message_class: int, change: Change) -> None:

@@ -110,6 +110,8 @@ class Span(NamedTuple):
 ARRIVAL = struct.Struct("<QQIIIIIIHHHBBBBxxIHIIIIHH")
 ARRIVAL_SIZE = ARRIVAL.size
 _pack_arrival = ARRIVAL.pack
+ARRIVAL_OF_ROW = struct.Struct("<Q44sIHIIIIHH")  # the same, with the row packed already
+assert ARRIVAL_OF_ROW.size == ARRIVAL_SIZE
 
 
 def pack_arrival(

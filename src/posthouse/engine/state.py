@@ -7,6 +7,7 @@ with the process.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Mapping
 
 import msgspec
@@ -20,6 +21,8 @@ from posthouse.engine.records import (
     KEPT,
     LOST_EXPRESS,
     NEVER,
+    ROW,
+    ROW_SIZE,
     TABLE_BOOKS,
     Arrival,
     Change,
@@ -29,6 +32,14 @@ from posthouse.engine.records import (
 from posthouse.engine.table import MessageTable
 
 BOOKS_KEY = b"books"
+_ROW_WORDS = ROW_SIZE // 4  # a row as 32-bit words: the lookup identifier is the first two
+_SIZE_WORD, _ORDINAL_WORD = 5, 6
+
+
+def _halves(values: array[int]) -> tuple[array[int], array[int]]:
+    """The low and the high words of 64-bit values."""
+    words = array("I", values.tobytes())
+    return words[0::2], words[1::2]
 
 
 class QueueState:
@@ -106,6 +117,30 @@ class State:
         else:
             self.pending.add(number)
 
+    def arrive_run(self, number: int, row: Row, sizes: list[int], ordinals: list[int]) -> bytes:
+        """New messages that differ in size and ordinal only; returns their packed rows.
+
+        Their numbers and lookup identifiers follow on from the given ones.
+        """
+        count, first = len(sizes), row.lookup_id
+        assert first
+        assert row.expires == NEVER
+        words = array("I", ROW.pack(*row)) * count
+        ids = array("Q", range(first, first + count))
+        words[0::_ROW_WORDS], words[1::_ROW_WORDS] = _halves(ids)
+        words[_SIZE_WORD::_ROW_WORDS] = array("I", sizes)
+        words[_ORDINAL_WORD::_ROW_WORDS] = array("I", ordinals)
+        packed = words.tobytes()
+        self.table.add_run(number, packed)
+        queue, size = self.queue(row.queue), sum(sizes)
+        queue.order.lane(row.priority).insert_run(first, number, count)
+        queue.count += count
+        queue.bytes += size
+        self.bytes += size
+        books = queue.express_books if row.flags & FLAG_EXPRESS else queue.books
+        books[ACCEPTED] += count
+        return packed
+
     def settle(self, number: int, reason: int, row: Row, extra: bytes) -> None:
         """A message's new row. With a reason it leaves its queue and enters the row's."""
         old = self.table.get(number)
@@ -146,6 +181,22 @@ class State:
             self.extras.pop(number, None)
         if self.doomed:
             self.doomed.discard(number)
+
+    def end_run(self, numbers: list[int], rows: list[Row], reason: int) -> None:
+        """Available messages of one queue and priority are gone.
+
+        In queue order; none has an extra, is doomed or expires.
+        """
+        queue = self.queues[rows[0].queue]
+        self.table.drop_run(numbers)
+        queue.order.lane(rows[0].priority).remove_run([row[0] for row in rows])
+        size = sum([row[4] for row in rows])
+        queue.count -= len(rows)
+        queue.bytes -= size
+        self.bytes -= size
+        express = len([row for row in rows if row[11] & FLAG_EXPRESS])
+        queue.express_books[reason] += express
+        queue.books[reason] += len(rows) - express
 
     def restore(self, number: int, row: Row, extra: bytes) -> None:
         """A copy that compaction made: nothing new happened, so the books do not count it.

@@ -48,6 +48,22 @@ class MessageTable:
         self.count += 1
         _pack(page, (number & _MASK) * ROW_SIZE, *row)
 
+    def add_run(self, number: int, packed: bytes) -> None:
+        """Packed rows of new messages whose numbers follow on each other."""
+        at = 0
+        while at < len(packed):
+            index, slot = number >> _SHIFT, (number & _MASK) * ROW_SIZE
+            some = min(len(packed) - at, _PAGE_SIZE - slot)
+            page = self._pages.get(index)
+            if page is None:
+                page = self._pages[index] = bytearray(_PAGE_SIZE)
+                self._live[index] = 0
+            page[slot : slot + some] = packed[at : at + some]
+            rows = some // ROW_SIZE
+            self._live[index] += rows
+            self.count += rows
+            number, at = number + rows, at + some
+
     def put(self, number: int, row: Row) -> None:
         """The row of a message, new or not."""
         if self.get(number) is None:
@@ -66,6 +82,27 @@ class MessageTable:
             self._pages[index][at : at + ROW_SIZE] = _EMPTY
         else:
             del self._pages[index], self._live[index]
+
+    def drop_run(self, numbers: list[int]) -> None:
+        """Forgets messages that are there; those with neighbouring numbers go together."""
+        at, count = 0, len(numbers)
+        while at < count:
+            first = numbers[at]
+            index, slot = first >> _SHIFT, first & _MASK
+            some = min(count - at, PAGE_ROWS - slot)
+            if numbers[at : at + some] != list(range(first, first + some)):
+                self.drop(first)
+                at += 1
+                continue
+            live = self._live[index] - some
+            if live:
+                self._live[index] = live
+                size = some * ROW_SIZE
+                self._pages[index][slot * ROW_SIZE : slot * ROW_SIZE + size] = bytes(size)
+            else:
+                del self._pages[index], self._live[index]
+            self.count -= some
+            at += some
 
     def __contains__(self, number: int) -> bool:
         return self.get(number) is not None

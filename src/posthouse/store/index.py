@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import struct
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 from zlib import crc32
 
-from posthouse.engine.records import ARRIVAL_SIZE, COPY, MESSAGE
+from posthouse.engine.records import ARRIVAL_SIZE, COPY, MESSAGE, Record
 from posthouse.store.errors import StoreDamaged
 from posthouse.store.format import CRC, FORMAT_VERSION, HEADER_SIZE, check_head, index_name
 
@@ -46,6 +46,14 @@ class IndexBuilder:
         self.kinds.append(kind)
         self.offsets.append(offset)
         self.heads += head
+
+    def add_all(self, records: Sequence[Record], offsets: list[int]) -> None:
+        """The records of a group."""
+        kinds, numbers, heads, _ = zip(*records, strict=True)
+        self.numbers.extend(numbers)
+        self.kinds += bytes(kinds)
+        self.offsets.extend(offsets)
+        self.heads += b"".join(heads)
 
 
 class Entry(NamedTuple):

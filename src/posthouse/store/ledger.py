@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from posthouse.engine.records import ROW_SIZE, TABLE_BOOKS, Change
 from posthouse.store.format import HEADER_SIZE
-from posthouse.store.positions import Positions
+from posthouse.store.positions import PAGE_ENTRIES, Positions
 from posthouse.store.segment import Segment
 
 END_WEIGHT = 9  # bytes an ending takes in a CARRY record
@@ -61,6 +61,11 @@ class Ledger:
         self.positions.put(number, segment.number, offset, size)
         segment.live_bytes += size
 
+    def messages(self, numbers: list[int], segment: Segment, offsets: list[int], end: int) -> None:
+        """MESSAGE records one behind the other, up to `end`."""
+        self.positions.put_run(numbers, segment.number, offsets, end)
+        segment.live_bytes += end - offsets[0]
+
     def copy(self, number: int, segment: Segment, offset: int, size: int) -> None:
         """A COPY record: the older one is superseded from now on."""
         place = self.positions.get(number)
@@ -80,29 +85,47 @@ class Ledger:
             if place is not None and place.segment != here:
                 weight = ROW_WEIGHT + len(extra)
                 segment.keeps[place.segment] = segment.keeps.get(place.segment, 0) + weight
-        for number, _ in change.ends:
-            self._end(number, segment)
+        self._end_all([number for number, _ in change.ends], segment)
         for table, key, value in change.defines:
             if table == TABLE_BOOKS:  # every segment has its own
                 segment.fixed_bytes += DEFINE_WEIGHT + len(key) + len(value or b"")
             else:
                 self._define((table, key), value, segment)
 
+    def _end_all(self, numbers: list[int], segment: Segment) -> None:
+        """Endings; messages that were numbered in a row mostly lie in a row as well."""
+        at, count = 0, len(numbers)
+        while at < count:
+            first = numbers[at]
+            some = min(count - at, PAGE_ENTRIES - first % PAGE_ENTRIES)
+            killed = None
+            if some > 1 and numbers[at : at + some] == list(range(first, first + some)):
+                killed = self.positions.kill_run(first, some)
+            if killed is None:
+                self._end(first, segment)
+                at += 1
+            else:
+                self._die(*killed, segment, some)
+                at += some
+
+    def _die(self, holder: int, size: int, segment: Segment, count: int) -> None:
+        """Messages in one segment ended, by a record that lies in another or the same."""
+        account = self.segments.get(holder)
+        if account is None:
+            return
+        account.live_bytes -= size
+        self.dead_bytes += size
+        if holder != segment.number:
+            segment.needs[holder] = segment.needs.get(holder, 0) + count
+
     def _end(self, number: int, segment: Segment) -> None:
         killed = self.positions.kill(number)
         if killed is not None:
-            holder, size = killed
-            account = self.segments.get(holder)
-            if account is not None:
-                account.live_bytes -= size
-                self.dead_bytes += size
-        else:
-            place = self.positions.get(number)
-            if place is None:
-                return
-            holder = place.segment
-        if holder != segment.number and holder in self.segments:
-            segment.needs[holder] = segment.needs.get(holder, 0) + 1
+            self._die(*killed, segment, 1)
+            return
+        place = self.positions.get(number)
+        if place is not None:
+            self._die(place.segment, 0, segment, 1)
 
     def _define(self, key: Key, value: bytes | None, segment: Segment) -> None:
         known = self.definitions.get(key)

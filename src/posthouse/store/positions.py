@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 from array import array
 from collections.abc import Mapping
+from operator import sub
 from typing import NamedTuple
 
 PAGE_ENTRIES = 256
@@ -23,6 +24,7 @@ _EMPTY_PAGE = bytes(_PAGE_SIZE)
 _EMPTY = bytes(_ENTRY_SIZE)
 _DEAD = 1 << 31
 _SIZE = _DEAD - 1
+_MARKED_DEAD = bytes(mark | 0x80 for mark in range(256))
 
 _unpack = _ENTRY.unpack_from
 _pack = _ENTRY.pack_into
@@ -53,6 +55,31 @@ class Positions:
             page = self._pages[number >> _SHIFT] = bytearray(_PAGE_SIZE)
         _pack(page, (number & _MASK) * _ENTRY_SIZE, segment, offset, size)
 
+    def put_run(self, numbers: list[int], segment: int, offsets: list[int], end: int) -> None:
+        """The same for records one behind the other, the last of them up to `end`."""
+        count, first = len(numbers), numbers[0]
+        ends = [*offsets[1:], end]
+        if numbers != list(range(first, first + count)):
+            for number, at, behind in zip(numbers, offsets, ends, strict=True):
+                self.put(number, segment, at, behind - at)
+            return
+        words = array("I", bytes(_ENTRY_SIZE * count))
+        words[0::3] = array("I", [segment]) * count
+        words[1::3] = array("I", offsets)
+        words[2::3] = array("I", map(sub, ends, offsets))
+        self._put_packed(first, words.tobytes())
+
+    def _put_packed(self, number: int, packed: bytes) -> None:
+        at = 0
+        while at < len(packed):
+            slot = (number & _MASK) * _ENTRY_SIZE
+            some = min(len(packed) - at, _PAGE_SIZE - slot)
+            page = self._pages.get(number >> _SHIFT)
+            if page is None:
+                page = self._pages[number >> _SHIFT] = bytearray(_PAGE_SIZE)
+            page[slot : slot + some] = packed[at : at + some]
+            number, at = number + some // _ENTRY_SIZE, at + some
+
     def get(self, number: int) -> Place | None:
         """Where a message lies, dead or alive; None when no segment holds it."""
         page = self._pages.get(number >> _SHIFT)
@@ -75,6 +102,24 @@ class Positions:
             return None
         page[at + 11] |= 0x80
         return segment, size
+
+    def kill_run(self, first: int, count: int) -> tuple[int, int] | None:
+        """Messages of one page, numbered in a row, ended: their segment and all their bytes.
+
+        None, and nothing done, unless all of them live and lie in one segment.
+        """
+        page = self._pages.get(first >> _SHIFT)
+        if page is None:
+            return None
+        at = (first & _MASK) * _ENTRY_SIZE
+        end = at + count * _ENTRY_SIZE
+        words = array("I", page[at:end])
+        segments, sizes = words[0::3], words[2::3]
+        if segments.count(segments[0]) != count or not 0 < min(sizes) <= max(sizes) < _DEAD:
+            return None
+        marks = page[at + 11 : end : _ENTRY_SIZE]  # the bytes with the dead bit
+        page[at + 11 : end : _ENTRY_SIZE] = marks.translate(_MARKED_DEAD)
+        return segments[0], sum(sizes)
 
     def free(self, number: int, segment: int) -> None:
         """Forgets a place if it is in this segment, which is gone."""

@@ -79,49 +79,54 @@ class LogWriter:
         self.check()
         segment = self.active
         assert segment is not None
-        assert segment.index is not None
-        positions, index = self.ledger.positions, segment.index
-        generation, here = segment.generation, segment.number
-        sequence, start = self.appended + 1, segment.end
-        parts: list[Buffer] = [
-            pack_record(MARK, sequence, generation, MARK_PAYLOAD.pack(self.synced))
-        ]
-        index.add(MARK, 0, start, MARK_PAYLOAD.pack(self.synced))
-        put, add_part = positions.put, parts.append
-        add_number, add_offset = index.numbers.append, index.offsets.append
-        add_kind, heads = index.kinds.append, index.heads
-        at, live = start + MARK_SIZE, 0
-        for kind, number, head, packet in records:
+        index = segment.index
+        assert index is not None
+        generation, sequence, start = segment.generation, self.appended + 1, segment.end
+        mark = MARK_PAYLOAD.pack(self.synced)
+        parts: list[Buffer] = [pack_record(MARK, sequence, generation, mark)]
+        offsets: list[int] = []
+        add_part, add_offset = parts.append, offsets.append
+        at = start + MARK_SIZE
+        for kind, _, head, packet in records:
             sequence += 1
             length = len(head) + len(packet)
+            assert length <= RECORD_PAYLOAD_MAX
             front = _pack_body(length, sequence, generation, kind) + head
             add_part(_pack_crc(crc32(packet, crc32(front))))
             add_part(front)
-            size = length + HEADER_SIZE
-            add_number(number)
+            if packet:
+                add_part(packet)
             add_offset(at)
-            add_kind(kind)
-            heads += head
-            if kind == MESSAGE:
-                add_part(packet)
-                put(number, here, at, size)
-                live += size
-            elif kind == COPY:
-                add_part(packet)
-                self.ledger.copy(number, segment, at, size)
-            elif kind in (CHANGE, CARRY):
-                self.changes.append((head, segment, kind == CARRY))
-            assert length <= RECORD_PAYLOAD_MAX
-            at += size
+            at += length + HEADER_SIZE
         assert at <= SEGMENT_SIZE_MAX
         self._put(segment, parts if at - start > GATHER_BYTES else [b"".join(parts)], start)
-        segment.live_bytes += live
+        index.add(MARK, 0, start, mark)
+        index.add_all(records, offsets)
+        self._account(records, segment, offsets, at)
         segment.fixed_bytes += MARK_SIZE
         segment.end = at
         segment.last_sequence = sequence
         self.bytes_written += at - start
         self.appended = sequence  # last: a sync that sees it finds the bytes written
         return sequence
+
+    def _account(
+        self, records: Sequence[Record], segment: Segment, offsets: list[int], end: int
+    ) -> None:
+        """Tells the ledger where the records of a group lie; most groups bring messages only."""
+        ledger = self.ledger
+        numbers = [record[1] for record in records if record[0] == MESSAGE]
+        if numbers and len(numbers) == len(records):
+            ledger.messages(numbers, segment, offsets, end)
+            return
+        ends = [*offsets[1:], end]
+        for (kind, number, head, _), at, behind in zip(records, offsets, ends, strict=True):
+            if kind == MESSAGE:
+                ledger.message(number, segment, at, behind - at)
+            elif kind == COPY:
+                ledger.copy(number, segment, at, behind - at)
+            elif kind in (CHANGE, CARRY):
+                self.changes.append((head, segment, kind == CARRY))
 
     def _put(self, segment: Segment, parts: Sequence[Buffer], offset: int) -> None:
         assert segment.file is not None

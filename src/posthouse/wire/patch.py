@@ -63,6 +63,25 @@ def stamp(
     return _joined(head, packet)
 
 
+def stamp_plain(
+    packets: list[bytes], source_guid: bytes, ordinals: list[int], sent_time: int
+) -> list[bytes]:
+    """The same for many packets without TransactionHeader and SecurityHeader."""
+    pack, identity = U32_PAIR.pack, slice(SOURCE_GUID_AT + 16, SENT_TIME_AT)
+    return [
+        b"".join(
+            (
+                packet[:SOURCE_GUID_AT],
+                source_guid,
+                packet[identity],
+                pack(sent_time, ordinal),
+                memoryview(packet)[USER_FLAGS_AT:],
+            )
+        )
+        for packet, ordinal in zip(packets, ordinals, strict=True)
+    ]
+
+
 def patch(
     packet: bytes,
     *,

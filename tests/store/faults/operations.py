@@ -374,6 +374,13 @@ def _dequeue_many(scene: Scene) -> Call:
     return lambda m: m.dequeue_messages(scene.stock, 2)
 
 
+@operation("dequeue_messages_end", "", bodies("stock", STOCK[2]))
+def _end_many(scene: Scene) -> Call:
+    reads = scene.world.run(lambda m: m.dequeue_messages(scene.stock, 2, two_phase=True))
+    ids = [read.lookup_id for read in reads]
+    return lambda m: m.dequeue_messages_end(scene.stock, ids)
+
+
 @operation("dequeue_message_begin")
 def _begin(scene: Scene) -> Call:
     return lambda m: m.dequeue_message_begin(scene.stock, timeout_ms=0)

@@ -1,0 +1,354 @@
+"""What takes many messages at once does what taking them one by one does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from posthouse.engine.order import CHUNK, Lane
+from posthouse.engine.records import (
+    COLUMNS,
+    EXPIRED,
+    FLAG_EXPRESS,
+    MESSAGE,
+    NEVER,
+    RECEIVED,
+    ROW,
+    ROW_SIZE,
+    Row,
+    unpack_arrival,
+)
+from posthouse.engine.state import State
+from posthouse.engine.table import PAGE_ROWS, MessageTable
+from posthouse.model.errors import QueueError, TransactionSequence
+from posthouse.model.message import ACK_POS_RECEIVE, DeliveryGuarantee
+from tests.engine.rig import RECEIVE, Rig
+from tests.engine.sends import packet_of
+
+QUEUE = 16
+
+
+def contents(state: State) -> tuple[Any, ...]:
+    """Everything a state says, however it is laid out."""
+    return (
+        list(state.table.items()),
+        {n: list(q.order.forward()) for n, q in state.queues.items()},
+        {n: (q.count, q.bytes, q.books, q.express_books) for n, q in state.queues.items()},
+        state.bytes,
+        state.extras,
+        state.pending,
+    )
+
+
+# -- lanes
+
+GAPS = st.lists(st.integers(1, 3), min_size=1, max_size=40)
+LENGTHS = st.lists(st.integers(1, CHUNK + 40), min_size=1, max_size=5)
+
+
+def entries(lane: Lane) -> list[tuple[int, int]]:
+    return list(lane.after(0))
+
+
+@given(LENGTHS, st.lists(st.integers(1, 5), min_size=5, max_size=5))
+def test_a_lane_takes_a_run_as_it_takes_its_messages(lengths: list[int], gaps: list[int]) -> None:
+    runs, singles, lookup_id = Lane(), Lane(), 0
+    for length, gap in zip(lengths, gaps, strict=False):
+        lookup_id += gap
+        runs.insert_run(lookup_id, 3 * lookup_id, length)
+        for at in range(length):
+            singles.insert(lookup_id + at, 3 * lookup_id + at)
+        lookup_id += length - 1
+    assert entries(runs) == entries(singles)
+    assert runs.count == singles.count
+    assert runs.dump() == singles.dump()
+
+
+@given(
+    st.integers(1, 2 * CHUNK + 9),
+    st.sets(st.integers(0, 2 * CHUNK + 9), max_size=20),
+    st.integers(0, 2 * CHUNK),
+    st.integers(1, 2 * CHUNK),
+)
+def test_a_run_leaves_a_lane_as_its_messages_do(
+    size: int, holes: set[int], first: int, count: int
+) -> None:
+    runs, singles = Lane(), Lane()
+    for lane in (runs, singles):
+        lane.insert_run(1, 1001, size)
+        for hole in sorted(holes):
+            if hole < size:
+                lane.remove(hole + 1)
+    there = [lookup_id for lookup_id, _ in entries(runs)][first : first + count]
+    runs.remove_run(there)
+    for lookup_id in there:
+        singles.remove(lookup_id)
+    assert entries(runs) == entries(singles)
+    assert (runs.count, runs.first()) == (singles.count, singles.first())
+    runs.insert(9000, 1)  # it goes on
+    singles.insert(9000, 1)
+    assert entries(runs) == entries(singles)
+
+
+@given(st.integers(0, CHUNK + 5), st.integers(1, CHUNK + 9))
+def test_the_front_of_a_lane_is_its_first_messages(taken: int, count: int) -> None:
+    lane = Lane()
+    assert lane.front(count) == []
+    lane.insert_run(1, 101, CHUNK + 9)
+    for lookup_id in range(1, taken + 1):
+        lane.remove(lookup_id)
+    front = lane.front(count)
+    assert front == [number for _, number in entries(lane)][: len(front)]
+    assert 0 < len(front) <= count
+
+
+# -- the table
+
+ROW_OF_MANY = Row(7, QUEUE, NEVER, 5, 100, 1, 0, 2, 0, 0, 3, 0, 0)
+
+
+@given(st.integers(1, 3 * PAGE_ROWS), st.integers(1, 2 * PAGE_ROWS + 5))
+def test_a_table_takes_a_run_as_it_takes_its_rows(first: int, count: int) -> None:
+    runs, singles = MessageTable(), MessageTable()
+    rows = [ROW_OF_MANY._replace(ordinal=at + 1) for at in range(count)]
+    runs.add_run(first, b"".join(ROW.pack(*row) for row in rows))
+    for at, row in enumerate(rows):
+        singles.add(first + at, row)
+    assert list(runs.items()) == list(singles.items())
+    assert runs.count == singles.count
+    assert runs.dump() == singles.dump()
+
+
+@given(
+    st.integers(1, 3 * PAGE_ROWS),
+    st.lists(st.integers(1, 3 * PAGE_ROWS), unique=True, max_size=60),
+    st.integers(0, 2 * PAGE_ROWS),
+    st.integers(0, 2 * PAGE_ROWS),
+)
+def test_a_run_leaves_a_table_as_its_rows_do(
+    size: int, scattered: list[int], first: int, count: int
+) -> None:
+    numbers = [n for n in scattered if n <= size]
+    numbers += [n for n in range(first + 1, first + count + 1) if n <= size and n not in scattered]
+    runs, singles = MessageTable(), MessageTable()
+    for table in (runs, singles):
+        table.add_run(1, ROW.pack(*ROW_OF_MANY) * size)
+    runs.drop_run(numbers)
+    for number in numbers:
+        singles.drop(number)
+    assert list(runs.items()) == list(singles.items())
+    assert runs.count == singles.count
+    assert runs.dump() == singles.dump()
+
+
+# -- the state
+
+SIZES = st.lists(st.integers(1, 0xFFFFFFFF), min_size=1, max_size=40)
+FIRST_IDS = st.integers(1, 1 << 20) | st.integers((1 << 32) - 20, (1 << 32) + 20)
+
+
+@given(SIZES, FIRST_IDS, st.integers(1, 1000), st.booleans())
+def test_a_state_takes_a_run_as_it_takes_its_messages(
+    sizes: list[int], lookup_id: int, number: int, express: bool
+) -> None:
+    flags = FLAG_EXPRESS if express else 0
+    row = ROW_OF_MANY._replace(lookup_id=lookup_id, flags=flags, size=0, ordinal=0)
+    ordinals = [0xFFFFFFFF - at for at in range(len(sizes))]
+    runs, singles = State(), State()
+    packed = runs.arrive_run(number, row, sizes, ordinals)
+    for at, (size, ordinal) in enumerate(zip(sizes, ordinals, strict=True)):
+        single = row._replace(lookup_id=lookup_id + at, size=size, ordinal=ordinal)
+        singles.arrive(number + at, single)
+        assert packed[at * ROW_SIZE : (at + 1) * ROW_SIZE] == ROW.pack(*single)
+    assert contents(runs) == contents(singles)
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=30), st.data())
+def test_a_run_leaves_a_state_as_its_messages_do(express: list[bool], data: st.DataObject) -> None:
+    runs, singles = State(), State()
+    for state in (runs, singles):
+        for at, is_express in enumerate(express):
+            flags = FLAG_EXPRESS if is_express else 0
+            state.arrive(50 - at, ROW_OF_MANY._replace(lookup_id=at + 1, size=at + 1, flags=flags))
+    first = data.draw(st.integers(0, len(express) - 1))
+    numbers = [50 - at for at in range(first, data.draw(st.integers(first + 1, len(express))))]
+    rows = [row for n in numbers if (row := runs.table.get(n)) is not None]
+    runs.end_run(numbers, rows, EXPIRED)
+    for number in numbers:
+        singles.end(number, EXPIRED)
+    assert contents(runs) == contents(singles)
+    assert len(runs.queues[QUEUE].books) == COLUMNS
+
+
+# -- the engine
+
+KINDS = st.fixed_dictionaries(
+    {
+        "priority": st.sampled_from([3, 3, 3, 5]),
+        "delivery_guarantee": st.sampled_from(DeliveryGuarantee),
+        "body": st.binary(max_size=8),
+    }
+)
+
+
+def put(rig: Rig, kind: dict[str, Any]) -> None:
+    out = rig.open("orders")
+    rig.run(lambda m: m.send_packets(out, [packet_of(**kind)]))
+
+
+def told(rig: Rig) -> tuple[Any, ...]:
+    """What the engine and its log know, the packets and their senders included."""
+    numbers = [number for number, _ in rig.manager.core.state.table.items()]
+    return (
+        contents(rig.manager.core.state),
+        [(number, rig.store.read(number), rig.store.read_sender(number)) for number in numbers],
+        rig.manager.core.ordinals.value,
+        rig.manager.core.lookup_ids.value,
+    )
+
+
+@given(st.lists(KINDS, min_size=1, max_size=12), st.booleans(), st.integers(0, 3))
+def test_packets_sent_together_arrive_as_if_sent_one_by_one(
+    kinds: list[dict[str, Any]], alike: bool, waiting: int
+) -> None:
+    if alike:
+        kinds = [kinds[0] | {"body": kind["body"]} for kind in kinds]
+    packets = [packet_of(**kind) for kind in kinds]
+    rigs, woken = (Rig(), Rig()), ([], [])  # type: ignore[var-annotated]
+    for rig, wakes in zip(rigs, woken, strict=True):
+        rig.create("orders")
+        reader = rig.open("orders", RECEIVE)
+        for _ in range(waiting):
+            rig.run(lambda m, r=reader, w=wakes: m.dequeue_message(r, token=w.append))  # type: ignore[misc]
+    together, single = rigs
+    out = together.open("orders")
+    ordinals = together.run(lambda m: m.send_packets(out, packets))
+    out = single.open("orders")
+    ones = [single.run(lambda m, p=p: m.send_packets(out, [p])) for p in packets]  # type: ignore[misc]
+    assert ordinals == [ordinal for (ordinal,) in ones]
+    assert told(together) == told(single)
+    assert [a.packets for a in woken[0]] == [a.packets for a in woken[1]]
+    for rig in rigs:
+        rig.restart()
+    assert told(together) == told(single)
+
+
+def test_the_arrival_block_of_a_run_is_that_of_each(rig: Rig) -> None:
+    out = rig.open("orders")
+    effects = rig.decide(lambda m: m.send_packets(out, [packet_of(label="one", body=b"1")] * 2))
+    for kind, number, head, packet in effects.records:
+        if kind == MESSAGE:
+            arrival = unpack_arrival(head + packet)
+            assert (arrival.number, arrival.row) == (
+                number,
+                rig.manager.core.state.table.get(number),
+            )
+            assert arrival.sender == rig.admin.sid
+            assert packet[arrival.span.body_at :][: arrival.span.body_size] == b"1"
+
+
+@pytest.fixture
+def rig() -> Rig:
+    rig = Rig()
+    rig.create("orders")
+    return rig
+
+
+@given(
+    st.lists(KINDS, max_size=12),
+    st.integers(0, 14),
+    st.booleans(),
+    st.sets(st.integers(0, 11), max_size=3),
+    st.booleans(),
+)
+def test_messages_received_together_go_as_if_received_one_by_one(
+    kinds: list[dict[str, Any]], count: int, journal: bool, locked: set[int], asks: bool
+) -> None:
+    rigs = (Rig(), Rig())
+    got: list[list[bytes]] = []
+    for rig in rigs:
+        rig.create("orders", journaling=journal)
+        for at, kind in enumerate(kinds):
+            wishes = {"acknowledgements_requested": ACK_POS_RECEIVE} if asks and at == 2 else {}
+            put(rig, kind | wishes)
+        other = rig.open("orders", RECEIVE)
+        for at, read in enumerate(rig.reads("orders")):
+            if at in locked:
+                rig.lookup(other, read.lookup_id, peek=False, two_phase=True)
+    reader = rigs[0].open("orders", RECEIVE)
+    together = rigs[0].driver.read_many(lambda m: m.dequeue_messages(reader, count))
+    got.append([delivery.packet for delivery in together])
+    reader = rigs[1].open("orders", RECEIVE)
+    got.append([])
+    for _ in range(min(count, len(together))):
+        got[1].append(rigs[1].receive(reader).packet)
+    assert got[0] == got[1]
+    assert told(rigs[0]) == told(rigs[1])
+    for rig in rigs:
+        rig.check_books()
+        rig.restart()
+    assert told(rigs[0]) == told(rigs[1])
+
+
+@given(st.lists(KINDS, min_size=1, max_size=12), st.booleans(), st.randoms(), st.integers(1, 12))
+def test_reads_ended_together_end_as_if_ended_one_by_one(
+    kinds: list[dict[str, Any]], journal: bool, shuffle: Any, count: int
+) -> None:
+    rigs = (Rig(), Rig())
+    ids: list[int] = []
+    for rig in rigs:
+        rig.create("orders", journaling=journal)
+        for kind in kinds:
+            put(rig, kind)
+        reader = rig.open("orders", RECEIVE)
+        reads = rig.run(lambda m, r=reader: m.dequeue_messages(r, 12, two_phase=True))  # type: ignore[misc]
+        assert rig.queue("orders").locked == len(kinds)
+        if not ids:
+            ids = [read.lookup_id for read in reads][:count]
+            if len(ids) % 2:
+                shuffle.shuffle(ids)
+        if rig is rigs[0]:
+            rig.run(lambda m, r=reader, i=ids: m.dequeue_messages_end(r, i))  # type: ignore[misc]
+        else:
+            for one in ids:
+                rig.run(lambda m, r=reader, i=one: m.dequeue_message_end(r, i, positive=True))  # type: ignore[misc]
+        rig.check_books()
+    assert told(rigs[0]) == told(rigs[1])
+    assert rigs[0].queue("orders").locked == len(kinds) - len(ids)
+    for rig in rigs:
+        rig.restart()
+        rig.check_books()
+    assert told(rigs[0]) == told(rigs[1])
+
+
+def test_reads_end_together_or_not_at_all(rig: Rig) -> None:
+    rig.create("ledger", transactional=True)
+    for body in (b"1", b"2", b"3"):
+        rig.send("orders", body)
+    reader, other = rig.open("orders", RECEIVE), rig.open("orders", RECEIVE)
+    mine, his = (
+        [r.lookup_id for r in rig.run(lambda m, d=d: m.dequeue_messages(d, 1, two_phase=True))]  # type: ignore[misc]
+        for d in (reader, other)
+    )
+    free = [read.lookup_id for read in rig.reads("orders")]
+    for wrong in (mine + his, mine + mine, mine + free, [*mine, 1 << 50]):
+        with pytest.raises(TransactionSequence):
+            rig.run(lambda m, w=wrong: m.dequeue_messages_end(reader, w))  # type: ignore[misc]
+        assert rig.queue("orders").locked == 2
+    rig.run(lambda m: m.dequeue_messages_end(reader, mine))
+    assert rig.queue("orders").state.books[RECEIVED] == 1
+
+
+def test_reads_of_a_transaction_do_not_end_by_themselves(rig: Rig) -> None:
+    rig.create("ledger", transactional=True)
+    tx = rig.begin("fill")
+    rig.send("ledger", b"1", tx=tx)
+    rig.commit(tx)
+    tx, reader = rig.begin("take"), rig.open("ledger", RECEIVE)
+    (read,) = rig.run(lambda m: m.dequeue_messages(reader, 1, tx))
+    with pytest.raises(QueueError, match="ends with the transaction"):
+        rig.run(lambda m: m.dequeue_messages_end(reader, [read.lookup_id]))
+    assert rig.queue("ledger").locked == 1
