@@ -16,12 +16,14 @@ import msgspec
 from posthouse.engine.effects import Effects, Event
 from posthouse.engine.queue import FIRST_FREE_NUMBER, Queue
 from posthouse.engine.records import (
+    ARRIVAL_OF_ROW,
     DROP,
     EXPRESS,
     FLAG_EXPRESS,
     FLAG_REMOTE,
     KEPT,
     MESSAGE,
+    ROW_SIZE,
     TABLE_COUNTER,
     Change,
     Define,
@@ -35,14 +37,15 @@ from posthouse.engine.settings import EngineSettings
 from posthouse.engine.state import State
 from posthouse.model.errors import QueueError
 from posthouse.security.access import Caller
+from posthouse.wire.glance import Glance
 
 if TYPE_CHECKING:
     from posthouse.engine.descriptor import OpenQueueDescriptor, WaitingMessageReadOperation
+    from posthouse.engine.fetching import Fetching
     from posthouse.engine.moving import Moving
     from posthouse.engine.opening import Opening
     from posthouse.engine.outcome import Outcomes
     from posthouse.engine.queues import Queues
-    from posthouse.engine.reading import Reading
     from posthouse.engine.sending import Sending
     from posthouse.engine.transaction import Transaction
     from posthouse.engine.transactions import Transactions
@@ -111,6 +114,14 @@ class ReservedCounter:
         self.value = value + 1
         return value
 
+    def run(self, count: int) -> range:
+        """So many numbers that follow on each other."""
+        first = self.value
+        if first + count > self._limit:
+            self._reserve(first + max(count, self.block))
+        self.value = first + count
+        return range(first, first + count)
+
     def skip_to(self, value: int) -> None:
         """Begins anew at a greater number; a restored copy of a store does."""
         assert value >= self.value
@@ -148,6 +159,12 @@ class OrdinalCounter:
                 return ordinal
             value = self._counter.next()
 
+    def run(self, count: int) -> list[int]:
+        """So many ordinals."""
+        if self._counter.value + count <= 0xFFFFFFFF:
+            return list(self._counter.run(count))
+        return [self.next() for _ in range(count)]
+
     def _begin_round(self, number: int) -> None:
         # Only messages that are here when a round begins can be met again in it.
         self._round = number
@@ -168,7 +185,7 @@ class OrdinalCounter:
 class Core:
     """The engine's shared ground."""
 
-    reading: Reading
+    reading: Fetching
     sending: Sending
     outcomes: Outcomes
     transactions: Transactions
@@ -243,6 +260,30 @@ class Core:
                 self.settle(number, row, KEPT, change, extra)
         return number
 
+    def arrive_run(
+        self,
+        row: Row,
+        packets: list[bytes],
+        looks: list[Glance],
+        ordinals: list[int],
+        sender: bytes,
+    ) -> range:
+        """New messages that are alike but for packet and ordinal; they count now.
+
+        Returns their numbers.
+        """
+        numbers = self.message_numbers.run(len(packets))
+        number, add = numbers.start, self.effects.records.append
+        rows = self.state.arrive_run(number, row, [seen[0] for seen in looks], ordinals)
+        kind = EXPRESS if row.flags & FLAG_EXPRESS else MESSAGE
+        pack, sender_size, at = ARRIVAL_OF_ROW.pack, len(sender), 0
+        for packet, seen in zip(packets, looks, strict=True):
+            head = pack(number, rows[at : at + ROW_SIZE], *seen[15:21], sender_size, 0) + sender
+            add((kind, number, head, packet))
+            number += 1
+            at += ROW_SIZE
+        return numbers
+
     def settle(
         self, number: int, row: Row, reason: int, change: Change | None, extra: bytes | None = None
     ) -> None:
@@ -269,6 +310,16 @@ class Core:
             self.effects.records.append((DROP, number, b"", b""))
         else:
             (self.effects.change if change is None else change).ends.append(End(number, reason))
+
+    def end_run(self, numbers: list[int], rows: list[Row], reason: int) -> None:
+        """Messages that `State.end_run` can take out together are gone."""
+        self.state.end_run(numbers, rows, reason)
+        ends, records = self.effects.change.ends, self.effects.records
+        for number, row in zip(numbers, rows, strict=True):
+            if row[11] & FLAG_EXPRESS:
+                records.append((DROP, number, b"", b""))
+            else:
+                ends.append(End(number, reason))
 
     def forget_aliases(self, number: int, row: Row) -> None:
         """Earlier lookup ids end with the message's life in its queue family."""
@@ -365,7 +416,8 @@ class Core:
         try:
             while announced:
                 queue, number = announced.popleft()
-                self.waiting.serve(queue, number)
+                if self.reading.at_hand(queue, number):
+                    self.waiting.serve(queue, number)
         finally:
             self._telling = False
 
@@ -377,7 +429,7 @@ class Core:
     # -- reading packets the engine itself needs
 
     def packet(self, number: int) -> bytes:
-        """The packet of a message: of this turn, or from the store."""
+        """The packet of a message: of this turn, or from the store; empty if it is damaged."""
         packet = self.effects.packet(number)
         return self._read(number) if packet is None else packet
 

@@ -20,6 +20,7 @@ from posthouse.engine.descriptor import (
 )
 from posthouse.engine.effects import Effects, Read
 from posthouse.engine.expiry import Expiry
+from posthouse.engine.fetching import Fetching
 from posthouse.engine.machine import (
     MANAGER_KEY,
     ManagerRecord,
@@ -32,7 +33,7 @@ from posthouse.engine.outcome import Outcomes
 from posthouse.engine.public_queues import DirectoryOfQueues
 from posthouse.engine.queue import Queue
 from posthouse.engine.queues import Queues
-from posthouse.engine.reading import MessageSeekAction, Reading
+from posthouse.engine.reading import MessageSeekAction
 from posthouse.engine.records import TABLE_MANAGER, Change
 from posthouse.engine.sending import Sending
 from posthouse.engine.settings import EngineSettings
@@ -87,11 +88,12 @@ class QueueManager:
         state: State,
         read: Callable[[int], bytes],
         random_bytes: Callable[[int], bytes],
+        read_many: Callable[[list[int]], list[bytes]] | None = None,
     ) -> None:
-        core = Core(settings, state, read, random_bytes)
+        core = Core(settings, state, lambda n: self.reading.packet_or_nothing(n), random_bytes)
         self.core = core
         self.state = QueueManagerState.STOPPED
-        core.reading = self.reading = Reading(core)
+        core.reading = self.reading = Fetching(core, read, read_many)
         core.waiting = self.waiting = Waiting(core)
         core.moving = self.moving = Moving(core)
         core.sending = self.sending = Sending(core)
@@ -137,6 +139,7 @@ class QueueManager:
         self._load_aliases()
         self.transactions.recover()
         self.moving.end_doomed()
+        self.moving.empty_deleted()
         for queue in self.queues.all():
             self.queues.drop_empty_subqueue(queue)
         self.directory.start()
@@ -182,6 +185,7 @@ class QueueManager:
             core.event("clock_step", seconds=step)
         core.now_ms, core.utc = now_ms, utc
         self.expiry.run()
+        self.moving.go_on()
         self.waiting.expire_waits()
         self.transactions.abort_idle()
         self.directory.service.advance(now_ms)
@@ -208,6 +212,7 @@ class QueueManager:
         """When the next timer is due; None: nothing is waiting for the clock."""
         deadlines = (
             self.expiry.next_deadline_ms(),
+            self.moving.next_deadline_ms(),
             self.waiting.next_deadline_ms(),
             self.transactions.next_deadline_ms(),
             self.directory.service.next_deadline(self.core.now_ms),
@@ -221,6 +226,7 @@ class QueueManager:
         for queue in self.queues.all():
             for order in list(queue.waiters):
                 self.waiting.cancel(order, error)
+        self.moving.break_off(error)
         self.state = QueueManagerState.STOPPED
 
     def _ready(self) -> None:
@@ -384,11 +390,21 @@ class QueueManager:
         )
 
     def dequeue_messages(
-        self, descriptor: OpenQueueDescriptor, count: int, transaction: Transaction | None = None
+        self,
+        descriptor: OpenQueueDescriptor,
+        count: int,
+        transaction: Transaction | None = None,
+        *,
+        two_phase: bool = False,
     ) -> list[Read]:
         """Up to `count` messages that are there now; fewer when there are fewer."""
         self.opening.check(descriptor, QueueAccessType.RECEIVE)
-        return self.reading.dequeue_many(descriptor, count, transaction)
+        return self.reading.dequeue_many(descriptor, count, transaction, two_phase=two_phase)
+
+    def dequeue_messages_end(self, descriptor: OpenQueueDescriptor, lookup_ids: list[int]) -> None:
+        """Dequeue Message End, positive, for many: all of them or none."""
+        self.opening.check(descriptor, QueueAccessType.RECEIVE)
+        self.reading.end_many(descriptor, lookup_ids)
 
     def dequeue_message_begin(
         self,

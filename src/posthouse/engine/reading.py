@@ -195,7 +195,12 @@ class Reading:
         return None
 
     def dequeue_many(
-        self, descriptor: OpenQueueDescriptor, count: int, transaction: Transaction | None
+        self,
+        descriptor: OpenQueueDescriptor,
+        count: int,
+        transaction: Transaction | None,
+        *,
+        two_phase: bool = False,
     ) -> list[Read]:
         """Up to `count` messages at once, in queue order, without waiting."""
         queue = descriptor.target()
@@ -204,12 +209,24 @@ class Reading:
             available = queue.state.count - queue.locked
             self.core.transactions.use(transaction, min(count, available))
         reads: list[Read] = []
+        if transaction is None and not two_phase and not queue.locked:
+            while len(reads) < count and self._take_front(queue, count - len(reads), reads):
+                pass
         while len(reads) < count:
             found = self.first(queue)
             if found is None:
                 break
-            reads.append(self.take(queue, found[1], transaction, descriptor, two_phase=False))
+            reads.append(self.take(queue, found[1], transaction, descriptor, two_phase=two_phase))
         return reads
+
+    def _take_front(self, queue: Queue, count: int, reads: list[Read]) -> bool:
+        """The first messages of a queue where nothing is locked; False if they are not plain."""
+        numbers = queue.state.order.front(count)
+        rows = [self.row(number) for number in numbers]
+        if not self.core.outcomes.received_run(queue, numbers, rows):
+            return False
+        reads.extend(map(self.read_of, numbers, rows))
+        return True
 
     def _cursor_dequeue(
         self, queue: Queue, cursor: Cursor, timeout_ms: int | None
@@ -252,15 +269,10 @@ class Reading:
         message_class: int = ACK_RECEIVE,
     ) -> None:
         """Dequeue Message End (3.1.7.1.12)."""
-        queue = descriptor.target()
         if message_class not in ENDS:
             raise InvalidParameter(f"a read does not end with the class 0x{message_class:04X}")
-        number = queue.current_number(lookup_id)
-        lock = self.core.locks.get(number) if number else None
-        if lock is None:
-            raise TransactionSequence(f"no read of lookup id {lookup_id} is waiting for its end")
-        if lock.holder is not descriptor:
-            raise TransactionSequence(f"lookup id {lookup_id} was read by somebody else")
+        queue = descriptor.target()
+        number, lock = self._held(queue, descriptor, lookup_id)
         if lock.transaction is not None:
             self._end_in_transaction(lock.transaction, queue, number, positive, message_class)
         elif positive:
@@ -269,6 +281,34 @@ class Reading:
             self.core.outcomes.delete(queue, number, row, message_class)
         else:
             self.give_back(queue, number)
+
+    def _held(
+        self, queue: Queue, descriptor: OpenQueueDescriptor, lookup_id: int
+    ) -> tuple[int, Lock]:
+        """The message a descriptor has read and not ended."""
+        number = queue.current_number(lookup_id)
+        lock = self.core.locks.get(number) if number else None
+        if lock is None:
+            raise TransactionSequence(f"no read of lookup id {lookup_id} is waiting for its end")
+        if lock.holder is not descriptor:
+            raise TransactionSequence(f"lookup id {lookup_id} was read by somebody else")
+        return number, lock
+
+    def end_many(self, descriptor: OpenQueueDescriptor, lookup_ids: list[int]) -> None:
+        """Dequeue Message End for messages that were received outside transactions: all or none."""
+        core, queue = self.core, descriptor.target()
+        if len(set(lookup_ids)) != len(lookup_ids):
+            raise TransactionSequence("a read is to end twice")
+        held = [self._held(queue, descriptor, lookup_id) for lookup_id in lookup_ids]
+        if any(lock.transaction is not None for _, lock in held):
+            raise TransactionSequence("a read inside a transaction ends with the transaction")
+        numbers = [number for number, _ in held]
+        rows = [self.row(number) for number in numbers]
+        for number in numbers:
+            core.unlock(queue, number)
+        if not core.outcomes.received_run(queue, numbers, rows):
+            for number, row in zip(numbers, rows, strict=True):
+                core.outcomes.delete(queue, number, row, ACK_RECEIVE)
 
     def _end_in_transaction(
         self,
