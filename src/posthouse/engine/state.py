@@ -32,6 +32,7 @@ from posthouse.engine.records import (
 from posthouse.engine.table import MessageTable
 
 BOOKS_KEY = b"books"
+_NO_QUEUE = 0  # the line of the books that belongs to the whole log
 _ROW_WORDS = ROW_SIZE // 4  # a row as 32-bit words: the lookup identifier is the first two
 _SIZE_WORD, _ORDINAL_WORD = 5, 6
 
@@ -67,6 +68,7 @@ class Snapshot(msgspec.Struct):
     doomed: list[int]
     definitions: list[tuple[int, bytes, bytes]]
     calendar: dict[int, bytes]
+    last_number: int = 0
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -83,6 +85,7 @@ class State:
         "definitions",
         "doomed",
         "extras",
+        "last_number",
         "pending",
         "queues",
         "table",
@@ -97,6 +100,7 @@ class State:
         self.definitions: dict[tuple[int, bytes], bytes] = {}
         self.calendar = Calendar()
         self.bytes = 0  # of all queues
+        self.last_number = 0  # the highest number of a message that came, gone or not
 
     def queue(self, number: int) -> QueueState:
         """The messages and books of a queue, made on first use."""
@@ -110,6 +114,8 @@ class State:
     def arrive(self, number: int, row: Row, extra: bytes = b"") -> None:
         """A new message: pending, or available at once."""
         self.table.add(number, row)
+        if number > self.last_number:
+            self.last_number = number
         if extra:
             self.extras[number] = extra
         if row.lookup_id:
@@ -132,6 +138,7 @@ class State:
         words[_ORDINAL_WORD::_ROW_WORDS] = array("I", ordinals)
         packed = words.tobytes()
         self.table.add_run(number, packed)
+        self.last_number = max(self.last_number, number + count - 1)
         queue, size = self.queue(row.queue), sum(sizes)
         queue.order.lane(row.priority).insert_run(first, number, count)
         queue.count += count
@@ -307,10 +314,15 @@ class State:
         return Define(TABLE_BOOKS, BOOKS_KEY, _encode(self._dump_books()))
 
     def _dump_books(self) -> dict[int, tuple[list[int], list[int]]]:
-        return {number: (q.books, q.express_books) for number, q in self.queues.items()}
+        books = {number: (q.books, q.express_books) for number, q in self.queues.items()}
+        books[_NO_QUEUE] = ([self.last_number], [])
+        return books
 
     def _load_books(self, books: dict[int, tuple[list[int], list[int]]]) -> None:
         for number, (durable, express) in books.items():
+            if number == _NO_QUEUE:
+                self.last_number = max(self.last_number, 0, *durable)
+                continue
             queue = self.queue(number)
             queue.books = (durable + [0] * COLUMNS)[:COLUMNS]
             queue.express_books = (express + [0] * COLUMNS)[:COLUMNS]
@@ -332,6 +344,7 @@ class State:
             doomed=list(self.doomed),
             definitions=[(t, k, v) for (t, k), v in self.definitions.items()],
             calendar=self.calendar.dump(),
+            last_number=self.last_number,
         )
 
     def dump(self) -> bytes:
@@ -367,4 +380,5 @@ class State:
         state.doomed = set(snapshot.doomed)
         state.definitions = {(t, k): v for t, k, v in snapshot.definitions}
         state.calendar.load(snapshot.calendar)
+        state.last_number = snapshot.last_number
         return state
