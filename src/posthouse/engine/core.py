@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import struct
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -133,7 +134,7 @@ class ReservedCounter:
         self._limit = limit
         change = Change()
         self._core.define(TABLE_COUNTER, self.key, _U64.pack(limit), change)
-        self._core.effects.commit(change)
+        self._core.effects.put(change)
 
 
 class OrdinalCounter:
@@ -319,7 +320,7 @@ class Core:
             if row[11] & FLAG_EXPRESS:
                 records.append((DROP, number, b"", b""))
             else:
-                ends.append(End(number, reason))
+                ends.append((number, reason))
 
     def forget_aliases(self, number: int, row: Row) -> None:
         """Earlier lookup ids end with the message's life in its queue family."""
@@ -420,6 +421,18 @@ class Core:
                     self.waiting.serve(queue, number)
         finally:
             self._telling = False
+
+    @contextmanager
+    def one_step(self) -> Iterator[None]:
+        """Everything decided inside is one CHANGE record: the log has all of it or nothing."""
+        effects = self.effects
+        effects.seal()
+        effects.joined = True
+        try:
+            yield
+        finally:
+            effects.joined = False
+            effects.seal()
 
     def commit(self, change: Change) -> None:
         """One atomic step is decided: log it, then serve who waited for what it made available."""

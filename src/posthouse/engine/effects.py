@@ -12,8 +12,12 @@ from posthouse.engine.records import CHANGE, EXPRESS, MESSAGE, Change, Record, R
 from posthouse.model.errors import QueueError
 
 
+class Unreadable(Exception):
+    """The stored packet of one message cannot be had; the rest of the store is not concerned."""
+
+
 class Read(NamedTuple):
-    """A message that a reader gets; the driver fetches its packet by number."""
+    """A message that a reader gets; its packet is in the turn's effects, by number."""
 
     number: int
     lookup_id: int
@@ -53,20 +57,31 @@ class Event(NamedTuple):
 class Effects:
     """One turn's asks, in order."""
 
-    __slots__ = ("_packets", "_seen", "active", "change", "deleted", "events", "records", "wakes")
+    __slots__ = (
+        "_seen",
+        "active",
+        "change",
+        "deleted",
+        "events",
+        "joined",
+        "packets",
+        "records",
+        "wakes",
+    )
 
     def __init__(self) -> None:
         self.records: list[Record] = []
         self.change = Change()  # the open CHANGE record of single steps; see seal()
+        self.joined = False  # all steps go into the open record: see Core.one_step
         self.wakes: list[Wake] = []
         self.active: set[int] = set()  # outgoing queues that have something to send
         self.deleted: list[Deleted] = []
         self.events: list[Event] = []
-        self._packets: dict[int, bytes] = {}
+        self.packets: dict[int, bytes] = {}  # those that were needed: brought or fetched
         self._seen = 0  # so many records have been looked at for packets
 
     def packet(self, number: int) -> bytes | None:
-        """The packet of a message that this turn brought, None for any other.
+        """The packet of a message that this turn brought or fetched, None for any other.
 
         Looks at each record once, however often it is asked: a thousand messages that end in one
         turn may each need their own for an acknowledgment, which is one more record.
@@ -75,18 +90,26 @@ class Effects:
         for at in range(self._seen, len(records)):
             kind, its_number, _, packet = records[at]
             if kind in (MESSAGE, EXPRESS):
-                self._packets[its_number] = packet
+                self.packets[its_number] = packet
         self._seen = len(records)
-        return self._packets.get(number)
+        return self.packets.get(number)
 
     def seal(self) -> None:
         """Closes the open CHANGE record, so that what follows stands behind it in the log."""
-        if self.change:
+        if self.change and not self.joined:
             self.records.append((CHANGE, 0, self.change.pack(), b""))
             self.change = Change()
 
+    def put(self, change: Change, at: int | None = None) -> None:
+        """Appends a record that belongs to no step, or puts it in front of what is there."""
+        record = (CHANGE, 0, change.pack(), b"")
+        self.records.insert(len(self.records) if at is None else at, record)
+
     def commit(self, change: Change) -> None:
         """Appends one atomic step."""
+        if self.joined:
+            self.change.take(change)
+            return
         self.seal()
         if change:
             self.records.append((CHANGE, 0, change.pack(), b""))

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from posthouse.directory.queue_path import QueuePath
 from posthouse.engine.accounts import Accounts
 from posthouse.engine.books import Books, books_of, machine_books
+from posthouse.engine.client_sessions import ClientSessions
 from posthouse.engine.core import Core
 from posthouse.engine.cursor import Cursor
 from posthouse.engine.descriptor import (
@@ -105,6 +106,7 @@ class QueueManager:
         core.opening = self.opening = Opening(core)
         self.expiry = Expiry(core)
         self.accounts = Accounts(core)
+        self.client_sessions = ClientSessions(core)
         self.record = ManagerRecord(b"", 0, 0)
         self.retry_at_ms: int | None = None  # after a failed start: when to try again
 
@@ -137,6 +139,7 @@ class QueueManager:
         self.transfer.load(self.record.sequence_timestamp)
         self.accounts.load()
         self._load_aliases()
+        self.client_sessions.load()
         self.transactions.recover()
         self.moving.end_doomed()
         self.moving.empty_deleted()

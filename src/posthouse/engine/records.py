@@ -196,11 +196,17 @@ class Change:
 
     def __init__(self) -> None:
         self.settles: list[Settle] = []
-        self.ends: list[End] = []
+        self.ends: list[tuple[int, int]] = []  # each an End, or as good as one
         self.defines: list[Define] = []
 
     def __bool__(self) -> bool:
         return bool(self.settles or self.ends or self.defines)
+
+    def take(self, other: Change) -> None:
+        """What another one has, behind what this one has."""
+        self.settles += other.settles
+        self.ends += other.ends
+        self.defines += other.defines
 
     def pack(self) -> bytes:
         """The payload of the record."""
@@ -209,7 +215,8 @@ class Change:
             parts.append(_SETTLE.pack(number, reason, len(extra), *row))
             if extra:
                 parts.append(extra)
-        parts.extend([_END.pack(number, reason) for number, reason in self.ends])
+        pack_end = _END.pack
+        parts.extend([pack_end(number, reason) for number, reason in self.ends])
         for table, key, value in self.defines:
             parts.append(_DEFINE.pack(table, len(key), _DELETED if value is None else len(value)))
             parts.append(key)
@@ -262,7 +269,7 @@ def unpack_change(payload: bytes | memoryview) -> Change:
     settles, ends, defines = cursor.unpack(_COUNTS)
     change = Change()
     change.settles.extend(_settles(cursor, settles))
-    change.ends.extend(map(End._make, _END.iter_unpack(cursor.take(ends * _END.size))))
+    change.ends.extend(_END.iter_unpack(cursor.take(ends * _END.size)))
     change.defines.extend(_defines(cursor, defines))
     if cursor.at != len(payload):
         raise RemoteProtocolError("change record longer than its counts")
@@ -279,3 +286,4 @@ TABLE_BOOKS = 6
 TABLE_MANAGER = 7
 TABLE_OUTGOING = 8
 TABLE_INCOMING = 9
+TABLE_CLIENT_SESSION = 10
