@@ -25,7 +25,6 @@ from posthouse.engine.records import (
     RECEIVED,
     ROW_SIZE,
     Change,
-    End,
     Record,
     Row,
     Span,
@@ -77,7 +76,7 @@ class Posthouse(Candidate):
         numbers, change = list(range(first, first + count)), Change()
         rows = [row for number in numbers if (row := self.state.table.get(number)) is not None]
         self.state.end_run(numbers, rows, RECEIVED)
-        change.ends.extend(End(number, RECEIVED) for number in numbers)
+        change.ends.extend([(number, RECEIVED) for number in numbers])
         self._commit([(CHANGE, 0, change.pack(), b"")])
 
     def _commit(self, records: list[Record]) -> None:

@@ -212,6 +212,8 @@ def _names_end(data: bytes | memoryview, user_flags: int, names_size: int) -> in
     if names_size == ILLEGAL:
         raise MalformedPacket("queue type not defined for the destination or administration queue")
     at = NAMES_AT
+    if user_flags >> 10 & 0x1FF == QUEUE_DIRECT:  # the destination, and there are no others
+        return at + 5 + (data[at] | data[at + 1] << 8) & ~3
     for shift in (10, 13, 16):
         code = user_flags >> shift & 7
         if code == QUEUE_DIRECT:
