@@ -73,6 +73,9 @@ class PaperStore:
     def read(self, number: int) -> bytes:
         return self.packets[number]
 
+    def read_many(self, numbers: list[int]) -> list[bytes]:
+        return [self.packets[number] for number in numbers]
+
     def read_sender(self, number: int) -> bytes:
         return b""
 
@@ -101,7 +104,9 @@ class Rig:
         self._boot(State())
 
     def _boot(self, state: State) -> None:
-        self.manager = QueueManager(self.settings, state, self.store.read, self.random.randbytes)
+        self.manager = QueueManager(
+            self.settings, state, self.store.read, self.random.randbytes, self.store.read_many
+        )
         self.manager.start(self.clock.now_ms, self.clock.utc_seconds)
         self.driver = Driver(
             self.manager, self.store, lambda: (self.clock.now_ms, self.clock.utc_seconds)

@@ -65,3 +65,18 @@ def test_an_entry_made_twice_is_kept_once(monkeypatch: pytest.MonkeyPatch) -> No
 def test_entries_of_a_wrong_size_are_refused() -> None:
     with pytest.raises(ValueError, match="multiple"):
         Calendar().load({1: b"123"})
+
+
+@given(ENTRIES, st.integers(0, 21), st.integers(1, 7))
+def test_due_entries_can_be_taken_some_at_a_time(
+    entries: list[tuple[int, int]], now: int, limit: int
+) -> None:
+    kept, taken = Calendar(), list[int]()
+    for entry in entries:
+        kept.add(*entry)
+    while some := kept.take(now, limit):
+        assert len(some) <= limit
+        taken += some
+        assert kept.count == len(entries) - len(taken)
+    assert taken == [n for second, n in sorted(entries, key=lambda e: e[0]) if second <= now]
+    assert kept.next_second() == min((s for s, _ in entries if s > now), default=None)

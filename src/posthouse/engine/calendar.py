@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from array import array
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 
+ALL = sys.maxsize
 STALE_MIN = 4096  # entries of messages that are gone which nobody minds
 
 
@@ -37,11 +39,18 @@ class Calendar:
         """The earliest second with entries."""
         return self._seconds[0] if self._seconds else None
 
-    def take(self, now: int) -> list[int]:
-        """The numbers of all seconds up to and with `now`, earliest first; they are forgotten."""
+    def take(self, now: int, limit: int = ALL) -> list[int]:
+        """Numbers of the seconds up to and with `now`, earliest first; they are forgotten.
+
+        At most `limit` of them: the rest is due as before.
+        """
         due: list[int] = []
-        while self._seconds and self._seconds[0] <= now:
-            due.extend(self._days.pop(heappop(self._seconds)))
+        while self._seconds and self._seconds[0] <= now and len(due) < limit:
+            numbers, wanted = self._days[self._seconds[0]], limit - len(due)
+            due.extend(numbers[:wanted])
+            del numbers[:wanted]
+            if not numbers:
+                del self._days[heappop(self._seconds)]
         self.count -= len(due)
         return due
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from posthouse.engine.core import Core
+from posthouse.engine.records import Row
+from posthouse.engine.steps import Allowance
 
 HELD_AGAIN_S = 60  # how often an expired message that somebody holds is looked at again
 
@@ -18,22 +20,30 @@ class Expiry:
         self.core = core
 
     def run(self) -> None:
-        """Ends every message that is due by now."""
-        core = self.core
-        for number in core.state.calendar.take(core.utc):
+        """Ends what is due by now; of a great many messages some, and the rest in the next turn."""
+        core, allowance = self.core, Allowance(self.core.settings)
+        for number in core.state.calendar.take(core.utc, allowance.messages):
             row = core.state.table.get(number)
             if row is None or row.expires > core.utc:
                 continue  # gone, or moved to where it does not expire
-            lock = core.locks.get(number)
-            if lock is not None:
-                lock.expired = True
-                # After a restart the lock is gone, and a checkpoint remembers only these entries.
-                core.state.calendar.held[number] = row.expires
-                core.state.calendar.add(core.utc + HELD_AGAIN_S, number)
+            if allowance.spent:
+                core.state.calendar.add(row.expires, number)
                 continue
-            queue = core.queues[row.queue]
-            core.outcomes.expire(queue, number, row)
-            core.registry.drop_empty_subqueue(queue)
+            allowance.spend(row)
+            self._expire(number, row)
+
+    def _expire(self, number: int, row: Row) -> None:
+        core, queue = self.core, self.core.queues[row.queue]
+        core.reading.release(number)
+        lock = core.locks.get(number)
+        if lock is not None:
+            lock.expired = True
+            # After a restart the lock is gone, and a checkpoint remembers only these entries.
+            core.state.calendar.held[number] = row.expires
+            core.state.calendar.add(core.utc + HELD_AGAIN_S, number)
+            return
+        core.outcomes.expire(queue, number, row)
+        core.registry.drop_empty_subqueue(queue)
 
     def next_deadline_ms(self) -> int | None:
         """When the next message is due, on the monotonic clock."""

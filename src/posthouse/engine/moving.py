@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
+from itertools import islice
+
 from posthouse.engine.core import Core, Extra, encode_extra
 from posthouse.engine.queue import Queue, QueueRole
 from posthouse.engine.records import (
@@ -14,10 +17,12 @@ from posthouse.engine.records import (
     Change,
     Row,
 )
+from posthouse.engine.steps import Allowance, Emptying
 from posthouse.engine.transaction import Transaction
 from posthouse.model.errors import (
     MessageLockedUnderTransaction,
     MessageNotFound,
+    QueueError,
     QueueQuotaExceeded,
     TransactionUsage,
     UnsupportedOperation,
@@ -42,6 +47,9 @@ class Moving:
 
     def __init__(self, core: Core) -> None:
         self.core = core
+        self.allowance = Allowance(core.settings)
+        self._unfinished: deque[Emptying] = deque()
+        self._begun: list[Emptying] = []
 
     def move(
         self, source: Queue, lookup_id: int, target: Queue, transaction: Transaction | None
@@ -53,6 +61,7 @@ class Moving:
         number = self._movable(source, lookup_id)
         row = self.core.reading.row(number)
         self._admit(source, row, target)
+        self.core.reading.release(number)
         if transaction is not None:
             self.core.transactions.add_move(transaction, source, number, target)
             return
@@ -66,7 +75,7 @@ class Moving:
         if not number or self.core.reading.row(number).queue != source.number:
             raise MessageNotFound(f"no message with lookup id {lookup_id} is in {source.name}")
         lock = self.core.locks.get(number)
-        if lock is None:
+        if lock is None or number in self.core.reading.damaged:
             return number
         if lock.transaction is not None and not lock.purged:
             raise MessageLockedUnderTransaction(
@@ -121,22 +130,80 @@ class Moving:
             target.root.aliases[alias] = number
         return aliases
 
+    # -- purge and delete, in steps
+
     def purge(self, queue: Queue, doom: int = DOOMED_PURGED, change: Change | None = None) -> int:
-        """Purge Queue (3.1.7.1.7), and the messages' part of Delete Queue (3.1.7.1.4)."""
-        core, message_class = self.core, CLASS_OF_DOOM[doom]
+        """Purge Queue (3.1.7.1.7), and the messages' part of Delete Queue (3.1.7.1.4).
+
+        The first step is part of `change`, if there is one. Returns how many messages there are;
+        whoever answers for it waits for what `take_begun` names, as many of them take several
+        turns.
+        """
+        found = queue.state.count
+        emptying = Emptying(queue, doom, self.core.lookup_ids.value)
+        self._step(emptying, change)
+        if not emptying.done:
+            self._unfinished.append(emptying)
+            self._begun.append(emptying)
+        return found
+
+    def take_begun(self) -> list[Emptying]:
+        """What was begun since the last call of this and is not done yet."""
+        begun, self._begun = self._begun, []
+        return begun
+
+    def go_on(self) -> None:
+        """A new turn: the next step of what is unfinished, oldest first."""
+        self.allowance = Allowance(self.core.settings)
+        unfinished = self._unfinished
+        while unfinished and not self.allowance.spent:
+            self._step(unfinished[0])
+            if unfinished[0].done:
+                unfinished.popleft()
+
+    def break_off(self, error: QueueError) -> None:
+        """The queue manager stops: a purge ends where it is, a deletion after the next start."""
+        for emptying in self._unfinished:
+            emptying.done, emptying.error = True, error
+        self._unfinished.clear()
+
+    def next_deadline_ms(self) -> int | None:
+        """At once while anything is unfinished."""
+        return self.core.now_ms if self._unfinished else None
+
+    def _step(self, emptying: Emptying, change: Change | None = None) -> None:
+        allowance, queue = self.allowance, emptying.queue
         step = Change() if change is None else change
-        numbers = [number for _, number in queue.state.order.forward()]
-        for number in numbers:
+        ahead = queue.state.order.forward(emptying.place)
+        for place, number in list(islice(ahead, max(allowance.messages, 0) + 1)):
+            if allowance.spent:
+                break
+            emptying.place = place
             row = self.core.reading.row(number)
-            lock = core.locks.get(number)
-            if lock is None:
-                core.outcomes.delete(queue, number, row, message_class, step)
-            elif not lock.purged:
-                lock.purged = message_class
-                core.settle(number, row._replace(doomed=doom), KEPT, step)
+            allowance.spend(row)
+            if place.lookup_id < emptying.limit:
+                self._end(queue, number, row, emptying.doom, step)
+        else:
+            emptying.done = True
         if change is None:
-            core.commit(step)
-        return len(numbers)
+            self.core.commit(step)
+
+    def _end(self, queue: Queue, number: int, row: Row, doom: int, step: Change) -> None:
+        """Ends a message; one that somebody holds when it is not received after all."""
+        core, message_class = self.core, CLASS_OF_DOOM[doom]
+        core.reading.release(number)
+        lock = core.locks.get(number)
+        if lock is None:
+            core.outcomes.delete(queue, number, row, message_class, step)
+        elif not lock.purged:
+            lock.purged = message_class
+            core.settle(number, row._replace(doomed=doom), KEPT, step)
+
+    def empty_deleted(self) -> None:
+        """At start: a deletion goes on if the last process did not come to its end."""
+        for number in sorted(self.core.deleted_queues):
+            self.purge(self.core.queues[number], DOOMED_DELETED)
+        self._begun.clear()  # nobody here waits for it
 
     def class_of_doom(self, row: Row) -> int:
         """The class with which a message purged in somebody's hands ends; 0: it was not."""

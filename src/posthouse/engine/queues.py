@@ -289,7 +289,11 @@ class Queues(QueueNames):
         self.core.effects.commit(change)
 
     def delete(self, queue: Queue, *, skip_directory: bool = False) -> None:
-        """Delete Queue (3.1.7.1.4): the directory first, then messages, journal and subqueues."""
+        """Delete Queue (3.1.7.1.4): the directory first, then queue, journal and subqueues.
+
+        Their messages go with them, a great many in further steps: from the first record on there
+        is no such queue, and a start ends what is left of it.
+        """
         core, change = self.core, Change()
         if queue.definition.role is not QueueRole.PLAIN:
             raise AccessDenied(f"{queue.name} is no queue that can be deleted")
@@ -303,10 +307,11 @@ class Queues(QueueNames):
             del self._by_key[queue.path.local_key]
         self._by_guid.pop(queue.definition.identifier, None)
         for member in family:
-            core.moving.purge(member, DOOMED_DELETED, change)
             self._detach(member, change)
         for member in family:
             self._remove(member, change)
+        for member in family:
+            core.moving.purge(member, DOOMED_DELETED, change)
         core.commit(change)
 
     def _detach(self, queue: Queue, change: Change) -> None:

@@ -41,6 +41,9 @@ class EngineSettings:
     operations_max: int = 1_000_000  # of one transaction
     history_max: int = 50  # ConnectionHistory entries kept per outgoing queue
     outgoing_queues_max: int = 100_000
+    # What purges and deletions may take of one turn, and expiry again; the rest follows.
+    step_messages: int = 50_000
+    step_bytes: int = 16 << 20
 
     own_names: frozenset[str] = field(init=False)
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from posthouse.engine.effects import Deleted, Effects, Event, Read, Wake
 from posthouse.engine.manager import QueueManager
+from posthouse.engine.steps import Emptying
 from posthouse.model.errors import QueueError, RemoteProtocolError, ServiceNotAvailable
 from posthouse.model.message import Message
 from posthouse.store.base import Store
@@ -59,6 +60,7 @@ class Driver:
         self.on_deleted: Callable[[list[Deleted]], None] = lambda deleted: None
         self.failed = False  # the engine is ahead of the log: nothing may be decided or let out
         self._decided: list[tuple[Release, Answer]] = []
+        self._unfinished: list[tuple[Release, Answer, list[Emptying]]] = []
         self._outbox: deque[tuple[int, Callable[[Any], None], Any]] = deque()
 
     # -- a turn
@@ -82,8 +84,9 @@ class Driver:
     def decide(self, call: Call, release: Release) -> None:
         """Runs a call on the engine; its answer waits for the sync.
 
-        The engine refuses before it changes anything. Whatever else breaks off a call, a damaged
-        packet for one, may leave a step half done that the log knows nothing of.
+        The engine refuses before it changes anything. Whatever else breaks off a call may leave a
+        step half done that the log knows nothing of. What takes several turns is answered when the
+        last of them is durable.
         """
         self._require_sound()
         try:
@@ -95,15 +98,20 @@ class Driver:
         except BaseException:
             self.failed = True
             raise
-        self._decided.append((release, Answer(value, error, ())))
+        answer, unfinished = Answer(value, error, ()), self.manager.moving.take_begun()
+        if unfinished:
+            self._unfinished.append((release, answer, unfinished))
+        else:
+            self._decided.append((release, answer))
 
     def end_turn(self) -> int:
-        """Appends what the turn asked for and fetches what its readers get."""
+        """Appends what the turn asked for; its answers wait from now on."""
         self._require_sound()
         try:
             effects = self.manager.take_effects()
             position = self._append(effects)
-            self._answer(position)
+            self._answer(position, effects.packets)
+            self._answer_finished(position)
             self._follow(position, effects)
         except BaseException:
             self.failed = True
@@ -113,38 +121,36 @@ class Driver:
     def _append(self, effects: Effects) -> int:
         return self.store.append(effects.records) if effects.records else self.store.appended
 
-    def _answer(self, position: int) -> None:
+    def _answer(self, position: int, fetched: dict[int, bytes]) -> None:
         for release, answer in self._decided:
-            packets = self._packets(answer.value)
+            packets = _packets(answer.value, fetched)
             if packets:
                 answer = answer._replace(packets=packets)
             self._outbox.append((position, release, answer))
         self._decided.clear()
 
+    def _answer_finished(self, position: int) -> None:
+        """What took several turns, as far as this was the last one."""
+        waiting, self._unfinished = self._unfinished, []
+        for entry in waiting:
+            release, answer, steps = entry
+            if all(step.done for step in steps):
+                error = next((step.error for step in steps if step.error), None)
+                self._outbox.append((position, release, answer._replace(error=error)))
+            else:
+                self._unfinished.append(entry)
+
     def _follow(self, position: int, effects: Effects) -> None:
         """What others than the callers of this turn get to know of it."""
         outbox = self._outbox
         for wake in effects.wakes:
-            outbox.append((position, *self._woken(wake)))
+            outbox.append((position, *_woken(wake, effects.packets)))
         for event in effects.events:
             outbox.append((position, self.on_event, event))
         if effects.deleted:
             outbox.append((position, self.on_deleted, effects.deleted))
         if effects.active:
             outbox.append((position, self.on_active, effects.active))
-
-    def _packets(self, value: object) -> tuple[bytes, ...]:
-        if isinstance(value, Read):
-            return (self.store.read(value.number),)
-        if isinstance(value, list) and value and isinstance(value[0], Read):
-            return tuple(self.store.read(read.number) for read in value)
-        return ()
-
-    def _woken(self, wake: Wake) -> tuple[Release, Answer]:
-        release = wake.token
-        assert callable(release), "a waiting read's token is what to do with its answer"
-        packets = () if wake.read is None else (self.store.read(wake.read.number),)
-        return release, Answer(wake.read, wake.error, packets)
 
     def sync(self) -> None:
         """Makes everything appended so far durable. The only call that may run in a thread."""
@@ -200,18 +206,38 @@ class Driver:
         answers: list[Answer] = []
         self.begin_turn()
         self.decide(call, answers.append)
-        self.end_turn()
-        self.sync()
-        self.release()
+        self._end_alone()
+        while not answers:
+            self.tidy()
+            self.begin_turn()
+            self._end_alone()
         (answer,) = answers
         if answer.error is not None:
             raise answer.error
         return answer
 
-    def close(self) -> None:
-        """A clean stop: waits end, everything is synced and let out, the store is closed."""
-        self.manager.stop()
+    def _end_alone(self) -> None:
         self.end_turn()
         self.sync()
         self.release()
+
+    def close(self) -> None:
+        """A clean stop: waits end, everything is synced and let out, the store is closed."""
+        self.manager.stop()
+        self._end_alone()
         self.store.close()
+
+
+def _packets(value: object, fetched: dict[int, bytes]) -> tuple[bytes, ...]:
+    if isinstance(value, Read):
+        return (fetched[value.number],)
+    if isinstance(value, list) and value and isinstance(value[0], Read):
+        return tuple([fetched[read.number] for read in value])
+    return ()
+
+
+def _woken(wake: Wake, fetched: dict[int, bytes]) -> tuple[Release, Answer]:
+    release = wake.token
+    assert callable(release), "a waiting read's token is what to do with its answer"
+    packets = () if wake.read is None else (fetched[wake.read.number],)
+    return release, Answer(wake.read, wake.error, packets)

@@ -72,7 +72,10 @@ class EmbeddedQueueManager:
             self.store = LogStore(disk, store_settings)
             self.recovered: Recovered = self.store.recover()
             settings = settings or EngineSettings(name or socket.gethostname().partition(".")[0])
-            self.manager = QueueManager(settings, self.recovered.state, self.store.read, os.urandom)
+            store = self.store
+            self.manager = QueueManager(
+                settings, self.recovered.state, store.read, os.urandom, store.read_many
+            )
             self.driver = Driver(self.manager, self.store, real_clock)
             self.manager.start(*real_clock())
             self.driver.end_turn()

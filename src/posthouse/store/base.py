@@ -47,7 +47,13 @@ class Store(Protocol):
         """Makes durable what was appended before the call; returns that position."""
 
     def read(self, number: int) -> bytes:
-        """The packet of a message appended, until the end of it has been synced and tidied."""
+        """The packet of a message appended, until the end of it has been synced and tidied.
+
+        `posthouse.engine.effects.Unreadable` when that one packet cannot be had.
+        """
+
+    def read_many(self, numbers: list[int]) -> list[bytes]:
+        """The same for several, in that order; Unreadable when any of them cannot be had."""
 
     def read_sender(self, number: int) -> bytes:
         """The verified sender stored with a message."""

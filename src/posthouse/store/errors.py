@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from posthouse.engine.effects import Unreadable
+
 
 class StoreError(Exception):
     """Any of the three."""
@@ -15,7 +17,7 @@ class StoreFailed(StoreError):
     """
 
 
-class StoreDamaged(StoreError):
+class StoreDamaged(StoreError, Unreadable):
     """Bytes that were synced are not what was written. Nothing has been changed on the disk."""
 
     def __init__(self, file: str, offset: int, reason: str) -> None:

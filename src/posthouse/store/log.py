@@ -22,7 +22,15 @@ from posthouse.store.files import SegmentFiles
 from posthouse.store.format import HEADER_SIZE
 from posthouse.store.index import block_size
 from posthouse.store.ledger import Ledger
-from posthouse.store.read import Reading, checked_record, verified
+from posthouse.store.positions import Place
+from posthouse.store.read import (
+    Reading,
+    checked_record,
+    follows,
+    packets_of,
+    unreadable,
+    verified,
+)
 from posthouse.store.recovery import Found, Recovery
 from posthouse.store.segment import Segment
 from posthouse.store.settings import StoreSettings
@@ -170,9 +178,40 @@ class LogStore:
         if place is None:
             payload = self._express_payload(number)
             return payload[block_size(payload) :]
-        segment = self._segment(place.segment)
-        record = checked_record(self._files.open(segment), segment.name, place)
+        record = self._record(place)
         return record[HEADER_SIZE + block_size(record, HEADER_SIZE) :]
+
+    def read_many(self, numbers: list[int]) -> list[bytes]:
+        """The packets of several; what lies close together is fetched at once."""
+        self._writer.check()
+        packets: list[bytes] = []
+        run: list[Place] = []
+        for number in numbers:
+            place = self.ledger.positions.get(number)
+            if run and (place is None or not follows(run, place)):
+                self._read_run(run, packets)
+                run = []
+            if place is None:
+                packets.append(self.read(number))
+            else:
+                run.append(place)
+        if run:
+            self._read_run(run, packets)
+        return packets
+
+    def _read_run(self, run: list[Place], packets: list[bytes]) -> None:
+        segment = self._segment(run[0].segment)
+        try:
+            packets += packets_of(self._files.open(segment), segment.name, run)
+        except OSError as error:
+            raise unreadable(segment.name, run[0].offset, error) from error
+
+    def _record(self, place: Place) -> bytes:
+        segment = self._segment(place.segment)
+        try:
+            return checked_record(self._files.open(segment), segment.name, place)
+        except OSError as error:
+            raise unreadable(segment.name, place.offset, error) from error
 
     def read_now(self, number: int) -> bytes | None:
         """The packet if that needs no wait for the disk, else None."""
@@ -208,11 +247,13 @@ class LogStore:
         place = self.ledger.positions.get(number)
         if place is None:
             return self._express_payload(number)
-        segment = self._segment(place.segment)
-        return checked_record(self._files.open(segment), segment.name, place)[HEADER_SIZE:]
+        return self._record(place)[HEADER_SIZE:]
 
     def _express_payload(self, number: int) -> bytes:
-        payload = self._express.payload(number)
+        try:
+            payload = self._express.payload(number)
+        except OSError as error:
+            raise unreadable("an express segment", 0, error) from error
         if payload is None:
             raise LookupError(f"message {number} is not in the store")
         return payload

@@ -93,7 +93,7 @@ class MemoryStore:
             if kind == DROP:
                 self._dropped.append((position, number))
             elif kind == CHANGE:
-                self._dropped += [(position, end.number) for end in unpack_change(head).ends]
+                self._dropped += [(position, number) for number, _ in unpack_change(head).ends]
         return position
 
     def sync(self) -> int:
@@ -104,6 +104,10 @@ class MemoryStore:
     def read(self, number: int) -> bytes:
         """The packet of a message."""
         return self._packet(number)[1]
+
+    def read_many(self, numbers: list[int]) -> list[bytes]:
+        """The packets of several."""
+        return [self._packet(number)[1] for number in numbers]
 
     def read_sender(self, number: int) -> bytes:
         """The verified sender stored with a message."""

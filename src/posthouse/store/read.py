@@ -11,6 +11,10 @@ from posthouse.store.index import block_size
 from posthouse.store.positions import Place
 from posthouse.store.segment import Segment
 
+WRONG = "the record of a message has a wrong checksum"
+GAP_MAX = 4096  # between two records: cheaper to read than to go around
+RUN_MAX = 1 << 20
+
 
 class Reading:
     """A read of one packet that is carried out elsewhere; it pins the segment meanwhile."""
@@ -45,8 +49,41 @@ def checked_record(file: File, name: str, place: Place) -> bytes:
 def verified(data: bytes, name: str, place: Place) -> bytes:
     """The same bytes, if they are the record of that place."""
     if len(data) != place.size or crc32(memoryview(data)[4:]) != CRC.unpack_from(data)[0]:
-        raise StoreDamaged(name, place.offset, "the record of a message has a wrong checksum")
+        raise StoreDamaged(name, place.offset, WRONG)
     return data
+
+
+def follows(run: list[Place], place: Place) -> bool:
+    """Whether a record lies close enough behind others to be read with them."""
+    first, last = run[0], run[-1]
+    end = last.offset + last.size
+    return (
+        place.segment == first.segment
+        and end <= place.offset <= end + GAP_MAX
+        and place.offset + place.size - first.offset <= RUN_MAX
+    )
+
+
+def packets_of(file: File, name: str, run: list[Place]) -> list[bytes]:
+    """The packets of records that lie close together, in one read; each checksum is verified."""
+    start, size = run[0].offset, run[-1].offset + run[-1].size - run[0].offset
+    data = file.read_now(start, size)
+    if data is None:
+        data = file.read(start, size)
+    view, packets = memoryview(data), []
+    for place in run:
+        at = place.offset - start
+        end = at + place.size
+        if end > len(data) or crc32(view[at + CRC.size : end]) != CRC.unpack_from(data, at)[0]:
+            raise StoreDamaged(name, place.offset, WRONG)
+        at += HEADER_SIZE
+        packets.append(data[at + block_size(data, at) : end])
+    return packets
+
+
+def unreadable(name: str, offset: int, error: OSError) -> StoreDamaged:
+    """A disk that refuses a read costs what lies there, not the store."""
+    return StoreDamaged(name, offset, f"reading failed: {error.strerror or error}")
 
 
 def read_file(disk: Disk, name: str) -> bytes:

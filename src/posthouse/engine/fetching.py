@@ -1,0 +1,157 @@
+"""Reading with the packet in hand: no message leaves its queue before its packet was read.
+
+A message whose stored packet is damaged costs its reader an error and nobody else anything. It is
+set aside until the next start: locked, so that seeks go past it. Asking for it by its lookup
+identifier tries again. Purge, deletion, expiry and moves do not need the packet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import islice
+
+from posthouse.engine.core import Core, Lock
+from posthouse.engine.descriptor import OpenQueueDescriptor
+from posthouse.engine.effects import Read, Unreadable
+from posthouse.engine.queue import Queue
+from posthouse.engine.reading import Reading
+from posthouse.engine.records import Row
+from posthouse.engine.transaction import Transaction
+from posthouse.model.errors import MessageStorageFailed
+
+ReadPacket = Callable[[int], bytes]
+ReadPackets = Callable[[list[int]], list[bytes]]
+_REMEDY = (
+    "Go on with the next message; `posthouse doctor` tells more. An administrator can move this "
+    "one to a subqueue by its lookup identifier, and purge that."
+)
+
+
+class Fetching(Reading):
+    """How messages are seen and leave queues, each with its packet."""
+
+    def __init__(self, core: Core, read: ReadPacket, read_many: ReadPackets | None) -> None:
+        super().__init__(core)
+        self._read = read
+        self._read_many = read_many or (lambda numbers: list(map(read, numbers)))
+        self.damaged: set[int] = set()  # set aside, each with a lock of nobody's
+
+    # -- packets
+
+    def fetch(self, number: int) -> None:
+        """Puts a packet into the turn's effects; Unreadable if it is damaged."""
+        effects = self.core.effects
+        if effects.packet(number) is None:
+            effects.packets[number] = self._read(number)
+
+    def fetch_many(self, numbers: list[int]) -> None:
+        """The same for several; Unreadable if any of them is damaged."""
+        effects = self.core.effects
+        missing = [number for number in numbers if effects.packet(number) is None]
+        if missing:
+            effects.packets.update(zip(missing, self._read_many(missing), strict=True))
+
+    def packet_or_nothing(self, number: int) -> bytes:
+        """The packet for what follows from a message; empty if that has to go without."""
+        try:
+            return self._read(number)
+        except Unreadable as damage:
+            row = self.row(number)
+            self._tell(self.core.queues[row.queue], row, damage)
+            return b""
+
+    def _tell(self, queue: Queue, row: Row, damage: Unreadable) -> MessageStorageFailed:
+        self.core.refusals["message_damaged"] += 1
+        self.core.event(
+            "message_damaged", queue=queue.name, lookup_id=row.lookup_id, why=str(damage)
+        )
+        return MessageStorageFailed(
+            f"the stored packet of the message with lookup id {row.lookup_id} in {queue.name} "
+            "is damaged",
+            _REMEDY,
+        )
+
+    # -- damage
+
+    def _set_aside(self, number: int, row: Row, damage: Unreadable) -> MessageStorageFailed:
+        queue = self.core.queues[row.queue]
+        if number not in self.core.locks:
+            self.core.lock(queue, number, Lock(None))
+            self.damaged.add(number)
+        return self._tell(queue, row, damage)
+
+    def release(self, number: int) -> None:
+        """What was set aside is as available as any other message, for who needs no packet."""
+        if number in self.damaged:
+            self.damaged.remove(number)
+            row = self.row(number)
+            queue = self.core.queues[row.queue]
+            self.core.unlock(queue, number)
+            queue.make_room(row.priority, row.lookup_id)
+
+    # -- reads
+
+    def read_of(self, number: int, row: Row) -> Read:
+        """What a reader gets. Every read comes by here before it changes anything."""
+        try:
+            self.fetch(number)
+        except Unreadable as damage:
+            raise self._set_aside(number, row, damage) from damage
+        return super().read_of(number, row)
+
+    def dequeue_many(
+        self,
+        descriptor: OpenQueueDescriptor,
+        count: int,
+        transaction: Transaction | None,
+        *,
+        two_phase: bool = False,
+    ) -> list[Read]:
+        """Up to `count` messages at once, without those that are damaged."""
+        self.core.tell()  # or a reader that waits could come between
+        queue = descriptor.target()
+        self.check_transaction(queue, transaction)
+        sound = self._fetch_first(queue, count)
+        return super().dequeue_many(descriptor, sound, transaction, two_phase=two_phase)
+
+    def _fetch_first(self, queue: Queue, count: int) -> int:
+        """Fetches the first available messages at once; how many there are to be taken."""
+        locks = self.core.locks
+        order = queue.state.order.forward(available=True)
+        numbers = list(islice((n for _, n in order if n not in locks), count))
+        try:
+            self.fetch_many(numbers)
+        except Unreadable:
+            return self._fetch_each(numbers)
+        return len(numbers)
+
+    def _fetch_each(self, numbers: list[int]) -> int:
+        error = None
+        for number in numbers:
+            try:
+                self.fetch(number)
+            except Unreadable as damage:
+                error = self._set_aside(number, self.row(number), damage)
+        sound = sum(number not in self.damaged for number in numbers)
+        if error is not None and not sound:
+            raise error
+        return sound
+
+    def _current(self, queue: Queue, lookup_id: int, *, peek: bool) -> int:
+        self.release(queue.current_number(lookup_id))
+        return super()._current(queue, lookup_id, peek=peek)
+
+    def at_hand(self, queue: Queue, number: int) -> bool:
+        """Whether who waits can be offered a message; if it is damaged, the first is told so."""
+        row = self.core.state.table.get(number)
+        if row is None or row.queue != queue.number or not queue.waiters:
+            return False
+        try:
+            self.fetch(number)
+        except Unreadable as damage:
+            error = self._set_aside(number, row, damage)
+            waiting = [w.order for w in queue.waiters.values() if w.cursor is None]
+            for order in waiting[:1]:
+                self.core.waiting.cancel(order, error)
+            return False
+        return True

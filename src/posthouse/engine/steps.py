@@ -1,0 +1,52 @@
+"""Work on many messages, in steps that a turn, a record and a sync can bear.
+
+A CHANGE record and a group of records are bounded, and so is the time others may be kept waiting.
+"""
+
+from __future__ import annotations
+
+from posthouse.engine.order import START, Place
+from posthouse.engine.queue import Queue
+from posthouse.engine.records import WANT_ACKNOWLEDGMENT, Row
+from posthouse.engine.settings import EngineSettings
+from posthouse.model.errors import QueueError
+
+_RECORDED = 64  # bytes that the log needs for the end or the new row of a message
+
+
+class Allowance:
+    """What is left of a turn's step."""
+
+    __slots__ = ("bytes", "messages")
+
+    def __init__(self, settings: EngineSettings) -> None:
+        self.messages = settings.step_messages
+        self.bytes = settings.step_bytes
+
+    def spend(self, row: Row) -> None:
+        """A message ends; an acknowledgment of that may repeat its body."""
+        self.messages -= 1
+        self.bytes -= _RECORDED + (row.size if row.wants & WANT_ACKNOWLEDGMENT else 0)
+
+    @property
+    def spent(self) -> bool:
+        """Whether the rest has to wait for the next turn."""
+        return self.messages <= 0 or self.bytes <= 0
+
+
+class Emptying:
+    """A purge, or the messages' part of a deletion: of everything that was there when it began.
+
+    It walks the queue once. What arrives meanwhile has a greater lookup identifier and stays;
+    what a reader takes meanwhile was taken before it was purged.
+    """
+
+    __slots__ = ("done", "doom", "error", "limit", "place", "queue")
+
+    def __init__(self, queue: Queue, doom: int, limit: int) -> None:
+        self.queue = queue
+        self.doom = doom
+        self.limit = limit  # the first lookup identifier that is spared
+        self.place: Place = START
+        self.done = False
+        self.error: QueueError | None = None  # why it ends before its time

@@ -1,0 +1,330 @@
+"""A damaged packet costs its reader an error, and nobody else anything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from posthouse.engine.manager import QueueManager
+from posthouse.engine.reading import MessageSeekAction
+from posthouse.model.errors import IoTimeout, MessageStorageFailed, QueueNotFound
+from posthouse.model.message import (
+    ACK_FULL_RECEIVE,
+    ACK_POS_ARRIVAL,
+    DeliveryGuarantee,
+    Message,
+)
+from posthouse.runtime.driver import Answer
+from posthouse.sim import SimDisk
+from posthouse.store.errors import StoreDamaged
+from tests.runtime.disk_home import MOVE, PEEK, PLAIN, RECEIVE, SEND, Home
+
+ADMINISTRATION = r".\private$\administration"
+POISON = PLAIN + ";poison"
+DEAD_LETTERS = r".\system$;deadletter"
+ROTTEN = b"rotten" * 20
+
+
+def damaged(
+    *bodies: bytes, home: Home | None = None, sealed: bool = True, **attributes: Any
+) -> Home:
+    """A home whose queue holds these messages, the rotten one damaged on the disk."""
+    home = home or Home()
+    home.create()
+    home.send(*bodies, **attributes)
+    if sealed:
+        home.seal()
+    home.damage(ROTTEN)
+    return home
+
+
+def told(home: Home) -> int:
+    """How many lines of the operator's log tell of damage."""
+    lines = [event for event in home.events if event.name == "message_damaged"]
+    return len(lines)
+
+
+@pytest.mark.parametrize("disk", ["simulated", "real"])
+@pytest.mark.parametrize("segment", ["open", "sealed"])
+def test_one_reader_is_told_and_the_others_get_their_messages(
+    disk: str, segment: str, tmp_path: Path
+) -> None:
+    home = Home(tmp_path if disk == "real" else None)
+    damaged(b"a", ROTTEN, b"b", home=home, sealed=segment == "sealed")
+    reader, lookup_id = home.open(RECEIVE), home.lookup_ids()[1]
+    assert home.receive(reader) == b"a"
+    with pytest.raises(MessageStorageFailed, match=f"lookup id {lookup_id} .* damaged") as caught:
+        home.receive(reader)
+    assert "posthouse doctor" in caught.value.remedy
+    assert told(home) == 1
+    assert home.receive(reader) == b"b"
+    with pytest.raises(IoTimeout):
+        home.receive(reader)
+    home.check_books()
+    assert home.manager.books(home.queue()).locked == 1
+    if segment == "open":  # which a start reads all of
+        with pytest.raises(StoreDamaged):
+            home.restart()
+        return
+    home.restart()
+    home.check_books()
+    assert home.manager.books(home.queue()).waiting == 1
+    reader = home.open(RECEIVE)
+    with pytest.raises(MessageStorageFailed):
+        home.receive(reader)
+    with pytest.raises(IoTimeout):
+        home.receive(reader)
+    assert told(home) == 2
+
+
+def test_whoever_else_calls_in_the_same_turn_is_served() -> None:
+    home = damaged(b"a", ROTTEN, b"b")
+    reader = home.open(RECEIVE)
+    receive = lambda m: m.dequeue_message(reader, timeout_ms=0)  # noqa: E731
+    answers = home.turn(receive, receive, receive)
+    assert [type(answer.error) for answer in answers] == [
+        type(None),
+        MessageStorageFailed,
+        type(None),
+    ]
+    assert [len(answer.packets) for answer in answers] == [1, 0, 1]
+    home.check_books()
+
+
+@pytest.mark.parametrize("journaling", [False, True])
+def test_a_batch_comes_without_the_damaged_one(journaling: bool) -> None:
+    home = damaged(b"a", ROTTEN, b"b")
+    home.run(lambda m: m.set_queue(PLAIN, home.admin, journaling=journaling))
+    reader = home.open(RECEIVE)
+    deliveries = home.driver.read_many(lambda m: m.dequeue_messages(reader, 3))
+    assert [delivery.message.body for delivery in deliveries] == [b"a", b"b"]
+    assert told(home) == 1
+    assert home.driver.read_many(lambda m: m.dequeue_messages(reader, 3)) == []
+    home.check_books()
+
+
+def test_a_batch_of_nothing_but_damage_is_an_error() -> None:
+    home = damaged(ROTTEN, b"a")
+    reader = home.open(RECEIVE)
+    with pytest.raises(MessageStorageFailed):
+        home.driver.read_many(lambda m: m.dequeue_messages(reader, 1))
+    (delivery,) = home.driver.read_many(lambda m: m.dequeue_messages(reader, 1))
+    assert delivery.message.body == b"a"
+
+
+def test_a_batch_in_a_transaction_takes_what_is_sound() -> None:
+    home = Home()
+    home.create(transactional=True)
+    sender = home.open(SEND)
+    fill = home.run(lambda m: m.create_transaction(b"f" * 16))
+    for body in (b"a", ROTTEN, b"b"):
+        message = home_message(body)
+        home.run(
+            lambda m, message=message: m.enqueue_message_to_an_open_queue(sender, message, fill)  # type: ignore[misc]
+        )
+    home.run(lambda m: m.transaction_commit(b"f" * 16))
+    home.damage(ROTTEN)
+    reader = home.open(RECEIVE)
+    transaction = home.run(lambda m: m.create_transaction(b"t" * 16))
+    deliveries = home.driver.read_many(lambda m: m.dequeue_messages(reader, 3, transaction))
+    assert [delivery.message.body for delivery in deliveries] == [b"a", b"b"]
+    home.run(lambda m: m.transaction_abort(b"t" * 16))
+    home.check_books()
+    assert home.receive(reader) == b"a"
+
+
+def home_message(body: bytes, **attributes: Any) -> Message:
+    return Message(body=body, delivery_guarantee=DeliveryGuarantee.RECOVERABLE, **attributes)
+
+
+def test_the_first_who_waits_is_told_and_the_next_message_goes_to_the_next() -> None:
+    home = Home()
+    home.create()
+    home.send(ROTTEN)
+    holder, answers = home.open(RECEIVE), list[Answer]()
+    home.run(lambda m: m.dequeue_message_begin(holder, timeout_ms=0))
+    for reader in (home.open(RECEIVE), home.open(RECEIVE)):
+        home.run(lambda m, reader=reader: m.dequeue_message(reader, token=answers.append))  # type: ignore[misc]
+    home.damage(ROTTEN)
+    home.run(lambda m: m.close_queue(holder))
+    assert [type(answer.error) for answer in answers] == [MessageStorageFailed]
+    home.send(b"fresh")
+    assert len(answers) == 2
+    assert b"fresh" in answers[1].packets[0]
+    assert told(home) == 1
+    home.check_books()
+
+
+def test_a_cursor_that_waits_goes_on_waiting() -> None:
+    home = Home()
+    home.create()
+    home.send(ROTTEN)
+    holder, reader, answers = home.open(RECEIVE), home.open(PEEK), list[Answer]()
+    home.run(lambda m: m.dequeue_message_begin(holder, timeout_ms=0))
+    cursor = home.run(lambda m: m.open_cursor(reader))
+    home.run(lambda m: m.peek_message(reader, cursor=cursor, token=answers.append))
+    home.damage(ROTTEN)
+    home.run(lambda m: m.close_queue(holder))
+    assert answers == []
+    home.send(b"fresh")
+    assert len(answers) == 1
+    assert b"fresh" in answers[0].packets[0]
+
+
+def test_a_cursor_steps_past_the_damaged_message() -> None:
+    home = damaged(b"a", ROTTEN, b"b")
+    reader = home.open(PEEK)
+    cursor = home.run(lambda m: m.open_cursor(reader))
+    assert home.peek(reader, cursor=cursor) == b"a"
+    with pytest.raises(MessageStorageFailed):
+        home.driver.read(lambda m: m.peek_next_message(reader, cursor, timeout_ms=0))
+    delivery = home.driver.read(lambda m: m.peek_next_message(reader, cursor, timeout_ms=0))
+    assert home.body(delivery) == b"b"
+    home.check_books()
+
+
+def test_by_its_lookup_identifier_it_is_tried_again_each_time() -> None:
+    home = damaged(b"a", ROTTEN, b"b")
+    reader = home.open(RECEIVE)
+    first, second, _ = home.lookup_ids()
+    for _ in range(2):
+        with pytest.raises(MessageStorageFailed):
+            home.driver.read(
+                lambda m: m.read_message_by_lookup_identifier(reader, second, peek=False)
+            )
+    delivery = home.driver.read(
+        lambda m: m.read_message_by_lookup_identifier(
+            reader, first, MessageSeekAction.NEXT, peek=False
+        )
+    )
+    assert home.body(delivery) == b"b"
+
+
+def test_a_disk_that_fails_one_read_costs_one_message_until_it_works() -> None:
+    home = Home()
+    home.create()
+    home.send(b"a", b"b")
+    (lookup_id, _), reader = home.lookup_ids(), home.open(RECEIVE)
+    assert isinstance(home.disk, SimDisk)
+    home.disk.fail_at(1, "read")
+    with pytest.raises(MessageStorageFailed):
+        home.receive(reader)
+    assert home.receive(reader) == b"b"
+    delivery = home.driver.read(
+        lambda m: m.read_message_by_lookup_identifier(reader, lookup_id, peek=False)
+    )
+    assert home.body(delivery) == b"a"
+    home.check_books()
+
+
+# -- what needs no packet
+
+
+def _purge(home: Home) -> Callable[[QueueManager], object]:
+    reader = home.open(RECEIVE)
+    return lambda m: m.purge_queue(reader)
+
+
+def _delete(home: Home) -> Callable[[QueueManager], object]:
+    return lambda m: m.delete_queue(PLAIN, home.admin)
+
+
+def _expire(home: Home) -> Callable[[QueueManager], object]:
+    return lambda m: home.clock.advance(10_000)
+
+
+@pytest.mark.parametrize("met", [False, True])
+@pytest.mark.parametrize("end", [_purge, _delete, _expire])
+def test_it_can_be_ended_without_being_read(
+    end: Callable[[Home], Callable[[QueueManager], object]], met: bool
+) -> None:
+    home = damaged(b"a", ROTTEN, b"b", time_to_be_received=10, negative_journaling_requested=True)
+    if met:
+        reader = home.open(RECEIVE)
+        lookup_id = home.lookup_ids()[1]
+        with pytest.raises(MessageStorageFailed):
+            home.driver.read(
+                lambda m: m.read_message_by_lookup_identifier(reader, lookup_id, peek=False)
+            )
+    home.run(end(home))
+    home.turn()
+    assert home.queue(DEAD_LETTERS).state.count == 3
+    home.check_books()
+    home.restart()
+    assert home.queue(DEAD_LETTERS).state.count == 3
+    home.check_books()
+
+
+@pytest.mark.parametrize("end", [_purge, _delete, _expire])
+def test_an_acknowledgment_that_cannot_be_written_is_dropped(
+    end: Callable[[Home], Callable[[QueueManager], object]],
+) -> None:
+    home = Home()
+    home.create(ADMINISTRATION)
+    damaged(
+        b"a",
+        ROTTEN,
+        b"b",
+        home=home,
+        time_to_be_received=10,
+        acknowledgements_requested=ACK_FULL_RECEIVE,
+        administration_queue_format_name=rf"DIRECT=OS:ALPHA{ADMINISTRATION[1:]}",
+    )
+    home.run(end(home))
+    home.turn()
+    assert home.queue(ADMINISTRATION).state.count == 2
+    assert home.manager.core.refusals["acknowledgment_dropped"] == 1
+    assert told(home) == 1
+    home.check_books()
+
+
+@pytest.mark.parametrize("met", [False, True])
+def test_an_administrator_can_move_it_away_and_purge_that(met: bool) -> None:
+    home = damaged(b"a", ROTTEN, b"b")
+    reader, target = home.open(RECEIVE), home.open(MOVE, POISON)
+    if met:
+        home.receive(reader)
+        with pytest.raises(MessageStorageFailed):
+            home.receive(reader)
+    lookup_id = home.lookup_ids()[0 if met else 1]
+    home.run(lambda m: m.move_message(reader, lookup_id, target))
+    poison = home.open(RECEIVE, POISON)
+    with pytest.raises(MessageStorageFailed):
+        home.receive(poison)
+    assert home.run(lambda m: m.purge_queue(poison)) == 1
+    assert home.queue().state.count == (1 if met else 2)
+    home.check_books()
+    home.restart()
+    home.check_books()
+    with pytest.raises(QueueNotFound):
+        home.open(RECEIVE, POISON)
+
+
+def test_a_commit_goes_without_the_copies_of_what_it_cannot_read_any_more() -> None:
+    home = Home(transaction_buffer=1)
+    home.create(transactional=True)
+    home.create(ADMINISTRATION)
+    sender = home.open(SEND)
+    transaction = home.run(lambda m: m.create_transaction(b"t" * 16))
+    for body in (b"a", ROTTEN):
+        message = home_message(
+            body,
+            positive_journaling_requested=True,
+            acknowledgements_requested=ACK_POS_ARRIVAL,
+            administration_queue_format_name=rf"DIRECT=OS:ALPHA{ADMINISTRATION[1:]}",
+        )
+        home.run(
+            lambda m, message=message: m.enqueue_message_to_an_open_queue(  # type: ignore[misc]
+                sender, message, transaction
+            )
+        )
+    home.damage(ROTTEN)
+    home.run(lambda m: m.transaction_commit(b"t" * 16))
+    assert home.queue().state.count == 2
+    assert home.queue(ADMINISTRATION).state.count == 1
+    assert home.queue(r".\system$;journal").state.count == 1
+    assert told(home) == 1
+    home.check_books()
