@@ -1,0 +1,222 @@
+"""The one account of memory for all doors (design.md 3): who holds how many bytes in buffers.
+
+It counts what is being received, what waits for a sync, what waits to be sent and what was fetched
+to be sent; not the index of the messages, and not express messages. Doors ask before they begin to
+read something large, and say what they take and give back; the account tells whom to pause and
+whom to close. It decides only: closing, pausing and the clock are the doors' business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import IntEnum
+
+MIB = 1 << 20
+MEMORY_LIMIT = 1 << 30
+UNSYNCED_MAX = 64 * MIB
+SMALL_REQUEST = 64 << 10  # always read
+SLOW_BYTES = 64 << 10  # what a large packet has to bring ...
+SLOW_MS = 10_000  # ... in this time while memory is short
+
+
+class Buffer(IntEnum):
+    """What a buffer is for."""
+
+    RECEIVE = 0
+    UNSYNCED = 1
+    SEND = 2
+    FETCHED = 3
+    ARROW = 4
+
+
+RECEIVE, UNSYNCED = Buffer.RECEIVE.value, Buffer.UNSYNCED.value
+
+
+class Holder:
+    """What one session holds. Doors keep one for each connection."""
+
+    __slots__ = (
+        "_account",
+        "_begun",
+        "_looked_bytes",
+        "_looked_ms",
+        "address",
+        "bytes",
+        "close",
+        "closing",
+        "held",
+        "resume",
+        "waiting",
+    )
+
+    def __init__(
+        self,
+        account: MemoryAccount,
+        address: str,
+        close: Callable[[str], None],
+        resume: Callable[[], None],
+    ) -> None:
+        self._account = account
+        self.address = address
+        self.close = close
+        self.resume = resume
+        self.bytes = [0] * len(Buffer)
+        self.held = 0
+        self.waiting = False  # it asked to begin and was told to wait
+        self.closing = False
+        self._begun = False
+        self._looked_ms = self._looked_bytes = 0
+
+    @property
+    def unfinished(self) -> int:
+        """Bytes of a packet that is not whole yet."""
+        return self.bytes[RECEIVE] if self._begun else 0
+
+    def may_begin(self, size: int, now_ms: int) -> bool:
+        """Whether a packet of this size may be read now; False: stop reading until `resume`."""
+        if not self._account.has_room_for(self, size):
+            self.waiting = True
+            return False
+        self._begun = size > SMALL_REQUEST
+        self._looked_ms, self._looked_bytes = now_ms, self.bytes[RECEIVE]
+        return True
+
+    def finished(self) -> None:
+        """The packet that was begun is whole."""
+        self._begun = False
+
+    def take(self, kind: int, size: int) -> None:
+        """A buffer grew by so many bytes that are really there."""
+        self.bytes[kind] += size
+        self.held += size
+        self._account.took(self, kind, size)
+
+    def give(self, kind: int, size: int) -> None:
+        """So many bytes are free again."""
+        assert 0 <= size <= self.bytes[kind]
+        self.bytes[kind] -= size
+        self.held -= size
+        self._account.gave(self, kind, size)
+
+    def is_slow(self, now_ms: int) -> bool:
+        """A large packet that came to less than 64 KiB since the last look, 10 s ago or more."""
+        if not self._begun or now_ms - self._looked_ms < SLOW_MS:
+            return False
+        brought = self.bytes[RECEIVE] - self._looked_bytes
+        self._looked_ms, self._looked_bytes = now_ms, self.bytes[RECEIVE]
+        return brought < SLOW_BYTES
+
+    def leave(self) -> None:
+        """The session is gone, and everything it held with it."""
+        for kind, size in enumerate(self.bytes):
+            if size:
+                self.give(kind, size)
+        self._begun = self.waiting = False
+        self._account.left(self)
+
+
+class MemoryAccount:
+    """All holders together. Above 50 % no large packet is begun; at 80 % the largest go."""
+
+    def __init__(self, limit: int = MEMORY_LIMIT, unsynced_max: int = UNSYNCED_MAX) -> None:
+        self.limit = limit
+        self.unsynced_max = unsynced_max
+        self.held = 0
+        self.bytes = [0] * len(Buffer)
+        self.closed = 0  # sessions closed for memory, for the metrics
+        self.short = False  # above 50 %: only what was begun is read on, and what is small
+        self.full = False  # from 80 % until below 70 %
+        self.on_short: Callable[[bool], None] = lambda short: None
+        self.on_full: Callable[[bool], None] = lambda full: None
+        self._holders: dict[Holder, None] = {}
+        self._of_address: dict[str, int] = {}
+
+    def open(
+        self, address: str, close: Callable[[str], None], resume: Callable[[], None]
+    ) -> Holder:
+        """A session of that address. `close(reason)` ends it, `resume()` lets it read again."""
+        holder = Holder(self, address, close, resume)
+        self._holders[holder] = None
+        return holder
+
+    def has_room_for(self, holder: Holder, size: int) -> bool:
+        """Whether a holder may begin to read so many bytes."""
+        if self.bytes[UNSYNCED] > self.unsynced_max:
+            return False  # the disk is behind: everybody who writes waits for it
+        if size <= SMALL_REQUEST:
+            return True
+        of_address = self._of_address.get(holder.address, 0)
+        # Who holds nothing may begin anything: what is too large is closed as it grows.
+        fits = not of_address or 4 * (of_address + size) <= self.limit
+        return not self.short and fits
+
+    def took(self, holder: Holder, kind: int, size: int) -> None:
+        """A holder has more; where that is too much the largest unfinished packets are let go."""
+        self.held += size
+        self.bytes[kind] += size
+        self._of_address[holder.address] = self._of_address.get(holder.address, 0) + size
+        if not self.short and 2 * self.held > self.limit:
+            self.short = True
+            self.on_short(True)
+        if 10 * self.held >= 8 * self.limit:
+            self._overflow()
+
+    def _overflow(self) -> None:
+        if not self.full:
+            self.full = True
+            self.on_full(True)
+        self._relieve()
+
+    def _relieve(self) -> None:
+        """Down to 70 %, counting on what the closed ones will give back."""
+        held = self.held - sum(h.held for h in self._holders if h.closing)
+        unfinished = [h for h in self._holders if h.unfinished and not h.closing]
+        for holder in sorted(unfinished, key=lambda h: h.unfinished, reverse=True):
+            if 10 * held < 7 * self.limit:
+                return
+            held -= holder.held
+            self._close(holder, "memory is short, and this was the largest unfinished packet")
+
+    def _close(self, holder: Holder, reason: str) -> None:
+        holder.closing = True
+        self.closed += 1
+        holder.close(reason)
+
+    def gave(self, holder: Holder, kind: int, size: int) -> None:
+        """A holder has less; who waited for room may go on."""
+        self.held -= size
+        self.bytes[kind] -= size
+        left = self._of_address[holder.address] - size
+        if left:
+            self._of_address[holder.address] = left
+        else:
+            del self._of_address[holder.address]
+        if self.full and 10 * self.held < 7 * self.limit:
+            self.full = False
+            self.on_full(False)
+        if self.short and 2 * self.held <= self.limit:
+            self.short = False
+            self.on_short(False)
+        self._resume()
+
+    def _resume(self) -> None:
+        """Not before half of what may wait for the disk is written, or all would stop again."""
+        if self.short or 2 * self.bytes[UNSYNCED] > self.unsynced_max:
+            return
+        for holder in [h for h in self._holders if h.waiting]:
+            holder.waiting = False
+            holder.resume()
+
+    def left(self, holder: Holder) -> None:
+        """A session is gone."""
+        self._holders.pop(holder, None)
+        self._resume()
+
+    def close_slow(self, now_ms: int) -> int:
+        """While memory is short, ends sessions whose large packets hardly come; how many."""
+        if not self.short:
+            return 0
+        slow = [h for h in self._holders if not h.closing and h.is_slow(now_ms)]
+        for holder in slow:
+            self._close(holder, "memory is short, and a large packet came too slowly")
+        return len(slow)

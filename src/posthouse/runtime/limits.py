@@ -1,0 +1,39 @@
+"""What the operating system allows this process, raised as far as we may."""
+
+from __future__ import annotations
+
+import os
+import resource
+from typing import NamedTuple
+
+FILES_FOR_US = 512  # beside connections: segments, checkpoints, log, listeners
+
+
+class FileLimit(NamedTuple):
+    """How many files and sockets this process may have open."""
+
+    allowed: int
+    wanted: int
+
+    @property
+    def enough(self) -> bool:
+        """Whether every connection that the settings allow finds a descriptor."""
+        return self.allowed >= self.wanted
+
+
+def raise_file_limit(connections_max: int, open_files: int) -> FileLimit:
+    """Raises the soft limit on open files to what the settings need, at most to the hard limit."""
+    wanted = connections_max + open_files + FILES_FOR_US
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    unlimited = resource.RLIM_INFINITY
+    if soft != unlimited and soft < wanted:
+        soft = wanted if hard == unlimited else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return FileLimit(wanted if soft == unlimited else soft, wanted)
+
+
+def keep_private() -> None:
+    """What this process creates is its user's alone, and its memory is not dumped to disk."""
+    os.umask(0o077)
+    _, hard = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, hard))

@@ -1,0 +1,194 @@
+"""The log: one line for each event, whatever is in it.
+
+A line is `time level name key=value ...` or one JSON object. Control characters, line separators
+and everything that could steer a terminal or pretend to be another line are escaped. A log that
+cannot be written is counted and never stops the queue manager.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import unicodedata
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, TextIO
+
+LEVELS: Final = ("debug", "info", "warning", "error")
+VALUE_LENGTH_MAX = 2000
+FILE_MODE = 0o600
+# Controls, invisible and direction-changing characters, lone surrogates, line separators.
+_ESCAPED = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+_PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.:/@+-$\\{}*()")
+
+Clock = Callable[[], datetime]
+
+
+def utc_now() -> datetime:
+    """The time that stands in front of a line."""
+    return datetime.now(UTC)
+
+
+def plain_value(value: object) -> str | int | float | bool | None:
+    """A detail as JSON knows it: bytes in hex, everything else as its text, none too long."""
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    text = value.hex() if isinstance(value, bytes) else str(value)
+    return text if len(text) <= VALUE_LENGTH_MAX else text[:VALUE_LENGTH_MAX] + "..."
+
+
+def text_value(value: object) -> str:
+    """A detail in a text line: bare where that is unmistakable, else quoted and escaped."""
+    plain = plain_value(value)
+    if not isinstance(plain, str):
+        return json.dumps(plain)
+    if plain and _PLAIN.issuperset(plain):
+        return plain
+    quoted = json.dumps(plain, ensure_ascii=False)
+    return "".join(_escape(character) for character in quoted)
+
+
+def _escape(character: str) -> str:
+    if character.isascii() and character.isprintable():
+        return character
+    if unicodedata.category(character) not in _ESCAPED:
+        return character
+    return json.dumps(character)[1:-1] if character != "\x7f" else "\\u007f"
+
+
+def text_line(moment: datetime, level: str, name: str, details: dict[str, object]) -> str:
+    """`2026-11-15T12:00:00.000Z info started name=ALPHA`."""
+    words = [f"{text_value(key)}={text_value(value)}" for key, value in details.items()]
+    return " ".join([_stamp(moment), level, text_value(name), *words])
+
+
+def json_line(moment: datetime, level: str, name: str, details: dict[str, object]) -> str:
+    """The same as one JSON object, in ASCII."""
+    line: dict[str, object] = {"time": _stamp(moment), "level": level, "event": name}
+    line |= {key: plain_value(value) for key, value in details.items() if key not in line}
+    return json.dumps(line, allow_nan=True).replace("\x7f", "\\u007f")
+
+
+def _stamp(moment: datetime) -> str:
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+class LogFile:
+    """A file that is set aside when it has grown to its size: `name.1` is the youngest."""
+
+    def __init__(self, path: Path, size_max: int, files_kept: int) -> None:
+        self.path = path
+        self.size_max = size_max
+        self.files_kept = files_kept
+        self._descriptor = -1
+        self._size = 0
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.reopen()
+
+    def reopen(self) -> None:
+        """Goes on in the file that has the name now; somebody else may have moved the old one."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+        descriptor = os.open(self.path, flags, FILE_MODE)
+        self.close()
+        self._descriptor = descriptor
+        self._size = os.fstat(descriptor).st_size
+
+    def write(self, line: str) -> None:
+        """One line, in one write."""
+        data = line.encode("utf-8", "backslashreplace") + b"\n"
+        if self._size and self._size + len(data) > self.size_max:
+            self._rotate()
+        self._size += os.write(self._descriptor, data)
+
+    def _rotate(self) -> None:
+        if self.files_kept:
+            for number in range(self.files_kept - 1, 0, -1):
+                older = self._numbered(number)
+                if older.exists():
+                    older.replace(self._numbered(number + 1))
+            self.path.replace(self._numbered(1))
+        else:
+            self.path.unlink(missing_ok=True)
+        self.reopen()
+
+    def _numbered(self, number: int) -> Path:
+        return self.path.with_name(f"{self.path.name}.{number}")
+
+    def close(self) -> None:
+        """Gives the descriptor back."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+class LogStream:
+    """Lines on standard error, where a service manager or a container collects them."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = stream or sys.stderr
+
+    def write(self, line: str) -> None:
+        """One line."""
+        self._stream.write(line + "\n")
+        self._stream.flush()
+
+    def reopen(self) -> None:
+        """There is nothing to reopen."""
+
+    def close(self) -> None:
+        """The stream is not ours to close."""
+
+
+class Log:
+    """Takes events, leaves out those below its level, and writes the rest."""
+
+    def __init__(
+        self,
+        target: LogFile | LogStream,
+        *,
+        level: str = "info",
+        format: str = "text",
+        clock: Clock = utc_now,
+    ) -> None:
+        self.failures = 0
+        self._target = target
+        self._least = LEVELS.index(level)
+        self._line = json_line if format == "json" else text_line
+        self._clock = clock
+
+    def debug(self, name: str, /, **details: object) -> None:
+        """Something for whoever looks for a fault."""
+        self._write("debug", name, details)
+
+    def info(self, name: str, /, **details: object) -> None:
+        """Something that happened as it should."""
+        self._write("info", name, details)
+
+    def warning(self, name: str, /, **details: object) -> None:
+        """Something an operator may want to change."""
+        self._write("warning", name, details)
+
+    def error(self, name: str, /, **details: object) -> None:
+        """Something that went wrong."""
+        self._write("error", name, details)
+
+    def _write(self, level: str, name: str, details: dict[str, object]) -> None:
+        if LEVELS.index(level) < self._least:
+            return
+        try:
+            self._target.write(self._line(self._clock(), level, name, details))
+        except OSError:
+            self.failures += 1
+
+    def reopen(self) -> None:
+        """After somebody else moved the file away (SIGHUP)."""
+        try:
+            self._target.reopen()
+        except OSError:
+            self.failures += 1
+
+    def close(self) -> None:
+        """The last line has been written."""
+        self._target.close()

@@ -1,0 +1,419 @@
+"""Every setting of `posthouse.toml`, declared once: type, limits, default, meaning.
+
+docs/configuration.md is made from these declarations. What a later part adds is a field, or a
+section, here. Settings that do not exist are errors, because a setting that is ignored looks like
+one that works.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct, field
+
+from posthouse.engine.settings import EngineSettings
+from posthouse.protocols.connections import CONNECTIONS_MAX, CONNECTIONS_PER_ADDRESS_MAX
+from posthouse.protocols.memory import MEMORY_LIMIT, UNSYNCED_MAX
+from posthouse.runtime.ports import PortSet, own_ports
+from posthouse.security.access import Access
+from posthouse.security.rights import parse_rights
+from posthouse.security.sids import PRINCIPALS
+from posthouse.store.settings import GIB, KIB, MIB, StoreSettings
+
+SIZE = "size"
+DAY_S = 86_400
+YEAR_S = 366 * DAY_S
+COUNT_MAX = 1_000_000_000
+SIZE_MAX = 1 << 50
+QUOTA_MAX_KIB = 0xFFFF_FFFE
+
+_engine = EngineSettings("default")
+_store = StoreSettings()
+
+Name = Annotated[str, Meta(max_length=256)]
+Names = Annotated[list[Name], Meta(max_length=1000)]
+Port = Annotated[int, Meta(ge=0, le=65_535)]
+
+
+class QueueManagerSection(Struct, frozen=True):
+    """Who this queue manager is."""
+
+    name: Annotated[
+        Name, Meta(description="The computer name it answers to; empty: the host name.")
+    ] = ""
+    dns_domain: Annotated[
+        Name, Meta(description="The domain behind the computer name, where there is one.")
+    ] = ""
+    aliases: Annotated[
+        Names, Meta(description="Other computer names that mean this queue manager.")
+    ] = []
+    addresses: Annotated[
+        Names, Meta(description="Addresses that mean this queue manager in a direct name.")
+    ] = field(default_factory=lambda: list(_engine.addresses))
+    listen: Annotated[
+        Name, Meta(description="Address of the listeners; `--listen` goes before it.")
+    ] = "127.0.0.1"
+    ports: Annotated[
+        Literal["standard", "user", "ephemeral"],
+        Meta(
+            description="Ports as the documents have them, the privileged ones moved up by 10,000, "
+            "or chosen by the system; `--ports` goes before it."
+        ),
+    ] = "user"
+    default_access: Annotated[
+        dict[str, str],
+        Meta(
+            description="What others than its owner may do with a new queue: `everyone`, `users`, "
+            "`anonymous` or `administrators` with a list of rights."
+        ),
+    ] = field(default_factory=lambda: {"everyone": "send"})
+    machine_quota: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=QUOTA_MAX_KIB * KIB,
+            extra={"unit": SIZE},
+            description="What all messages together may take; 0: no limit but the disk reserve.",
+        ),
+    ] = 0
+    journal_quota: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=QUOTA_MAX_KIB * KIB,
+            extra={"unit": SIZE},
+            description="What all journals together may take; 0: no limit.",
+        ),
+    ] = 0
+    time_to_reach_queue_s: Annotated[
+        int,
+        Meta(ge=1, le=YEAR_S, description="The longest time a message may take to its queue."),
+    ] = _engine.default_time_to_reach_queue_s
+    hardened: Annotated[
+        bool, Meta(description="Takes messages of other computers over HTTPS only.")
+    ] = _engine.hardened
+    routing_server: Annotated[
+        bool, Meta(description="Passes on messages that are meant for other computers.")
+    ] = _engine.routing_server
+    send_insecure_nacks: Annotated[
+        bool, Meta(description="Sends negative acknowledgments of messages nobody signed.")
+    ] = _engine.send_insecure_nacks
+    clock_step_s: Annotated[
+        int, Meta(ge=1, le=DAY_S, description="A jump of the system's clock worth a log line.")
+    ] = _engine.clock_step_s
+
+
+class DirectorySection(Struct, frozen=True):
+    """The directory of machines, sites and public queues."""
+
+    integrated: Annotated[
+        bool, Meta(description="Public queues by the embedded directory; false: a workgroup.")
+    ] = _engine.directory_integrated
+    sites_update_s: Annotated[
+        int, Meta(ge=1, le=YEAR_S, description="How often the sites are looked up again.")
+    ] = _engine.directory_sites_update_s
+    site_gates_update_s: Annotated[
+        int, Meta(ge=1, le=YEAR_S, description="How often the site gates are looked up again.")
+    ] = _engine.directory_site_gates_update_s
+    online_s: Annotated[
+        int, Meta(ge=1, le=DAY_S, description="How often a directory that is away is looked for.")
+    ] = _engine.directory_online_s
+
+
+class TransactionsSection(Struct, frozen=True):
+    """Transactions of clients."""
+
+    idle_s: Annotated[
+        int, Meta(ge=1, le=DAY_S, description="A transaction left alone for so long is aborted.")
+    ] = _engine.transaction_idle_s
+    buffer: Annotated[
+        int,
+        Meta(
+            ge=64 * KIB,
+            le=GIB,
+            extra={"unit": SIZE},
+            description="A transaction larger than this is written to the log as it comes.",
+        ),
+    ] = _engine.transaction_buffer
+
+
+class StoreSection(Struct, frozen=True):
+    """The log on disk."""
+
+    segment_size: Annotated[
+        int,
+        Meta(
+            ge=MIB, le=GIB, extra={"unit": SIZE}, description="A segment of this length is sealed."
+        ),
+    ] = _store.segment_size
+    express_memory: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=SIZE_MAX,
+            extra={"unit": SIZE},
+            description="Express messages above this go to files, which are never synced.",
+        ),
+    ] = _store.express_memory
+    disk_reserve: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=SIZE_MAX,
+            extra={"unit": SIZE},
+            description="New messages are refused while the disk has less free; the smaller of "
+            "this and `disk_reserve_percent` counts.",
+        ),
+    ] = _store.disk_reserve
+    disk_reserve_percent: Annotated[
+        int, Meta(ge=0, le=50, description="The same in percent of the whole disk.")
+    ] = _store.disk_reserve_percent
+    dead_ratio: Annotated[
+        float,
+        Meta(ge=0.25, le=1.0, description="A segment of which this part is dead may be compacted."),
+    ] = _store.dead_ratio
+    garbage_segments: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=1000,
+            description="Dead bytes that are left alone, in segments; an eighth of the log if that "
+            "is more.",
+        ),
+    ] = _store.garbage_segments
+    small_segments: Annotated[
+        int, Meta(ge=2, le=1000, description="So many small segments are merged.")
+    ] = _store.small_segments
+    step_bytes: Annotated[
+        int,
+        Meta(
+            ge=64 * KIB,
+            le=64 * MIB,
+            extra={"unit": SIZE},
+            description="About how much one step of compaction copies.",
+        ),
+    ] = _store.step_bytes
+    checkpoint_ratio: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=100,
+            description="A checkpoint is written when the log behind the last one is so many times "
+            "its size.",
+        ),
+    ] = _store.checkpoint_ratio
+    checkpoint_inline: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=GIB,
+            extra={"unit": SIZE},
+            description="A larger checkpoint is written by a thread of its own.",
+        ),
+    ] = _store.checkpoint_inline
+    open_files: Annotated[
+        int, Meta(ge=16, le=100_000, description="Segments kept open for reading.")
+    ] = _store.open_files
+
+
+class LimitsSection(Struct, frozen=True):
+    """What clients together, or one of them, may take."""
+
+    memory: Annotated[
+        int,
+        Meta(
+            ge=16 * MIB,
+            le=SIZE_MAX,
+            extra={"unit": SIZE},
+            description="All buffers of all connections; one address holds at most a quarter. "
+            "Neither the index of messages nor `express_memory` counts.",
+        ),
+    ] = MEMORY_LIMIT
+    unsynced: Annotated[
+        int,
+        Meta(
+            ge=MIB,
+            le=16 * GIB,
+            extra={"unit": SIZE},
+            description="What may wait for a sync; above it senders wait for the disk.",
+        ),
+    ] = UNSYNCED_MAX
+    connections_max: Annotated[
+        int, Meta(ge=1, le=1_000_000, description="Connections of one listener.")
+    ] = CONNECTIONS_MAX
+    connections_per_address_max: Annotated[
+        int, Meta(ge=1, le=1_000_000, description="Connections of one listener from one address.")
+    ] = CONNECTIONS_PER_ADDRESS_MAX
+    waiting_reads_max: Annotated[
+        int, Meta(ge=1, le=COUNT_MAX, description="Reads that wait for a message.")
+    ] = _engine.waiting_reads_max
+    open_handles_max: Annotated[int, Meta(ge=1, le=COUNT_MAX, description="Open queues.")] = (
+        _engine.open_handles_max
+    )
+    transactions_max: Annotated[int, Meta(ge=1, le=COUNT_MAX, description="Open transactions.")] = (
+        _engine.transactions_max
+    )
+    operations_max: Annotated[
+        int, Meta(ge=1, le=COUNT_MAX, description="Sends and receives of one transaction.")
+    ] = _engine.operations_max
+    outgoing_queues_max: Annotated[
+        int, Meta(ge=1, le=COUNT_MAX, description="Queues that lead to other computers.")
+    ] = _engine.outgoing_queues_max
+    history_max: Annotated[
+        int,
+        Meta(ge=1, le=10_000, description="Entries in the connection history of outgoing queues."),
+    ] = _engine.history_max
+    stop_s: Annotated[
+        int, Meta(ge=1, le=600, description="How long a stop waits for calls that have begun.")
+    ] = 5
+
+
+class AdminSection(Struct, frozen=True):
+    """The JSON API, client sessions, metrics: the endpoint `admin`."""
+
+    enabled: Annotated[
+        bool, Meta(description="Without it there is the control socket in the home only.")
+    ] = True
+    listen: Annotated[
+        Name,
+        Meta(
+            description="Address of the listener; off the loopback it needs a certificate or "
+            "`insecure`."
+        ),
+    ] = "127.0.0.1"
+    port: Annotated[
+        Port | None, Meta(description="Its port; left out: the one of the port set, 8816.")
+    ] = None
+    hosts: Annotated[
+        Names,
+        Meta(
+            description="Names this endpoint is called by, beside its address and the computer "
+            "name; requests for any other Host are refused."
+        ),
+    ] = []
+    certificate: Annotated[
+        str, Meta(max_length=4096, description="PEM file of its certificate chain.")
+    ] = ""
+    private_key: Annotated[
+        str, Meta(max_length=4096, description="PEM file of the key that fits the certificate.")
+    ] = ""
+    insecure: Annotated[
+        bool, Meta(description="Allows it off the loopback without a certificate.")
+    ] = False
+    body_size_max: Annotated[
+        int,
+        Meta(
+            ge=MIB,
+            le=GIB,
+            extra={"unit": SIZE},
+            description="Body of a request, or frame of a client session.",
+        ),
+    ] = 64 * MIB
+    header_timeout_s: Annotated[
+        int, Meta(ge=1, le=600, description="Time for the header of a request to arrive.")
+    ] = 10
+    idle_timeout_s: Annotated[
+        int,
+        Meta(ge=1, le=DAY_S, description="A connection without requests is closed after it."),
+    ] = 75
+
+
+class LogSection(Struct, frozen=True):
+    """The log of events, one line each."""
+
+    level: Annotated[
+        Literal["debug", "info", "warning", "error"],
+        Meta(description="The least important events that are written."),
+    ] = "info"
+    format: Annotated[
+        Literal["text", "json"], Meta(description="`key=value` for people, JSON for machines.")
+    ] = "text"
+    file: Annotated[
+        str,
+        Meta(
+            max_length=4096,
+            description="Where it goes, relative to the home; empty: standard error.",
+        ),
+    ] = "logs/posthouse.log"
+    size_max: Annotated[
+        int,
+        Meta(
+            ge=64 * KIB,
+            le=SIZE_MAX,
+            extra={"unit": SIZE},
+            description="A file of this size is set aside as `.1`, and older ones move up.",
+        ),
+    ] = 16 * MIB
+    files_kept: Annotated[int, Meta(ge=0, le=1000, description="How many old files stay.")] = 5
+
+
+class Settings(Struct, frozen=True):
+    """All of `posthouse.toml`."""
+
+    queue_manager: QueueManagerSection = QueueManagerSection()
+    directory: DirectorySection = DirectorySection()
+    transactions: TransactionsSection = TransactionsSection()
+    store: StoreSection = StoreSection()
+    limits: LimitsSection = LimitsSection()
+    admin: AdminSection = AdminSection()
+    log: LogSection = LogSection()
+
+
+def default_access(rights: dict[str, str]) -> Access:
+    """The setting as the engine has it; KeyError or QueueError for words that mean nothing."""
+    return tuple((PRINCIPALS[who.lower()], parse_rights(words)) for who, words in rights.items())
+
+
+def _quota_kib(size: int) -> int:
+    return -(-size // KIB) if size else _engine.machine_quota_kib
+
+
+def engine_settings(settings: Settings, name: str, ports: PortSet) -> EngineSettings:
+    """What the engine gets of it."""
+    machine, directory, limits = settings.queue_manager, settings.directory, settings.limits
+    return EngineSettings(
+        computer_name=name,
+        dns_domain=machine.dns_domain,
+        aliases=tuple(machine.aliases),
+        addresses=tuple(machine.addresses),
+        ports=own_ports(ports),
+        machine_quota_kib=_quota_kib(machine.machine_quota),
+        journal_quota_kib=_quota_kib(machine.journal_quota),
+        default_time_to_reach_queue_s=machine.time_to_reach_queue_s,
+        transaction_idle_s=settings.transactions.idle_s,
+        transaction_buffer=settings.transactions.buffer,
+        hardened=machine.hardened,
+        routing_server=machine.routing_server,
+        send_insecure_nacks=machine.send_insecure_nacks,
+        directory_integrated=directory.integrated,
+        directory_sites_update_s=directory.sites_update_s,
+        directory_site_gates_update_s=directory.site_gates_update_s,
+        directory_online_s=directory.online_s,
+        clock_step_s=machine.clock_step_s,
+        default_access=default_access(machine.default_access),
+        waiting_reads_max=limits.waiting_reads_max,
+        open_handles_max=limits.open_handles_max,
+        transactions_max=limits.transactions_max,
+        operations_max=limits.operations_max,
+        history_max=limits.history_max,
+        outgoing_queues_max=limits.outgoing_queues_max,
+    )
+
+
+def store_settings(settings: Settings, store_id: bytes = bytes(16)) -> StoreSettings:
+    """What the store gets of it; the id is for a new store, an old one keeps its own."""
+    store = settings.store
+    return StoreSettings(
+        store_id=store_id,
+        segment_size=store.segment_size,
+        express_memory=store.express_memory,
+        disk_reserve=store.disk_reserve,
+        disk_reserve_percent=store.disk_reserve_percent,
+        dead_ratio=store.dead_ratio,
+        garbage_segments=store.garbage_segments,
+        small_segments=store.small_segments,
+        step_bytes=store.step_bytes,
+        checkpoint_ratio=store.checkpoint_ratio,
+        checkpoint_inline=store.checkpoint_inline,
+        open_files=store.open_files,
+    )

@@ -1,0 +1,275 @@
+"""Reading `posthouse.toml`: any text gives settings, or one error that says what to change."""
+
+from __future__ import annotations
+
+import difflib
+import ipaddress
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+from msgspec import Meta, Struct
+
+from posthouse.model.errors import QueueError
+from posthouse.model.paths import check_computer
+from posthouse.model.queue_parts import NameFault
+from posthouse.model.text import excerpt
+from posthouse.runtime.settings import SIZE, Settings, default_access
+from posthouse.security.sids import PRINCIPALS
+
+SETTINGS_NAME = "posthouse.toml"
+FILE_SIZE_MAX = 1 << 20
+_UNITS = {"": 1, "B": 1, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30, "TIB": 1 << 40}
+_SIZE = re.compile(r"([0-9]{1,18})\s*([A-Za-z]*)", re.ASCII)
+SIZE_WORDS = 'a whole number of bytes or a text such as "64MiB"'
+
+
+class SettingsError(Exception):
+    """A settings file that cannot be used; each problem names file, section and setting."""
+
+    def __init__(self, source: str, problems: list[str]) -> None:
+        super().__init__(source, problems)
+        self.source = source
+        self.problems = problems
+
+    def __str__(self) -> str:
+        return "\n".join(f"{self.source}: {problem}" for problem in self.problems)
+
+
+class _Wrong(Exception):
+    """One value that will not do."""
+
+
+def read_settings(path: Path, *, must_exist: bool = True) -> Settings:
+    """The settings of a file; all defaults where there is none and none was asked for."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(FILE_SIZE_MAX + 1)
+    except FileNotFoundError:
+        if must_exist:
+            raise SettingsError(str(path), ["there is no such file"]) from None
+        return Settings()
+    except OSError as error:
+        raise SettingsError(str(path), [error.strerror or str(error)]) from None
+    if len(data) > FILE_SIZE_MAX:
+        raise SettingsError(str(path), [f"the file is larger than {FILE_SIZE_MAX} bytes"])
+    return parse_settings(data, str(path))
+
+
+def parse_settings(data: bytes, source: str = SETTINGS_NAME) -> Settings:
+    """The settings that a TOML text holds; SettingsError with every problem in it."""
+    try:
+        table = tomllib.loads(data.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise SettingsError(source, [f"not TOML: {excerpt(str(error))}"]) from None
+    problems: list[str] = []
+    sections: dict[str, Any] = {}
+    for name, value in table.items():
+        section = _fields(Settings).get(name)
+        if section is None:
+            near = nearest(name, list(_fields(Settings)))
+            shown = excerpt(name)[1:-1]
+            problems.append(f"[{shown}]: there is no such section; the nearest is [{near}]")
+        else:
+            sections[name] = _section(name, section, value, problems)
+    settings = Settings() if problems else Settings(**sections)
+    problems += _contradictions(settings)
+    if problems:
+        raise SettingsError(source, problems)
+    return settings
+
+
+def _fields(section: type[Struct]) -> dict[str, Any]:
+    return get_type_hints(section, include_extras=True)
+
+
+def nearest(name: str, known: list[str]) -> str:
+    """The known name that is most like one that is not."""
+    return difflib.get_close_matches(name[:80].lower(), known, 1, 0.0)[0]
+
+
+def _section(name: str, section: type[Struct], value: object, problems: list[str]) -> Struct | None:
+    if not isinstance(value, dict):
+        problems.append(f"{name}: this is a section; write [{name}] and its settings below")
+        return None
+    values: dict[str, object] = {}
+    for key, given in value.items():
+        path = f"[{name}] {key}"
+        try:
+            values[key] = _value(name, key, section, given)
+        except _Wrong as wrong:
+            problems.append(f"{excerpt(path)[1:-1]}: {wrong}")
+    return None if problems else section(**values)
+
+
+def _value(section_name: str, key: str, section: type[Struct], given: object) -> object:
+    known = _fields(section)
+    if key not in known:
+        raise _Wrong(_unknown(section_name, key, list(known)))
+    kind = known[key]
+    if unit_of(kind) == SIZE:
+        given = parse_size(given)
+    try:
+        return msgspec.convert(given, kind)
+    except (msgspec.ValidationError, OverflowError) as error:
+        raise _Wrong(f"{_reason(str(error))}; allowed: {allowed(kind)}") from None
+
+
+def _unknown(section_name: str, key: str, known: list[str]) -> str:
+    homes = [name for name, section in _fields(Settings).items() if key in _fields(section)]
+    if homes:
+        return f"there is no such setting here; it belongs to [{homes[0]}]"
+    return f"there is no such setting; the nearest is {nearest(key, known)} in [{section_name}]"
+
+
+def _reason(text: str) -> str:
+    """msgspec's words without its marks: `Expected int >= 1`."""
+    text = text.replace("`", "").partition(" - at ")[0]
+    return text[:1].lower() + text[1:]
+
+
+def parse_size(given: object) -> object:
+    """Bytes of `64MiB`; what is no text is left to the type check."""
+    if not isinstance(given, str):
+        return given
+    found = _SIZE.fullmatch(given.strip())
+    if found is None or found[2].upper() not in _UNITS:
+        raise _Wrong(f"{excerpt(given)} is no size; allowed: {SIZE_WORDS}")
+    return int(found[1]) * _UNITS[found[2].upper()]
+
+
+# -- what a declaration says
+
+
+def metas(kind: object) -> Iterator[Meta]:
+    """The notes on a type, the outermost first."""
+    notes = getattr(kind, "__metadata__", ())
+    yield from (note for note in reversed(notes) if isinstance(note, Meta))
+
+
+def unit_of(kind: object) -> str:
+    """The unit a setting is written in, empty where it has none."""
+    for meta in metas(kind):
+        if meta.extra:
+            return str(meta.extra.get("unit", ""))
+    return ""
+
+
+def bare(kind: object) -> object:
+    """The type without its notes."""
+    return get_args(kind)[0] if hasattr(kind, "__metadata__") else kind
+
+
+def allowed(kind: object) -> str:
+    """What may stand there, in words."""
+    base = bare(kind)
+    origin, arguments = get_origin(base), get_args(base)
+    if origin is Literal:
+        return ", ".join(f'"{choice}"' for choice in arguments)
+    if origin in (Union, UnionType):
+        return allowed(arguments[0])
+    if origin is list:
+        return "list of texts"
+    if origin is dict:
+        return "table of texts"
+    words = SIZE_WORDS if unit_of(kind) == SIZE else _KINDS[base]
+    return ", ".join(filter(None, (words, _range(kind))))
+
+
+_KINDS: dict[object, str] = {
+    bool: "true or false",
+    int: "whole number",
+    float: "number",
+    str: "text",
+}
+
+
+def _range(kind: object) -> str:
+    for meta in metas(kind):
+        if meta.ge is not None and meta.le is not None:
+            shown = size_text if unit_of(kind) == SIZE else _number
+            return f"{shown(meta.ge)} to {shown(meta.le)}"
+        if meta.max_length is not None:
+            return f"at most {meta.max_length} characters"
+    return ""
+
+
+def _number(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def size_text(size: float) -> str:
+    """`64MiB`; bytes where no unit fits."""
+    size = int(size)
+    for unit in ("TiB", "GiB", "MiB", "KiB"):
+        if size and size % _UNITS[unit.upper()] == 0:
+            return f"{size // _UNITS[unit.upper()]}{unit}"
+    return str(size)
+
+
+# -- what contradicts itself
+
+
+def _contradictions(settings: Settings) -> Iterator[str]:
+    machine, admin, limits = settings.queue_manager, settings.admin, settings.limits
+    for key, names in (("name", [machine.name]), ("aliases", machine.aliases)):
+        for name in filter(None, names):
+            if fault := name_fault(name):
+                yield f"[queue_manager] {key}: {fault}"
+    yield from _access_faults(machine.default_access)
+    if bool(admin.certificate) != bool(admin.private_key):
+        yield "[admin] certificate: certificate and private_key go together"
+    if not is_loopback(admin.listen) and not (admin.certificate or admin.insecure):
+        yield (
+            "[admin] listen: off the loopback this needs certificate and private_key, or "
+            "insecure = true"
+        )
+    for section, key, address in (
+        ("queue_manager", "listen", machine.listen),
+        ("admin", "listen", admin.listen),
+    ):
+        if not is_address(address):
+            yield f"[{section}] {key}: {excerpt(address)} is no address; allowed: an IP address"
+    if limits.unsynced > limits.memory:
+        yield "[limits] unsynced: this is more than memory allows"
+
+
+def _access_faults(rights: dict[str, str]) -> Iterator[str]:
+    for who, words in rights.items():
+        if who.lower() not in PRINCIPALS:
+            near = nearest(who, list(PRINCIPALS))
+            yield f"[queue_manager] default_access: {excerpt(who)} is nobody; the nearest is {near}"
+            continue
+        try:
+            default_access({who: words})
+        except QueueError as error:
+            yield f"[queue_manager] default_access: {error.cause}. {error.remedy}"
+
+
+def name_fault(name: str) -> str:
+    """Why a text cannot be a computer name; empty if it can."""
+    try:
+        check_computer(name)
+    except NameFault as fault:
+        return str(fault)
+    return ""
+
+
+def is_address(text: str) -> bool:
+    """Whether this is an IP address, or the name of the loopback."""
+    if text == "localhost":
+        return True
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def is_loopback(text: str) -> bool:
+    """Whether only this machine reaches the address."""
+    return text == "localhost" or (is_address(text) and ipaddress.ip_address(text).is_loopback)

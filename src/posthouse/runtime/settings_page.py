@@ -1,0 +1,71 @@
+"""docs/configuration.md from the declarations: `python -m posthouse.runtime.settings_page`."""
+
+from __future__ import annotations
+
+import sys
+from typing import get_type_hints
+
+import msgspec
+
+from posthouse.runtime.settings import SIZE, Settings
+from posthouse.runtime.settings_file import SIZE_WORDS, allowed, metas, size_text, unit_of
+
+_TOP = f"""# Configuration
+
+`posthouse serve` reads `posthouse.toml` in its home, or the file that `--config` names. Every
+setting has a default; a file with the few that you change is enough. Settings that do not exist are
+errors that name the nearest one, and so are values outside their limits: nothing is ignored.
+
+Sizes are {SIZE_WORDS} (`KiB`, `MiB`, `GiB`, `TiB`). Settings that end in `_s` are seconds.
+Changes take effect at the next start.
+
+```toml
+[queue_manager]
+name = "ALPHA"
+
+[store]
+express_memory = "1GiB"
+
+[log]
+file = ""            # standard error, for systemd and containers
+format = "json"
+```
+
+This page is made from `src/posthouse/runtime/settings.py`.
+"""
+
+
+def configuration_page() -> str:
+    """The whole page."""
+    sections = get_type_hints(Settings, include_extras=True)
+    return _TOP + "".join(_section(name, kind) for name, kind in sections.items())
+
+
+def _section(name: str, section: type[msgspec.Struct]) -> str:
+    kinds = get_type_hints(section, include_extras=True)
+    defaults = section()
+    rows = [_row(key, kind, getattr(defaults, key)) for key, kind in kinds.items()]
+    head = ["| Setting | Default | Allowed | Meaning |", "|---|---|---|---|"]
+    return "\n".join(["", f"## [{name}]", "", str(section.__doc__), "", *head, *rows, ""])
+
+
+def _row(key: str, kind: object, default: object) -> str:
+    meaning = next(meta.description for meta in metas(kind) if meta.description)
+    may = allowed(kind).removeprefix(f"{SIZE_WORDS}, ")
+    return f"| `{key}` | {_shown(kind, default)} | {may} | {meaning} |"
+
+
+def _shown(kind: object, default: object) -> str:
+    if default is None:
+        return "none"
+    if unit_of(kind) == SIZE and isinstance(default, int):
+        text = size_text(default)
+        return f"`{text}`" if text.isdigit() else f'`"{text}"`'
+    if isinstance(default, dict):
+        pairs = ", ".join(f'{key} = "{value}"' for key, value in default.items())
+        return f"`{{{pairs}}}`"
+    return f"`{msgspec.json.encode(default).decode()}`"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(configuration_page())

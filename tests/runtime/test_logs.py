@@ -1,0 +1,156 @@
+"""The log: one line for each event, and nothing in it that steers a terminal."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import unicodedata
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from posthouse.runtime.logs import VALUE_LENGTH_MAX, Log, LogFile, LogStream, json_line, text_line
+
+MOMENT = datetime(2026, 11, 15, 12, 0, 0, 5000, UTC)
+HOSTILE = 'a\nb\x1b[2J\u202e\u2028"\x7f\ud800 c='
+
+
+def log_to(stream: io.StringIO, **options: str) -> Log:
+    return Log(LogStream(stream), clock=lambda: MOMENT, **options)
+
+
+def test_a_text_line_has_time_level_name_and_details() -> None:
+    stream = io.StringIO()
+    log_to(stream).info("started", name="ALPHA", pid=1, label="two words", key=b"\x01\xff", no=None)
+    assert stream.getvalue() == (
+        "2026-11-15T12:00:00.005Z info started"
+        ' name=ALPHA pid=1 label="two words" key=01ff no=null\n'
+    )
+
+
+def test_a_json_line_is_one_object() -> None:
+    stream = io.StringIO()
+    log_to(stream, format="json").error("failed", cause=ValueError("x"), level="mine", count=2)
+    assert json.loads(stream.getvalue()) == {
+        "time": "2026-11-15T12:00:00.005Z",
+        "level": "error",
+        "event": "failed",
+        "cause": "x",
+        "count": 2,
+    }
+
+
+def test_events_below_the_level_are_left_out() -> None:
+    stream = io.StringIO()
+    log = log_to(stream, level="warning")
+    log.debug("one")
+    log.info("two")
+    log.warning("three")
+    log.error("four")
+    assert [line.split()[2] for line in stream.getvalue().splitlines()] == ["three", "four"]
+
+
+@pytest.mark.parametrize("line", [text_line, json_line])
+def test_hostile_text_is_escaped(line: object) -> None:
+    shown = line(MOMENT, "info", "event", {"label": HOSTILE})  # type: ignore[operator]
+    assert shown.isprintable()
+    assert "\\u001b[2J" in shown
+    assert "\\u202e" in shown
+
+
+DANGEROUS = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+
+
+@given(st.text(), st.text(), st.one_of(st.text(), st.binary(), st.integers(), st.floats()))
+def test_any_event_is_one_line_without_dangerous_characters(
+    name: str, key: str, value: object
+) -> None:
+    for line in (text_line, json_line):
+        shown = line(MOMENT, "info", name, {key: value})
+        assert not DANGEROUS & {unicodedata.category(character) for character in shown}
+        assert len(shown.splitlines()) == 1
+
+
+@given(st.text(), st.text())
+def test_a_value_cannot_pretend_to_be_another(first: str, second: str) -> None:
+    """However strange, it reads back as itself: quoted values are JSON."""
+    shown = text_line(MOMENT, "info", "e", {"a": first, "b": second}).split(" ", 3)[3]
+    rest = shown.removeprefix("a=")
+    if rest.startswith('"'):
+        value, end = json.JSONDecoder(strict=True).raw_decode(rest)
+    else:
+        value, end = rest.partition(" ")[0], rest.index(" ")
+    cut = first if len(first) <= VALUE_LENGTH_MAX else first[:VALUE_LENGTH_MAX] + "..."
+    assert value == cut
+    assert rest[end:].startswith(" b=")
+
+
+def test_a_long_value_is_cut() -> None:
+    assert len(text_line(MOMENT, "info", "e", {"a": "x" * 100_000})) < VALUE_LENGTH_MAX + 100
+
+
+def test_a_full_file_is_set_aside_and_the_oldest_goes(tmp_path: Path) -> None:
+    path = tmp_path / "logs" / "posthouse.log"
+    file = LogFile(path, size_max=20, files_kept=2)
+    for number in range(5):
+        file.write(f"line {number} 0123456789")
+    file.close()
+    assert path.read_text() == "line 4 0123456789\n"
+    assert (tmp_path / "logs" / "posthouse.log.1").read_text() == "line 3 0123456789\n"
+    assert (tmp_path / "logs" / "posthouse.log.2").read_text() == "line 2 0123456789\n"
+    assert len(list(path.parent.iterdir())) == 3
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_without_old_files_the_log_begins_anew(tmp_path: Path) -> None:
+    file = LogFile(tmp_path / "log", size_max=20, files_kept=0)
+    file.write("a" * 19)
+    file.write("b")
+    file.close()
+    assert (tmp_path / "log").read_text() == "b\n"
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_log_goes_on_where_it_was_and_counts_what_is_there(tmp_path: Path) -> None:
+    (tmp_path / "log").write_text("a" * 19 + "\n")
+    file = LogFile(tmp_path / "log", size_max=21, files_kept=1)
+    file.write("bb")
+    file.close()
+    assert (tmp_path / "log").read_text() == "bb\n"
+
+
+def test_a_log_that_was_moved_away_is_reopened(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    log = Log(LogFile(path, 1000, 1), clock=lambda: MOMENT)
+    log.info("one")
+    path.rename(tmp_path / "moved")
+    log.info("two")
+    log.reopen()
+    log.info("three")
+    log.close()
+    assert [line.split()[2] for line in (tmp_path / "moved").read_text().splitlines()] == [
+        "one",
+        "two",
+    ]
+    assert path.read_text().split()[2] == "three"
+
+
+def test_a_log_that_cannot_be_written_is_counted_and_stops_nobody(tmp_path: Path) -> None:
+    full = open("/dev/full", "w")
+    log = Log(LogStream(full), clock=lambda: MOMENT)
+    log.info("there is no room for this")
+    assert log.failures == 1
+    with contextlib.suppress(OSError):
+        full.close()
+    log = Log(LogFile(tmp_path / "log", 1000, 1), clock=lambda: MOMENT)
+    (tmp_path / "log").unlink()
+    (tmp_path / "log").symlink_to(tmp_path / "elsewhere")
+    log.reopen()
+    assert log.failures == 1
+    log.info("still the old file")
+    log.close()
+    assert not (tmp_path / "elsewhere").exists()

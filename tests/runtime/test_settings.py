@@ -1,0 +1,93 @@
+"""The declarations: every setting does something, and every knob of engine and store has one."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+from typing import get_type_hints
+
+import msgspec
+import pytest
+
+from posthouse.engine.settings import EngineSettings
+from posthouse.runtime.ports import PortSet
+from posthouse.runtime.settings import Settings, engine_settings, store_settings
+from posthouse.runtime.settings_file import parse_settings
+from posthouse.runtime.settings_page import configuration_page
+from posthouse.store.settings import StoreSettings
+
+PAGE = Path(__file__).parents[2] / "docs" / "configuration.md"
+# How much of a purge one turn takes is ours to choose; the rest follows from other settings.
+ENGINE_ONLY = {"own_names", "ports", "computer_name", "step_messages", "step_bytes"}
+STORE_ONLY = {"store_id"}
+
+
+def test_the_documented_settings_are_the_settings() -> None:
+    """Made by: python -m posthouse.runtime.settings_page > docs/configuration.md"""
+    assert PAGE.read_text(encoding="utf-8") == configuration_page()
+
+
+def test_the_example_on_the_page_is_accepted() -> None:
+    example = PAGE.read_text(encoding="utf-8").split("```toml\n")[1].split("```")[0]
+    assert parse_settings(example.encode()).queue_manager.name == "ALPHA"
+
+
+def test_defaults_are_those_of_engine_and_store() -> None:
+    made = engine_settings(Settings(), "ALPHA", PortSet.STANDARD)
+    assert made == EngineSettings("ALPHA")
+    assert store_settings(Settings()) == StoreSettings()
+
+
+def every_other_value() -> list[tuple[str, str, object]]:
+    """Each setting with a value that is allowed and not its default."""
+    found: list[tuple[str, str, object]] = []
+    for name, section in get_type_hints(Settings).items():
+        for field in msgspec.structs.fields(section):
+            default = getattr(section(), field.name)
+            found.append((name, field.name, other(default)))
+    return found
+
+
+def other(default: object) -> object:
+    if isinstance(default, bool):
+        return not default
+    if isinstance(default, float):
+        return 0.75
+    if isinstance(default, int):
+        return default + 1024 if default > 1_000_000 or default == 0 else default + 1
+    if isinstance(default, list):
+        return ["other"]
+    return {"users": "peek"} if isinstance(default, dict) else "other"
+
+
+def test_every_knob_of_engine_and_store_can_be_turned() -> None:
+    sections = {name: section() for name, section in get_type_hints(Settings).items()}
+    for name, key, value in every_other_value():
+        sections[name] = msgspec.structs.replace(sections[name], **{key: value})
+    turned = Settings(**sections)
+    engine = engine_settings(turned, "OTHER", PortSet.USER)
+    unturned = [
+        field.name
+        for field in fields(EngineSettings)
+        if field.name not in ENGINE_ONLY
+        and getattr(engine, field.name) == getattr(EngineSettings("ALPHA"), field.name)
+    ]
+    store = store_settings(turned)
+    unturned += [
+        field.name
+        for field in fields(StoreSettings)
+        if field.name not in STORE_ONLY
+        and getattr(store, field.name) == getattr(StoreSettings(), field.name)
+    ]
+    assert unturned == []
+
+
+@pytest.mark.parametrize(("size", "kib"), [(0, 0xFFFFFFFF), (1, 1), (1024, 1), (1025, 2)])
+def test_quotas_are_counted_in_kilobytes_and_none_means_no_limit(size: int, kib: int) -> None:
+    settings = parse_settings(f"[queue_manager]\nmachine_quota = {size}".encode())
+    assert engine_settings(settings, "ALPHA", PortSet.USER).machine_quota_kib == kib
+
+
+def test_privileged_ports_mean_us_where_they_were_moved_to() -> None:
+    assert engine_settings(Settings(), "A", PortSet.USER).ports == {1801, 10080, 10443}
+    assert engine_settings(Settings(), "A", PortSet.STANDARD).ports == {1801, 80, 443}
