@@ -31,6 +31,7 @@ from posthouse.model.message import (
     DeliveryGuarantee,
 )
 from posthouse.wire.message import deserialize
+from tests.engine.cost import steps
 from tests.engine.paper import facts
 from tests.engine.rig import MOVE, RECEIVE, START_UTC, Rig
 
@@ -338,6 +339,39 @@ def test_operations_are_applied_in_the_order_they_came(rig: Rig) -> None:
     rig.send("bills", b"bill", tx=tx)
     rig.commit(tx)
     assert (rig.bodies("orders"), rig.bodies("bills")) == ([b"new"], [b"bill"])
+
+
+def test_the_end_of_a_read_costs_the_same_in_a_long_transaction() -> None:
+    costs = [costs_of_ends(count) for count in (0, 200)]
+    assert costs[0] == costs[1]
+
+
+def costs_of_ends(others: int) -> list[int]:
+    """What a rejection and a refusal take, behind and in front of other reads."""
+    rig = Rig()
+    rig.create("orders", transactional=True)
+    filled(rig, "orders", *[b"%d" % number for number in range(others + 2)])
+    tx, source, reading = rig.begin(), rig.open("orders", RECEIVE), rig.manager.reading
+    reads = [rig.receive(source, transaction=tx).read.lookup_id for _ in range(others + 2)]
+    rejected = {"positive": True, "message_class": NACK_RECEIVE_REJECTED}
+    costs = [
+        steps(lambda: reading.end_dequeue(source, reads[0], **rejected)),
+        steps(lambda: reading.end_dequeue(source, reads[-1], **rejected)),
+        steps(lambda: reading.end_dequeue(source, reads[0], positive=False)),
+    ]
+    assert [o.number for o in tx.operations] == [r.number for r in rig.reads("orders")[1:]]
+    return costs
+
+
+def test_a_message_refused_and_read_again_is_last_in_its_transaction(rig: Rig) -> None:
+    filled(rig, "orders", b"1", b"2")
+    tx, source = rig.begin(), rig.open("orders", RECEIVE)
+    first, second = (rig.receive(source, transaction=tx).read for _ in range(2))
+    rig.run(lambda m: m.dequeue_message_end(source, first.lookup_id, positive=False))
+    assert rig.receive(source, transaction=tx).read.number == first.number
+    assert [operation.number for operation in tx.operations] == [second.number, first.number]
+    rig.abort(tx)
+    assert rig.bodies("orders") == [b"1", b"2"]
 
 
 def test_a_transaction_reads_transactional_queues_only(rig: Rig) -> None:

@@ -23,6 +23,7 @@ from posthouse.model.errors import (
     QueueDeleted,
     StatusNotFound,
 )
+from tests.engine.cost import steps
 from tests.engine.readers import (
     JOURNAL,
     SUBQUEUE,
@@ -663,3 +664,45 @@ def test_move_access_cannot_wait() -> None:
     rig = readers()
     with rig.refuses(AccessDenied, 0xC00E0025):
         body(rig.receive(rig.open("q", MOVE), timeout_ms=1000))
+
+
+# -- what waiting costs
+
+
+@pytest.mark.parametrize("count", [2, 400])
+def test_waits_cost_a_turn_nothing_and_one_is_ended_without_looking_at_the_others(
+    count: int,
+) -> None:
+    rig = readers()
+    source = rig.open("q", RECEIVE)
+    for tag in range(count):
+        rig.decide(
+            lambda m, t=tag: m.dequeue_message(source, timeout_ms=60_000, tag=t, token=t)  # type: ignore[misc]
+        )
+    now, utc = rig.clock.now_ms, rig.clock.utc_seconds
+    manager = rig.manager
+    turn = steps(lambda: (manager.begin_turn(now, utc), manager.next_deadline_ms()))
+    cancel = steps(lambda: manager.cancel_waiting_message_read_request(source, count - 1))
+    assert (turn, cancel) == costs_of_one_wait()
+    assert rig.waiting() == count - 1
+
+
+def costs_of_one_wait() -> tuple[int, int]:
+    rig = readers()
+    source, manager = rig.open("q", RECEIVE), rig.manager
+    rig.decide(lambda m: m.dequeue_message(source, timeout_ms=60_000, tag=0, token=0))
+    now, utc = rig.clock.now_ms, rig.clock.utc_seconds
+    turn = steps(lambda: (manager.begin_turn(now, utc), manager.next_deadline_ms()))
+    return turn, steps(lambda: manager.cancel_waiting_message_read_request(source, 0))
+
+
+def test_of_two_reads_with_one_tag_the_older_is_cancelled_first() -> None:
+    rig = readers()
+    source = rig.open("q", RECEIVE)
+    waits = [rig.wait(source, tag="same"), rig.wait(source, tag="same")]
+    rig.cancel(source, "same")
+    assert ended(waits[0]) is OperationCancelled
+    assert waits[1] == []
+    rig.cancel(source, "same")
+    assert ended(waits[1]) is OperationCancelled
+    assert rig.manager.waiting._tagged == {}

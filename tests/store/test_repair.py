@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import json
 from itertools import product
+from random import Random
 
 import pytest
 
 from posthouse.engine.records import ACCEPTED, LOST_EXPRESS
+from posthouse.engine.settings import EngineSettings
+from posthouse.security.access import Caller
 from posthouse.sim import PowerLost, SimDisk
+from posthouse.sim.clock import SimClock
 from posthouse.store.doctor import check
 from posthouse.store.errors import StoreDamaged
-from posthouse.store.format import HEADER_SIZE
+from posthouse.store.format import HEADER_SIZE, SEGMENTS, unpack_segment_header
 from posthouse.store.log import LogStore
 from posthouse.store.repair import JOURNAL_NAME, Loss, NotPossible, accept_loss
 from posthouse.store.salvage import Piece, filler, pieces
 from posthouse.store.settings import StoreSettings
+from tests.engine.rig import MOVE, RECEIVE, START_UTC
+from tests.engine.rig import Rig as EngineRig
 from tests.store.rig import Rig, packet_of, picture
 
 SETTINGS = StoreSettings(store_id=b"0123456789abcdef", segment_size=3000, checkpoint_ratio=1)
@@ -211,3 +217,86 @@ def test_fillers_take_exactly_the_place_of_what_was_lost() -> None:
             (0, 7 + place) for place in range(count)
         ]
     assert HEADER_SIZE == 24
+
+
+# -- the engine on what is left
+
+
+class Machine(EngineRig):
+    """A queue manager on such a store."""
+
+    def __init__(self, disk: SimDisk) -> None:
+        self.settings = EngineSettings("ALPHA", dns_domain="example.com")
+        self.clock = SimClock(utc_seconds=START_UTC)
+        self.random = Random(1)
+        self.admin = Caller.administrator()
+        self.events, self.active, self.deleted = [], set(), []
+        self.store = LogStore(disk, SETTINGS)
+        self._boot(self.store.recover().state)
+
+
+def in_doubt() -> SimDisk:
+    """A store with a prepared transaction: two sends, a receive and a move."""
+    disk = SimDisk()
+    machine = Machine(disk)
+    for name in ("orders", "bills"):
+        machine.create(name, transactional=True)
+    filling = machine.begin("filling")
+    for body in (b"to be read", b"to be moved", b"to stay"):
+        machine.send("orders", body, tx=filling)
+    machine.commit(filling)
+    tx, source = machine.begin(), machine.open("orders", RECEIVE)
+    target = machine.open("orders;parked", MOVE)
+    moved = machine.reads("orders")[1].lookup_id
+    for body in (b"sent first", b"sent second"):
+        machine.send("bills", body, tx=tx)
+    machine.receive(source, transaction=tx)
+    machine.run(lambda m: m.move_message(source, moved, target, tx))
+    machine.run(lambda m: m.dtc_transaction_prepare(tx.identifier, b"coordinator"))
+    return disk
+
+
+def records_of(disk: SimDisk) -> list[tuple[str, int]]:
+    """A byte inside of every record, behind the list of segments at the beginning of each file."""
+    found = []
+    for name in sorted(n for n in disk.names() if n.endswith(".log")):
+        data = disk.contents()[name]
+        header = unpack_segment_header(data, name, int(name[:8]))
+        whole = pieces(data, header.generation, header.first_sequence, None)
+        found += [(name, piece.offset + HEADER_SIZE) for piece in whole if piece.kind != SEGMENTS]
+    return found
+
+
+@pytest.mark.parametrize("end", ["commit", "abort"])
+def test_what_is_in_doubt_can_be_decided_whatever_was_lost_of_it(end: str) -> None:
+    disk, seen = in_doubt(), set[tuple[str, ...]]()
+    for name, offset in records_of(disk):
+        damaged = damaged_at(disk, name, offset, bare=True)
+        assert accepted(damaged, name).store_starts
+        machine = Machine(damaged)
+        seen.add(tuple(event.name for event in machine.events))
+        for tx in machine.manager.in_doubt():
+            getattr(machine, end)(tx)
+        assert machine.manager.in_doubt() == []
+        assert machine.manager.core.locks == {}
+        assert machine.manager.transactions.reserved == 0
+        assert not machine.manager.core.state.pending
+    assert seen == {
+        ("transaction_in_doubt",),
+        ("transaction_incomplete", "transaction_in_doubt"),
+        (),
+    }
+
+
+def test_the_operator_is_told_how_much_of_a_transaction_is_missing() -> None:
+    disk = in_doubt()
+    logs = [(name, data) for name, data in disk.contents().items() if name.endswith(".log")]
+    for body in (b"sent first", b"to be read", b"to be moved"):
+        ((name, data),) = [(name, data) for name, data in logs if body in data]
+        damaged = damaged_at(disk, name, data.index(body), bare=True)
+        accepted(damaged, name)
+        machine = Machine(damaged)
+        (event,) = [e for e in machine.events if e.name == "transaction_incomplete"]
+        assert event.details["operations"] == 1
+        (tx,) = machine.manager.in_doubt()
+        assert len(tx.operations) == 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -114,7 +115,7 @@ class WaitingMessageReadOperation:
         *,
         destructive: bool,
         token: object,
-        tag: object,
+        tag: Hashable,
         deadline_ms: int | None,
         cursor: Cursor | None,
         transaction: Transaction | None,

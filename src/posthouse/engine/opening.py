@@ -13,6 +13,7 @@ from posthouse.engine.descriptor import (
     QueueShareMode,
 )
 from posthouse.engine.naming import REFUSED_PROTOCOLS
+from posthouse.engine.owned import Owned
 from posthouse.engine.queue import Queue, QueueRole
 from posthouse.model.errors import (
     AccessDenied,
@@ -70,6 +71,7 @@ class Opening:
         self.core = core
         self._handles = 0
         self._open: dict[int, OpenQueueDescriptor] = {}
+        self._owned: Owned[int, OpenQueueDescriptor] = Owned()  # by association
         self._cursors: dict[int, Cursor] = {}
         self._contexts: dict[int, OpenQueueDescriptor] = {}
 
@@ -259,6 +261,7 @@ class Opening:
             self._handles, context, queue, access, share, format_name, caller, association
         )
         self._open[descriptor.handle] = descriptor
+        self._owned.add(association, descriptor.handle, descriptor)
         self._contexts[context] = descriptor
         if queue is not None:
             queue.descriptors[descriptor.handle] = descriptor
@@ -271,6 +274,7 @@ class Opening:
         if self._open.pop(descriptor.handle, None) is None:
             raise InvalidHandle("the queue handle is closed already")
         self._contexts.pop(descriptor.context, None)
+        self._owned.discard(descriptor.association, descriptor.handle)
         for nested in descriptor.nested:
             self.close(nested)
         self.core.waiting.cancel_of(descriptor, OperationCancelled("the queue was closed"))
@@ -285,9 +289,12 @@ class Opening:
 
     def close_of(self, association: object) -> None:
         """A session that ends closes what it had open."""
-        for descriptor in list(self._open.values()):
-            if descriptor.association is association and descriptor.handle in self._open:
-                self.close(descriptor)
+        for descriptor in self._owned.of(association):
+            self.close(descriptor)
+
+    def opened_by(self, association: object) -> list[OpenQueueDescriptor]:
+        """What a session has open, the oldest first."""
+        return self._owned.of(association)
 
     # -- handles
 

@@ -72,12 +72,12 @@ class Transaction:
     """[MS-MQDMPR] 3.1.1.14."""
 
     __slots__ = (
+        "by_message",
         "coordinator",
         "identifier",
         "last_used_ms",
         "marked",
         "number",
-        "operations",
         "owner",
         "prepared_at",
         "size",
@@ -92,13 +92,23 @@ class Transaction:
         self.owner = owner
         self.last_used_ms = now_ms
         self.state = TransactionState.ACTIVE
-        self.operations: list[TransactionalOperation] = []
+        self.by_message: dict[int, TransactionalOperation] = {}  # a message is in it once only
         self.marked = False  # first and last are known, and nothing has come since
         self.size = 0
         self.spilled = False  # its messages are in the log already, pending
         self.coordinator = b""
         self.prepared_at = 0
         self.waiting: set[int] = set()  # reads that wait on its behalf
+
+    @property
+    def operations(self) -> list[TransactionalOperation]:
+        """TransactionalOperationCollection, in the order of the calls."""
+        return list(self.by_message.values())
+
+    def add(self, operation: TransactionalOperation) -> None:
+        """One more, behind all others."""
+        assert operation.number not in self.by_message
+        self.by_message[operation.number] = operation
 
     @property
     def single_phase(self) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from posthouse.engine.core import Core, Lock
 from posthouse.engine.descriptor import OpenQueueDescriptor
+from posthouse.engine.owned import Owned
 from posthouse.engine.queue import Queue, QueueRole
 from posthouse.engine.records import (
     FLAG_FIRST,
@@ -58,6 +59,7 @@ class Transactions:
         self.open: dict[bytes, Transaction] = {}
         self.reserved = 0  # bytes of uncommitted sends
         self._by_use: OrderedDict[bytes, Transaction] = OrderedDict()  # active, idlest first
+        self._owned: Owned[bytes, Transaction] = Owned()  # active, by owner
         self._numbers = 0
 
     # -- life
@@ -73,6 +75,7 @@ class Transactions:
         self._numbers = self._numbers % TRANSACTION_NUMBER_MASK + 1
         transaction = Transaction(identifier, self._numbers, owner, self.core.now_ms)
         self.open[identifier] = self._by_use[identifier] = transaction
+        self._owned.add(owner, identifier, transaction)
         return transaction
 
     def find(self, identifier: bytes) -> Transaction:
@@ -87,7 +90,7 @@ class Transactions:
     def use(self, transaction: Transaction, count: int = 1) -> None:
         """Checks that operations may still be added, and notes that somebody works on it."""
         self._check_active(transaction)
-        if len(transaction.operations) + count > self.core.settings.operations_max:
+        if len(transaction.by_message) + count > self.core.settings.operations_max:
             raise InsufficientResources("the transaction has too many operations")
         self.touch(transaction)
 
@@ -128,7 +131,7 @@ class Transactions:
         operation.row = row._replace(flags=row.flags | FLAG_TRANSACTIONAL, priority=0)
         operation.packet, operation.span = packet, span
         operation.sender, operation.extra = sender, extra
-        transaction.operations.append(operation)
+        transaction.add(operation)
         transaction.marked = False
         transaction.size += row.size
         queue.reserved += row.size
@@ -152,24 +155,20 @@ class Transactions:
         """A receive: the message is locked until the end."""
         self.use(transaction)
         self.core.lock(queue, number, Lock(transaction, holder, allow_peek=allow_peek))
-        transaction.operations.append(
-            TransactionalOperation(OperationType.DEQUEUE, queue.number, number, reason)
-        )
+        transaction.add(TransactionalOperation(OperationType.DEQUEUE, queue.number, number, reason))
 
     def add_move(self, transaction: Transaction, queue: Queue, number: int, target: Queue) -> None:
         """A move: locked in the source, seen in the target after the commit, its room reserved."""
         self.use(transaction)
         self.core.lock(queue, number, Lock(transaction))
         target.reserved += self.core.reading.row(number).size
-        transaction.operations.append(
-            TransactionalOperation(OperationType.MOVE, target.number, number)
-        )
+        transaction.add(TransactionalOperation(OperationType.MOVE, target.number, number))
 
     def remove_dequeue(self, transaction: Transaction, queue: Queue, number: int) -> None:
         """A transactional read was refused by its reader: it is no part of the transaction now."""
         self._check_active(transaction)
         self.touch(transaction)
-        transaction.operations.remove(self._dequeue_of(transaction, number))
+        del transaction.by_message[self._dequeue_of(transaction, number).number]
         self.core.reading.give_back(queue, number)
 
     def reason_of(self, transaction: Transaction, number: int, reason: int) -> None:
@@ -179,10 +178,10 @@ class Transactions:
         self._dequeue_of(transaction, number).reason = reason
 
     def _dequeue_of(self, transaction: Transaction, number: int) -> TransactionalOperation:
-        for operation in reversed(transaction.operations):
-            if operation.number == number and operation.kind is OperationType.DEQUEUE:
-                return operation
-        raise AssertionError(f"message {number} is locked by a transaction that did not read it")
+        operation = transaction.by_message.get(number)
+        assert operation is not None, f"message {number} is locked, and not in the transaction"
+        assert operation.kind is OperationType.DEQUEUE
+        return operation
 
     def _spill(self, transaction: Transaction) -> None:
         transaction.spilled = True
@@ -222,7 +221,7 @@ class Transactions:
                 assert operation.row is not None
                 core.settle(operation.number, operation.row, KEPT, change, operation.extra)
         transaction.state = TransactionState.PREPARED
-        del self._by_use[identifier]
+        self._forget_active(transaction)
         transaction.coordinator = coordinator
         transaction.prepared_at = core.utc
         core.define(TABLE_TRANSACTION, identifier, pack_transaction(transaction), change)
@@ -397,7 +396,12 @@ class Transactions:
     def _finish(self, transaction: Transaction) -> None:
         transaction.state = TransactionState.ENDED
         del self.open[transaction.identifier]
+        self._forget_active(transaction)
+
+    def _forget_active(self, transaction: Transaction) -> None:
+        """Neither its idle time nor the end of its session ends it any more."""
         self._by_use.pop(transaction.identifier, None)
+        self._owned.discard(transaction.owner, transaction.identifier)
 
     def _cancel_waiting(self, transaction: Transaction) -> None:
         error: QueueError = OperationCancelled("the transaction of this read has ended")
@@ -433,9 +437,8 @@ class Transactions:
 
     def abort_of(self, owner: object) -> None:
         """Decision 43: a session that ends takes its open transactions along."""
-        for transaction in list(self.open.values()):
-            if transaction.owner is owner and transaction.state is TransactionState.ACTIVE:
-                self.abort(transaction.identifier)
+        for transaction in self._owned.of(owner):
+            self.abort(transaction.identifier)
 
     def next_deadline_ms(self) -> int | None:
         """When the next idle transaction is due."""
@@ -469,11 +472,27 @@ class Transactions:
         self._numbers = max(self._numbers, stored.number)
         for kept in stored.operations:
             row = self.core.state.table.get(kept.number)
-            if row is not None:
-                transaction.operations.append(self._recovered_operation(transaction, kept, row))
-            else:  # read from a journal that holds express messages: a crash took it meanwhile
-                assert kept.kind is not OperationType.ENQUEUE, "a prepared message is gone"
+            if row is not None and self._fits(kept, row):
+                transaction.add(self._recovered_operation(transaction, kept, row))
+        missing = len(stored.operations) - len(transaction.by_message)
+        if missing:
+            self.core.event(
+                "transaction_incomplete", id=format_guid(identifier), operations=missing
+            )
         return transaction
+
+    def _fits(self, stored: StoredOperation, row: Row) -> bool:
+        """Whether a message is still as the transaction left it.
+
+        It is not where a crash took an express message out of a journal, and where the loss of
+        damaged records was accepted: the message may be gone then, be back in its queue though
+        it was committed, or have been moved or read again since.
+        """
+        if stored.kind is OperationType.ENQUEUE:
+            return not row.lookup_id
+        if stored.kind is OperationType.DEQUEUE and row.queue != stored.queue:
+            return False
+        return bool(row.lookup_id) and stored.number not in self.core.locks
 
     def _recovered_operation(
         self, transaction: Transaction, stored: StoredOperation, row: Row

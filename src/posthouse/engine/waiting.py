@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from heapq import heapify, heappop, heappush
 
 from posthouse.engine.core import Core
@@ -31,6 +32,7 @@ class Waiting:
         self._orders = 0
         self._waiting: dict[int, WaitingMessageReadOperation] = {}
         self._deadlines: list[tuple[int, int]] = []
+        self._tagged: dict[tuple[int, Hashable], dict[int, None]] = {}  # by queue and tag
 
     def wait(
         self,
@@ -41,7 +43,7 @@ class Waiting:
         destructive: bool,
         cursor: Cursor | None,
         transaction: Transaction | None,
-        tag: object,
+        tag: Hashable,
         two_phase: bool,
         token: object,
     ) -> None:
@@ -67,6 +69,8 @@ class Waiting:
         self._waiting[self._orders] = operation
         queue.waiters[self._orders] = operation
         descriptor.waiting[self._orders] = operation
+        if tag is not None:
+            self._tagged.setdefault((queue.number, tag), {})[self._orders] = None
         if transaction is not None:
             transaction.waiting.add(self._orders)
         if deadline is not None:
@@ -83,9 +87,18 @@ class Waiting:
         del self._waiting[operation.order]
         del operation.queue.waiters[operation.order]
         del operation.descriptor.waiting[operation.order]
+        if operation.tag is not None:
+            self._untag(operation)
         if operation.transaction is not None:
             operation.transaction.waiting.discard(operation.order)
             self.core.transactions.touch(operation.transaction)
+
+    def _untag(self, operation: WaitingMessageReadOperation) -> None:
+        key = operation.queue.number, operation.tag
+        orders = self._tagged[key]
+        del orders[operation.order]
+        if not orders:
+            del self._tagged[key]
 
     def serve(self, queue: Queue, number: int) -> None:
         """Message Position Available (3.1.7.2.2): readers in arrival order until one takes it.
@@ -148,12 +161,11 @@ class Waiting:
             operation.cursor.advance(CursorEvent.WAIT_TIME_EXPIRED)
         self.core.effects.wakes.append(Wake(operation.token, None, error))
 
-    def cancel_tag(self, queue: Queue, tag: object, error: QueueError) -> None:
-        """Cancel Waiting Message Read Request (3.1.7.1.17)."""
-        for operation in queue.waiters.values():
-            if operation.tag is not None and operation.tag == tag:
-                self.cancel(operation.order, error)
-                return
+    def cancel_tag(self, queue: Queue, tag: Hashable, error: QueueError) -> None:
+        """Cancel Waiting Message Read Request (3.1.7.1.17): of those so tagged the oldest."""
+        for order in self._tagged.get((queue.number, tag), ()):
+            self.cancel(order, error)
+            return
         raise StatusNotFound("no waiting read has that tag")
 
     def cancel_of(
@@ -166,9 +178,9 @@ class Waiting:
 
     def cancel_session(self, association: object, error: QueueError) -> None:
         """Ends the waiting reads of a session that is gone: nobody would get their messages."""
-        for operation in list(self._waiting.values()):
-            if operation.descriptor.association is association:
-                self.cancel(operation.order, error)
+        descriptors = self.core.opening.opened_by(association)
+        for order in sorted(order for opened in descriptors for order in opened.waiting):
+            self.cancel(order, error)
 
     def expire_waits(self) -> None:
         """Waiting Message Read Timer Expired (3.1.6.3)."""
