@@ -19,6 +19,8 @@ from posthouse.engine.records import (
     MARK,
     MESSAGE,
     ROW,
+    TABLE_BOOKS,
+    TABLE_QUEUE,
     Change,
     Row,
     unpack_change,
@@ -43,6 +45,7 @@ class Replay:
     def __init__(self, state: State, ledger: Ledger) -> None:
         self.state = state
         self.ledger = ledger
+        self.deleted: set[int] = set()  # queues that may still have had messages
 
     def index(self, index: SegmentIndex, segment: Segment, start: int) -> None:
         """All records from an offset on, by the index of their segment."""
@@ -91,7 +94,7 @@ class Replay:
             self.ledger.copy(number, segment, offset, size)
         elif kind in (CHANGE, CARRY):
             change = unpack_change(payload)
-            apply(self.state, change, carried=kind == CARRY)
+            self._change(change, carried=kind == CARRY)
             self.ledger.change(change, segment, carried=kind == CARRY)
         elif kind == RELEASE:
             self.ledger.release(RELEASE_PAYLOAD.unpack(payload)[0])
@@ -99,6 +102,21 @@ class Replay:
             segment.fixed_bytes += size
         elif kind != LOST:
             raise StoreDamaged(segment.name, offset, f"a record of the unknown kind {kind}")
+
+    def _change(self, change: Change, *, carried: bool) -> None:
+        apply(self.state, change, carried=carried)
+        for table, key, value in change.defines:
+            if table == TABLE_QUEUE and value is None:
+                self.deleted.add(int.from_bytes(key, "little"))
+        if self.deleted:
+            self._forget_deleted()
+
+    def _forget_deleted(self) -> None:
+        """The books of a deleted queue go with its last message, as in the engine."""
+        queues = self.state.queues
+        for number in [n for n in self.deleted if n not in queues or not queues[n].count]:
+            self.state.forget_queue(number)
+            self.deleted.discard(number)
 
 
 def read_block(payload: memoryview) -> tuple[int, Row, bytes]:
@@ -123,7 +141,15 @@ def apply(state: State, change: Change, *, carried: bool) -> None:
     for number, reason in change.ends:
         state.end(number, KEPT if carried else reason)  # KEPT: a column that counts nothing
     for table, key, value in change.defines:
+        if table == TABLE_BOOKS:
+            forget_books(state)
         state.define(table, key, value)
+
+
+def forget_books(state: State) -> None:
+    """New books name every queue: one they do not name was deleted in a segment that is gone."""
+    for number in [n for n, queue in state.queues.items() if not queue.count]:
+        state.forget_queue(number)
 
 
 def restore(state: State, number: int, row: Row, extra: bytes, *, counted: bool = False) -> None:
