@@ -360,3 +360,96 @@ def live(rig: Rig, chance: Random) -> tuple[list[dict[str, object]], int]:
             for _ in range(chance.randint(0, 4)):
                 rig.store.tidy()
     return history, synced
+
+
+# -- nothing waits any more
+
+
+def bytes_on(disk: SimDisk) -> int:
+    return sum(map(disk.size, disk.names()))
+
+
+@pytest.mark.parametrize("batch", [1, 40, 800])
+@pytest.mark.parametrize("in_order", [True, False])
+def test_an_emptied_store_gives_its_disk_back(batch: int, in_order: bool) -> None:
+    """Tolerated garbage, the segment written to and big checkpoints: none of it stays for long."""
+    settings = StoreSettings(store_id=STORE_ID, segment_size=40_000, step_bytes=4000)
+    disk = SimDisk()
+    rig = Rig(LogStore(disk, settings), size=500)
+    rig.define(b"key", b"value")
+    numbers = [rig.send() for _ in range(800)]
+    settled(rig)
+    assert bytes_on(disk) > 10 * settings.segment_size
+    if not in_order:
+        Random(1).shuffle(numbers)
+    for start in range(0, len(numbers), batch):
+        rig.end(*numbers[start : start + batch])
+        rig.keep()
+        rig.store.tidy()
+    settled(rig)
+    assert bytes_on(disk) < settings.segment_size / 4
+    check(disk, rig)
+
+
+def test_checkpoints_of_fuller_days_go_after_a_restart_too() -> None:
+    settings = StoreSettings(store_id=STORE_ID, segment_size=40_000, step_bytes=4000)
+    disk = SimDisk()
+    rig = Rig(LogStore(disk, settings), size=500)
+    numbers = [rig.send() for _ in range(800)]
+    settled(rig)
+    rig.end(*numbers)
+    rig.keep()
+    again = Rig(LogStore(disk, settings))
+    assert not len(again.state.table)
+    assert bytes_on(disk) > 10 * settings.segment_size
+    settled(again)
+    assert bytes_on(disk) < settings.segment_size / 4
+    check(disk, again)
+
+
+def test_a_queue_that_is_emptied_again_and_again_costs_no_more_segments() -> None:
+    """Space is given back when nobody writes, not between two messages."""
+    settings = StoreSettings(store_id=STORE_ID, segment_size=40_000, step_bytes=4000)
+    disk = SimDisk()
+    rig = Rig(LogStore(disk, settings), size=500)
+    for _ in range(400):
+        rig.end(rig.send())
+        rig.keep()
+        rig.store.tidy()
+    written = 400 * 600
+    store = rig.store
+    assert isinstance(store, LogStore)
+    assert max(store.ledger.segments) <= 2 + written // (settings.segment_size * 0.5)
+
+
+def test_upkeep_of_an_empty_store_comes_to_rest_with_many_definitions() -> None:
+    settings = StoreSettings(store_id=STORE_ID, segment_size=4000, step_bytes=4000)
+    disk = SimDisk()
+    rig = Rig(LogStore(disk, settings))
+    for number in range(500):
+        rig.define(b"key%d" % number, b"v" * 50)
+        rig.keep()
+    rig.tidy()
+    before = len(disk.operations)
+    for _ in range(20):
+        assert not rig.store.tidy()
+    assert len(disk.operations) == before
+    check(disk, rig)
+
+
+def test_an_emptied_store_rests_on_a_full_disk_and_goes_on_later() -> None:
+    settings = StoreSettings(store_id=STORE_ID, segment_size=40_000, step_bytes=4000)
+    disk = SimDisk()
+    rig = Rig(LogStore(disk, settings), size=500)
+    numbers = [rig.send() for _ in range(800)]
+    settled(rig)
+    rig.end(*numbers)
+    rig.keep()
+    disk.fill_up(2000)  # enough for some records, not for a checkpoint
+    for _ in range(5):
+        rig.tidy()
+    disk.fill_up(1 << 30)
+    for _ in range(2):
+        settled(rig)
+    assert bytes_on(disk) < settings.segment_size / 4
+    check(disk, rig)

@@ -44,6 +44,7 @@ from posthouse.store.segment import Segment
 from posthouse.store.settings import StoreSettings
 
 DEAD = 0.95  # of a segment that is not worth waiting for the rest of it
+SMALL_PARTS = 8  # less than this part of a segment is not worth the trouble
 STEP_ENTRIES = 2048  # looked at in one step, whether they are copied or not
 
 
@@ -86,6 +87,7 @@ class Compactor:
         self.load_index = load_index
         self.read_record = read_record
         self.victim: Victim | None = None
+        self.thorough = False  # nothing waits and nobody writes: any garbage is too much
         self.blocked_bytes = 0  # what a newer checkpoint would let us take
 
     # -- choosing
@@ -95,7 +97,7 @@ class Compactor:
         assert self.victim is None
         segment = self._unfinished() or self._best()
         self.blocked_bytes = 0
-        if segment is None or segment.pins:
+        if segment is None:
             return False
         if segment.last_sequence > checkpoint_position:
             self.blocked_bytes = self._blocked(checkpoint_position)
@@ -104,7 +106,11 @@ class Compactor:
         return True
 
     def _unfinished(self) -> Segment | None:
-        """One that a crash interrupted: parts of it are in the log twice."""
+        """One that a crash interrupted: parts of it are in the log twice.
+
+        Whether somebody reads it or not, or a long read would hold up all the others; its file
+        stays until the reader is done.
+        """
         for number in self.ledger.copied_from:
             return self.ledger.segments[number]
         return None
@@ -119,21 +125,23 @@ class Compactor:
         found = [s for s in sealed if self._is_dead(s, DEAD)]
         if not found and sum(map(self._gain, sealed)) > self._tolerated(sealed):
             found = [s for s in sealed if self._is_dead(s, self.settings.dead_ratio)]
-        small = [s for s in sealed if s.end * 8 < self.settings.segment_size]
+        small = [s for s in sealed if s.end * SMALL_PARTS < self.settings.segment_size]
         return found or (small if len(small) >= self.settings.small_segments else [])
 
     def _is_dead(self, segment: Segment, ratio: float) -> bool:
         return self._gain(segment) >= (segment.end - segment.fixed_bytes) * ratio
 
     def _tolerated(self, sealed: list[Segment]) -> int:
-        if not self.settings.garbage_segments:
+        if self.thorough or not self.settings.garbage_segments:
             return -1
         share = sum(segment.end for segment in sealed) // 8
         return max(self.settings.garbage_segments * self.settings.segment_size, share)
 
     def is_worth_sealing(self, active: Segment) -> bool:
         """The segment that is written to has more dead bytes than a full one should have."""
-        return self._gain(active) >= self.settings.segment_size * self.settings.dead_ratio
+        return self._gain(active) >= self.settings.segment_size * (
+            1 / SMALL_PARTS if self.thorough else self.settings.dead_ratio
+        )
 
     def _gain(self, segment: Segment) -> int:
         return segment.end - self.ledger.weight(segment)

@@ -12,10 +12,11 @@ from posthouse.store.checkpoint import (
     TEMPORARY_SUFFIX,
     Checkpointer,
     CheckpointHead,
+    checkpoint_names,
     take_picture,
     write_file,
 )
-from posthouse.store.compact import STEP_ENTRIES, Compactor, Leaving
+from posthouse.store.compact import SMALL_PARTS, STEP_ENTRIES, Compactor, Leaving
 from posthouse.store.disk import Disk
 from posthouse.store.errors import StoreDamaged
 from posthouse.store.files import SegmentFiles
@@ -60,17 +61,37 @@ class Upkeep:
         self._leaving: list[Leaving] = []
         self._bytes_at_checkpoint = -behind_checkpoint(found)
         self._looked_at = -1
+        self._checkpoint_bytes = self._size_of_checkpoints()
+        self._shrinking = False  # the checkpoint under way is to be the only one
+        self._bytes_at_step = -1  # what had been written when the last step was done
 
     def step(self) -> bool:
         """One step; True: call again, after the next sync."""
-        return (
+        idle = not len(self.state.table) and self.writer.bytes_written == self._bytes_at_step
+        if idle and not self.compactor.thorough:
+            self._looked_at = -1
+        self.compactor.thorough = idle
+        more = (
             self._write_index()
             or self._remove_files()
             or self._checkpoint()
             or self._compact()
+            or (idle and self._shrink())
             or self.checkpoints.busy
             or any(leaving.position > self.writer.synced for leaving in self._leaving)
         )
+        self._bytes_at_step = self.writer.bytes_written
+        return more or (not idle and self._is_worth_idling())
+
+    def _is_worth_idling(self) -> bool:
+        """Nothing waits: if nothing is written until the next step either, it gives space back.
+
+        Not at once, or a queue that is emptied again and again would cost a segment each time.
+        """
+        if len(self.state.table):
+            return False
+        on_disk = sum(segment.end for segment in self.ledger.segments.values())
+        return (on_disk + self._checkpoint_bytes) * SMALL_PARTS >= self.settings.segment_size
 
     # -- indexes
 
@@ -105,17 +126,44 @@ class Upkeep:
 
     def _checkpoint(self) -> bool:
         if self.checkpoints.busy:
-            return self.checkpoints.step(self.writer.synced)
+            return self._finish_checkpoint()
         if not self._checkpoint_due():
             return False
         self._begin_checkpoint()
+        return True
+
+    def _finish_checkpoint(self) -> bool:
+        if not self.checkpoints.step(self.writer.synced):
+            return False
+        if self._shrinking:
+            for name in checkpoint_names(self.disk.names())[1:]:
+                self.disk.unlink(name)
+        else:
+            self._checkpoint_bytes = self._size_of_checkpoints()
+        return True
+
+    def _size_of_checkpoints(self) -> int:
+        return sum(map(self.disk.size, checkpoint_names(self.disk.names())))
+
+    def _shrink(self) -> bool:
+        """Checkpoints of fuller days go: the log is so short now that it can stand in for them."""
+        pending = self.checkpoints.busy or self._leaving
+        if pending or self._checkpoint_bytes * SMALL_PARTS < self.settings.segment_size:
+            return False
+        self._begin_checkpoint()
+        self._shrinking, self._checkpoint_bytes = True, 0  # tried once, the disk may be full
         return True
 
     def _checkpoint_due(self) -> bool:
         size = self.settings.checkpoint_ratio * ROW_ESTIMATE * len(self.state.table)
         behind = self.writer.bytes_written - self._bytes_at_checkpoint
         enough = behind + self.compactor.blocked_bytes >= max(self.settings.segment_size, size)
-        return enough or self.checkpoint_wanted
+        return enough or self.checkpoint_wanted or self._is_worth_a_checkpoint()
+
+    def _is_worth_a_checkpoint(self) -> bool:
+        """While nothing waits it is small, so it may come early."""
+        blocked = self.compactor.blocked_bytes * SMALL_PARTS >= self.settings.segment_size
+        return blocked and self.compactor.thorough
 
     def _begin_checkpoint(self) -> None:
         active = self.writer.active
@@ -124,7 +172,7 @@ class Upkeep:
         small = len(self.state.table) * ROW_ESTIMATE <= self.settings.checkpoint_inline
         self.checkpoints.begin(take_picture(self.state, self.ledger, head), inline=small)
         self._bytes_at_checkpoint = self.writer.bytes_written
-        self.checkpoint_wanted = False
+        self.checkpoint_wanted = self._shrinking = False
         self.compactor.blocked_bytes = 0
         self._looked_at = -1
 
