@@ -251,6 +251,31 @@ class TestMutants:
         assert mutants.tests_of(repository, "src/posthouse/tiny/other.py") == ["tests/tiny"]
         assert mutants.tests_of(repository, "src/posthouse/none/other.py") == []
 
+    def test_every_module_of_engine_and_store_has_tests_that_exist(self) -> None:
+        root = mutants.ROOT
+        for package in ("engine", "store"):
+            for module in (root / mutants.PACKAGE / package).glob("*.py"):
+                assert mutants.tests_of(root, str(module.relative_to(root))), module
+        for key, names in mutants.TESTS_OF.items():
+            assert (root / mutants.PACKAGE / key).is_dir() or (
+                root / mutants.PACKAGE / f"{key}.py"
+            ).exists(), key
+            assert all(any(root.glob(name)) for name in names), names
+
+    def test_a_part_of_the_engine_has_a_few_test_files_of_its_own(self) -> None:
+        found = mutants.tests_of(mutants.ROOT, "src/posthouse/engine/sending.py")
+        assert "tests/engine/test_sending_limits.py" in found
+        assert "tests/engine/test_reading.py" not in found
+        everything = mutants.tests_of(mutants.ROOT, "src/posthouse/engine/manager.py")
+        assert "tests/engine/test_reading.py" in everything
+        assert mutants.MODEL not in everything
+
+    def test_slow_tests_without_a_mistake_do_not_use_up_the_time_of_the_mutants(
+        self, repository: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert mutants.main(["--root", str(repository), "--workers", "1", "--minutes", "0"]) == 0
+        assert "0 killed, 0 timeout, 0 survived, 7 not run" in capsys.readouterr().out
+
     def test_survivors_are_told_from_the_killed(
         self, repository: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
@@ -260,6 +285,9 @@ class TestMutants:
         assert "4 killed, 0 timeout, 3 survived, 0 not run" in said
         assert "-    if value < limit and limit:\n+    if (value <= limit) and limit:" in said
         assert "-    return limit\n+    return None" in said
+        listed = said[said.index("survivors:") :].splitlines()[1:4]
+        module = "  src/posthouse/tiny/grow.py"
+        assert listed == [f"{module}:6 boolean", f"{module}:6 compare", f"{module}:8 return"]
         assert {path: path.read_bytes() for path in repository.rglob("*.py")} == before
 
     def test_failing_tests_are_reported_before_any_mutant(self, repository: Path) -> None:
