@@ -114,6 +114,17 @@ def test_positions_grow_with_every_record() -> None:
     assert rig.store.synced == rig.store.appended == positions[-1]
 
 
+def test_what_a_sync_has_to_write_is_known() -> None:
+    rig = rig_on(SimDisk())
+    rig.keep()
+    assert rig.store.unsynced_bytes == 0
+    rig.send()
+    rig.flush()
+    assert 50 < rig.store.unsynced_bytes < 1000
+    rig.store.sync()
+    assert rig.store.unsynced_bytes == 0
+
+
 def test_segments_are_sealed_at_their_size() -> None:
     disk = SimDisk()
     rig = rig_on(disk)

@@ -33,6 +33,10 @@ class Store(Protocol):
     def synced(self) -> int:
         """Everything up to this position survives a loss of power."""
 
+    @property
+    def unsynced_bytes(self) -> int:
+        """How much a sync has to write: whether it is worth a thread."""
+
     def recover(self) -> Recovered:
         """Opens the store: newest checkpoint and the records behind it. Called once, first.
 

@@ -64,6 +64,11 @@ class LogStore:
         """Everything up to this position survives a loss of power."""
         return self._writer.synced
 
+    @property
+    def unsynced_bytes(self) -> int:
+        """Bytes written that the next sync has to bring to the disk."""
+        return self._writer.bytes_written - self._writer.bytes_synced
+
     # -- opening
 
     def recover(self) -> Recovered:

@@ -58,6 +58,11 @@ class MemoryStore:
         """Everything up to this position survives a crash."""
         return self.log.synced
 
+    @property
+    def unsynced_bytes(self) -> int:
+        """Nothing has to go anywhere."""
+        return 0
+
     def recover(self) -> Recovered:
         """Replays the log."""
         log = self.log

@@ -57,6 +57,7 @@ class LogWriter:
         self.appended = 0
         self.synced = 0
         self.bytes_written = 0
+        self.bytes_synced = 0  # of them
         self.changes: list[tuple[bytes, Segment, bool]] = []  # not yet told to the ledger
         self.sealed: list[Segment] = []  # not yet indexed
         self.seal_early = False
@@ -199,7 +200,7 @@ class LogWriter:
         """Makes durable what was appended before the call, new files included."""
         self.check()
         with self._lock:
-            target = self.appended
+            written, target = self.bytes_written, self.appended
             segments = list(self._unsynced)
             directory, self._directory_changed = self._directory_changed, False
         for segment in segments:
@@ -211,6 +212,7 @@ class LogWriter:
             # All but the last were sealed before the call: nothing is written to them any more.
             self._unsynced = [s for s in self._unsynced if s not in segments[:-1]]
         self.synced = max(self.synced, target)
+        self.bytes_synced = max(self.bytes_synced, written)
         return target
 
     def needs(self, segment: Segment) -> bool:
