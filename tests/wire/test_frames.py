@@ -213,3 +213,10 @@ def test_a_name_longer_than_its_field_is_refused() -> None:
 def test_a_refusal_carries_code_cause_and_remedy() -> None:
     error = QueueNotFound("there is no queue", "Create it.")
     assert frames.refusal(error) == payloads.Refusal(0xC00E0003, "there is no queue", "Create it.")
+
+
+def test_a_refusal_of_a_strange_name_can_be_sent() -> None:
+    told = frames.refusal(QueueNotFound("no queue \ud800" + "x" * 100_000))
+    (frame,) = split(frames.encode(1, told))
+    assert frames.decode(frame.kind, frame.payload) == told
+    assert len(told.cause) == frames.TEXT_MAX

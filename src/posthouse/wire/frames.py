@@ -50,6 +50,7 @@ from posthouse.wire.frame_payloads import (
 UPGRADE: Final = "posthouse/1"  # the protocol that `GET /api/v1/session` upgrades to
 FRAME_SIZE_MAX: Final = 64 << 20
 SESSION_NAME_SIZE: Final = 16
+TEXT_MAX: Final = 8192  # of a cause or a remedy
 
 # Requests.
 HELLO: Final = 0x01
@@ -390,8 +391,12 @@ def decode(kind: int, payload: bytes) -> object:
 
 
 def refusal(error: QueueError) -> Refusal:
-    """The payload of an ERROR frame."""
-    return Refusal(error.code, error.cause, error.remedy)
+    """The payload of an ERROR frame; names in it may be any text, half characters included."""
+    return Refusal(error.code, _text(error.cause), _text(error.remedy))
+
+
+def _text(text: str) -> str:
+    return text[:TEXT_MAX].encode("utf-8", "replace").decode()
 
 
 # -- splitting

@@ -1,0 +1,118 @@
+"""What client sessions ask of the engine beside the events of the document."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import NamedTuple
+
+from posthouse.engine.descriptor import OpenQueueDescriptor, QueueAccessType
+from posthouse.engine.manager import QueueManager
+from posthouse.engine.reading import ENDS
+from posthouse.engine.sending import destination_name
+from posthouse.engine.transaction import Transaction, TransactionState
+from posthouse.model.errors import InvalidParameter, TransactionSequence
+from posthouse.wire.message import deserialize
+
+
+class OpenQueue(NamedTuple):
+    """What a client has to know of a queue it has opened."""
+
+    destination: str  # the name its packets carry; empty for a list
+    transactional: bool
+    outgoing: bool
+
+
+class QueueCount(NamedTuple):
+    """How much a queue holds, what its readers have locked included."""
+
+    messages: int
+    locked: int
+    size: int
+
+
+def about(manager: QueueManager, descriptor: OpenQueueDescriptor) -> OpenQueue:
+    """How messages for an open queue are made."""
+    if descriptor.nested:
+        return OpenQueue("", False, False)
+    queue = descriptor.target()
+    return OpenQueue(
+        destination_name(manager.core, descriptor),
+        queue.definition.transactional,
+        queue.outgoing is not None,
+    )
+
+
+def count(manager: QueueManager, descriptor: OpenQueueDescriptor) -> QueueCount:
+    """For whoever may look into the queue."""
+    queue = manager.opening.check(descriptor, QueueAccessType.PEEK)
+    return QueueCount(queue.state.count, queue.locked, queue.state.bytes)
+
+
+def send_to_list(
+    manager: QueueManager,
+    descriptor: OpenQueueDescriptor,
+    packets: list[bytes],
+    transaction: Transaction | None,
+) -> list[int]:
+    """A packet for each element of a list of queues: the engine makes them, from one that came."""
+    if len(packets) > 1:
+        raise InvalidParameter(
+            "a list of queues takes one message at a time",
+            "Send the messages one by one, or in a transaction.",
+        )
+    return [
+        manager.enqueue_message_to_an_open_queue(
+            descriptor, deserialize(packet), transaction
+        ).ordinal
+        for packet in packets
+    ]
+
+
+def fitting(
+    manager: QueueManager, descriptor: OpenQueueDescriptor, count_max: int, size_max: int
+) -> int:
+    """How many of the first messages of a queue fit into one answer: one at least."""
+    core, queue = manager.core, descriptor.target()
+    count_max = min(count_max, queue.state.count)
+    if count_max <= 1 or queue.state.bytes <= size_max:
+        return count_max
+    size, locks, get = 0, core.locks, core.state.table.get
+    order = queue.state.order.forward(available=True)
+    numbers = islice((n for _, n in order if n not in locks), count_max)
+    for fits, number in enumerate(numbers):
+        row = get(number)
+        assert row is not None
+        size += row.size
+        if size > size_max:
+            return max(fits, 1)
+    return count_max
+
+
+def end_otherwise(
+    manager: QueueManager,
+    descriptor: OpenQueueDescriptor,
+    lookup_ids: list[int],
+    *,
+    positive: bool,
+    message_class: int,
+) -> None:
+    """Dequeue Message End (3.1.7.1.12) for many that are rejected or given back: all or none."""
+    queue = manager.opening.check(descriptor, QueueAccessType.RECEIVE)
+    if positive and message_class not in ENDS:
+        raise InvalidParameter(f"a read does not end with the class 0x{message_class:04X}")
+    if len(set(lookup_ids)) != len(lookup_ids):
+        raise TransactionSequence("a read is to end twice")
+    for lookup_id in lookup_ids:
+        number = queue.current_number(lookup_id)
+        lock = manager.core.locks.get(number) if number else None
+        if lock is None or lock.holder is not descriptor:
+            raise TransactionSequence(f"no read of lookup id {lookup_id} waits for its end here")
+        if lock.transaction and lock.transaction.state is not TransactionState.ACTIVE:
+            raise TransactionSequence(f"lookup id {lookup_id} was read in a prepared transaction")
+    for lookup_id in lookup_ids:
+        if positive:
+            manager.dequeue_message_end(
+                descriptor, lookup_id, positive=True, message_class=message_class
+            )
+        else:
+            manager.dequeue_message_end(descriptor, lookup_id, positive=False)

@@ -1,0 +1,229 @@
+"""Reads of a client session: messages that are there, or a wait for the first that comes."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from posthouse.engine.client_calls import fitting
+from posthouse.engine.cursor import Cursor
+from posthouse.engine.descriptor import OpenQueueDescriptor
+from posthouse.engine.effects import Read
+from posthouse.engine.manager import QueueManager
+from posthouse.engine.transaction import Transaction
+from posthouse.model.errors import InsufficientResources, InvalidParameter, IoTimeout
+from posthouse.protocols.desk import Answer
+from posthouse.wire import frames
+from posthouse.wire.frames import READ_AT_ONCE, READ_NEXT, Delivered, encode_messages
+
+if TYPE_CHECKING:
+    from posthouse.protocols.admin.session import ClientSession
+
+
+def encode_reads(request: int, answer: Answer) -> bytes:
+    """The MESSAGES frame of one read or several."""
+    value = answer.value
+    reads: list[Read] = [value] if isinstance(value, Read) else value  # type: ignore[assignment]
+    return encode_messages(
+        request,
+        [
+            Delivered(
+                read.lookup_id,
+                read.arrived,
+                read.last_move,
+                read.message_class,
+                read.aborts,
+                read.moves,
+                read.priority,
+                read.flags,
+                0,
+                b"",
+                packet,
+            )
+            for read, packet in zip(reads, answer.packets, strict=True)
+        ],
+    )
+
+
+class ReadRequest:
+    """A RECEIVE or PEEK from its frame to its answer."""
+
+    def __init__(self, session: ClientSession, request: int, asked: frames.Read) -> None:
+        self.session = session
+        self.request = request
+        self.asked = asked
+        self.descriptor: OpenQueueDescriptor | None = None  # once it waits
+
+    def begin(self) -> None:
+        """Decides it: served now, or it waits."""
+        self.session.requests += 1
+        self.session.desk.decide(self._decide, self._answered)
+
+    def _decide(self, manager: QueueManager) -> Read | list[Read] | None:
+        session, asked = self.session, self.asked
+        descriptor = session.queues.get(asked.queue).descriptor
+        cursor = session.cursors.get(asked.cursor) if asked.cursor else None
+        if asked.timeout_ms and len(session.waits) >= session.limits.waits_max:
+            raise InsufficientResources("the session has too many waiting reads")
+        found = self.take(manager, descriptor, cursor)
+        if found is None:
+            self.descriptor = descriptor
+            session.waits[self.request] = self
+            session.settle()
+        return found
+
+    def take(
+        self, manager: QueueManager, descriptor: OpenQueueDescriptor, cursor: Cursor | None
+    ) -> Read | list[Read] | None:
+        """What is there; None: it waits, and `woken` is its token."""
+        raise NotImplementedError
+
+    def more(self, manager: QueueManager) -> list[Read]:
+        """What else is there when the read was woken."""
+        return []
+
+    @property
+    def timeout_ms(self) -> int | None:
+        """How long to wait; None for ever."""
+        return None if self.asked.timeout_ms < 0 else self.asked.timeout_ms
+
+    @property
+    def count_max(self) -> int:
+        """How many messages at most."""
+        return min(self.asked.count_max, self.session.limits.batch_max)
+
+    def _answered(self, answer: Answer) -> None:
+        if answer.value is not None or answer.error is not None:
+            self.session.answered(self.request, encode_reads, 0, answer)
+
+    def cancel(self, manager: QueueManager) -> None:
+        """The client does not want to wait any more."""
+        assert self.descriptor is not None
+        manager.cancel_waiting_message_read_request(self.descriptor, self)
+
+    def woken(self, answer: Answer) -> None:
+        """The wait is over: with a message, or with the reason why there is none."""
+        session = self.session
+        session.waits.pop(self.request, None)
+        if session.closed:
+            return
+        session.requests += 1
+        if answer.error is not None:
+            session.desk.manager.refused(answer.error)
+        if answer.error is not None or self.count_max == 1 or self.asked.cursor:
+            session.answered(self.request, encode_reads, 0, answer)
+        else:
+            session.desk.decide(self.more, partial(self._complete, answer))
+
+    def _complete(self, first: Answer, rest: Answer) -> None:
+        if rest.error is None and rest.value:
+            reads = [first.value, *rest.value]  # type: ignore[misc]
+            first = Answer(reads, None, first.packets + rest.packets)
+        self.session.answered(self.request, encode_reads, 0, first)
+
+
+class ReceiveRequest(ReadRequest):
+    """RECEIVE: locked by its transaction or until its END, or removed before it is delivered."""
+
+    def take(
+        self, manager: QueueManager, descriptor: OpenQueueDescriptor, cursor: Cursor | None
+    ) -> Read | list[Read] | None:
+        """Several at once where several are there."""
+        asked, limits = self.asked, self.session.limits
+        if asked.flags & READ_NEXT:
+            raise InvalidParameter("a receive through a cursor takes the message it stands on")
+        if len(descriptor.held) >= limits.held_max:
+            raise InsufficientResources(
+                "too many messages were received and not ended", "End some of them first."
+            )
+        transaction = self.session.transaction(manager, asked.transaction)
+        if cursor is None and asked.count_max > 1:
+            reads = self._several(manager, descriptor, transaction, self.count_max)
+            if reads:
+                return reads
+        return manager.dequeue_message(
+            descriptor,
+            timeout_ms=self.timeout_ms,
+            cursor=cursor,
+            transaction=transaction,
+            tag=self,
+            two_phase=self._two_phase,
+            token=self.woken,
+        )
+
+    def more(self, manager: QueueManager) -> list[Read]:
+        """What came together with the first."""
+        session = self.session
+        if session.closed:
+            return []
+        assert self.descriptor is not None
+        transaction = session.transaction(manager, self.asked.transaction)
+        return self._several(manager, self.descriptor, transaction, self.count_max - 1)
+
+    def _several(
+        self,
+        manager: QueueManager,
+        descriptor: OpenQueueDescriptor,
+        transaction: Transaction | None,
+        count_max: int,
+    ) -> list[Read]:
+        count = fitting(manager, descriptor, count_max, self.session.limits.answer_bytes_max)
+        if not count:
+            return []
+        two_phase = self._two_phase and transaction is None
+        return manager.dequeue_messages(descriptor, count, transaction, two_phase=two_phase)
+
+    @property
+    def _two_phase(self) -> bool:
+        return not self.asked.flags & READ_AT_ONCE
+
+
+class PeekRequest(ReadRequest):
+    """PEEK: nothing is taken; through a cursor, several in a row."""
+
+    def take(
+        self, manager: QueueManager, descriptor: OpenQueueDescriptor, cursor: Cursor | None
+    ) -> Read | list[Read] | None:
+        """The first waits, the others only if they are there."""
+        asked = self.asked
+        if asked.flags & READ_AT_ONCE or asked.transaction:
+            raise InvalidParameter("a peek removes nothing and is in no transaction")
+        if asked.flags & READ_NEXT and cursor is None:
+            raise InvalidParameter("the next message is only known to a cursor")
+        first = self._first(manager, descriptor, cursor)
+        if first is None or cursor is None or asked.count_max == 1:
+            return first
+        return self._row(manager, descriptor, cursor, first)
+
+    def _first(
+        self, manager: QueueManager, descriptor: OpenQueueDescriptor, cursor: Cursor | None
+    ) -> Read | None:
+        timeout_ms = self.timeout_ms
+        if cursor is not None and self.asked.flags & READ_NEXT:
+            return manager.peek_next_message(
+                descriptor, cursor, timeout_ms=timeout_ms, tag=self, token=self.woken
+            )
+        return manager.peek_message(
+            descriptor, timeout_ms=timeout_ms, cursor=cursor, tag=self, token=self.woken
+        )
+
+    def _row(
+        self,
+        manager: QueueManager,
+        descriptor: OpenQueueDescriptor,
+        cursor: Cursor,
+        first: Read,
+    ) -> list[Read]:
+        reads, size = [first], self._size(manager, first)
+        while len(reads) < self.count_max and size < self.session.limits.answer_bytes_max:
+            try:
+                read = manager.peek_next_message(descriptor, cursor, timeout_ms=0)
+            except IoTimeout:
+                break
+            assert read is not None
+            reads.append(read)
+            size += self._size(manager, read)
+        return reads
+
+    def _size(self, manager: QueueManager, read: Read) -> int:
+        return len(manager.core.effects.packet(read.number) or b"")
