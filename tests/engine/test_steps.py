@@ -154,17 +154,22 @@ def test_what_is_held_when_its_step_comes_ends_as_purged(rig: Rig) -> None:
     rig.check_books()
 
 
-def test_several_purges_share_the_turns_in_order(rig: Rig) -> None:
+def test_a_short_purge_does_not_wait_for_the_end_of_a_long_one(rig: Rig) -> None:
     rig.create("other")
-    for _ in range(4):
-        rig.send("other")
-    fill(rig, 4)
-    first = purge(rig)
-    reader = rig.open("other", RECEIVE)
-    second = begin(rig, lambda m: m.purge_queue(reader))
-    assert first
-    assert finish(rig, second) == 1
-    assert rig.queue("other").state.count == 0
+    rig.send("other")
+    fill(rig, 20)
+    long, short = list[Answer](), list[Answer]()
+    reader, other = rig.open("q", RECEIVE), rig.open("other", RECEIVE)
+    rig.driver.begin_turn()
+    rig.driver.decide(lambda m: m.purge_queue(reader), long.append)
+    rig.driver.decide(lambda m: m.purge_queue(other), short.append)
+    rig.driver.end_turn()
+    rig.driver.sync()
+    assert finish(rig, short) == 2
+    assert not long
+    assert finish(rig, long) == 4
+    assert rig.queue("q").state.count == rig.queue("other").state.count == 0
+    rig.check_books()
 
 
 def test_acknowledgments_count_by_their_bytes() -> None:

@@ -303,7 +303,8 @@ def test_an_administrator_can_move_it_away_and_purge_that(met: bool) -> None:
         home.open(RECEIVE, POISON)
 
 
-def test_a_commit_goes_without_the_copies_of_what_it_cannot_read_any_more() -> None:
+@pytest.mark.parametrize("deleted", [False, True])
+def test_a_commit_goes_without_the_copies_of_what_it_cannot_read_any_more(deleted: bool) -> None:
     home = Home(transaction_buffer=1)
     home.create(transactional=True)
     home.create(ADMINISTRATION)
@@ -313,7 +314,8 @@ def test_a_commit_goes_without_the_copies_of_what_it_cannot_read_any_more() -> N
         message = home_message(
             body,
             positive_journaling_requested=True,
-            acknowledgements_requested=ACK_POS_ARRIVAL,
+            negative_journaling_requested=True,
+            acknowledgements_requested=ACK_POS_ARRIVAL | ACK_FULL_RECEIVE,
             administration_queue_format_name=rf"DIRECT=OS:ALPHA{ADMINISTRATION[1:]}",
         )
         home.run(
@@ -322,9 +324,12 @@ def test_a_commit_goes_without_the_copies_of_what_it_cannot_read_any_more() -> N
             )
         )
     home.damage(ROTTEN)
+    if deleted:
+        home.run(lambda m: m.delete_queue(PLAIN, home.admin))
     home.run(lambda m: m.transaction_commit(b"t" * 16))
-    assert home.queue().state.count == 2
+    arrived = r".\system$;deadxact" if deleted else PLAIN
+    assert home.queue(arrived).state.count == 2
     assert home.queue(ADMINISTRATION).state.count == 1
-    assert home.queue(r".\system$;journal").state.count == 1
+    assert home.queue(r".\system$;journal").state.count == (0 if deleted else 1)
     assert told(home) == 1
     home.check_books()

@@ -56,29 +56,26 @@ class Fetching(Reading):
         try:
             return self._read(number)
         except Unreadable as damage:
-            row = self.row(number)
-            self._tell(self.core.queues[row.queue], row, damage)
+            self._tell(self.row(number), damage)
             return b""
 
-    def _tell(self, queue: Queue, row: Row, damage: Unreadable) -> MessageStorageFailed:
+    def _tell(self, row: Row, damage: Unreadable) -> MessageStorageFailed:
+        queue = self.core.queues.get(row.queue)
+        name = "a deleted queue" if queue is None else queue.name
         self.core.refusals["message_damaged"] += 1
-        self.core.event(
-            "message_damaged", queue=queue.name, lookup_id=row.lookup_id, why=str(damage)
-        )
+        self.core.event("message_damaged", queue=name, lookup_id=row.lookup_id, why=str(damage))
         return MessageStorageFailed(
-            f"the stored packet of the message with lookup id {row.lookup_id} in {queue.name} "
-            "is damaged",
+            f"the stored packet of the message with lookup id {row.lookup_id} in {name} is damaged",
             _REMEDY,
         )
 
     # -- damage
 
     def _set_aside(self, number: int, row: Row, damage: Unreadable) -> MessageStorageFailed:
-        queue = self.core.queues[row.queue]
         if number not in self.core.locks:
-            self.core.lock(queue, number, Lock(None))
+            self.core.lock(self.core.queues[row.queue], number, Lock(None))
             self.damaged.add(number)
-        return self._tell(queue, row, damage)
+        return self._tell(row, damage)
 
     def release(self, number: int) -> None:
         """What was set aside is as available as any other message, for who needs no packet."""

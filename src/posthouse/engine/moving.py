@@ -153,13 +153,14 @@ class Moving:
         return begun
 
     def go_on(self) -> None:
-        """A new turn: the next step of what is unfinished, oldest first."""
+        """A new turn: the next step of what is unfinished, each in its turn."""
         self.allowance = Allowance(self.core.settings)
         unfinished = self._unfinished
         while unfinished and not self.allowance.spent:
-            self._step(unfinished[0])
-            if unfinished[0].done:
-                unfinished.popleft()
+            emptying = unfinished.popleft()
+            self._step(emptying)
+            if not emptying.done:
+                unfinished.append(emptying)
 
     def break_off(self, error: QueueError) -> None:
         """The queue manager stops: a purge ends where it is, a deletion after the next start."""

@@ -42,7 +42,7 @@ class EngineSettings:
     history_max: int = 50  # ConnectionHistory entries kept per outgoing queue
     outgoing_queues_max: int = 100_000
     # What purges and deletions may take of one turn, and expiry again; the rest follows.
-    step_messages: int = 50_000
+    step_messages: int = 20_000
     step_bytes: int = 16 << 20
 
     own_names: frozenset[str] = field(init=False)

@@ -138,7 +138,9 @@ class World(Rig):
         self.loose = False
 
     def _boot(self, state: Any) -> None:
-        self.manager = QueueManager(self.settings, state, self.store.read, self.random.randbytes)
+        self.manager = QueueManager(
+            self.settings, state, self.store.read, self.random.randbytes, self.store.read_many
+        )
         self.driver = self.driver_class(self.manager, self.store, self.time)
         self.driver.world = self
         self.manager.start(*self.time())
