@@ -89,7 +89,7 @@ ENDED: Final = 0xA3
 ERROR: Final = 0xFF
 
 # Flags of RECEIVE and PEEK.
-READ_NEXT: Final = 0x01  # PEEK through a cursor: the message behind the one it stands on
+READ_NEXT: Final = 0x01  # PEEK through a cursor: what is behind where it stands
 READ_AT_ONCE: Final = 0x02  # RECEIVE: the message is removed before it is delivered, no END follows
 _READ_FLAGS: Final = READ_NEXT | READ_AT_ONCE
 

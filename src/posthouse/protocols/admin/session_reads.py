@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from posthouse.engine.client_calls import fitting
-from posthouse.engine.cursor import Cursor
+from posthouse.engine.cursor import Cursor, CursorState
 from posthouse.engine.descriptor import OpenQueueDescriptor
 from posthouse.engine.effects import Read
 from posthouse.engine.manager import QueueManager
@@ -189,7 +189,7 @@ class PeekRequest(ReadRequest):
         if asked.flags & READ_AT_ONCE or asked.transaction:
             raise InvalidParameter("a peek removes nothing and is in no transaction")
         if asked.flags & READ_NEXT and cursor is None:
-            raise InvalidParameter("the next message is only known to a cursor")
+            raise InvalidParameter("only a cursor knows which message is the next")
         first = self._first(manager, descriptor, cursor)
         if first is None or cursor is None or asked.count_max == 1:
             return first
@@ -198,8 +198,10 @@ class PeekRequest(ReadRequest):
     def _first(
         self, manager: QueueManager, descriptor: OpenQueueDescriptor, cursor: Cursor | None
     ) -> Read | None:
+        """Choice: to go on from nowhere is to begin, as a cursor that met the end has to."""
         timeout_ms = self.timeout_ms
-        if cursor is not None and self.asked.flags & READ_NEXT:
+        goes_on = self.asked.flags & READ_NEXT
+        if goes_on and cursor is not None and cursor.state is CursorState.READ:
             return manager.peek_next_message(
                 descriptor, cursor, timeout_ms=timeout_ms, tag=self, token=self.woken
             )
