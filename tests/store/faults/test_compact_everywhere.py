@@ -160,6 +160,7 @@ def test_an_interrupted_compaction_is_finished_before_another_begins() -> None:
     twice = [n for n in copied(world, half_done) if n in world.manager.core.state.table]
     assert twice
     world.store.pin(half_done)
+    empty(world, "stay")  # now others are as dead, and would give more
     before, others = unlinked(world.disk), set(segments) - {half_done}
     for _ in range(200):
         if half_done in segments:
@@ -167,7 +168,6 @@ def test_an_interrupted_compaction_is_finished_before_another_begins() -> None:
             world.store.tidy()
             world.store.sync()
     assert half_done not in segments
-    empty(world, "stay")
     for number in range(40):
         world.send("go", body(f"round {number}", 600))
         world.receive("go")
