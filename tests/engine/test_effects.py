@@ -26,7 +26,7 @@ from tests.engine.rig import MOVE, RECEIVE
 
 def ends(record: Record) -> list[int]:
     assert record[0] == CHANGE
-    return [end.number for end in unpack_change(record[2]).ends]
+    return [number for number, _ in unpack_change(record[2]).ends]
 
 
 def ending(number: int) -> Change:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posthouse.engine.order import CHUNK, Lane
+from posthouse.engine.order import CHUNK, Lane, Order
 from posthouse.engine.records import (
     COLUMNS,
     EXPIRED,
@@ -93,16 +93,15 @@ def test_a_run_leaves_a_lane_as_its_messages_do(
     assert entries(runs) == entries(singles)
 
 
-@given(st.integers(0, CHUNK + 5), st.integers(1, CHUNK + 9))
-def test_the_front_of_a_lane_is_its_first_messages(taken: int, count: int) -> None:
-    lane = Lane()
-    assert lane.front(count) == []
-    lane.insert_run(1, 101, CHUNK + 9)
-    for lookup_id in range(1, taken + 1):
-        lane.remove(lookup_id)
-    front = lane.front(count)
-    assert front == [number for _, number in entries(lane)][: len(front)]
-    assert 0 < len(front) <= count
+@given(st.lists(st.integers(0, 7), max_size=30), st.sets(st.integers(1, 30)), st.integers(0, 33))
+def test_the_first_available_messages_are_the_first_that_are_not_locked(
+    priorities: list[int], locked: set[int], count: int
+) -> None:
+    order = Order()
+    for number, priority in enumerate(priorities, 1):
+        order.lane(priority).insert(number, number)
+    free = [number for _, number in order.forward() if number not in locked]
+    assert order.available(locked, count) == free[:count]
 
 
 # -- the table

@@ -8,7 +8,6 @@ identifier tries again. Purge, deletion, expiry and moves do not need the packet
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import islice
 
 from posthouse.engine.core import Core, Lock
 from posthouse.engine.descriptor import OpenQueueDescriptor
@@ -104,32 +103,45 @@ class Fetching(Reading):
         *,
         two_phase: bool = False,
     ) -> list[Read]:
-        """Up to `count` messages at once, without those that are damaged."""
-        self.core.tell()  # or a reader that waits could come between
+        """Up to `count` messages at once, in queue order, without waiting or damaged ones.
+
+        Not more than the reader's share of memory at a time, but one of any size.
+        """
+        core = self.core
+        core.tell()  # or a reader that waits could come between
         queue = descriptor.target()
         self.check_transaction(queue, transaction)
-        sound = self._fetch_first(queue, count)
-        return super().dequeue_many(descriptor, sound, transaction, two_phase=two_phase)
+        numbers = self._within(queue.state.order.available(core.locks, count))
+        if transaction is not None:  # all of them or none: a refusal half-way would keep some
+            core.transactions.use(transaction, len(numbers))
+        numbers = self._sound(numbers)
+        return self.dequeue_all(queue, numbers, transaction, descriptor, two_phase=two_phase)
 
-    def _fetch_first(self, queue: Queue, count: int) -> int:
-        """Fetches the first available messages at once; how many there are to be taken."""
-        locks = self.core.locks
-        order = queue.state.order.forward(available=True)
-        numbers = list(islice((n for _, n in order if n not in locks), count))
+    def _within(self, numbers: list[int]) -> list[int]:
+        """The first of these messages that are not too much for one answer."""
+        room = self.core.settings.step_bytes
+        for at, number in enumerate(numbers):
+            room -= self.row(number).size
+            if room < 0 and at:
+                return numbers[:at]
+        return numbers
+
+    def _sound(self, numbers: list[int]) -> list[int]:
+        """Fetches the packets of these messages at once; those that could be read."""
         try:
             self.fetch_many(numbers)
         except Unreadable:
             return self._fetch_each(numbers)
-        return len(numbers)
+        return numbers
 
-    def _fetch_each(self, numbers: list[int]) -> int:
+    def _fetch_each(self, numbers: list[int]) -> list[int]:
         error = None
         for number in numbers:
             try:
                 self.fetch(number)
             except Unreadable as damage:
                 error = self._set_aside(number, self.row(number), damage)
-        sound = sum(number not in self.damaged for number in numbers)
+        sound = [number for number in numbers if number not in self.damaged]
         if error is not None and not sound:
             raise error
         return sound

@@ -33,7 +33,7 @@ from posthouse.engine.opening import Opening
 from posthouse.engine.outcome import Outcomes
 from posthouse.engine.public_queues import DirectoryOfQueues
 from posthouse.engine.queue import Queue
-from posthouse.engine.queues import Queues
+from posthouse.engine.queues import Queues, checked_properties
 from posthouse.engine.reading import MessageSeekAction
 from posthouse.engine.records import TABLE_MANAGER, Change
 from posthouse.engine.sending import Sending
@@ -46,7 +46,6 @@ from posthouse.engine.waiting import Waiting
 from posthouse.model.errors import (
     AccessDenied,
     OperationCancelled,
-    PropertyNotAllowed,
     QueueError,
     ServiceNotAvailable,
     UnsupportedOperation,
@@ -65,19 +64,6 @@ from posthouse.security.rights import (
 )
 
 Name = str | PathName | FormatName
-_PROPERTIES = frozenset(
-    {
-        "label",
-        "type_guid",
-        "journaling",
-        "quota_kib",
-        "journal_quota_kib",
-        "authentication",
-        "privacy_level",
-        "multicast_address",
-        "base_priority",
-    }
-)
 
 
 class QueueManager:
@@ -277,20 +263,7 @@ class QueueManager:
         """Changes properties of a queue; a queue stays transactional or not for its life."""
         queue = self._queue(name)
         self.queues.guard(queue).require(caller, SET_QUEUE_PROPERTIES)
-        unknown = set(values) - _PROPERTIES
-        if unknown:
-            raise PropertyNotAllowed(f"{', '.join(sorted(unknown))} cannot be changed")
-        current = queue.definition
-        properties = QueueProperties(
-            **{name: getattr(current, name) for name in _PROPERTIES} | values
-        )
-        properties.multicast_address = properties.multicast_address or None
-        properties.transactional = current.transactional
-        properties.validate()
-        values = {name: getattr(properties, name) for name in values}
-        if "multicast_address" in values:
-            values["multicast_address"] = properties.multicast_address or ""
-        self.queues.set_properties(queue, **values)
+        self.queues.set_properties(queue, **checked_properties(queue, values))
 
     def set_queue_security(self, name: Name, caller: Caller, security: bytes) -> None:
         """Replaces a queue's security descriptor, kept losslessly."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import NamedTuple
 
 CHUNK = 512
@@ -181,13 +181,6 @@ class Lane:
             self._thin(index, chunk)
         return some
 
-    def front(self, count: int) -> list[int]:
-        """Numbers of the first messages, as many of them as lie together in one chunk."""
-        if not self._chunks:
-            return []
-        chunk = self._chunks[0]
-        return [number for number in chunk.numbers[chunk.head : chunk.head + count] if number]
-
     def _thin(self, index: int, chunk: _Chunk) -> None:
         fresh = _packed([(i, n) for i, n in zip(chunk.ids, chunk.numbers, strict=True) if n])
         self._chunks[index] = fresh
@@ -272,13 +265,17 @@ class Order:
             insort(self.used, priority)
         return lane
 
-    def front(self, count: int) -> list[int]:
-        """Numbers of the first messages, at least one if there is any and at most so many."""
+    def available(self, locked: Container[int], count: int) -> list[int]:
+        """Numbers of the first messages that are not locked, in queue order."""
+        numbers: list[int] = []
         for priority in reversed(self.used):
-            numbers = self.lane(priority).front(count)
-            if numbers:
-                return numbers
-        return []
+            lane = self.lane(priority)
+            for _, number in lane.after(max(lane.floor, 1) - 1):
+                if len(numbers) >= count:
+                    return numbers
+                if number not in locked:
+                    numbers.append(number)
+        return numbers
 
     def number(self, lookup_id: int) -> tuple[int, int]:
         """Priority and number of the message with this identifier; number 0 when none."""

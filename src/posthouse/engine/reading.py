@@ -194,39 +194,25 @@ class Reading:
             cursor.advance(CursorEvent.DEQUEUE_WAITS)
         return None
 
-    def dequeue_many(
+    def dequeue_all(
         self,
-        descriptor: OpenQueueDescriptor,
-        count: int,
+        queue: Queue,
+        numbers: list[int],
         transaction: Transaction | None,
+        holder: OpenQueueDescriptor,
         *,
-        two_phase: bool = False,
+        two_phase: bool,
     ) -> list[Read]:
-        """Up to `count` messages at once, in queue order, without waiting."""
-        queue = descriptor.target()
-        self.check_transaction(queue, transaction)
-        if transaction is not None:  # all of them or none: a refusal half-way would keep some
-            available = queue.state.count - queue.locked
-            self.core.transactions.use(transaction, min(count, available))
-        reads: list[Read] = []
-        if transaction is None and not two_phase and not queue.locked:
-            while len(reads) < count and self._take_front(queue, count - len(reads), reads):
-                pass
-        while len(reads) < count:
-            found = self.first(queue)
-            if found is None:
-                break
-            reads.append(self.take(queue, found[1], transaction, descriptor, two_phase=two_phase))
-        return reads
-
-    def _take_front(self, queue: Queue, count: int, reads: list[Read]) -> bool:
-        """The first messages of a queue where nothing is locked; False if they are not plain."""
-        numbers = queue.state.order.front(count)
+        """The first available messages of a queue go to one reader, in queue order."""
         rows = [self.row(number) for number in numbers]
-        if not self.core.outcomes.received_run(queue, numbers, rows):
-            return False
-        reads.extend(map(self.read_of, numbers, rows))
-        return True
+        for row in rows:  # whatever stands in front of these is locked
+            queue.state.order.lane(row.priority).floor = row.lookup_id + 1
+        plain = transaction is None and not two_phase
+        if plain and self.core.outcomes.received_run(queue, numbers, rows):
+            return list(map(self.read_of, numbers, rows))
+        return [
+            self.take(queue, number, transaction, holder, two_phase=two_phase) for number in numbers
+        ]
 
     def _cursor_dequeue(
         self, queue: Queue, cursor: Cursor, timeout_ms: int | None
