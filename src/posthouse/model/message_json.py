@@ -104,6 +104,11 @@ def body_text(body: bytes, body_type: int) -> str | None:
     return text if text is not None and text.translate(_WITHOUT_SPACES).isprintable() else None
 
 
+def text_body(text: str, body_type: int) -> bytes:
+    """The body that holds a text: UTF-16 where its type says so, else UTF-8."""
+    return text.encode("utf-16-le" if body_type in _WIDE else "utf-8")
+
+
 _WITHOUT_SPACES = {ord(space): None for space in "\t\n\r"}
 
 

@@ -1,0 +1,130 @@
+"""Answers of HTTP: refusals, the API's, and the paths beside it: health, metrics, one page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+import msgspec
+
+from posthouse.engine.manager import QueueManager
+from posthouse.model.errors import AccessDenied, QueueError
+from posthouse.model.properties import QueueManagerState
+from posthouse.model.text import excerpt
+from posthouse.protocols.admin import metrics, openapi
+from posthouse.protocols.admin import page as plain_page
+from posthouse.protocols.admin.api import match
+from posthouse.protocols.admin.gate import Headers, Identity
+from posthouse.protocols.admin.refusals import (
+    MethodNotAllowed,
+    NotJson,
+    Unauthorized,
+    error_json,
+    status_of,
+)
+from posthouse.protocols.admin.routes import PREFIX
+
+JSON: Final = "application/json"
+OPENAPI: Final = f"{PREFIX}/openapi.json"
+HEALTH: Final = "/healthz"
+METRICS: Final = "/metrics"
+PAGE: Final = "/"
+_BROWSED: Final = frozenset({PAGE, METRICS, OPENAPI})
+_encode = msgspec.json.Encoder().encode
+
+
+class HttpAnswer(NamedTuple):
+    """An answer, ready to be written."""
+
+    status: int
+    body: bytes
+    content_type: str = JSON
+    headers: Mapping[str, str] = MappingProxyType({})
+
+
+def refusal(error: QueueError, *, browsed: bool = False) -> HttpAnswer:
+    """The answer to a refused request."""
+    status, headers = status_of(error), dict[str, str]()
+    if isinstance(error, Unauthorized):
+        scheme = "Basic" if browsed else "Bearer"
+        headers["WWW-Authenticate"] = f'{scheme} realm="posthouse"'
+    if isinstance(error, MethodNotAllowed):
+        headers["Allow"] = ", ".join(error.allowed)
+    return HttpAnswer(status, _encode(error_json(error)), JSON, headers)
+
+
+def api_answer(status: int, body: bytes, method: str, path: str) -> HttpAnswer:
+    """What the API answered, with the headers that go with it."""
+    headers: dict[str, str] = {}
+    if status == MethodNotAllowed.http_status:
+        try:
+            match(method, path)
+        except MethodNotAllowed as error:
+            headers["Allow"] = ", ".join(error.allowed)
+    return HttpAnswer(status, body, JSON, headers)
+
+
+def check_content(headers: Headers) -> None:
+    """Bodies are JSON in plain bytes: nothing that unfolds to more than was sent."""
+    kind = headers.get("Content-Type", "").partition(";")[0].strip().lower()
+    if kind != JSON:
+        raise NotJson(f"the body is {excerpt(kind) if kind else 'of no type'}, and JSON is needed")
+    if headers.get("Content-Encoding", "identity").lower() != "identity":
+        raise NotJson("the body is compressed", "Send it as it is.")
+
+
+class Pages:
+    """What is there beside the API: health, metrics, the document, the plain page."""
+
+    def __init__(
+        self,
+        manager: QueueManager,
+        shown: metrics.Metrics,
+        version: str,
+        healthy: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self._manager = manager
+        self._metrics = shown
+        self._version = version
+        self._healthy = healthy
+        self._document = _encode(openapi.document(version))
+
+    def is_browsed(self, path: str) -> bool:
+        """Whether it is one of the paths that a browser opens."""
+        return path in _BROWSED
+
+    def health(self, method: str) -> HttpAnswer:
+        """Whether the queue manager works; for anybody."""
+        _check_method(HEALTH, method)
+        ready = self._manager.state is QueueManagerState.READY and self._healthy()
+        return HttpAnswer(200 if ready else 503, b"ok\n" if ready else b"not ready\n", "text/plain")
+
+    def show(self, path: str, method: str, identity: Identity) -> HttpAnswer:
+        """One of the paths that a browser opens."""
+        _check_method(path, method)
+        if path == OPENAPI:
+            return HttpAnswer(200, self._document)
+        if path == METRICS:
+            if not identity.caller.is_administrator or identity.caller.scopes is not None:
+                raise AccessDenied("the metrics show all queues: they are the administrators'")
+            return HttpAnswer(200, self._metrics.text(), metrics.CONTENT_TYPE)
+        text = plain_page.page(self._manager, identity.caller, self._version)
+        return HttpAnswer(200, text.encode(), "text/html; charset=utf-8", plain_page.HEADERS)
+
+
+def _check_method(path: str, method: str) -> None:
+    if method not in ("GET", "HEAD"):
+        raise MethodNotAllowed(f"{path} does not take {excerpt(method)}", ("GET", "HEAD"))
+
+
+def plain_response(answer: HttpAnswer, reason: str) -> bytes:
+    """An answer as bytes, behind which the connection closes."""
+    head = [
+        f"HTTP/1.1 {answer.status} {reason}",
+        f"Content-Type: {answer.content_type}",
+        f"Content-Length: {len(answer.body)}",
+        "Connection: close",
+        *(f"{name}: {value}" for name, value in answer.headers.items()),
+    ]
+    return "\r\n".join([*head, "", ""]).encode("latin-1") + answer.body

@@ -1,0 +1,159 @@
+"""The API without any transport: a method, a path and a body in, a status and a body out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+from urllib.parse import parse_qsl, unquote
+
+import msgspec
+
+from posthouse.model.errors import AccessDenied, QueueError
+from posthouse.model.text import excerpt
+from posthouse.protocols.admin.context import Context, Services
+from posthouse.protocols.admin.conversation import Conversation
+from posthouse.protocols.admin.refusals import (
+    BadRequest,
+    MethodNotAllowed,
+    NoSuchPath,
+    OurFault,
+    error_json,
+    status_of,
+)
+from posthouse.protocols.admin.routes import ROUTES, Route
+from posthouse.protocols.desk import Desk
+from posthouse.security.access import Caller
+from posthouse.security.accounts import Role
+
+QUERY_FIELDS_MAX = 16
+_encode = msgspec.json.Encoder().encode
+_DECODERS = {route.body: msgspec.json.Decoder(route.body) for route in ROUTES}
+
+Done = Callable[[int, bytes], None]
+
+
+class Matched(NamedTuple):
+    """The route of a path, and the parameters in it."""
+
+    route: Route
+    values: dict[str, str]
+
+
+class Api:
+    """Answers requests of callers whose identity was proved."""
+
+    def __init__(self, desk: Desk, services: Services) -> None:
+        self.desk = desk
+        self.services = services
+
+    def call(
+        self, caller: Caller, role: Role, method: str, target: str, body: bytes, done: Done
+    ) -> Conversation[Any] | None:
+        """Runs a request; `done` gets status and JSON, once, perhaps before this returns.
+
+        `target` is the path with its query, percent-encoded. What is returned can be cancelled.
+        """
+        try:
+            route, params, content = understood(method, target, body)
+            if not role.includes(route.role):
+                raise AccessDenied(
+                    f"this needs a token of role {route.role.value}, and yours is {role.value}"
+                )
+        except QueueError as error:
+            self._refuse(error, done, counted=False)
+            return None
+        context = Context(caller, role, self.services)
+
+        def finish(value: Any, error: Exception | None) -> None:
+            if error is None:
+                done(route.status, _encode(value))
+            elif isinstance(error, QueueError):
+                self._refuse(error, done, counted=error is conversation.refusal)
+            else:
+                self.services.fault(error)
+                self._refuse(OurFault("the server failed over this request"), done, counted=False)
+
+        steps = route.handler(context, params, content)
+        conversation: Conversation[Any] = Conversation(self.desk, steps, finish)
+        conversation.start()
+        return conversation
+
+    def _refuse(self, error: QueueError, done: Done, *, counted: bool) -> None:
+        if not counted:
+            self.desk.manager.refused(error)
+        done(status_of(error), _encode(error_json(error)))
+
+
+def understood(method: str, target: str, body: bytes) -> tuple[Route, Any, Any]:
+    """The route of a request, its parameters and its body, or why it is refused."""
+    path, _, query = target.partition("?")
+    route, values = match(method, path)
+    return route, _params(route, values, query), _content(route, body)
+
+
+def match(method: str, path: str) -> Matched:
+    """The route that a method and a path mean."""
+    try:
+        segments = tuple(unquote(part, errors="strict") for part in path.split("/")[1:])
+    except UnicodeDecodeError:
+        raise BadRequest("the path is not UTF-8") from None
+    fitting = [route for route in ROUTES if _fits(route.segments, segments)]
+    if not fitting:
+        raise NoSuchPath(f"there is nothing under {excerpt(path)}")
+    for route in fitting:
+        if route.method == method:
+            return Matched(route, _values(route.segments, segments))
+    raise MethodNotAllowed(
+        f"{excerpt(path)} does not take {excerpt(method)}", {route.method for route in fitting}
+    )
+
+
+def _fits(template: tuple[str, ...], segments: tuple[str, ...]) -> bool:
+    if len(template) != len(segments):
+        return False
+    pairs = zip(template, segments, strict=True)
+    return all(want == have or (want[:1] == "{" and have) for want, have in pairs)
+
+
+def _values(template: tuple[str, ...], segments: tuple[str, ...]) -> dict[str, str]:
+    pairs = zip(template, segments, strict=True)
+    return {want[1:-1]: have for want, have in pairs if want[:1] == "{"}
+
+
+def _params(route: Route, values: dict[str, str], query: str) -> Any:
+    for name, value in _query(query):
+        if name in values:
+            raise BadRequest(f"the parameter {excerpt(name)} is given twice")
+        values[name] = value
+    try:
+        return msgspec.convert(values, route.params, strict=False)
+    except msgspec.ValidationError as error:
+        raise BadRequest(f"parameters: {error}") from None
+
+
+def _query(query: str) -> list[tuple[str, str]]:
+    if not query:
+        return []
+    try:
+        return parse_qsl(
+            query,
+            keep_blank_values=True,
+            strict_parsing=True,
+            errors="strict",
+            max_num_fields=QUERY_FIELDS_MAX,
+        )
+    except ValueError:
+        raise BadRequest("the query is not name=value joined by &, in UTF-8") from None
+
+
+def _content(route: Route, body: bytes) -> Any:
+    if not route.takes_body:
+        if body:
+            raise BadRequest("this request takes no body")
+        return route.body()
+    if not body and not route.body_required:
+        return route.body()
+    try:
+        return _DECODERS[route.body].decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise BadRequest(f"the body: {error}") from None

@@ -1,0 +1,108 @@
+"""On whose behalf a handler runs, and what it has beside the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from posthouse.engine.descriptor import OpenQueueDescriptor, QueueAccessType
+from posthouse.engine.manager import QueueManager
+from posthouse.engine.queue import Queue
+from posthouse.engine.tokens import Tokens
+from posthouse.model.errors import AccessDenied, QueueNotFound
+from posthouse.model.names import FormatName, PathName, parse_name
+from posthouse.protocols.admin.conversation import Outside, Resume
+from posthouse.protocols.admin.rates import Rates
+from posthouse.security.access import Caller
+from posthouse.security.accounts import Role
+
+Offload = Callable[[Callable[[], object]], Outside]
+"""Makes a step of slow, pure work; a server runs it in a thread."""
+
+
+def on_the_spot(work: Callable[[], object]) -> Outside:
+    """Does slow work at once, for doors without threads."""
+
+    def start(resume: Resume) -> None:
+        try:
+            value = work()
+        except Exception as error:
+            resume(None, error)
+        else:
+            resume(value, None)
+
+    return Outside(start)
+
+
+@dataclass
+class Services:
+    """What handlers have beside the engine.
+
+    `backup` makes the step that copies the home; `revoked` is told of tokens that ended, `fault` of
+    errors that are ours.
+    """
+
+    tokens: Tokens
+    rates: Rates
+    version: str
+    backup: Callable[[str], Outside] | None = None
+    offload: Offload = on_the_spot
+    revoked: Callable[[list[str]], None] = field(default=lambda token_ids: None)
+    fault: Callable[[Exception], None] = field(default=lambda error: None)
+
+
+@dataclass(frozen=True)
+class Context:
+    """A request: who asks, how far his token reaches."""
+
+    caller: Caller
+    role: Role
+    services: Services
+
+    def require_administrator(self) -> None:
+        """For what concerns the whole queue manager: a token cut to some queues is not enough."""
+        if not self.caller.is_administrator:
+            raise AccessDenied(f"{self.caller.name} is no administrator")
+        if self.caller.scopes is not None:
+            raise AccessDenied("this token is for some queues only")
+
+
+Access = QueueAccessType
+_ADMINISTRATIVE = {Access.PEEK: Access.PEEK_ADMIN, Access.RECEIVE: Access.RECEIVE_ADMIN}
+
+
+def find_queue(manager: QueueManager, text: str) -> Queue:
+    """The queue here, or the outgoing one, that a name means; rights are looked at elsewhere."""
+    name = parse_name(text)
+    queue = manager.queues.find_local(name) or _outgoing(manager, name)
+    if queue is None:
+        raise QueueNotFound(f"there is no queue {name} here")
+    return queue
+
+
+def _outgoing(manager: QueueManager, name: PathName | FormatName) -> Queue | None:
+    return manager.queues.find_outgoing(name)
+
+
+@contextmanager
+def opened(
+    manager: QueueManager, text: str, access: QueueAccessType, context: Context
+) -> Iterator[OpenQueueDescriptor]:
+    """A queue open for the length of a step; an outgoing one the way that administrators do."""
+    descriptor = open_queue(manager, text, access, context)
+    try:
+        yield descriptor
+    finally:
+        manager.close_queue(descriptor)
+
+
+def open_queue(
+    manager: QueueManager, text: str, access: QueueAccessType, context: Context
+) -> OpenQueueDescriptor:
+    """Opens a queue for reading or sending; whoever asks closes it."""
+    name = parse_name(text)
+    administrative = _ADMINISTRATIVE.get(access)
+    if administrative and manager.queues.find_local(name) is None and _outgoing(manager, name):
+        access = administrative
+    return manager.open_queue(name, access, context.caller, association=context)

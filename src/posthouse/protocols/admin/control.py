@@ -1,0 +1,62 @@
+"""Where the control socket of a home lies.
+
+It is `control.sock` in the home. The path of a socket is short by the system's own limit: for a
+deep home it lies in the user's runtime directory, and the file `control` in the home names it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+SOCKET_NAME: Final = "control.sock"
+POINTER_NAME: Final = "control"
+SOCKET_PATH_MAX: Final = 107  # sun_path without its NUL
+
+
+def socket_path(home: Path, environment: Mapping[str, str] = os.environ) -> Path:
+    """Where a server of this home puts its socket."""
+    near = home.absolute() / SOCKET_NAME
+    if len(os.fsencode(near)) <= SOCKET_PATH_MAX:
+        return near
+    digest = hashlib.sha256(os.fsencode(home.absolute())).hexdigest()[:32]
+    return _runtime_directory(environment) / f"{digest}.sock"
+
+
+def _runtime_directory(environment: Mapping[str, str]) -> Path:
+    base = environment.get("XDG_RUNTIME_DIR", "")
+    if base:
+        return Path(base) / "posthouse"
+    return Path("/tmp") / f"posthouse-{os.getuid()}"
+
+
+def prepare(home: Path, environment: Mapping[str, str] = os.environ) -> Path:
+    """The path to listen on: its directory is ours alone, nothing is in the way.
+
+    Raises `PermissionError` when somebody else has made the directory.
+    """
+    path = socket_path(home, environment)
+    pointer = home / POINTER_NAME
+    if path.parent != home.absolute():
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = path.parent.lstat()
+        if found.st_uid != os.geteuid() or found.st_mode & 0o077 or path.parent.is_symlink():
+            raise PermissionError(f"{path.parent} is not this user's alone")
+        pointer.write_text(f"{path}\n")
+    else:
+        pointer.unlink(missing_ok=True)
+    path.unlink(missing_ok=True)
+    return path
+
+
+def find(home: Path) -> Path:
+    """The socket of a home, for clients; whether a server listens is seen when they connect."""
+    pointer = home / POINTER_NAME
+    try:
+        named = pointer.read_text().strip()
+    except OSError:
+        named = ""
+    return Path(named) if named else home.absolute() / SOCKET_NAME

@@ -1,0 +1,164 @@
+"""How a request of the API runs: steps on the engine, each answered once it is durable.
+
+A handler is a generator. It yields steps and gets their answers; a refusal is raised where it
+waits. Parsing, filtering and the making of JSON happen between the steps, so that nothing but
+engine calls runs inside a turn. No sockets and no event loop: HTTP requests and the CALL frames of
+client sessions run the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import Generic, NamedTuple, TypeVar
+
+from posthouse.engine.manager import QueueManager
+from posthouse.model.errors import QueueError
+from posthouse.protocols.desk import Answer, Desk, Release
+
+T = TypeVar("T")
+
+
+class Decide(NamedTuple):
+    """One call on the engine."""
+
+    call: Callable[[QueueManager], object]
+
+
+class Wait(NamedTuple):
+    """A read that may wait: `call` gets the token to be woken by and returns None if it waits."""
+
+    call: Callable[[QueueManager, Release], object]
+    cancel: Callable[[QueueManager], None]
+
+
+Resume = Callable[[object, Exception | None], None]
+
+
+class Outside(NamedTuple):
+    """Work outside the engine: `start` gets what to call with its value or its error."""
+
+    start: Callable[[Resume], None]
+
+
+Step = Decide | Wait | Outside
+Steps = Generator[Step, Answer, T]
+Finish = Callable[[T | None, Exception | None], None]
+
+
+class Conversation(Generic[T]):
+    """Runs one generator to its end; `finish` gets its value, or the error that ended it."""
+
+    def __init__(self, desk: Desk, steps: Steps[T], finish: Finish[T]) -> None:
+        self._desk = desk
+        self._steps = steps
+        self._finish = finish
+        self._waiting: Wait | None = None
+        self._cancelled = False
+        self.refusal: QueueError | None = None  # the engine's own, which it has counted
+
+    def start(self) -> None:
+        """The first step."""
+        self._advance(lambda: next(self._steps))
+
+    def cancel(self) -> None:
+        """Whoever asked has gone: a wait ends now, anything else runs to its end."""
+        self._cancelled = True
+        waiting = self._waiting
+        if waiting is not None:
+            self._decide(_cancelling(waiting), lambda answer: None)
+
+    def _advance(self, move: Callable[[], Step]) -> None:
+        # Answers come inside the driver's release: nothing may be thrown back at it.
+        try:
+            step = move()
+        except StopIteration as end:
+            self._finish(end.value, None)
+        except Exception as error:
+            self._finish(None, error)
+        else:
+            self._take(step)
+
+    def _take(self, step: Step) -> None:
+        if isinstance(step, Decide):
+            self._decide(step.call, self._answered)
+        elif isinstance(step, Wait):
+            self._waiting = step
+            call = step.call
+            self._decide(lambda manager: call(manager, self._woken), self._maybe_waits)
+        else:
+            step.start(self._came)
+
+    def _decide(self, call: Callable[[QueueManager], object], release: Release) -> None:
+        """A desk that is closed, or a call that it throws back, ends the conversation."""
+        try:
+            self._desk.decide(call, release)
+        except Exception as error:
+            self._waiting = None
+            self._throw(error)
+
+    def _answered(self, answer: Answer) -> None:
+        if answer.error is not None:
+            self.refusal = answer.error
+            self._throw(answer.error)
+        else:
+            self._advance(lambda: self._steps.send(answer))
+
+    def _maybe_waits(self, answer: Answer) -> None:
+        if answer.value is not None or answer.error is not None:
+            self._woken(answer)
+        elif self._cancelled and self._waiting is not None:
+            self._decide(_cancelling(self._waiting), lambda answer: None)
+
+    def _woken(self, answer: Answer) -> None:
+        self._waiting = None
+        self._answered(answer)
+
+    def _came(self, value: object, error: Exception | None) -> None:
+        if error is not None:
+            self._throw(error)
+        else:
+            self._advance(lambda: self._steps.send(Answer(value, None, ())))
+
+    def _throw(self, error: Exception) -> None:
+        self._advance(lambda: self._steps.throw(error))
+
+
+def _cancelling(waiting: Wait) -> Callable[[QueueManager], object]:
+    def cancel(manager: QueueManager) -> None:
+        waiting.cancel(manager)
+
+    return cancel
+
+
+def at_once(call: Callable[[QueueManager], T]) -> Steps[T]:
+    """The steps of a handler that is one call on the engine.
+
+    What it returns is no list of reads, so its answer is the value alone.
+    """
+    held: list[T] = []
+    yield Decide(lambda manager: held.append(call(manager)))
+    (value,) = held
+    return value
+
+
+def looked_at(call: Callable[[QueueManager], T]) -> Steps[T]:
+    """The same for a call that changes nothing: what goes wrong in it is not the engine's fault.
+
+    An error other than a refusal inside a turn means a step half done, and ends the process; a
+    look that fails fails alone.
+    """
+    held: list[T | Exception] = []
+
+    def look(manager: QueueManager) -> None:
+        try:
+            held.append(call(manager))
+        except QueueError:
+            raise
+        except Exception as error:
+            held.append(error)
+
+    yield Decide(look)
+    (value,) = held
+    if isinstance(value, Exception):
+        raise value
+    return value

@@ -1,0 +1,174 @@
+"""The queue manager as a whole: status, books, transactions, offline and online, backup."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from posthouse.engine.books import books_of
+from posthouse.engine.manager import QueueManager
+from posthouse.engine.queue import Queue
+from posthouse.engine.transaction import Transaction, TransactionState
+from posthouse.model.guids import format_guid, parse_guid
+from posthouse.model.message_json import time_text
+from posthouse.protocols.admin.context import Context
+from posthouse.protocols.admin.conversation import Steps, looked_at
+from posthouse.protocols.admin.refusals import NoSuchTransaction, Unavailable
+from posthouse.protocols.admin.types import (
+    BackupBody,
+    BackupJson,
+    BooksJson,
+    BooksListJson,
+    CountedJson,
+    Done,
+    Nothing,
+    OnlineJson,
+    StatusJson,
+    TransactionInfoJson,
+    TransactionListJson,
+    TransactionParams,
+)
+from posthouse.security.rights import GET_QUEUE_PROPERTIES
+
+
+def show_status(
+    manager: QueueManager, context: Context, params: Nothing, body: Nothing
+) -> StatusJson:
+    """Shows the queue manager: who it is, how much it holds, what it refused."""
+    core = manager.core
+    return StatusJson(
+        name=core.settings.computer_name,
+        guid=format_guid(manager.identifier),
+        version=context.services.version,
+        state=manager.state.value,
+        online=manager.transfer.connection_active,
+        queues=len(manager.queues.all()),
+        messages=core.state.table.count,
+        bytes=core.state.bytes,
+        transactions=len(manager.transactions.open),
+        in_doubt=len(manager.in_doubt()),
+        throttled=sorted(core.throttled),
+        refusals=[
+            CountedJson(name=name, count=count) for name, count in sorted(core.refusals.items())
+        ],
+        time=time_text(core.utc),
+    )
+
+
+def show_books(
+    manager: QueueManager, context: Context, params: Nothing, body: Nothing
+) -> BooksListJson:
+    """Shows the books: every accepted message is accounted for once."""
+    books = [
+        _books_json(queue) for queue in manager.queues.all() if _visible(manager, context, queue)
+    ]
+    return BooksListJson(books=books, balanced=all(line.balanced for line in books))
+
+
+def _visible(manager: QueueManager, context: Context, queue: Queue) -> bool:
+    if queue.outgoing is not None:
+        return context.caller.is_administrator and context.caller.scopes is None
+    return manager.queues.guard(queue).allows(context.caller, GET_QUEUE_PROPERTIES)
+
+
+def _books_json(queue: Queue) -> BooksJson:
+    books = books_of(queue)
+    return BooksJson(queue=queue.name, balanced=books.balanced, **asdict(books))
+
+
+# -- transactions
+
+
+def list_transactions(
+    manager: QueueManager, context: Context, params: Nothing, body: Nothing
+) -> TransactionListJson:
+    """Lists the transactions that have not ended, prepared ones with their coordinator."""
+    context.require_administrator()
+    found = sorted(manager.transactions.open.values(), key=lambda t: t.identifier)
+    return TransactionListJson(transactions=[_info(manager, one) for one in found])
+
+
+def _info(manager: QueueManager, transaction: Transaction) -> TransactionInfoJson:
+    prepared = transaction.state is TransactionState.PREPARED
+    idle_ms = manager.core.now_ms - transaction.last_used_ms
+    return TransactionInfoJson(
+        id=format_guid(transaction.identifier),
+        state=transaction.state.value,
+        operations=len(transaction.by_message),
+        bytes=transaction.size,
+        coordinator=transaction.coordinator.hex(),
+        prepared_time=time_text(transaction.prepared_at) if prepared else None,
+        idle_s=max(idle_ms, 0) // 1000,
+    )
+
+
+def commit_transaction(
+    manager: QueueManager, context: Context, params: TransactionParams, body: Nothing
+) -> Done:
+    """Commits a prepared transaction in its coordinator's place. The log keeps who did it."""
+    identifier = _prepared(manager, context, params)
+    manager.transaction_commit(identifier)
+    _tell(manager, context, "transaction_committed_by_hand", identifier)
+    return Done()
+
+
+def abort_transaction(
+    manager: QueueManager, context: Context, params: TransactionParams, body: Nothing
+) -> Done:
+    """Aborts a transaction; of a prepared one in its coordinator's place."""
+    context.require_administrator()
+    identifier = _known(manager, params)
+    manager.transaction_abort(identifier)
+    _tell(manager, context, "transaction_aborted_by_hand", identifier)
+    return Done()
+
+
+def _known(manager: QueueManager, params: TransactionParams) -> bytes:
+    identifier = parse_guid(params.id)
+    if identifier not in manager.transactions.open:
+        raise NoSuchTransaction(f"the transaction {params.id} is unknown or has ended")
+    return identifier
+
+
+def _prepared(manager: QueueManager, context: Context, params: TransactionParams) -> bytes:
+    """An operator decides what waits for a coordinator; work of a client goes on by itself."""
+    context.require_administrator()
+    identifier = _known(manager, params)
+    if manager.transactions.open[identifier].state is not TransactionState.PREPARED:
+        raise NoSuchTransaction(
+            f"the transaction {params.id} is not prepared", "Its client will end it, or abort it."
+        )
+    return identifier
+
+
+def _tell(manager: QueueManager, context: Context, event: str, identifier: bytes) -> None:
+    manager.core.event(event, id=format_guid(identifier), user=context.caller.name)
+
+
+# -- operations
+
+
+def take_offline(
+    manager: QueueManager, context: Context, params: Nothing, body: Nothing
+) -> OnlineJson:
+    """Stops talking to other queue managers; queues here stay usable."""
+    context.require_administrator()
+    manager.take_offline()
+    return OnlineJson(online=False)
+
+
+def bring_online(
+    manager: QueueManager, context: Context, params: Nothing, body: Nothing
+) -> OnlineJson:
+    """Talks to other queue managers again."""
+    context.require_administrator()
+    manager.bring_online()
+    return OnlineJson(online=True)
+
+
+def make_backup(context: Context, params: Nothing, body: BackupBody) -> Steps[BackupJson]:
+    """Copies the home while the queue manager runs, into a new directory of its machine."""
+    yield from looked_at(lambda manager: context.require_administrator())
+    if context.services.backup is None:
+        raise Unavailable("this queue manager has no home that could be copied")
+    yield context.services.backup(body.directory)
+    return BackupJson(directory=body.directory)

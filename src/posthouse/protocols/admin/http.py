@@ -1,0 +1,129 @@
+"""HTTP requests of the admin endpoint, as aiohttp hands them over: read, asked, answered."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Final
+
+from aiohttp import web
+
+from posthouse.model.errors import QueueError
+from posthouse.protocols.admin.answers import (
+    HEALTH,
+    HttpAnswer,
+    Pages,
+    api_answer,
+    check_content,
+    refusal,
+)
+from posthouse.protocols.admin.api import Api
+from posthouse.protocols.admin.gate import Gate, Identity
+from posthouse.protocols.admin.metrics import Traffic
+from posthouse.protocols.admin.refusals import BadRequest, BodyTooLarge
+
+METHODS: Final = frozenset({"GET", "HEAD", "POST", "PATCH", "PUT", "DELETE", "OPTIONS"})
+
+
+class HttpFace:
+    """Answers the requests of one listener."""
+
+    def __init__(
+        self,
+        api: Api,
+        gate: Gate,
+        pages: Pages,
+        traffic: Traffic,
+        *,
+        body_size_max: int,
+        body_timeout_s: float,
+    ) -> None:
+        self._api = api
+        self._gate = gate
+        self._pages = pages
+        self._traffic = traffic
+        self._body_size_max = body_size_max
+        self._body_timeout_s = body_timeout_s
+        self.closing = False  # every answer is the last of its connection
+
+    async def respond(self, request: web.BaseRequest) -> web.Response:
+        """The answer to a request, whatever it is."""
+        answer = await self._answer(request)
+        method = request.method if request.method in METHODS else "other"
+        self._traffic.requests[method, answer.status] += 1
+        response = web.Response(
+            status=answer.status,
+            body=answer.body,
+            headers={
+                "Content-Type": answer.content_type,
+                "X-Content-Type-Options": "nosniff",
+                "Cache-Control": "no-store",
+                "Server": "posthouse",
+                **answer.headers,
+            },
+        )
+        unread = request.body_exists and not request.content.at_eof()
+        if self.closing or unread:  # a body that nobody reads is not the next request
+            response.force_close()
+        return response
+
+    async def _answer(self, request: web.BaseRequest) -> HttpAnswer:
+        path = request.raw_path.partition("?")[0]
+        pages, browsed = self._pages, self._pages.is_browsed(path)
+        try:
+            if path == HEALTH:
+                return pages.health(request.method)
+            self._gate.check(request.headers)
+            identity = self._gate.identify(request.headers, int(time.time()), browsed=browsed)
+            if browsed:
+                return pages.show(path, request.method, identity)
+            body = await self._body(request)
+        except QueueError as error:
+            self._api.desk.manager.refused(error)
+            return refusal(error, browsed=browsed)
+        method = "GET" if request.method == "HEAD" else request.method
+        status, content = await self._ask(identity, method, request.raw_path, body)
+        return api_answer(status, content, method, path)
+
+    async def _body(self, request: web.BaseRequest) -> bytes:
+        """The body of a request, up to the limit in size and time."""
+        if not request.body_exists:
+            return b""
+        check_content(request.headers)
+        limit = self._body_size_max
+        too_large = BodyTooLarge(f"a request has at most {limit} bytes")
+        if (request.content_length or 0) > limit:
+            raise too_large
+        if request.headers.get("Expect", "").lower() == "100-continue":
+            await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            request.writer.output_size = 0
+        body = bytearray()
+        try:
+            async with asyncio.timeout(self._body_timeout_s):
+                while chunk := await request.content.readany():
+                    body += chunk
+                    if len(body) > limit:
+                        raise too_large
+        except TimeoutError:
+            raise BadRequest("the body did not come in time") from None
+        except (web.RequestPayloadError, web.PayloadAccessError):
+            raise BadRequest("the body broke off, or its chunks are malformed") from None
+        return bytes(body)
+
+    async def _ask(
+        self, identity: Identity, method: str, target: str, body: bytes
+    ) -> tuple[int, bytes]:
+        """The API's answer; when whoever asked is gone, waits end."""
+        answered: asyncio.Future[tuple[int, bytes]] = asyncio.get_running_loop().create_future()
+
+        def done(status: int, content: bytes) -> None:
+            if not answered.done():
+                answered.set_result((status, content))
+
+        conversation = self._api.call(identity.caller, identity.role, method, target, body, done)
+        try:
+            return await answered
+        except asyncio.CancelledError:
+            if conversation is not None:
+                conversation.cancel()
+            raise

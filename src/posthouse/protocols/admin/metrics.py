@@ -1,0 +1,189 @@
+"""The metrics, for Prometheus: computed when they are asked for, from the engine and its doors."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Final, Protocol
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+from prometheus_client.registry import Collector
+
+from posthouse.engine.books import books_of
+from posthouse.engine.manager import QueueManager
+from posthouse.engine.queue import Queue
+from posthouse.engine.transaction import TransactionState
+from posthouse.protocols.admin.handlers_queues import oldest_age_s
+
+QUEUES_MAX: Final = 10_000
+"""More queues than these are left out, and counted: a scrape has to end."""
+_HERE: Final = ("waiting", "locked")  # of the books: they go up and down
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class SyncTimes(Protocol):
+    """How long syncs took: bounds of buckets, how many in each and above the last, the sum."""
+
+    BOUNDS_S: tuple[float, ...]
+    counts: list[int]
+    total_s: float
+
+
+@dataclass
+class Traffic:
+    """What the doors count: sessions, requests, connections turned away."""
+
+    sessions: int = 0
+    connections: int = 0
+    requests: Counter[tuple[str, int]] = field(default_factory=Counter)
+    refused: Counter[str] = field(default_factory=Counter)
+
+
+class Metrics(Collector):
+    """Everything that a scrape shows."""
+
+    def __init__(
+        self,
+        manager: QueueManager,
+        traffic: Traffic,
+        version: str,
+        sync_times: SyncTimes | None = None,
+    ) -> None:
+        self.manager = manager
+        self.traffic = traffic
+        self.version = version
+        self.sync_times = sync_times
+        self._registry = CollectorRegistry()
+        self._registry.register(self)
+
+    def text(self) -> bytes:
+        """The answer to a scrape."""
+        return generate_latest(self._registry)
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing is computed when the registry takes it in."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        """All families."""
+        queues = self.manager.queues.all()
+        yield self._about()
+        yield from _queue_metrics(self.manager, queues[:QUEUES_MAX])
+        yield _gauge("posthouse_queues", "Queues of every kind.", len(queues))
+        yield _gauge(
+            "posthouse_queues_left_out",
+            "Queues beyond those that the metrics show.",
+            max(len(queues) - QUEUES_MAX, 0),
+        )
+        yield from self._machine_metrics()
+        yield from self._traffic_metrics()
+        if self.sync_times is not None:
+            yield _histogram(self.sync_times)
+
+    def _about(self) -> Metric:
+        about = GaugeMetricFamily(
+            "posthouse_info", "Which queue manager this is.", labels=["name", "version"]
+        )
+        about.add_metric([self.manager.core.settings.computer_name, self.version], 1)
+        return about
+
+    def _machine_metrics(self) -> Iterator[Metric]:
+        core, transactions = self.manager.core, self.manager.transactions
+        states = Counter(one.state for one in transactions.open.values())
+        family = GaugeMetricFamily(
+            "posthouse_transactions", "Transactions that have not ended.", labels=["state"]
+        )
+        for state in (TransactionState.ACTIVE, TransactionState.PREPARED):
+            family.add_metric([state.value], states[state])
+        yield family
+        yield _counter(
+            "posthouse_refusals", "Requests refused, by reason.", "reason", core.refusals
+        )
+        online = self.manager.transfer.connection_active
+        yield _gauge("posthouse_online", "1 while it talks to others.", int(online))
+        throttled = GaugeMetricFamily(
+            "posthouse_flow_control", "1 while no messages are taken.", labels=["reason"]
+        )
+        for reason in sorted(core.throttled):
+            throttled.add_metric([reason], 1)
+        yield throttled
+        yield _gauge("posthouse_bytes", "Bytes of all messages.", core.state.bytes)
+
+    def _traffic_metrics(self) -> Iterator[Metric]:
+        traffic = self.traffic
+        yield _gauge("posthouse_sessions", "Open client sessions.", traffic.sessions)
+        yield _gauge("posthouse_connections", "Open admin connections.", traffic.connections)
+        yield _counter(
+            "posthouse_connections_refused",
+            "Connections turned away, by reason.",
+            "reason",
+            traffic.refused,
+        )
+        requests = CounterMetricFamily(
+            "posthouse_http_requests", "HTTP requests answered.", labels=["method", "status"]
+        )
+        for (method, status), count in sorted(traffic.requests.items()):
+            requests.add_metric([method, str(status)], count)
+        yield requests
+
+
+def _queue_metrics(manager: QueueManager, queues: list[Queue]) -> Iterator[Metric]:
+    depth = GaugeMetricFamily("posthouse_queue_messages", "Messages in a queue.", labels=["queue"])
+    size = GaugeMetricFamily(
+        "posthouse_queue_bytes", "Bytes of the messages in a queue.", labels=["queue"]
+    )
+    age = GaugeMetricFamily(
+        "posthouse_queue_oldest_seconds", "Age of the oldest message.", labels=["queue"]
+    )
+    readers = GaugeMetricFamily(
+        "posthouse_queue_waiting_reads", "Reads that wait for a message.", labels=["queue"]
+    )
+    books = CounterMetricFamily(
+        "posthouse_queue_books",
+        "Messages by what became of them; accepted is the sum of the rest and those in it.",
+        labels=["queue", "outcome"],
+    )
+    unbalanced = 0
+    for queue in queues:
+        name, line = queue.name, books_of(queue)
+        depth.add_metric([name], queue.state.count)
+        size.add_metric([name], queue.state.bytes)
+        age.add_metric([name], oldest_age_s(manager, queue) or 0)
+        readers.add_metric([name], len(queue.waiters))
+        for outcome, count in asdict(line).items():
+            if outcome not in _HERE:
+                books.add_metric([name, outcome], count)
+        unbalanced += not line.balanced
+    yield from (depth, size, age, readers, books)
+    yield _gauge("posthouse_books_unbalanced", "Queues whose books do not balance.", unbalanced)
+
+
+def _gauge(name: str, about: str, value: float) -> Metric:
+    return GaugeMetricFamily(name, about, value=value)
+
+
+def _counter(name: str, about: str, label: str, counts: Counter[str]) -> Metric:
+    family = CounterMetricFamily(name, about, labels=[label])
+    for value, count in sorted(counts.items()):
+        family.add_metric([value], count)
+    return family
+
+
+def _histogram(times: SyncTimes) -> Metric:
+    buckets, total = list[tuple[str, float]](), 0
+    for bound, count in zip((*map(str, times.BOUNDS_S), "+Inf"), times.counts, strict=True):
+        total += count
+        buckets.append((bound, total))
+    return HistogramMetricFamily(
+        "posthouse_sync_seconds",
+        "How long syncs of the log took.",
+        buckets=buckets,
+        sum_value=times.total_s,
+    )

@@ -1,0 +1,307 @@
+"""The one table of the API, of which HTTP, OpenAPI and the sessions' CALL frames are made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from posthouse.protocols.admin import handlers_bulk as bulk
+from posthouse.protocols.admin import handlers_machine as machine
+from posthouse.protocols.admin import handlers_messages as messages
+from posthouse.protocols.admin import handlers_queues as queues
+from posthouse.protocols.admin import handlers_security as security
+from posthouse.protocols.admin import types as t
+from posthouse.protocols.admin.context import Context
+from posthouse.protocols.admin.conversation import Steps, at_once, looked_at
+from posthouse.security.accounts import Role
+
+PREFIX: Final = "/api/v1"
+READ, OPERATE, ADMINISTER = Role.READ, Role.OPERATE, Role.ADMINISTER
+
+Handler = Callable[[Context, Any, Any], Steps[Any]]
+Plain = Callable[..., Any]
+
+
+class Route(NamedTuple):
+    """A method and a path: who may, what comes in, what goes out.
+
+    `params` holds the parameters of the path and of the query, `body` is `Nothing` where none is
+    taken. The first line of the handler's docstring is the summary.
+    """
+
+    method: str
+    path: str
+    role: Role
+    params: type[msgspec.Struct]
+    body: type[msgspec.Struct]
+    result: type[msgspec.Struct]
+    handler: Handler
+    name: str
+    summary: str
+    description: str
+    status: int
+
+    @property
+    def segments(self) -> tuple[str, ...]:
+        """The parts of the path; one in braces stands for a parameter."""
+        return tuple(self.path.split("/")[1:])
+
+    @property
+    def takes_body(self) -> bool:
+        """Whether requests carry something."""
+        return self.body is not t.Nothing
+
+    @property
+    def body_required(self) -> bool:
+        """Whether a request without a body misses something."""
+        return any(field.required for field in msgspec.structs.fields(self.body))
+
+
+def _stepwise(method: str, handler: Plain) -> Handler:
+    """A handler that is one call on the engine, as one with steps."""
+    once = looked_at if method == "GET" else at_once
+
+    def steps(context: Context, params: Any, body: Any) -> Steps[Any]:
+        return once(lambda manager: handler(manager, context, params, body))
+
+    return steps
+
+
+def _route(
+    method: str,
+    path: str,
+    role: Role,
+    handler: Plain,
+    result: type[msgspec.Struct],
+    params: type[msgspec.Struct] = t.Nothing,
+    body: type[msgspec.Struct] = t.Nothing,
+    *,
+    steps: bool = False,
+    status: int = 200,
+) -> Route:
+    summary, _, rest = (handler.__doc__ or "").partition("\n")
+    return Route(
+        method,
+        PREFIX + path,
+        role,
+        params,
+        body,
+        result,
+        handler if steps else _stepwise(method, handler),
+        handler.__name__,
+        summary.strip(),
+        " ".join(rest.split()),
+        status,
+    )
+
+
+_QUEUE = "/queues/{queue}"
+_MESSAGE = _QUEUE + "/messages/{lookup_id}"
+_Q, _N = t.QueueParams, t.Nothing
+
+ROUTES: Final[tuple[Route, ...]] = (
+    _route("GET", "/status", READ, machine.show_status, t.StatusJson),
+    _route("GET", "/books", READ, machine.show_books, t.BooksListJson),
+    # queues
+    _route("GET", "/queues", READ, queues.list_queues, t.QueueListJson, t.QueuesParams),
+    _route(
+        "POST",
+        "/queues",
+        ADMINISTER,
+        queues.create_queue,
+        t.QueueJson,
+        _N,
+        t.QueueCreateBody,
+        status=201,
+    ),
+    _route("GET", _QUEUE, READ, queues.show_queue, t.QueueJson, _Q),
+    _route("PATCH", _QUEUE, ADMINISTER, queues.set_queue, t.QueueJson, _Q, t.QueueSetBody),
+    _route("DELETE", _QUEUE, ADMINISTER, queues.delete_queue, t.CountJson, t.DryRunParams),
+    _route("POST", _QUEUE + "/purge", OPERATE, queues.purge_queue, t.CountJson, t.DryRunParams),
+    _route("POST", _QUEUE + "/pause", OPERATE, queues.pause_queue, t.QueueJson, _Q),
+    _route("POST", _QUEUE + "/resume", OPERATE, queues.resume_queue, t.QueueJson, _Q),
+    _route("POST", _QUEUE + "/retry", OPERATE, queues.retry_queue, t.QueueJson, _Q),
+    _route("GET", _QUEUE + "/access", READ, queues.show_access, t.AccessJson, _Q),
+    _route("POST", _QUEUE + "/access/grant", ADMINISTER, queues.grant, t.Done, _Q, t.GrantBody),
+    _route("POST", _QUEUE + "/access/deny", ADMINISTER, queues.deny, t.Done, _Q, t.GrantBody),
+    _route("POST", _QUEUE + "/access/revoke", ADMINISTER, queues.revoke, t.Done, _Q, t.RevokeBody),
+    # messages
+    _route(
+        "GET",
+        _QUEUE + "/messages",
+        READ,
+        messages.list_messages,
+        t.MessagePageJson,
+        t.MessagesParams,
+        steps=True,
+    ),
+    _route(
+        "POST",
+        _QUEUE + "/messages",
+        OPERATE,
+        messages.send_message,
+        t.SentJson,
+        _Q,
+        t.SendBody,
+        steps=True,
+        status=201,
+    ),
+    _route(
+        "GET", _MESSAGE, READ, messages.show_message, t.MessageJson, t.MessageParams, steps=True
+    ),
+    _route(
+        "DELETE",
+        _MESSAGE,
+        OPERATE,
+        messages.receive_message,
+        t.MessageJson,
+        t.MessageParams,
+        steps=True,
+    ),
+    _route(
+        "POST",
+        _QUEUE + "/receive",
+        OPERATE,
+        messages.receive_messages,
+        t.MessageListJson,
+        _Q,
+        t.ReceiveBody,
+        steps=True,
+    ),
+    _route(
+        "POST",
+        _QUEUE + "/move",
+        OPERATE,
+        bulk.move_messages,
+        t.BulkJson,
+        _Q,
+        t.SelectToBody,
+        steps=True,
+    ),
+    _route(
+        "POST",
+        _QUEUE + "/copy",
+        OPERATE,
+        bulk.copy_messages,
+        t.BulkJson,
+        _Q,
+        t.SelectToBody,
+        steps=True,
+    ),
+    _route(
+        "POST",
+        _QUEUE + "/delete",
+        OPERATE,
+        bulk.delete_messages,
+        t.BulkJson,
+        _Q,
+        t.SelectBody,
+        steps=True,
+    ),
+    _route(
+        "POST",
+        _QUEUE + "/resend",
+        OPERATE,
+        bulk.resend_messages,
+        t.BulkJson,
+        _Q,
+        t.ResendBody,
+        steps=True,
+    ),
+    _route(
+        "GET",
+        "/messages",
+        READ,
+        messages.find_messages,
+        t.MessagePageJson,
+        t.FindParams,
+        steps=True,
+    ),
+    _route(
+        "GET",
+        "/messages/{id}/explain",
+        READ,
+        messages.explain_message,
+        t.ExplainJson,
+        t.MessageIdParams,
+        steps=True,
+    ),
+    # users and tokens
+    _route("GET", "/users", ADMINISTER, security.list_users, t.UserListJson),
+    _route(
+        "POST",
+        "/users",
+        ADMINISTER,
+        security.add_user,
+        t.UserJson,
+        _N,
+        t.UserCreateBody,
+        steps=True,
+        status=201,
+    ),
+    _route("GET", "/users/{name}", ADMINISTER, security.show_user, t.UserJson, t.UserParams),
+    _route(
+        "PATCH",
+        "/users/{name}",
+        ADMINISTER,
+        security.set_user,
+        t.UserJson,
+        t.UserParams,
+        t.UserSetBody,
+    ),
+    _route("DELETE", "/users/{name}", ADMINISTER, security.delete_user, t.Done, t.UserParams),
+    _route(
+        "POST",
+        "/users/{name}/password",
+        ADMINISTER,
+        security.set_password,
+        t.Done,
+        t.UserParams,
+        t.PasswordBody,
+        steps=True,
+    ),
+    _route("GET", "/tokens", ADMINISTER, security.list_tokens, t.TokenListJson),
+    _route(
+        "POST",
+        "/tokens",
+        ADMINISTER,
+        security.create_token,
+        t.TokenCreatedJson,
+        _N,
+        t.TokenCreateBody,
+        status=201,
+    ),
+    _route("DELETE", "/tokens/{id}", ADMINISTER, security.revoke_token, t.Done, t.TokenParams),
+    # the queue manager
+    _route("GET", "/transactions", READ, machine.list_transactions, t.TransactionListJson),
+    _route(
+        "POST",
+        "/transactions/{id}/commit",
+        OPERATE,
+        machine.commit_transaction,
+        t.Done,
+        t.TransactionParams,
+    ),
+    _route(
+        "POST",
+        "/transactions/{id}/abort",
+        OPERATE,
+        machine.abort_transaction,
+        t.Done,
+        t.TransactionParams,
+    ),
+    _route("POST", "/offline", OPERATE, machine.take_offline, t.OnlineJson),
+    _route("POST", "/online", OPERATE, machine.bring_online, t.OnlineJson),
+    _route(
+        "POST",
+        "/backup",
+        ADMINISTER,
+        machine.make_backup,
+        t.BackupJson,
+        _N,
+        t.BackupBody,
+        steps=True,
+    ),
+)
