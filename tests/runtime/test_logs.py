@@ -140,12 +140,10 @@ def test_a_log_that_was_moved_away_is_reopened(tmp_path: Path) -> None:
 
 
 def test_a_log_that_cannot_be_written_is_counted_and_stops_nobody(tmp_path: Path) -> None:
-    full = open("/dev/full", "w")
-    log = Log(LogStream(full), clock=lambda: MOMENT)
-    log.info("there is no room for this")
+    with contextlib.suppress(OSError), open("/dev/full", "w") as full:
+        log = Log(LogStream(full), clock=lambda: MOMENT)
+        log.info("there is no room for this")
     assert log.failures == 1
-    with contextlib.suppress(OSError):
-        full.close()
     log = Log(LogFile(tmp_path / "log", 1000, 1), clock=lambda: MOMENT)
     (tmp_path / "log").unlink()
     (tmp_path / "log").symlink_to(tmp_path / "elsewhere")

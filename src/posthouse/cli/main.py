@@ -12,11 +12,11 @@ from typing import Annotated
 import typer
 
 from posthouse import __version__
-from posthouse.cli import bench, decode, demo, doctor
+from posthouse.cli import bench, decode, demo, doctor, serve
 from posthouse.cli.output import complain, say
 from posthouse.model.errors import QueueError, RemoteProtocolError
 
-NOUNS = (bench, decode, demo, doctor)
+NOUNS = (bench, decode, demo, doctor, serve)
 
 DONE = 0
 REFUSED = 1

@@ -186,11 +186,11 @@ class MemoryAccount:
         """A holder has less; who waited for room may go on."""
         self.held -= size
         self.bytes[kind] -= size
-        left = self._of_address[holder.address] - size
+        left = self._of_address.get(holder.address, 0) - size
         if left:
             self._of_address[holder.address] = left
         else:
-            del self._of_address[holder.address]
+            self._of_address.pop(holder.address, None)
         if self.full and 10 * self.held < 7 * self.limit:
             self.full = False
             self.on_full(False)

@@ -1,0 +1,89 @@
+"""`posthouse serve`: runs a queue manager until it is told to stop."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from posthouse import __version__
+from posthouse.cli.output import complain
+from posthouse.runtime.home import default_home
+from posthouse.runtime.ports import PortSet
+from posthouse.runtime.serve import NotStarted, Options, run
+from posthouse.runtime.settings_file import SettingsError
+from posthouse.store.errors import FormatUnknown, StoreDamaged, StoreError
+
+REFUSED = 1
+WRONG_USAGE = 2
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(rich_help_panel="Queue manager")(serve)
+
+
+def serve(
+    home: Annotated[
+        Path | None,
+        typer.Option(
+            "--home",
+            help="Where everything lives; $POSTHOUSE_HOME, else ~/.local/share/posthouse.",
+        ),
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option("--config", metavar="FILE", help="Settings; posthouse.toml in the home."),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option("--name", help="The computer name; the host's name.")
+    ] = None,
+    listen: Annotated[
+        str | None,
+        typer.Option("--listen", metavar="ADDRESS", help="Address of the listeners; 127.0.0.1."),
+    ] = None,
+    ports: Annotated[
+        PortSet | None,
+        typer.Option(
+            "--ports",
+            help="Ports as the documents say, privileged ones moved up by 10,000, or any; user.",
+        ),
+    ] = None,
+    ready_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--ready-file", metavar="FILE", help="JSON, written once every listener accepts."
+        ),
+    ] = None,
+) -> None:
+    """Run a queue manager until SIGTERM or Ctrl-C.
+
+    Example: posthouse serve --home ./alpha --name ALPHA --ports ephemeral --ready-file alpha.json
+    """
+    place = home or default_home()
+    options = Options(place, config, name, listen, ports, ready_file, __version__)
+    try:
+        outcome = run(options)
+    except SettingsError as error:
+        for problem in str(error).splitlines():
+            complain(problem)
+        raise typer.Exit(WRONG_USAGE) from None
+    except StoreError as error:
+        complain(_explained(error, place))
+        raise typer.Exit(REFUSED) from None
+    except NotStarted as error:
+        complain(f"Not started: {error}.")
+        raise typer.Exit(REFUSED) from None
+    if outcome.cause:
+        complain(outcome.cause)
+    raise typer.Exit(outcome.code)
+
+
+def _explained(error: StoreError, home: Path) -> str:
+    """The cause and what to do; nothing in the store has been changed."""
+    if isinstance(error, StoreDamaged):
+        return f"Not started: {error}.".replace("--store HOME", f"--store {home}")
+    if isinstance(error, FormatUnknown):
+        return f"Not started: {error}."
+    return f"Not started: {error}. Free the disk or repair it, then start again."

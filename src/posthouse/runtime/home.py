@@ -1,0 +1,93 @@
+"""A home: the folder where all of one queue manager lives, taken by one process at a time."""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from posthouse.engine.effects import Event
+from posthouse.engine.manager import QueueManager
+from posthouse.engine.settings import EngineSettings
+from posthouse.model.errors import ServiceNotAvailable
+from posthouse.runtime.driver import Driver
+from posthouse.runtime.embedded import STORE, lock_home, real_clock
+from posthouse.store.base import Recovered
+from posthouse.store.disk import RealDisk
+from posthouse.store.log import LogStore
+from posthouse.store.settings import StoreSettings
+
+HOME_MODE = 0o700
+
+
+def default_home(environment: Mapping[str, str] = os.environ) -> Path:
+    """`$POSTHOUSE_HOME`, else the usual place for a user's data."""
+    named = environment.get("POSTHOUSE_HOME", "")
+    return Path(named) if named else Path.home() / ".local" / "share" / "posthouse"
+
+
+def host_name() -> str:
+    """The computer name where none is set: the host's, without its domain."""
+    return socket.gethostname().partition(".")[0]
+
+
+class Home:
+    """A home that this process has taken; `close` gives it back."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.absolute()
+        self._lock = lock_home(self.path)
+        try:
+            self.narrowed = make_private(self.path)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Another process may have it now."""
+        lock, self._lock = self._lock, -1
+        if lock >= 0:
+            os.close(lock)
+
+
+def make_private(path: Path) -> bool:
+    """Takes everybody else's rights on a home away; True if there were any."""
+    found = path.stat()
+    if found.st_uid != os.geteuid():
+        raise ServiceNotAvailable(
+            f"the home {path} belongs to another user", "Run as its owner, or name another home."
+        )
+    wide = stat.S_IMODE(found.st_mode) & ~HOME_MODE != 0
+    if wide:
+        path.chmod(HOME_MODE)
+    return wide
+
+
+class Started(NamedTuple):
+    """A queue manager that runs on the store of a home."""
+
+    store: LogStore
+    recovered: Recovered
+    manager: QueueManager
+    driver: Driver
+
+
+def start_manager(
+    home: Home,
+    settings: EngineSettings,
+    store_settings: StoreSettings,
+    on_event: Callable[[Event], None],
+) -> Started:
+    """Opens the store and starts the engine on it; what it appended is synced."""
+    store = LogStore(RealDisk(home.path / STORE), store_settings)
+    recovered = store.recover()
+    manager = QueueManager(settings, recovered.state, store.read, os.urandom, store.read_many)
+    driver = Driver(manager, store, real_clock)
+    driver.on_event = on_event
+    manager.start(*real_clock())
+    driver.end_turn()
+    driver.sync()
+    return Started(store, recovered, manager, driver)

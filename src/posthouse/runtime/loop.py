@@ -1,0 +1,349 @@
+"""The loop: doors hand in calls, turns gather them, one sync covers whatever has arrived.
+
+A turn takes along every call of one round of the event loop. Its records are appended, then synced
+on the spot where that is quick, else by the one writer thread while the next turns are decided; a
+sync begins when the last one ends. Nobody polls: without calls and deadlines the loop sleeps.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from bisect import bisect_left
+from collections.abc import Callable
+from queue import SimpleQueue
+from threading import Thread
+from typing import TypeVar
+
+from posthouse.engine.manager import QueueManager
+from posthouse.model.errors import OperationCancelled, RemoteProtocolError, ServiceNotAvailable
+from posthouse.protocols.desk import Answer, Call, Release
+from posthouse.runtime.driver import Driver
+
+T = TypeVar("T")
+
+INLINE_SYNC_S = 0.0002  # a hop to the writer thread and back costs 0.04 to 0.1 ms
+INLINE_BATCH = 4096  # bytes
+CALM_SYNCS = 16  # so many quick, small syncs bring them back to the loop
+_AVERAGE_OF = 8
+_TIMER_MIN_S = 0.001  # a deadline that stays due may not spin
+_UPKEEP_PAUSE_S = 0.001  # upkeep that waits for something else than a sync
+
+
+class SyncPolicy:
+    """Where the next sync runs (design.md 4): on the loop while syncs are quick and batches small.
+
+    Leaving the loop happens at once, coming back only after a while, so that a mixed load does not
+    change sides with every batch.
+    """
+
+    __slots__ = ("_calm", "average_s", "threaded")
+
+    def __init__(self) -> None:
+        self.average_s = 0.0
+        self.threaded = False
+        self._calm = 0
+
+    def inline(self, batch_bytes: int) -> bool:
+        """Whether a batch of this size is synced on the loop."""
+        if self.average_s >= INLINE_SYNC_S or batch_bytes >= INLINE_BATCH:
+            self.threaded, self._calm = True, 0
+        elif self.threaded:
+            self._calm += 1
+            self.threaded = self._calm < CALM_SYNCS
+        return not self.threaded
+
+    def note(self, seconds: float) -> None:
+        """A sync took so long."""
+        self.average_s += (seconds - self.average_s) / _AVERAGE_OF
+
+
+class SyncTimes:
+    """How long syncs took, by buckets, for the metrics."""
+
+    BOUNDS_S = (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0)
+
+    def __init__(self) -> None:
+        self.counts = [0] * (len(self.BOUNDS_S) + 1)
+        self.total_s = 0.0
+
+    def note(self, seconds: float) -> None:
+        """Counts one."""
+        self.counts[bisect_left(self.BOUNDS_S, seconds)] += 1
+        self.total_s += seconds
+
+
+Synced = Callable[[float, BaseException | None], None]
+
+
+class Writer:
+    """The one thread that syncs when a sync is worth leaving the loop for."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, sync: Callable[[], None]) -> None:
+        self._loop = loop
+        self._sync = sync
+        self._asked: SimpleQueue[Synced | None] = SimpleQueue()
+        self._thread: Thread | None = None
+
+    def begin(self, done: Synced) -> None:
+        """Syncs; `done` is called on the loop with the seconds it took or the error it met."""
+        if self._thread is None:
+            self._thread = Thread(target=self._run, name="posthouse-writer", daemon=True)
+            self._thread.start()
+        self._asked.put(done)
+
+    def _run(self) -> None:
+        while (done := self._asked.get()) is not None:
+            begun, failure = time.perf_counter(), None
+            try:
+                self._sync()
+            except BaseException as error:  # the loop has to hear of it, whatever it is
+                failure = error
+            self._loop.call_soon_threadsafe(done, time.perf_counter() - begun, failure)
+
+    def close(self) -> None:
+        """Waits for the sync under way and ends the thread."""
+        if self._thread is not None:
+            self._asked.put(None)
+            self._thread.join()
+            self._thread = None
+
+
+class Loop:
+    """`posthouse.protocols.desk.Desk` on the running event loop.
+
+    `on_failure` is told once, when the log could not be written or read: nothing is decided or let
+    out from then on, and the process has to end.
+    """
+
+    def __init__(
+        self, driver: Driver, on_failure: Callable[[BaseException], None] = lambda error: None
+    ) -> None:
+        self.driver = driver
+        self.on_failure = on_failure
+        self.policy = SyncPolicy()
+        self.sync_times = SyncTimes()
+        self.turns = 0
+        self.failure: BaseException | None = None
+        self._loop = asyncio.get_running_loop()
+        self._writer = Writer(self._loop, driver.sync)
+        self._open = False  # a turn has begun and not ended
+        self._syncing = False  # in the writer thread
+        self._untidy = True
+        self.stopped = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at_ms = 0
+        self._upkeep: asyncio.Handle | None = None
+        self._quiet: asyncio.Future[None] | None = None  # waits for the thread's sync to end
+
+    @property
+    def manager(self) -> QueueManager:
+        """The engine, for looking at figures between turns."""
+        return self.driver.manager
+
+    @property
+    def unsynced_bytes(self) -> int:
+        """Bytes of log that the next sync covers."""
+        return self.driver.store.unsynced_bytes
+
+    def start(self) -> None:
+        """Lets out what the start of the engine left, and sets the first timer."""
+        self._guarded(self._after_turn)
+
+    # -- calls
+
+    def decide(self, call: Call, release: Release) -> None:
+        """Runs a call in the current turn; its answer is let out once it is durable."""
+        if not self._open:
+            self._begin_turn()
+        try:
+            self.driver.decide(call, release)
+        except RemoteProtocolError:
+            raise  # the door's peer is to blame, and nothing has changed
+        except BaseException as error:
+            self._fail(error)
+            raise
+
+    async def call(self, call: Call) -> Answer:
+        """The same for a door that awaits: its answer, refusals included."""
+        answered: asyncio.Future[Answer] = self._loop.create_future()
+
+        def release(answer: Answer) -> None:
+            if not answered.done():  # whoever asked may have gone
+                answered.set_result(answer)
+
+        self.decide(call, release)
+        return await answered
+
+    async def run(self, call: Callable[[QueueManager], T]) -> T:
+        """The same for its value; raises its refusal."""
+        answer = await self.call(call)
+        if answer.error is not None:
+            raise answer.error
+        return answer.value  # type: ignore[return-value]
+
+    # -- turns
+
+    def _begin_turn(self) -> None:
+        if self.stopped:
+            raise ServiceNotAvailable("the queue manager has stopped")
+        try:
+            self.driver.begin_turn()
+        except BaseException as error:
+            self._fail(error)
+            raise
+        self._open = True
+        self.turns += 1
+        self._loop.call_soon(self._guarded, self._end_turn)
+
+    def _end_turn(self) -> None:
+        if self._open:
+            self._open = False
+            self.driver.end_turn()
+            self._untidy = True
+            self._after_turn()
+
+    def _after_turn(self) -> None:
+        self._settle()
+        self._tidy()
+        self._arm()
+
+    def _settle(self) -> None:
+        """Lets out what is durable, and sees to it that the rest becomes so."""
+        store = self.driver.store
+        if self._syncing or store.synced >= store.appended:
+            self._release()
+        elif self.policy.inline(store.unsynced_bytes):
+            begun = time.perf_counter()
+            self.driver.sync()
+            self._note(time.perf_counter() - begun)
+            self._release()
+        else:
+            self._syncing = True
+            self._writer.begin(self._synced)
+
+    def _synced(self, seconds: float, error: BaseException | None) -> None:
+        """The thread's sync has ended; the next begins at once if anything has come meanwhile."""
+        self._syncing = False
+        if self._quiet is not None and not self._quiet.done():
+            self._quiet.set_result(None)
+        if error is not None:
+            self._fail(error)
+            return
+        self._note(seconds)
+        self._guarded(self._after_sync)
+
+    def _after_sync(self) -> None:
+        self._release()
+        self._settle()
+        self._tidy()
+
+    def _note(self, seconds: float) -> None:
+        self.policy.note(seconds)
+        self.sync_times.note(seconds)
+
+    def _release(self) -> None:
+        """A door that breaks over its answer does not keep the others from theirs."""
+        while True:
+            try:
+                self.driver.release()
+                return
+            except Exception as error:
+                self._loop.call_exception_handler(
+                    {"message": "a door could not take its answer", "exception": error}
+                )
+
+    # -- upkeep, between turns
+
+    def _tidy(self) -> None:
+        if self._open or not self._untidy or self.stopped:
+            return
+        store = self.driver.store
+        before = store.appended
+        self._untidy = self.driver.tidy()
+        if store.appended != before:
+            self._settle()
+        if self._untidy and not self._syncing and self._upkeep is None:
+            pause = 0.0 if store.appended != before else _UPKEEP_PAUSE_S
+            self._upkeep = self._loop.call_later(pause, self._guarded, self._tidy_again)
+
+    def _tidy_again(self) -> None:
+        self._upkeep = None
+        self._tidy()
+
+    # -- timers
+
+    def _arm(self) -> None:
+        """One timer for the next deadline. One that is too early stays, and is set anew then."""
+        if self.stopped:
+            return
+        deadline_ms = self.manager.next_deadline_ms()
+        if self._timer is not None:
+            if deadline_ms is not None and self._timer_at_ms <= deadline_ms:
+                return
+            self._timer.cancel()
+            self._timer = None
+        if deadline_ms is not None:
+            delay_s = (deadline_ms - self.driver.clock()[0]) / 1000
+            self._timer_at_ms = deadline_ms
+            self._timer = self._loop.call_later(
+                max(delay_s, _TIMER_MIN_S), self._guarded, self._due
+            )
+
+    def _due(self) -> None:
+        self._timer = None
+        deadline_ms = self.manager.next_deadline_ms()
+        if self._open:
+            return  # the turn's end sets the timer
+        if deadline_ms is None or deadline_ms > self.driver.clock()[0]:
+            self._arm()
+        else:
+            self._begin_turn()
+
+    # -- the end
+
+    def _guarded(self, step: Callable[[], None]) -> None:
+        if self.failure is not None or self.stopped:
+            return
+        try:
+            step()
+        except BaseException as error:
+            self._fail(error)
+
+    def _fail(self, error: BaseException) -> None:
+        self.driver.failed = True
+        if self.failure is None:
+            self.failure = error
+            self._cancel_timers()
+            self.on_failure(error)
+
+    def _cancel_timers(self) -> None:
+        for handle in (self._timer, self._upkeep):
+            if handle is not None:
+                handle.cancel()
+        self._timer = self._upkeep = None
+
+    def cancel_waits(self) -> None:
+        """Ends every waiting read with MQ_ERROR_OPERATION_CANCELLED; the rest goes on."""
+        error = OperationCancelled("the queue manager is stopping")
+
+        def cancel(manager: QueueManager) -> None:
+            for queue in manager.queues.all():
+                for order in list(queue.waiters):
+                    manager.waiting.cancel(order, error)
+
+        self.decide(cancel, lambda answer: None)
+
+    async def stop(self) -> None:
+        """A clean stop: everything decided is synced and let out, the store is closed."""
+        if self.stopped:
+            return
+        self._guarded(self._end_turn)
+        while self._syncing:
+            self._quiet = self._loop.create_future()
+            await self._quiet
+        self.stopped = True
+        self._cancel_timers()
+        self._writer.close()
+        if self.failure is None:
+            self.driver.close()

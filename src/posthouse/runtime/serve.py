@@ -1,0 +1,382 @@
+"""`posthouse serve`: a home, the engine on it, the loop, and the doors; start, wait, stop.
+
+Doors are the listeners. Adding one is a line in `standard_doors`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from posthouse.engine.effects import Event
+from posthouse.model.guids import format_guid
+from posthouse.protocols.connections import Connections
+from posthouse.protocols.memory import MemoryAccount
+from posthouse.runtime.home import Home, Started, host_name, start_manager
+from posthouse.runtime.limits import keep_private, raise_file_limit
+from posthouse.runtime.logs import Log, LogFile, LogStream
+from posthouse.runtime.loop import Loop
+from posthouse.runtime.notify import Notifier, keep_telling
+from posthouse.runtime.ports import PortSet
+from posthouse.runtime.settings import Settings, engine_settings, store_settings
+from posthouse.runtime.settings_file import (
+    SETTINGS_NAME,
+    SettingsError,
+    is_address,
+    name_fault,
+    read_settings,
+)
+
+MEMORY_LOOK_S = 2.5  # while memory is short: how often slow packets are looked for
+STOPPED, FAILED = 0, 1
+_WARNINGS = frozenset({"clock_step", "flow_control_begins", "message_unreadable"})
+
+
+class Door(Protocol):
+    """A listener. What it needs it got when it was made."""
+
+    @property
+    def name(self) -> str:
+        """The endpoint's name in the ready file."""
+
+    async def start(self, host: str, port: int) -> str:
+        """Accepts from now on; returns the address that clients use. Port 0: any."""
+
+    async def stop(self, deadline_s: float) -> None:
+        """Accepts nothing more and reads no new request; returns when those begun are answered,
+        at the latest after so many seconds. Whatever is open then is closed."""
+
+
+class Place(NamedTuple):
+    """A door and where it listens; the control socket has a path for a host."""
+
+    door: Door
+    host: str
+    port: int
+
+
+class Options(NamedTuple):
+    """What the command line said; None: the settings decide."""
+
+    home: Path
+    config: Path | None = None
+    name: str | None = None
+    listen: str | None = None
+    ports: PortSet | None = None
+    ready_file: Path | None = None
+    version: str = ""
+
+
+class Service(NamedTuple):
+    """What doors are made of."""
+
+    home: Path
+    name: str
+    version: str
+    host: str
+    ports: PortSet
+    settings: Settings
+    desk: Loop
+    started: Started
+    log: Log
+    memory: MemoryAccount
+
+    def connections(self) -> Connections:
+        """The counter of a new listener."""
+        limits = self.settings.limits
+        return Connections(limits.connections_max, limits.connections_per_address_max)
+
+
+Doors = Callable[[Service], list[Place]]
+
+
+def standard_doors(service: Service) -> list[Place]:
+    """Every listener that the settings ask for."""
+    return []
+
+
+class NotStarted(Exception):
+    """The queue manager cannot start, and why."""
+
+
+class Outcome(NamedTuple):
+    """How a run ended."""
+
+    code: int
+    cause: str = ""
+
+
+def run(options: Options, doors: Doors = standard_doors) -> Outcome:
+    """Serves until a signal or a failure ends it.
+
+    Raises SettingsError, QueueError (the home is taken), StoreError or NotStarted before that.
+    """
+    settings = effective_settings(options)
+    keep_private()
+    home = Home(options.home)
+    try:
+        log = open_log(settings, home.path)
+        try:
+            return _run_in(home, options, settings, log, doors)
+        finally:
+            log.close()
+    finally:
+        home.close()
+
+
+def effective_settings(options: Options) -> Settings:
+    """The settings of the file with what the command line changes."""
+    path = options.config or options.home / SETTINGS_NAME
+    settings = read_settings(path, must_exist=options.config is not None)
+    machine = settings.queue_manager
+    changed = msgspec.structs.replace(
+        machine,
+        name=options.name or machine.name or host_name(),
+        listen=options.listen or machine.listen,
+        ports=(options.ports or PortSet(machine.ports)).value,
+    )
+    if fault := name_fault(changed.name):
+        raise SettingsError("--name", [fault])
+    if not is_address(changed.listen):
+        raise SettingsError("--listen", ["this is no address; allowed: an IP address"])
+    return msgspec.structs.replace(settings, queue_manager=changed)
+
+
+def open_log(settings: Settings, home: Path) -> Log:
+    """The log that the settings describe."""
+    section = settings.log
+    target: LogFile | LogStream = LogStream()
+    if section.file:
+        target = LogFile(home / section.file, section.size_max, section.files_kept)
+    return Log(target, level=section.level, format=section.format)
+
+
+def _run_in(home: Home, options: Options, settings: Settings, log: Log, doors: Doors) -> Outcome:
+    limit = raise_file_limit(settings.limits.connections_max, settings.store.open_files)
+    if not limit.enough:
+        log.warning("few_files_allowed", allowed=limit.allowed, wanted=limit.wanted)
+    if home.narrowed:
+        log.warning("home_was_open_to_others", home=home.path)
+    ports = PortSet(settings.queue_manager.ports)
+    engine = engine_settings(settings, settings.queue_manager.name, ports)
+    try:
+        started = start_manager(
+            home, engine, store_settings(settings, os.urandom(16)), _event_writer(log)
+        )
+    except Exception as error:
+        log.error("not_started", cause=error)
+        raise
+    _log_recovery(log, started)
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        return runner.run(Server(home, options, settings, started, log).serve(doors))
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
+    """uvloop where it is installed."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop
+    return uvloop.new_event_loop
+
+
+def _event_writer(log: Log) -> Callable[[Event], None]:
+    def write(event: Event) -> None:
+        level = log.warning if event.name in _WARNINGS else log.info
+        level(event.name, **event.details)
+
+    return write
+
+
+def _log_recovery(log: Log, started: Started) -> None:
+    recovered = started.recovered
+    log.info("recovered", clean=recovered.clean, torn_bytes=recovered.torn_bytes)
+    if recovered.lost_express:
+        log.warning("express_messages_lost", count=sum(recovered.lost_express.values()))
+    for note in started.store.notes:
+        log.warning("store_note", note=note)
+
+
+class Server:
+    """One run: from the engine's start to the end of the process."""
+
+    def __init__(
+        self, home: Home, options: Options, settings: Settings, started: Started, log: Log
+    ) -> None:
+        self.home = home
+        self.options = options
+        self.settings = settings
+        self.started = started
+        self.log = log
+        self.notifier = Notifier()
+        self.endpoints: dict[str, str] = {}
+        self._places: list[Place] = []
+        self._failure: BaseException | None = None
+
+    async def serve(self, doors: Doors) -> Outcome:
+        """Starts the doors, waits for the end, and stops everything in order."""
+        loop = asyncio.get_running_loop()
+        self._ending = asyncio.Event()
+        loop.set_exception_handler(self._internal_error)
+        self._listen_to_signals(loop)
+        self.desk = desk = Loop(self.started.driver, self._failed)
+        self._watch_memory(loop)
+        desk.start()
+        try:
+            await self._open(doors(self._service()))
+            self._announce()
+            keep_telling(self.notifier, loop.call_later)
+            await self._ending.wait()
+        except NotStarted as error:
+            self.log.error("not_started", cause=error)
+            await self._close()
+            raise
+        await self._close()
+        if self._failure is not None:
+            return Outcome(FAILED, f"the queue manager had to stop: {self._failure}")
+        return Outcome(STOPPED)
+
+    def _service(self) -> Service:
+        machine = self.settings.queue_manager
+        return Service(
+            home=self.home.path,
+            name=machine.name,
+            version=self.options.version,
+            host=machine.listen,
+            ports=PortSet(machine.ports),
+            settings=self.settings,
+            desk=self.desk,
+            started=self.started,
+            log=self.log,
+            memory=self.memory,
+        )
+
+    # -- the start
+
+    async def _open(self, places: list[Place]) -> None:
+        for place in places:
+            name = place.door.name
+            try:
+                self.endpoints[name] = await place.door.start(place.host, place.port)
+            except OSError as error:
+                where = f"{place.host}:{place.port}" if place.port else place.host
+                raise NotStarted(
+                    f"{name} cannot listen on {where}: {error.strerror or error}"
+                ) from None
+            self._places.append(place)
+
+    def _announce(self) -> None:
+        name = self.settings.queue_manager.name
+        guid = format_guid(self.started.manager.identifier)
+        if self.options.ready_file is not None:
+            ready = {
+                "pid": os.getpid(),
+                "name": name,
+                "guid": guid,
+                "home": str(self.home.path),
+                "version": self.options.version,
+                "endpoints": self.endpoints,
+            }
+            try:
+                write_ready_file(self.options.ready_file, ready)
+            except OSError as error:
+                raise NotStarted(
+                    f"{self.options.ready_file} cannot be written: {error.strerror or error}"
+                ) from None
+        self.log.info("started", name=name, guid=guid, pid=os.getpid(), **self.endpoints)
+        self.notifier.ready(f"queue manager {name}")
+
+    # -- while it runs
+
+    def _listen_to_signals(self, loop: asyncio.AbstractEventLoop) -> None:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._end, signal.Signals(number).name)
+        loop.add_signal_handler(signal.SIGHUP, self.log.reopen)
+
+    def _end(self, reason: str) -> None:
+        if not self._ending.is_set():
+            self.log.info("stopping", reason=reason)
+            self._ending.set()
+
+    def _failed(self, error: BaseException) -> None:
+        """The log could not be written: what is decided cannot be kept, so nothing goes on."""
+        self._failure = error
+        self.log.error("failed", cause=error)
+        self._ending.set()
+
+    def _internal_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
+        """A mistake of ours in one callback: the others go on."""
+        cause = context.get("exception")
+        details: dict[str, object] = {"message": context.get("message")}
+        if isinstance(cause, BaseException):
+            details |= {"kind": type(cause).__name__, "cause": cause, "where": place_of(cause)}
+        self.log.error("internal_error", **details)
+
+    def _watch_memory(self, loop: asyncio.AbstractEventLoop) -> None:
+        limits = self.settings.limits
+        self.memory = memory = MemoryAccount(limits.memory, limits.unsynced)
+
+        def look() -> None:
+            closed = memory.close_slow(self.started.driver.clock()[0])
+            if closed:
+                self.log.warning("slow_sessions_closed", count=closed)
+            if memory.short:
+                loop.call_later(MEMORY_LOOK_S, look)
+
+        def short(is_short: bool) -> None:
+            self.log.warning("memory_short" if is_short else "memory_enough", held=memory.held)
+            if is_short:
+                loop.call_later(MEMORY_LOOK_S, look)
+
+        def full(is_full: bool) -> None:
+            self.desk.decide(
+                lambda m: (m.begin_flow_control if is_full else m.end_flow_control)("memory"),
+                lambda answer: None,
+            )
+
+        memory.on_short, memory.on_full = short, full
+
+    # -- the stop
+
+    async def _close(self) -> None:
+        """Doors first, so that nothing new comes; waits end; what was decided is kept; the end."""
+        self.notifier.stopping()
+        if self.options.ready_file is not None:
+            with contextlib.suppress(OSError):
+                self.options.ready_file.unlink()
+        deadline_s = float(self.settings.limits.stop_s) if self._failure is None else 0.0
+        stops = [asyncio.create_task(place.door.stop(deadline_s)) for place in self._places]
+        await asyncio.sleep(0)  # each has stopped accepting and reading now
+        if self._failure is None:
+            self.desk.cancel_waits()
+        if stops:
+            _, late = await asyncio.wait(stops, timeout=deadline_s + 1)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*stops, return_exceptions=True)
+        await self.desk.stop()
+        self.log.info("stopped")
+
+
+def place_of(error: BaseException) -> str:
+    """File and line where an exception was raised."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None:
+        return ""
+    return f"{Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}"
+
+
+def write_ready_file(path: Path, ready: dict[str, object]) -> None:
+    """Whoever waits for the file finds it whole."""
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    temporary.write_bytes(msgspec.json.encode(ready) + b"\n")
+    temporary.replace(path)

@@ -1,0 +1,202 @@
+"""The one account of memory: who may begin, who waits, who goes."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from posthouse.protocols.memory import (
+    SLOW_BYTES,
+    SLOW_MS,
+    SMALL_REQUEST,
+    Buffer,
+    Holder,
+    MemoryAccount,
+)
+
+MIB = 1 << 20
+LIMIT = 100 * MIB
+
+
+class Bench:
+    """An account of 100 MiB, and sessions that note what they are told."""
+
+    def __init__(self, limit: int = LIMIT, unsynced_max: int = 8 * MIB) -> None:
+        self.account = MemoryAccount(limit, unsynced_max)
+        self.closed: list[Holder] = []
+        self.resumed: list[Holder] = []
+        self.told: list[str] = []
+        self.account.on_short = lambda short: self.told.append("short" if short else "enough")
+        self.account.on_full = lambda full: self.told.append("full" if full else "room")
+        self.addresses = 0
+
+    def session(self, address: str = "") -> Holder:
+        """A session of an address of its own, unless it is named."""
+        self.addresses += 1
+        holder = self.account.open(
+            address or f"10.0.0.{self.addresses}",
+            lambda reason: self.closed.append(holder),
+            lambda: self.resumed.append(holder),
+        )
+        return holder
+
+    def begun(self, size: int, address: str = "") -> Holder:
+        """A session in the middle of a large packet."""
+        holder = self.session(address)
+        assert holder.may_begin(size + SMALL_REQUEST, 0)
+        holder.take(Buffer.RECEIVE, size)
+        return holder
+
+
+def test_what_is_taken_is_counted_once_and_given_back() -> None:
+    bench = Bench()
+    holder = bench.session()
+    holder.take(Buffer.RECEIVE, 1000)
+    holder.take(Buffer.SEND, 500)
+    holder.give(Buffer.RECEIVE, 400)
+    assert (bench.account.held, holder.held) == (1100, 1100)
+    holder.leave()
+    assert bench.account.held == 0
+    assert bench.account.bytes == [0] * len(Buffer)
+
+
+def test_above_half_only_small_requests_are_begun() -> None:
+    bench = Bench()
+    bench.session().take(Buffer.SEND, 50 * MIB)
+    assert bench.session().may_begin(MIB, 0)
+    bench.session().take(Buffer.SEND, 1)
+    assert not bench.session().may_begin(SMALL_REQUEST + 1, 0)
+    assert bench.session().may_begin(SMALL_REQUEST, 0)
+    assert bench.told == ["short"]
+
+
+def test_who_was_told_to_wait_may_go_on_when_there_is_room() -> None:
+    bench = Bench()
+    big = bench.session()
+    big.take(Buffer.SEND, 60 * MIB)
+    waiting, other = bench.session(), bench.session()
+    assert not waiting.may_begin(MIB, 0)
+    big.give(Buffer.SEND, 5 * MIB)
+    assert bench.resumed == []
+    big.give(Buffer.SEND, 5 * MIB)
+    assert bench.resumed == [waiting]
+    assert other not in bench.resumed
+    assert bench.told == ["short", "enough"]
+    big.give(Buffer.SEND, MIB)
+    assert bench.resumed == [waiting]  # once
+
+
+def test_a_session_that_leaves_makes_room() -> None:
+    bench = Bench()
+    big, waiting = bench.session(), bench.session()
+    big.take(Buffer.SEND, 60 * MIB)
+    assert not waiting.may_begin(MIB, 0)
+    big.leave()
+    assert bench.resumed == [waiting]
+
+
+def test_one_address_holds_at_most_a_quarter() -> None:
+    bench = Bench()
+    bench.session("here").take(Buffer.RECEIVE, 20 * MIB)
+    assert bench.session("here").may_begin(5 * MIB, 0)
+    assert not bench.session("here").may_begin(5 * MIB + 1, 0)
+    assert bench.session("there").may_begin(5 * MIB + 1, 0)
+
+
+def test_what_alone_is_more_than_a_quarter_may_begin_and_is_closed_as_it_grows() -> None:
+    bench = Bench()
+    holder = bench.begun(60 * MIB)
+    assert bench.closed == []
+    holder.take(Buffer.RECEIVE, 20 * MIB)
+    assert bench.closed == [holder]
+
+
+def test_at_four_fifths_the_largest_unfinished_packets_go_until_seven_tenths() -> None:
+    bench = Bench()
+    small, large, middle = bench.begun(10 * MIB), bench.begun(20 * MIB), bench.begun(15 * MIB)
+    finished = bench.begun(5 * MIB)
+    finished.finished()
+    sending = bench.session()
+    sending.take(Buffer.SEND, 29 * MIB)
+    assert bench.closed == []
+    sending.take(Buffer.SEND, MIB)  # 80 MiB: without the largest it is 60
+    assert bench.closed == [large]
+    sending.take(Buffer.SEND, MIB)  # it has not given anything back yet
+    assert bench.closed == [large]
+    sending.take(Buffer.SEND, 20 * MIB)
+    assert bench.closed == [large, middle]  # 66 MiB are left without them
+    assert small not in bench.closed
+    assert bench.account.closed == 2
+    for holder in bench.closed:
+        holder.leave()
+    assert bench.told == ["short", "full", "room"]
+
+
+def test_while_the_disk_is_behind_everybody_who_begins_waits() -> None:
+    bench = Bench()
+    writing = bench.session()
+    writing.take(Buffer.UNSYNCED, 8 * MIB)
+    assert writing.may_begin(100, 0)
+    writing.take(Buffer.UNSYNCED, 1)
+    assert not writing.may_begin(100, 0)
+    writing.give(Buffer.UNSYNCED, 2 * MIB)
+    assert bench.resumed == []  # half of it has to be written first
+    writing.give(Buffer.UNSYNCED, 3 * MIB)
+    assert bench.resumed == [writing]
+
+
+def test_slow_packets_end_their_sessions_while_memory_is_short() -> None:
+    bench = Bench()
+    slow, quick = bench.begun(MIB), bench.begun(MIB)
+    idle = bench.session()
+    assert bench.account.close_slow(SLOW_MS) == 0  # there is plenty
+    bench.session().take(Buffer.SEND, 60 * MIB)
+    assert bench.account.close_slow(SLOW_MS) == 0  # both brought a MiB since they began
+    assert bench.account.close_slow(2 * SLOW_MS - 1) == 0
+    quick.take(Buffer.RECEIVE, SLOW_BYTES)
+    slow.take(Buffer.RECEIVE, SLOW_BYTES - 1)
+    assert bench.account.close_slow(2 * SLOW_MS) == 1
+    assert bench.closed == [slow]
+    assert bench.account.close_slow(2 * SLOW_MS) == 0  # once is enough
+    assert idle not in bench.closed
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 5),
+            st.sampled_from(["take", "give", "begin", "finish", "leave"]),
+            st.integers(0, len(Buffer) - 1),
+            st.integers(0, 30 * MIB),
+        ),
+        max_size=60,
+    )
+)
+def test_the_account_is_the_sum_of_its_holders_and_nobody_waits_for_nothing(
+    steps: list[tuple[int, str, int, int]],
+) -> None:
+    bench = Bench()
+    sessions = [bench.session(f"10.0.0.{number % 3}") for number in range(6)]
+    for number, step, kind, size in steps:
+        holder = sessions[number]
+        if step == "take":
+            holder.take(kind, size)
+        elif step == "give":
+            holder.give(kind, min(size, holder.bytes[kind]))
+        elif step == "begin":
+            holder.may_begin(size, 0)
+        elif step == "finish":
+            holder.finished()
+        else:
+            holder.leave()
+            sessions[number] = bench.session(f"10.0.0.{number % 3}")
+        account = bench.account
+        assert account.held == sum(h.held for h in sessions) == sum(account.bytes)
+        assert account.short == (2 * account.held > LIMIT)
+        if not account.held:
+            assert not any(h.waiting for h in sessions)
+        if 10 * account.held >= 8 * LIMIT:
+            live = account.held - sum(h.held for h in sessions if h.closing)
+            assert 10 * live < 7 * LIMIT or not any(
+                h.unfinished and not h.closing for h in sessions
+            )

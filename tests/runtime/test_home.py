@@ -1,0 +1,55 @@
+"""A home: private, and one process's at a time."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from posthouse.model.errors import ServiceNotAvailable
+from posthouse.runtime.home import Home, default_home
+
+
+def mode(path: Path) -> int:
+    return path.stat().st_mode & 0o777
+
+
+def test_a_new_home_is_private(tmp_path: Path) -> None:
+    home = Home(tmp_path / "a" / "home")
+    assert mode(home.path) == 0o700
+    assert not home.narrowed
+    home.close()
+
+
+def test_a_home_that_others_could_enter_is_closed_to_them(tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir(mode=0o755)
+    home = Home(tmp_path / "home")
+    assert mode(home.path) == 0o700
+    assert home.narrowed
+    home.close()
+
+
+def test_a_home_is_one_process_at_a_time(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    with pytest.raises(ServiceNotAvailable, match="in use by another queue manager"):
+        Home(tmp_path)
+    home.close()
+    home.close()
+    Home(tmp_path).close()
+
+
+def test_a_home_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: tmp_path.stat().st_uid + 1)
+    with pytest.raises(ServiceNotAvailable, match="another user"):
+        Home(tmp_path)
+    monkeypatch.undo()
+    Home(tmp_path).close()  # it was not kept
+
+
+def test_the_home_comes_from_the_environment_or_the_users_data(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert default_home({"POSTHOUSE_HOME": "there"}) == Path("there")
+    monkeypatch.setenv("HOME", "/someone")
+    assert default_home({}) == Path("/someone/.local/share/posthouse")

@@ -1,0 +1,482 @@
+"""The loop on simulated time and a simulated disk, with the real writer thread."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from random import Random
+from threading import Event, current_thread, main_thread
+
+import pytest
+
+from posthouse.engine.descriptor import QueueAccessType
+from posthouse.engine.manager import QueueManager
+from posthouse.engine.records import Record
+from posthouse.engine.settings import EngineSettings
+from posthouse.model.errors import (
+    IoTimeout,
+    OperationCancelled,
+    QueueNotFound,
+    RemoteProtocolError,
+    ServiceNotAvailable,
+)
+from posthouse.model.message import DeliveryGuarantee, Message
+from posthouse.model.properties import QueueProperties
+from posthouse.protocols.desk import Answer
+from posthouse.runtime.driver import Driver
+from posthouse.runtime.loop import CALM_SYNCS, INLINE_BATCH, INLINE_SYNC_S, Loop, SyncPolicy
+from posthouse.security.access import Caller
+from posthouse.sim import SimClock, SimDisk
+from posthouse.store.errors import StoreFailed
+from posthouse.store.log import LogStore
+from posthouse.store.settings import StoreSettings
+from tests.runtime.sim_loop import SimLoop, run
+
+ADMIN = Caller.administrator()
+QUEUE = r".\private$\orders"
+THREAD_S = 30.0
+
+
+class WatchedStore(LogStore):
+    """Says what it does, and lets a test hold its syncs or break it."""
+
+    def __init__(self, disk: SimDisk, trace: list[str]) -> None:
+        super().__init__(disk, StoreSettings())
+        self.trace = trace
+        self.batch = 0  # what the loop takes for the size of the batch
+        self.may_sync = Event()
+        self.may_sync.set()
+        self.sync_begun = Event()
+        self.durable = 0
+        self.tidied = 0
+        self.fail_tidy = False
+
+    def hold(self) -> None:
+        """The next sync begins and does not end until a test lets it."""
+        self.batch = INLINE_BATCH  # in the thread
+        self.sync_begun.clear()
+        self.may_sync.clear()
+
+    @property
+    def unsynced_bytes(self) -> int:
+        return self.batch
+
+    def append(self, records: list[Record]) -> int:  # type: ignore[override]
+        self.trace.append("append")
+        return super().append(records)
+
+    def sync(self) -> int:
+        where = "loop" if current_thread() is main_thread() else "thread"
+        target = self.appended  # what comes while the sync is held is not covered by it
+        self.sync_begun.set()
+        assert self.may_sync.wait(THREAD_S)
+        super().sync()
+        self.trace.append(f"sync on the {where}")
+        self.durable = target
+        return target
+
+    @property
+    def synced(self) -> int:
+        return self.durable
+
+    def tidy(self) -> bool:
+        self.tidied += 1
+        if self.fail_tidy:
+            raise StoreFailed("the disk is gone")
+        return super().tidy()
+
+
+class Bench:
+    """A queue manager with one queue, on a loop."""
+
+    def __init__(self) -> None:
+        self.clock = SimClock()
+        self.loop = SimLoop(self.clock)
+        self.disk = SimDisk(3)
+        self.trace: list[str] = []
+        self.failures: list[BaseException] = []
+
+    async def start(self) -> None:
+        self.store = WatchedStore(self.disk, self.trace)
+        settings = EngineSettings("ALPHA", directory_integrated=False)
+        self.manager = QueueManager(
+            settings, self.store.recover().state, self.store.read, Random(1).randbytes
+        )
+        driver = Driver(
+            self.manager, self.store, lambda: (self.clock.now_ms, self.clock.utc_seconds)
+        )
+        self.manager.start(self.clock.now_ms, self.clock.utc_seconds)
+        driver.end_turn()
+        driver.sync()
+        self.desk = Loop(driver, self.failures.append)
+        self.desk.start()
+        await self.desk.run(lambda m: m.create_queue(QUEUE, QueueProperties(), ADMIN))
+        self.reader = await self.desk.run(
+            lambda m: m.open_queue(QUEUE, QueueAccessType.RECEIVE, ADMIN)
+        )
+        self.sender = await self.desk.run(
+            lambda m: m.open_queue(QUEUE, QueueAccessType.SEND, ADMIN)
+        )
+        await self.loop.quiet()
+        self.trace.clear()
+
+    def send(self, label: str) -> None:
+        """One durable message; its answer goes to the trace."""
+        message = Message(label=label, delivery_guarantee=DeliveryGuarantee.RECOVERABLE)
+        self.desk.decide(
+            lambda m: m.enqueue_message_to_an_open_queue(self.sender, message), self.note(label)
+        )
+
+    def note(self, label: str) -> Callable[[Answer], None]:
+        return lambda answer: self.trace.append(
+            f"{label} answered" if answer.error is None else f"{label}: {answer.error.name}"
+        )
+
+    def count(self) -> None:
+        """A call that changes nothing."""
+        self.desk.decide(lambda m: m.state, self.note("look"))
+
+    def wait(self, timeout_ms: int | None, answers: list[Answer]) -> None:
+        """A read that waits."""
+        self.desk.decide(
+            lambda m: m.dequeue_message(self.reader, timeout_ms=timeout_ms, token=answers.append),
+            lambda answer: None,
+        )
+
+
+def on_loop(test: Callable[[Bench], Awaitable[None]]) -> Callable[[], None]:
+    """Runs a test on simulated time; the loop is stopped behind it."""
+
+    async def whole(bench: Bench) -> None:
+        await bench.start()
+        try:
+            await test(bench)
+        finally:
+            bench.store.may_sync.set()
+            await bench.desk.stop()
+
+    def run_it() -> None:
+        bench = Bench()
+        run(bench.loop, whole(bench))
+
+    run_it.__name__, run_it.__doc__ = test.__name__, test.__doc__
+    return run_it
+
+
+# -- append, sync, release
+
+
+@on_loop
+async def test_a_small_batch_is_synced_on_the_loop(bench: Bench) -> None:
+    bench.send("one")
+    assert bench.trace == []  # decided, and nothing else yet
+    await bench.loop.quiet()
+    assert bench.trace == ["append", "sync on the loop", "one answered"]
+
+
+@on_loop
+async def test_calls_of_one_round_share_a_turn_and_a_sync(bench: Bench) -> None:
+    for label in ("one", "two", "three"):
+        bench.loop.call_soon(bench.send, label)
+    await bench.loop.quiet()
+    assert bench.trace == [
+        "append",
+        "sync on the loop",
+        "one answered",
+        "two answered",
+        "three answered",
+    ]
+
+
+@on_loop
+async def test_a_large_batch_is_synced_in_the_thread_and_answered_after_it(bench: Bench) -> None:
+    bench.store.hold()
+    bench.send("one")
+    await bench.loop.quiet()
+    assert bench.store.sync_begun.wait(THREAD_S)
+    assert bench.trace == ["append"]
+    bench.store.may_sync.set()
+    await bench.desk.run(lambda m: None)
+    assert bench.trace == ["append", "sync on the thread", "one answered"]
+
+
+@on_loop
+async def test_what_comes_during_a_sync_waits_for_the_next_which_takes_all_of_it(
+    bench: Bench,
+) -> None:
+    bench.store.hold()
+    bench.send("one")
+    await bench.loop.quiet()
+    assert bench.store.sync_begun.wait(THREAD_S)
+    for label in ("two", "three"):
+        bench.send(label)
+        await bench.loop.quiet()  # a turn of its own
+    bench.count()  # even what changes nothing saw what is not durable yet
+    await bench.loop.quiet()
+    assert bench.trace == ["append", "append", "append"]
+    bench.store.may_sync.set()
+    await bench.desk.run(lambda m: None)
+    assert bench.trace[3:] == [
+        "sync on the thread",
+        "one answered",
+        "sync on the thread",
+        "two answered",
+        "three answered",
+        "look answered",
+    ]
+
+
+@on_loop
+async def test_a_turn_with_nothing_to_sync_answers_at_once(bench: Bench) -> None:
+    bench.count()
+    await bench.loop.quiet()
+    assert bench.trace == ["look answered"]
+
+
+@on_loop
+async def test_a_refusal_is_an_answer(bench: Bench) -> None:
+    with pytest.raises(QueueNotFound):
+        await bench.desk.run(
+            lambda m: m.open_queue(r".\private$\none", QueueAccessType.SEND, ADMIN)
+        )
+    answer = await bench.desk.call(
+        lambda m: m.open_queue(r".\private$\none", QueueAccessType.SEND, ADMIN)
+    )
+    assert isinstance(answer.error, QueueNotFound)
+
+
+@on_loop
+async def test_an_answer_may_lead_to_the_next_call(bench: Bench) -> None:
+    bench.desk.decide(lambda m: None, lambda answer: bench.send("next"))
+    await bench.loop.quiet()
+    assert bench.trace == ["append", "sync on the loop", "next answered"]
+
+
+@on_loop
+async def test_whoever_gives_up_waiting_for_an_answer_disturbs_nobody(bench: Bench) -> None:
+    task = bench.loop.create_task(bench.desk.call(lambda m: None))
+    bench.loop.call_soon(task.cancel)
+    await bench.loop.quiet()
+    bench.send("one")
+    await bench.loop.quiet()
+    assert bench.trace[-1] == "one answered"
+
+
+@on_loop
+async def test_a_door_that_breaks_over_its_answer_leaves_the_others_theirs(bench: Bench) -> None:
+    told: list[object] = []
+    bench.loop.set_exception_handler(lambda loop, context: told.append(context["exception"]))
+
+    def broken(answer: Answer) -> None:
+        raise ValueError("a mistake of ours")
+
+    bench.desk.decide(lambda m: None, broken)
+    bench.send("one")
+    await bench.loop.quiet()
+    assert bench.trace[-1] == "one answered"
+    assert [str(error) for error in told] == ["a mistake of ours"]
+    assert bench.failures == []
+
+
+# -- timers
+
+
+@on_loop
+async def test_an_idle_loop_does_not_wake_up(bench: Bench) -> None:
+    await bench.loop.pass_time(1)  # upkeep comes to its end
+    turns, rounds = bench.desk.turns, bench.loop.selector.rounds
+    await bench.loop.pass_time(86_400)
+    assert bench.desk.turns == turns
+    assert bench.loop.selector.rounds - rounds <= 3  # this test's own timer
+
+
+@on_loop
+async def test_a_waiting_read_costs_nothing_until_its_deadline(bench: Bench) -> None:
+    answers: list[Answer] = []
+    bench.wait(3_600_000, answers)
+    await bench.loop.pass_time(1)
+    turns, begun = bench.desk.turns, bench.clock.now_ms
+    await bench.loop.pass_time(3598)
+    assert (bench.desk.turns, answers) == (turns, [])
+    await bench.loop.pass_time(1.001)
+    (answer,) = answers
+    assert isinstance(answer.error, IoTimeout)
+    assert bench.desk.turns == turns + 1
+    assert bench.clock.now_ms - begun < 3_600_000
+
+
+@on_loop
+async def test_an_earlier_deadline_is_kept_while_a_later_one_waits(bench: Bench) -> None:
+    late: list[Answer] = []
+    early: list[Answer] = []
+    bench.wait(100_000, late)
+    await bench.loop.quiet()
+    bench.wait(1_000, early)
+    await bench.loop.quiet()
+    await bench.loop.pass_time(1.001)
+    assert (len(early), len(late)) == (1, 0)
+    await bench.loop.pass_time(99)
+    assert (len(early), len(late)) == (1, 1)
+
+
+@on_loop
+async def test_a_timer_that_nobody_needs_any_more_is_taken_back(bench: Bench) -> None:
+    answers: list[Answer] = []
+    bench.wait(1_000_000, answers)
+    await bench.loop.quiet()
+    bench.send("one")
+    await bench.loop.pass_time(1)
+    assert len(answers) == 1
+    rounds = bench.loop.selector.rounds
+    await bench.loop.pass_time(10_000)
+    assert bench.loop.selector.rounds - rounds <= 3
+
+
+@on_loop
+async def test_a_waiting_read_is_answered_when_the_message_is_durable(bench: Bench) -> None:
+    answers: list[Answer] = []
+    bench.wait(None, answers)
+    await bench.loop.quiet()
+    bench.store.hold()
+    bench.send("one")
+    await bench.loop.quiet()
+    assert bench.store.sync_begun.wait(THREAD_S)
+    assert answers == []
+    bench.store.may_sync.set()
+    await bench.desk.run(lambda m: None)
+    assert len(answers[0].packets) == 1
+
+
+# -- upkeep
+
+
+@on_loop
+async def test_upkeep_follows_a_turn_and_ends(bench: Bench) -> None:
+    await bench.loop.pass_time(1)
+    tidied = bench.store.tidied
+    bench.send("one")
+    await bench.loop.pass_time(1)
+    assert bench.store.tidied > tidied
+    tidied = bench.store.tidied
+    await bench.loop.pass_time(1000)
+    assert bench.store.tidied == tidied
+
+
+# -- the end
+
+
+@on_loop
+async def test_damaged_bytes_are_their_senders_fault_only(bench: Bench) -> None:
+    def damaged(manager: QueueManager) -> object:
+        raise RemoteProtocolError("no packet")
+
+    with pytest.raises(RemoteProtocolError):
+        bench.desk.decide(damaged, bench.note("bad"))
+    bench.send("one")
+    await bench.loop.quiet()
+    assert bench.trace[-1] == "one answered"
+    assert bench.failures == []
+
+
+@on_loop
+async def test_a_call_that_breaks_off_ends_everything(bench: Bench) -> None:
+    def broken(manager: QueueManager) -> object:
+        raise KeyError("a mistake of ours")
+
+    bench.send("before")
+    with pytest.raises(KeyError):
+        bench.desk.decide(broken, bench.note("bad"))
+    await bench.loop.quiet()
+    assert bench.trace == []  # the turn is half decided: nothing of it may be kept or told
+    assert isinstance(bench.failures[0], KeyError)
+    with pytest.raises(ServiceNotAvailable):
+        bench.count()
+    assert len(bench.failures) == 1
+
+
+@pytest.mark.parametrize("batch", [0, INLINE_BATCH])
+def test_a_failed_sync_ends_everything_and_answers_nobody(batch: int) -> None:
+    async def failing(bench: Bench) -> None:
+        bench.store.batch = batch
+        bench.disk.fail_at(1, "sync")
+        bench.send("one")
+        while not bench.failures:
+            await bench.loop.quiet()
+        assert isinstance(bench.failures[0], StoreFailed)
+        assert bench.trace == ["append"]
+        with pytest.raises(ServiceNotAvailable):
+            await bench.desk.run(lambda m: None)
+
+    on_loop(failing)()
+
+
+@on_loop
+async def test_failed_upkeep_ends_everything(bench: Bench) -> None:
+    bench.store.fail_tidy = True
+    bench.send("one")
+    await bench.loop.quiet()
+    assert isinstance(bench.failures[0], StoreFailed)
+    with pytest.raises(ServiceNotAvailable):
+        bench.count()
+
+
+@on_loop
+async def test_waits_can_be_cancelled_while_the_rest_goes_on(bench: Bench) -> None:
+    answers: list[Answer] = []
+    bench.wait(None, answers)
+    bench.desk.cancel_waits()
+    await bench.loop.quiet()
+    assert isinstance(answers[0].error, OperationCancelled)
+    bench.send("one")
+    await bench.loop.quiet()
+    assert bench.trace[-1] == "one answered"
+
+
+@on_loop
+async def test_a_stop_answers_what_was_decided_and_keeps_it(bench: Bench) -> None:
+    answers: list[Answer] = []
+    bench.wait(None, answers)
+    await bench.loop.quiet()
+    bench.store.hold()
+    other = bench.desk.run(lambda m: None)
+    bench.desk.decide(lambda m: m.waiting.cancel_of(bench.reader, OperationCancelled("x")), id)
+    bench.send("one")
+    await bench.loop.quiet()
+    assert bench.store.sync_begun.wait(THREAD_S)
+    bench.send("two")
+    bench.loop.call_soon(bench.store.may_sync.set)
+    await bench.desk.stop()
+    assert [line for line in bench.trace if "answered" in line] == ["one answered", "two answered"]
+    assert len(answers) == 1
+    with pytest.raises(ServiceNotAvailable):
+        await other
+    again = LogStore(bench.disk, StoreSettings())
+    recovered = again.recover()
+    assert recovered.clean
+    assert len(recovered.state.table) == 2
+
+
+# -- where syncs run
+
+
+def test_syncs_leave_the_loop_at_once_and_come_back_after_a_while() -> None:
+    policy = SyncPolicy()
+    assert policy.inline(100)
+    assert not policy.inline(INLINE_BATCH)
+    back = [policy.inline(100) for _ in range(CALM_SYNCS)]
+    assert back == [False] * (CALM_SYNCS - 1) + [True]
+
+
+def test_a_slow_disk_is_left_to_the_thread() -> None:
+    policy = SyncPolicy()
+    for _ in range(20):
+        policy.note(2 * INLINE_SYNC_S)
+    assert not any(policy.inline(1) for _ in range(100))
+    for _ in range(50):
+        policy.note(INLINE_SYNC_S / 10)
+    assert [policy.inline(1) for _ in range(CALM_SYNCS)][-1]
+
+
+def test_one_slow_sync_among_quick_ones_is_remembered_for_a_while() -> None:
+    policy = SyncPolicy()
+    policy.note(0.05)
+    assert not policy.inline(1)
