@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import msgspec
 import pytest
 
@@ -148,3 +150,27 @@ def test_a_token_creates_only_queues_that_it_covers(rig: Rig) -> None:
     ):
         with pytest.raises(AccessDenied, match="may not create"):
             rig.create("payroll", token)
+
+
+def test_stale_callers_are_remembered_as_long_as_somebody_has_them(rig: Rig) -> None:
+    account = add(rig, "maria")
+    caller = granted_to(rig, "maria", "send")
+    descriptor = rig.open("orders", SEND, caller)
+    narrowed = caller.narrowed(None)
+    for number in range(50):
+        rig.manager.accounts.caller("maria")
+        account = msgspec.structs.replace(account, created_s=number)
+        rig.run(lambda m, a=account: m.accounts.replace(a))  # type: ignore[misc]
+    assert len(rig.manager.core.stale_origins) == 1
+    with rig.refused(AccessDenied.code, "log in again"):
+        rig.send(descriptor, b"too late")
+    del caller
+    rig.close(descriptor)
+    del descriptor
+    gc.collect()
+    with rig.refused(AccessDenied.code, "log in again"):
+        rig.open("orders", SEND, narrowed)
+    del narrowed
+    rig.run(lambda m: m.set_queue(r".\private$\orders", rig.admin, label="new"))  # a new guard
+    gc.collect()
+    assert len(rig.manager.core.stale_origins) == 0

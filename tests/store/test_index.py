@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posthouse.engine.records import MESSAGE
+from posthouse.engine.records import COPY, MESSAGE
 from posthouse.sim import SimDisk
 from posthouse.store.errors import StoreDamaged
 from posthouse.store.format import generation_of, index_name, segment_name
@@ -51,6 +51,13 @@ def test_an_index_is_what_reading_the_segment_gives() -> None:
         assert index.length == DISK.size(segment_name(segment.number))
         checked += 1
     assert checked > 2
+
+
+def test_the_changes_of_an_index_are_all_that_brings_no_message() -> None:
+    index = unpack_index(PACKED, NUMBER, GENERATION)
+    others = [entry for entry in index.entries() if entry.kind not in (MESSAGE, COPY)]
+    assert list(index.entries_of_changes()) == others
+    assert 0 < len(others) < len(list(index.entries()))
 
 
 def test_an_index_holds_no_packets() -> None:

@@ -89,11 +89,12 @@ class NamedSession:
 
 
 class ClientSessions:
-    """The names of client sessions, those least recently used first."""
+    """The names of client sessions."""
 
     def __init__(self, core: Core) -> None:
         self.core = core
-        self._names: OrderedDict[bytes, NamedSession] = OrderedDict()
+        self._names: dict[bytes, NamedSession] = {}
+        self._idle: OrderedDict[bytes, NamedSession] = OrderedDict()  # nobody's, the oldest first
 
     def __len__(self) -> int:
         return len(self._names)
@@ -118,7 +119,7 @@ class ClientSessions:
             self._cut(session, result, change)
             session.used = max(session.used, result.used)
         for session in sorted(found.values(), key=lambda s: s.used):
-            self._names[session.name] = session
+            self._names[session.name] = self._idle[session.name] = session
         self.core.effects.commit(change)
 
     def _cut(self, session: NamedSession, result: Result, change: Change) -> None:
@@ -153,7 +154,7 @@ class ClientSessions:
             session = self._names[name] = NamedSession(name, account, self.core.utc)
         elif session.account != account:
             raise AccessDenied("the session name belongs to another account")
-        self._use(session)
+        self._idle.pop(name, None)
         previous, session.holder = session.holder, holder
         return session, previous
 
@@ -161,35 +162,29 @@ class ClientSessions:
         """Whoever had the name is gone; another one may have it by now."""
         if session.holder is holder:
             session.holder = None
-            self._use(session)
+            session.used = self.core.utc
+            self._idle[session.name] = session
             if not session.results:
-                self._names.pop(session.name, None)
-
-    def _use(self, session: NamedSession) -> None:
-        session.used = self.core.utc
-        if session.name in self._names:
-            self._names.move_to_end(session.name)
+                self._forget(session)
 
     def _forget_old(self) -> None:
         """Names that nobody used for a day."""
         limit = self.core.utc - KEPT_S
-        for session in list(self._unheld()):
-            if session.used > limit:
-                return
-            self._forget(session)
+        while (oldest := self._oldest()) is not None and oldest.used <= limit:
+            self._forget(oldest)
 
     def _make_room(self) -> None:
         if len(self._names) >= NAMES_MAX:
-            oldest = next(self._unheld(), None)
+            oldest = self._oldest()
             if oldest is None:
                 raise InsufficientResources("too many named sessions are open")
             self._forget(oldest)
 
-    def _unheld(self) -> Iterator[NamedSession]:
-        return (session for session in self._names.values() if session.holder is None)
+    def _oldest(self) -> NamedSession | None:
+        return next(iter(self._idle.values()), None)
 
     def _forget(self, session: NamedSession) -> None:
-        del self._names[session.name]
+        del self._names[session.name], self._idle[session.name]
         if not session.stored:
             return
         change, core = Change(), self.core
@@ -274,4 +269,3 @@ class ClientSessions:
 
     def _remember(self, session: NamedSession, result: Result) -> None:
         session.results[result.request_id % UNANSWERED_MAX] = result
-        self._use(session)

@@ -11,6 +11,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
+from weakref import WeakSet
 
 import msgspec
 
@@ -37,7 +38,7 @@ from posthouse.engine.records import (
 from posthouse.engine.settings import EngineSettings
 from posthouse.engine.state import State
 from posthouse.model.errors import QueueError
-from posthouse.security.access import Caller
+from posthouse.security.access import Caller, Origin
 from posthouse.wire.glance import Glance
 
 if TYPE_CHECKING:
@@ -217,7 +218,8 @@ class Core:
         self.locks: dict[int, Lock] = {}
         self.peekable_locks = 0
         self.rights_version = 0  # moves when a descriptor, an account or a group changes
-        self.stale_origins: set[object] = set()  # of callers whose account changed since
+        # Of callers whose account changed since: as long as anybody still has such a caller.
+        self.stale_origins: WeakSet[Origin] = WeakSet()
         self.refusals: Counter[str] = Counter()
         self.system = Caller.administrator()
         self.message_numbers = ReservedCounter(self, b"number", 1 << 16)

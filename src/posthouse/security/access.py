@@ -48,6 +48,12 @@ DEFAULT_ACCESS: Final[Access] = ((EVERYONE, WRITE_MESSAGE),)
 _NOBODY: frozenset[bytes] = frozenset()
 
 
+class Origin:
+    """One proof of identity. It can be remembered without being kept alive."""
+
+    __slots__ = ("__weakref__",)
+
+
 class Caller:
     """On whose behalf an operation runs.
 
@@ -75,9 +81,9 @@ class Caller:
         is_administrator: bool,
         deny_only: frozenset[bytes] = _NOBODY,
         scopes: Scopes | None = None,
-        origin: object = None,
+        origin: Origin | None = None,
     ) -> None:
-        self.origin = origin or object()  # the proof of identity; narrowed callers share it
+        self.origin = origin or Origin()  # the proof of identity; narrowed callers share it
         self.sid = sid
         self.name = name
         self.groups = groups

@@ -54,7 +54,10 @@ class Victim:
     def __init__(self, segment: Segment, index: SegmentIndex) -> None:
         self.segment = segment
         self.numbers = index.numbers
-        self.entries: Iterator[Entry] = index.entries()
+        # Nothing comes back to life: where all messages are dead, only the changes count.
+        self.entries: Iterator[Entry] = (
+            index.entries() if segment.live_bytes else index.entries_of_changes()
+        )
         self.carried: set[int] = set()
         self.carried_keys: set[Key] = set()
         self.done = False

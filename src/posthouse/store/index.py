@@ -80,6 +80,18 @@ class SegmentIndex:
         self.offsets = built.offsets
         self.heads = bytes(built.heads)
 
+    def entries_of_changes(self) -> Iterator[Entry]:
+        """The records that bring no message: all that counts where every message is dead."""
+        heads, at, ends = memoryview(self.heads), 0, [*self.offsets[1:], self.length]
+        for kind, offset, end in zip(self.kinds, self.offsets, ends, strict=True):
+            if kind in (MESSAGE, COPY):
+                at += block_size(self.heads, at)
+            else:
+                size = end - offset
+                head = heads[at : at + size - HEADER_SIZE]
+                yield Entry(kind, 0, offset, size, head)
+                at += len(head)
+
     def entries(self) -> Iterator[Entry]:
         """All records."""
         heads, at = memoryview(self.heads), 0

@@ -255,9 +255,7 @@ class Upkeep:
             if self.disk.exists(index_name(segment.number)):
                 self.disk.unlink(index_name(segment.number))
             self.disk.sync_directory()
-        free = self.ledger.positions.free
-        for number in numbers[-STEP_ENTRIES:]:
-            free(number, segment.number)
+        self.ledger.positions.free_all(numbers[-STEP_ENTRIES:], segment.number)
         del numbers[-STEP_ENTRIES:]
         if not numbers:
             self._leaving.remove(leaving)
