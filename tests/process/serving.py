@@ -1,0 +1,67 @@
+"""Real `posthouse serve` processes for tests."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+START_S = 30.0
+STOP_S = 15.0
+
+
+class Serving:
+    """One process. Left alone at the end of a `with` it is stopped, and has to stop well."""
+
+    def __init__(self, folder: Path, *options: str, **environment: str) -> None:
+        self.home = folder / "home"
+        self.ready_file = folder / "ready.json"
+        self.errors = folder / "stderr.txt"
+        command = [sys.executable, "-m", "posthouse.cli.main", "serve", "--home", str(self.home)]
+        command += ["--ready-file", str(self.ready_file), "--ports", "ephemeral", *options]
+        with self.errors.open("wb") as errors:
+            self.process = subprocess.Popen(
+                command, stderr=errors, env={**os.environ, **environment}
+            )
+
+    def ready(self) -> dict[str, Any]:
+        """Waits until it is, and returns the ready file."""
+        until = time.monotonic() + START_S
+        while not self.ready_file.exists():
+            assert self.process.poll() is None, self.errors.read_text()
+            assert time.monotonic() < until, "not ready"
+            time.sleep(0.01)
+        return dict(json.loads(self.ready_file.read_text()))
+
+    def wait(self) -> int:
+        """Its exit code, once it has ended."""
+        return self.process.wait(STOP_S)
+
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
+        """Tells it to stop, and waits."""
+        self.process.send_signal(number)
+        return self.wait()
+
+    def log(self) -> str:
+        return (self.home / "logs" / "posthouse.log").read_text()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self.process.poll() is None:
+            if kind is not None:
+                self.process.kill()
+            code = self.stop()
+            assert kind is not None or code == 0, self.errors.read_text()

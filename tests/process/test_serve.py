@@ -1,0 +1,175 @@
+"""`posthouse serve` as a user runs it."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import time
+from pathlib import Path
+
+import pytest
+
+from posthouse.engine.descriptor import QueueAccessType
+from posthouse.model.message import DeliveryGuarantee, Message
+from posthouse.model.properties import QueueProperties
+from posthouse.runtime.embedded import EmbeddedQueueManager
+from tests.process.serving import START_S, Serving
+
+QUEUE = r".\private$\orders"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_it_says_when_it_is_ready_and_stops_when_it_is_told(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    with Serving(tmp_path, "--name", "ALPHA") as serving:
+        ready = serving.ready()
+        assert ready["pid"] == serving.process.pid
+        assert (ready["name"], ready["home"]) == ("ALPHA", str(serving.home))
+        assert len(ready["guid"]) == 36
+        assert serving.home.stat().st_mode & 0o777 == 0o700
+        assert serving.stop(number) == 0
+        assert not serving.ready_file.exists()
+        assert [line.split()[2] for line in serving.log().splitlines()] == [
+            "recovered",
+            "started",
+            "stopping",
+            "stopped",
+        ]
+    for path in serving.home.rglob("*"):
+        assert path.stat().st_mode & 0o077 == 0, path
+    with EmbeddedQueueManager(serving.home, name="ALPHA") as manager:
+        assert manager.recovered.clean
+
+
+def test_a_second_process_on_a_home_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "second").mkdir()
+    with Serving(tmp_path) as first:
+        first.ready()
+        with Serving(tmp_path / "second", "--home", str(first.home)) as second:
+            assert second.wait() == 1
+            said = second.errors.read_text()
+            assert f"the home {first.home} is in use by another queue manager" in said
+            assert "Traceback" not in said
+            assert not second.ready_file.exists()
+
+
+def test_a_process_that_was_killed_is_followed_by_the_next(tmp_path: Path) -> None:
+    with Serving(tmp_path, "--name", "ALPHA") as serving:
+        guid = serving.ready()["guid"]
+        serving.process.kill()
+        serving.wait()
+    serving.ready_file.unlink()
+    with Serving(tmp_path, "--name", "ALPHA") as serving:
+        assert serving.ready()["guid"] == guid
+
+
+def test_a_wrong_setting_is_refused_with_file_and_nearest_name(tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    config = tmp_path / "home" / "posthouse.toml"
+    config.write_text("[store]\nsegmnt_size = '1MiB'\nopen_files = 0\n")
+    with Serving(tmp_path) as serving:
+        assert serving.wait() == 2
+        first, second = serving.errors.read_text().splitlines()
+        assert first.startswith(f"{config}: [store] segmnt_size: there is no such setting")
+        assert "segment_size" in first
+        assert "whole number, 16 to 100,000" in second
+    assert not (tmp_path / "home" / "store").exists()
+
+
+def test_a_damaged_store_is_refused_with_the_remedy_and_left_as_it_is(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    with EmbeddedQueueManager(home, name="ALPHA") as manager:
+        manager.create_queue(QUEUE, QueueProperties())
+        sender = manager.open(QUEUE, QueueAccessType.SEND)
+        for _ in range(20):
+            manager.send(
+                sender, Message(body=b"x", delivery_guarantee=DeliveryGuarantee.RECOVERABLE)
+            )
+    for checkpoint in (home / "store").glob("checkpoint-*"):
+        checkpoint.unlink()
+    (segment,) = (home / "store").glob("*.log")
+    damaged = bytearray(segment.read_bytes())
+    damaged[len(damaged) // 2] ^= 0xFF
+    segment.write_bytes(damaged)
+    before = {path: path.read_bytes() for path in (home / "store").iterdir()}
+    with Serving(tmp_path) as serving:
+        assert serving.wait() == 1
+        said = serving.errors.read_text()
+        assert segment.name in said
+        assert f"posthouse doctor --store {home}" in said
+        assert "Traceback" not in said
+        assert " error not_started " in serving.log()
+    assert {path: path.read_bytes() for path in (home / "store").iterdir()} == before
+
+
+def test_the_service_manager_is_told(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        manager.settimeout(START_S)
+        environment = {"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "200000"}
+        with Serving(tmp_path, "--name", "ALPHA", **environment) as serving:
+            assert manager.recv(1000) == b"READY=1\nSTATUS=queue manager ALPHA"
+            assert serving.ready_file.exists()
+            assert {manager.recv(1000) for _ in range(3)} == {b"WATCHDOG=1"}
+            serving.process.send_signal(signal.SIGTERM)
+            while (said := manager.recv(1000)) == b"WATCHDOG=1":
+                pass
+            assert said == b"STOPPING=1\nSTATUS=stopping"
+            assert serving.wait() == 0
+
+
+def test_a_hangup_reopens_the_log(tmp_path: Path) -> None:
+    with Serving(tmp_path) as serving:
+        serving.ready()
+        log = serving.home / "logs" / "posthouse.log"
+        log.rename(tmp_path / "old.log")
+        serving.process.send_signal(signal.SIGHUP)
+        until = time.monotonic() + START_S
+        while not log.exists():
+            assert time.monotonic() < until
+            time.sleep(0.01)
+        assert serving.stop() == 0
+        assert "stopped" in serving.log()
+    assert "started" in (tmp_path / "old.log").read_text()
+
+
+def test_the_log_may_go_to_standard_error(tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir(mode=0o700)
+    (tmp_path / "home" / "posthouse.toml").write_text("[log]\nfile = ''\nformat = 'json'\n")
+    with Serving(tmp_path) as serving:
+        serving.ready()
+        assert serving.stop() == 0
+        assert '"event": "started"' in serving.errors.read_text()
+    assert not (serving.home / "logs").exists()
+
+
+def test_an_idle_server_uses_no_time(tmp_path: Path) -> None:
+    """Nobody polls: between two looks the process is not scheduled."""
+    with Serving(tmp_path) as serving:
+        serving.ready()
+        time.sleep(1)  # upkeep after the start comes to its end
+        before = switches(serving.process.pid)
+        time.sleep(2)
+        assert switches(serving.process.pid) - before <= 2
+
+
+def switches(pid: int) -> int:
+    """How often a process gave up the processor."""
+    total = 0
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        for line in (task / "status").read_text().splitlines():
+            if line.startswith("voluntary_ctxt_switches"):
+                total += int(line.split()[1])
+    return total
+
+
+def test_the_soft_limit_on_files_is_raised(tmp_path: Path) -> None:
+    with Serving(tmp_path) as serving:
+        serving.ready()
+        limits = Path(f"/proc/{serving.process.pid}/limits").read_text()
+        (line,) = [line for line in limits.splitlines() if line.startswith("Max open files")]
+        soft, hard = line.split()[3:5]
+        assert hard == "unlimited" or int(soft) >= min(int(hard), 10_000)
+        (core,) = [line for line in limits.splitlines() if line.startswith("Max core")]
+        assert core.split()[4] == "0"
