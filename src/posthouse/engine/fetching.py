@@ -46,7 +46,9 @@ class Fetching(Reading):
     def fetch_many(self, numbers: list[int]) -> None:
         """The same for several; Unreadable if any of them is damaged."""
         effects = self.core.effects
-        missing = [number for number in numbers if effects.packet(number) is None]
+        missing = numbers
+        if effects.records or effects.packets:
+            missing = [number for number in numbers if effects.packet(number) is None]
         if missing:
             effects.packets.update(zip(missing, self._read_many(missing), strict=True))
 
@@ -111,28 +113,26 @@ class Fetching(Reading):
         core.tell()  # or a reader that waits could come between
         queue = descriptor.target()
         self.check_transaction(queue, transaction)
-        numbers = self._within(queue.state.order.available(core.locks, count))
+        numbers = queue.state.order.available(core.locks, count)
+        rows = core.state.table.rows(numbers)
+        numbers, rows = self._within(numbers, rows)
         if transaction is not None:  # all of them or none: a refusal half-way would keep some
             core.transactions.use(transaction, len(numbers))
-        numbers = self._sound(numbers)
-        return self.dequeue_all(queue, numbers, transaction, descriptor, two_phase=two_phase)
-
-    def _within(self, numbers: list[int]) -> list[int]:
-        """The first of these messages that are not too much for one answer."""
-        room = self.core.settings.step_bytes
-        for at, number in enumerate(numbers):
-            room -= self.row(number).size
-            if room < 0 and at:
-                return numbers[:at]
-        return numbers
-
-    def _sound(self, numbers: list[int]) -> list[int]:
-        """Fetches the packets of these messages at once; those that could be read."""
         try:
             self.fetch_many(numbers)
         except Unreadable:
-            return self._fetch_each(numbers)
-        return numbers
+            numbers = self._fetch_each(numbers)
+            rows = core.state.table.rows(numbers)
+        return self.take_all(queue, numbers, rows, transaction, descriptor, two_phase=two_phase)
+
+    def _within(self, numbers: list[int], rows: list[Row]) -> tuple[list[int], list[Row]]:
+        """The first of these messages that are not too much for one answer."""
+        room = self.core.settings.step_bytes
+        for at, row in enumerate(rows):
+            room -= row[4]
+            if room < 0 and at:
+                return numbers[:at], rows[:at]
+        return numbers, rows
 
     def _fetch_each(self, numbers: list[int]) -> list[int]:
         error = None

@@ -27,6 +27,14 @@ from posthouse.model.properties import MessageSeekAction as MessageSeekAction
 ENDS = frozenset({ACK_RECEIVE, NACK_RECEIVE_REJECTED})  # what a reader can say of a message
 
 
+def read_of_row(number: int, row: Row) -> Read:
+    """A message as its reader sees it."""
+    lookup_id, queue, _, arrived, _, _, last_move, message_class, aborts, moves, *rest = row
+    priority, flags = rest[0], rest[1]
+    fields = (number, lookup_id, queue, priority, message_class, arrived)
+    return tuple.__new__(Read, (*fields, aborts, moves, last_move, flags))
+
+
 class Reading:
     """How messages are seen and leave queues."""
 
@@ -120,18 +128,7 @@ class Reading:
 
     def read_of(self, number: int, row: Row) -> Read:
         """What a reader gets."""
-        return Read(
-            number,
-            row.lookup_id,
-            row.queue,
-            row.priority,
-            row.message_class,
-            row.arrived,
-            row.aborts,
-            row.moves,
-            row.last_move,
-            row.flags,
-        )
+        return read_of_row(number, row)
 
     def take(
         self,
@@ -194,25 +191,30 @@ class Reading:
             cursor.advance(CursorEvent.DEQUEUE_WAITS)
         return None
 
-    def dequeue_all(
+    def take_all(
         self,
         queue: Queue,
         numbers: list[int],
+        rows: list[Row],
         transaction: Transaction | None,
         holder: OpenQueueDescriptor,
         *,
         two_phase: bool,
     ) -> list[Read]:
-        """The first available messages of a queue go to one reader, in queue order."""
-        rows = [self.row(number) for number in numbers]
+        """The same for the first available messages of a queue, in queue order."""
+        core = self.core
         for row in rows:  # whatever stands in front of these is locked
             queue.state.order.lane(row.priority).floor = row.lookup_id + 1
-        plain = transaction is None and not two_phase
-        if plain and self.core.outcomes.received_run(queue, numbers, rows):
-            return list(map(self.read_of, numbers, rows))
-        return [
-            self.take(queue, number, transaction, holder, two_phase=two_phase) for number in numbers
-        ]
+        if transaction is not None:
+            for number in numbers:
+                core.transactions.add_dequeue(transaction, queue, number, holder=holder)
+        elif two_phase:
+            for number in numbers:
+                core.lock(queue, number, Lock(None, holder))
+        elif not core.outcomes.received_run(queue, numbers, rows):
+            for number, row in zip(numbers, rows, strict=True):
+                core.outcomes.delete(queue, number, row, ACK_RECEIVE)
+        return list(map(read_of_row, numbers, rows))
 
     def _cursor_dequeue(
         self, queue: Queue, cursor: Cursor, timeout_ms: int | None
@@ -289,7 +291,7 @@ class Reading:
         if any(lock.transaction is not None for _, lock in held):
             raise TransactionSequence("a read inside a transaction ends with the transaction")
         numbers = [number for number, _ in held]
-        rows = [self.row(number) for number in numbers]
+        rows = core.state.table.rows(numbers)
         for number in numbers:
             core.unlock(queue, number)
         if not core.outcomes.received_run(queue, numbers, rows):

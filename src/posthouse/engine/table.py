@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from posthouse.engine.records import ROW, ROW_SIZE, Row
 
@@ -35,6 +35,14 @@ class MessageTable:
             return None
         row: Row = _row(Row, _unpack(page, (number & _MASK) * ROW_SIZE))
         return row if row[1] else None
+
+    def rows(self, numbers: Iterable[int]) -> list[Row]:
+        """The rows of messages that are there."""
+        pages, row_type = self._pages, Row
+        return [
+            _row(row_type, _unpack(pages[number >> _SHIFT], (number & _MASK) * ROW_SIZE))
+            for number in numbers
+        ]
 
     def add(self, number: int, row: Row) -> None:
         """The row of a new message; its queue is never 0, which marks an empty place."""
