@@ -20,6 +20,7 @@ from posthouse.model.errors import (
     ServiceNotAvailable,
 )
 from posthouse.model.message import DeliveryGuarantee, Message
+from posthouse.model.names import PathName
 from posthouse.model.properties import QueueProperties
 from posthouse.protocols.desk import Answer
 from posthouse.runtime.driver import Driver
@@ -32,6 +33,7 @@ from posthouse.store.settings import StoreSettings
 from tests.runtime.sim_loop import SimLoop, run
 
 ADMIN = Caller.administrator()
+PATH = PathName.parse(r".\private$\orders")
 QUEUE = r".\private$\orders"
 THREAD_S = 30.0
 
@@ -97,7 +99,7 @@ class Bench:
 
     async def start(self) -> None:
         self.store = WatchedStore(self.disk, self.trace)
-        settings = EngineSettings("ALPHA", directory_integrated=False)
+        settings = EngineSettings("ALPHA", directory_integrated=False, step_messages=10)
         self.manager = QueueManager(
             settings, self.store.recover().state, self.store.read, Random(1).randbytes
         )
@@ -344,6 +346,17 @@ async def test_a_waiting_read_is_answered_when_the_message_is_durable(bench: Ben
     bench.store.may_sync.set()
     await bench.desk.run(lambda m: None)
     assert len(answers[0].packets) == 1
+
+
+@on_loop
+async def test_a_purge_of_many_steps_ends_without_being_pushed(bench: Bench) -> None:
+    for number in range(100):
+        bench.send(str(number))
+    await bench.loop.quiet()
+    turns = bench.desk.turns
+    assert await bench.desk.run(lambda m: m.purge_queue(bench.reader)) == 100
+    assert bench.desk.turns - turns >= 10
+    assert bench.manager.queues.local_queue(PATH).state.count == 0
 
 
 # -- upkeep

@@ -30,7 +30,6 @@ from posthouse.runtime.serve import (
     Service,
     effective_settings,
     run,
-    standard_doors,
 )
 from posthouse.runtime.settings_file import SettingsError
 from tests.runtime.line_door import ADMIN, QUEUE, LineDoor
@@ -175,7 +174,7 @@ def test_a_port_in_use_is_a_clear_refusal_and_the_home_is_free_again(tmp_path: P
 def test_a_ready_file_that_cannot_be_written_is_a_clear_refusal(tmp_path: Path) -> None:
     options = Options(tmp_path / "home", name="ALPHA", ready_file=tmp_path / "no" / "ready.json")
     with pytest.raises(NotStarted, match="cannot be written"):
-        run(options, standard_doors)
+        run(options, lambda service: [])
 
 
 def test_a_failure_of_the_engine_ends_the_run_with_its_cause(tmp_path: Path) -> None:

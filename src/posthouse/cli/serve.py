@@ -61,10 +61,13 @@ def serve(
 
     Example: posthouse serve --home ./alpha --name ALPHA --ports ephemeral --ready-file alpha.json
     """
+    # Here, because the HTTP libraries take longer to load than other commands take altogether.
+    from posthouse.runtime.doors import standard_doors
+
     place = home or default_home()
     options = Options(place, config, name, listen, ports, ready_file, __version__)
     try:
-        outcome = run(options)
+        outcome = run(options, standard_doors)
     except SettingsError as error:
         for problem in str(error).splitlines():
             complain(problem)

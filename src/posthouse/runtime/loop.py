@@ -61,7 +61,20 @@ class SyncPolicy:
 class SyncTimes:
     """How long syncs took, by buckets, for the metrics."""
 
-    BOUNDS_S = (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0)
+    BOUNDS_S: tuple[float, ...] = (
+        0.0001,
+        0.0002,
+        0.0005,
+        0.001,
+        0.002,
+        0.005,
+        0.01,
+        0.02,
+        0.05,
+        0.1,
+        0.5,
+        1.0,
+    )
 
     def __init__(self) -> None:
         self.counts = [0] * (len(self.BOUNDS_S) + 1)
@@ -121,6 +134,7 @@ class Loop:
     ) -> None:
         self.driver = driver
         self.on_failure = on_failure
+        self.on_upkeep: Callable[[], None] = lambda: None  # after each step of it
         self.policy = SyncPolicy()
         self.sync_times = SyncTimes()
         self.turns = 0
@@ -261,6 +275,7 @@ class Loop:
         store = self.driver.store
         before = store.appended
         self._untidy = self.driver.tidy()
+        self.on_upkeep()
         if store.appended != before:
             self._settle()
         if self._untidy and not self._syncing and self._upkeep is None:

@@ -1,6 +1,6 @@
 """`posthouse serve`: a home, the engine on it, the loop, and the doors; start, wait, stop.
 
-Doors are the listeners. Adding one is a line in `standard_doors`.
+Doors are the listeners; `posthouse.runtime.doors` has the list of them.
 """
 
 from __future__ import annotations
@@ -97,11 +97,6 @@ class Service(NamedTuple):
 Doors = Callable[[Service], list[Place]]
 
 
-def standard_doors(service: Service) -> list[Place]:
-    """Every listener that the settings ask for."""
-    return []
-
-
 class NotStarted(Exception):
     """The queue manager cannot start, and why."""
 
@@ -113,7 +108,7 @@ class Outcome(NamedTuple):
     cause: str = ""
 
 
-def run(options: Options, doors: Doors = standard_doors) -> Outcome:
+def run(options: Options, doors: Doors) -> Outcome:
     """Serves until a signal or a failure ends it.
 
     Raises SettingsError, QueueError (the home is taken), StoreError or NotStarted before that.
@@ -219,6 +214,7 @@ class Server:
         self.endpoints: dict[str, str] = {}
         self._places: list[Place] = []
         self._failure: BaseException | None = None
+        self._damage_told = False
 
     async def serve(self, doors: Doors) -> Outcome:
         """Starts the doors, waits for the end, and stops everything in order."""
@@ -227,6 +223,7 @@ class Server:
         loop.set_exception_handler(self._internal_error)
         self._listen_to_signals(loop)
         self.desk = desk = Loop(self.started.driver, self._failed)
+        desk.on_upkeep = self._look_for_damage
         self._watch_memory(loop)
         desk.start()
         try:
@@ -318,6 +315,13 @@ class Server:
         if isinstance(cause, BaseException):
             details |= {"kind": type(cause).__name__, "cause": cause, "where": place_of(cause)}
         self.log.error("internal_error", **details)
+
+    def _look_for_damage(self) -> None:
+        """Damage in front of what is read has stopped compaction, and nothing else."""
+        damage = self.started.store.damage
+        if damage is not None and not self._damage_told:
+            self._damage_told = True
+            self.log.error("store_damaged", cause=damage)
 
     def _watch_memory(self, loop: asyncio.AbstractEventLoop) -> None:
         limits = self.settings.limits

@@ -292,10 +292,11 @@ class AdminSection(Struct, frozen=True):
         ),
     ] = []
     certificate: Annotated[
-        str, Meta(max_length=4096, description="PEM file of its certificate chain.")
+        str,
+        Meta(max_length=4096, description="PEM file of its certificates, relative to the home."),
     ] = ""
     private_key: Annotated[
-        str, Meta(max_length=4096, description="PEM file of the key that fits the certificate.")
+        str, Meta(max_length=4096, description="PEM file of the key, relative to the home.")
     ] = ""
     insecure: Annotated[
         bool, Meta(description="Allows it off the loopback without a certificate.")
@@ -312,6 +313,9 @@ class AdminSection(Struct, frozen=True):
     header_timeout_s: Annotated[
         int, Meta(ge=1, le=600, description="Time for the header of a request to arrive.")
     ] = 10
+    body_timeout_s: Annotated[
+        int, Meta(ge=1, le=3600, description="Time for the body of a request to arrive.")
+    ] = 60
     idle_timeout_s: Annotated[
         int,
         Meta(ge=1, le=DAY_S, description="A connection without requests is closed after it."),

@@ -1,0 +1,82 @@
+"""The listeners that `posthouse serve` opens: one line each."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from posthouse.protocols.admin.server import Admin, AdminServer, AdminSettings, ControlSocket
+from posthouse.protocols.admin.session_handles import SessionLimits
+from posthouse.runtime.backup import backup
+from posthouse.runtime.ports import port_of
+from posthouse.runtime.serve import NotStarted, Place, Service, place_of
+
+
+def standard_doors(service: Service) -> list[Place]:
+    """Every listener that the settings ask for; a protocol that is switched off has none."""
+    section = service.settings.admin
+    admin = make_admin(service)
+    places = [Place(ControlSocket(admin, service.connections()), str(service.home), 0)]
+    if section.enabled:
+        port = port_of("admin", service.ports) if section.port is None else section.port
+        door = AdminServer(admin, service.connections(), tls_context(service))
+        places.append(Place(door, section.listen, port))
+    return places
+
+
+def make_admin(service: Service) -> Admin:
+    """What the admin endpoint and the control socket share."""
+    section = service.settings.admin
+    return Admin(
+        service.desk,
+        version=service.version,
+        settings=AdminSettings(
+            hosts=frozenset(section.hosts),
+            body_size_max=section.body_size_max,
+            header_timeout_s=section.header_timeout_s,
+            body_timeout_s=section.body_timeout_s,
+            idle_timeout_s=section.idle_timeout_s,
+        ),
+        sync_times=service.desk.sync_times,
+        backup=_backup_of(service),
+        fault=_fault_writer(service),
+        healthy=lambda: service.desk.failure is None,
+        session_limits=SessionLimits(frame_size_max=section.body_size_max),
+    )
+
+
+def _backup_of(service: Service) -> Callable[[str], Awaitable[object]]:
+    async def make(directory: str) -> object:
+        service.log.info("backup_begins", directory=directory)
+        made = await backup(
+            service.desk, service.started.store, Path(directory).absolute(), service.home
+        )
+        service.log.info("backup_made", directory=directory, bytes=made.size)
+        return made
+
+    return make
+
+
+def _fault_writer(service: Service) -> Callable[[Exception], None]:
+    def write(error: Exception) -> None:
+        kind = type(error).__name__
+        service.log.error("internal_error", kind=kind, cause=error, where=place_of(error))
+
+    return write
+
+
+def tls_context(service: Service) -> ssl.SSLContext | None:
+    """TLS with the certificate of the settings; paths are relative to the home."""
+    section = service.settings.admin
+    if not section.certificate:
+        return None
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(
+            service.home / section.certificate, service.home / section.private_key
+        )
+    except OSError as error:  # ssl.SSLError is one
+        raise NotStarted(f"the certificate of [admin] cannot be used: {error}") from None
+    return context

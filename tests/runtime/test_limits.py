@@ -1,0 +1,40 @@
+"""What the process asks of the system; in a child, because limits cannot be taken back."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from posthouse.runtime.limits import FileLimit
+
+CHILD = """
+import os, resource
+from posthouse.runtime.limits import keep_private, raise_file_limit
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, {hard}))
+print(*raise_file_limit({connections}, 10))
+print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+keep_private()
+print(os.umask(0), *resource.getrlimit(resource.RLIMIT_CORE)[:1])
+"""
+
+
+def run(hard: int, connections: int) -> list[str]:
+    program = CHILD.format(hard=hard, connections=connections)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    return done.stdout.splitlines()
+
+
+def test_the_soft_limit_is_raised_to_what_the_settings_need() -> None:
+    assert run(1000, 100)[:2] == ["622 622", "622"]
+
+
+def test_the_hard_limit_stays_and_it_is_said_that_it_is_too_low() -> None:
+    assert run(300, 100)[:2] == ["300 622", "300"]
+    assert not FileLimit(300, 622).enough
+    assert FileLimit(622, 622).enough
+
+
+def test_what_the_process_makes_is_its_users_alone_and_its_memory_is_not_dumped() -> None:
+    assert run(1000, 100)[2] == f"{0o077} 0"
