@@ -1,3 +1,81 @@
-"""Posthouse: a message queue manager for Linux that speaks MSMQ on the wire."""
+"""Posthouse: a message queue manager for Linux that speaks MSMQ on the wire.
+
+The public names are loaded when they are first used, so that importing the package costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from posthouse import aio as aio
+    from posthouse.client.errors import ClientConnectionError as ClientConnectionError
+    from posthouse.client.errors import MessageReturned as MessageReturned
+    from posthouse.client.errors import ServerUnreachable as ServerUnreachable
+    from posthouse.client.errors import SessionEnded as SessionEnded
+    from posthouse.client.errors import SessionLost as SessionLost
+    from posthouse.client.errors import TransactionAborted as TransactionAborted
+    from posthouse.client.manager import Consumer as Consumer
+    from posthouse.client.manager import Cursor as Cursor
+    from posthouse.client.manager import Queue as Queue
+    from posthouse.client.manager import QueueManagerClient as QueueManagerClient
+    from posthouse.client.manager import Transaction as Transaction
+    from posthouse.client.manager import connect as connect
+    from posthouse.client.message import Message as Message
+    from posthouse.client.packets import Draft as Draft
+    from posthouse.model import errors as errors
+    from posthouse.model.errors import IoTimeout as IoTimeout
+    from posthouse.model.errors import QueueError as QueueError
+    from posthouse.model.errors import QueueExists as QueueExists
+    from posthouse.model.errors import QueueNotFound as QueueNotFound
 
 __version__ = "0.1.0"
+
+_PLACES = {
+    "ClientConnectionError": "posthouse.client.errors",
+    "Consumer": "posthouse.client.manager",
+    "Cursor": "posthouse.client.manager",
+    "Draft": "posthouse.client.packets",
+    "IoTimeout": "posthouse.model.errors",
+    "Message": "posthouse.client.message",
+    "MessageReturned": "posthouse.client.errors",
+    "Queue": "posthouse.client.manager",
+    "QueueError": "posthouse.model.errors",
+    "QueueExists": "posthouse.model.errors",
+    "QueueManagerClient": "posthouse.client.manager",
+    "QueueNotFound": "posthouse.model.errors",
+    "ServerUnreachable": "posthouse.client.errors",
+    "SessionEnded": "posthouse.client.errors",
+    "SessionLost": "posthouse.client.errors",
+    "Transaction": "posthouse.client.manager",
+    "TransactionAborted": "posthouse.client.errors",
+    "connect": "posthouse.client.manager",
+}
+_MODULES = {"aio": "posthouse.aio", "errors": "posthouse.model.errors"}
+__all__ = ["__version__", "aio", "errors", "open", *_PLACES]
+
+
+def open(home: str, *, name: str | None = None) -> QueueManagerClient:
+    """A queue manager in this process, on a home that no other process has (contract, section 4).
+
+    The same names as `connect`; every call is durable when it returns, and `close` stops it.
+    """
+    from posthouse.client.embedded import open_home
+
+    return open_home(home, name=name, version=__version__)
+
+
+def __getattr__(name: str) -> object:
+    if name in _MODULES:
+        value: object = import_module(_MODULES[name])
+    elif name in _PLACES:
+        value = getattr(import_module(_PLACES[name]), name)
+    else:
+        raise AttributeError(f"module 'posthouse' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,1 @@
+"""What applications call: sessions with a queue manager, blocking, asyncio and embedded."""

@@ -1,0 +1,88 @@
+"""Where the queue manager is and how a client proves who it is: arguments and environment."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+from urllib.parse import urlsplit
+
+from posthouse.model.text import excerpt
+from posthouse.protocols.admin import control
+
+ADMIN_PORT: Final = 8816
+TOKEN_FILE: Final = "POSTHOUSE_TOKEN_FILE"
+HOME: Final = "POSTHOUSE_HOME"
+
+
+class Address(NamedTuple):
+    """A control socket by its path, or an admin endpoint by host and port."""
+
+    shown: str
+    home: Path | None = None
+    host: str = ""
+    port: int = 0
+    tls: bool = False
+    token: str = ""
+
+    @property
+    def socket_path(self) -> Path:
+        """The control socket; looked for each time, as a server may have moved it."""
+        assert self.home is not None
+        return control.find(self.home)
+
+    @property
+    def host_header(self) -> str:
+        """How the host is named in HTTP."""
+        if self.home is not None:
+            return "localhost"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+
+def resolve(
+    home: str | os.PathLike[str] | None,
+    url: str | None,
+    token: str | None,
+    token_file: str | os.PathLike[str] | None,
+    environment: Mapping[str, str] = os.environ,
+) -> Address:
+    """The address that these arguments mean; ValueError where they mean none."""
+    if url is None:
+        if token is not None or token_file is not None:
+            raise ValueError("a token goes with url=; the control socket needs none")
+        path = Path(home) if home is not None else default_home(environment)
+        return Address(str(path), home=path)
+    if home is not None:
+        raise ValueError("give home= or url=, not both")
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.path not in ("", "/"):
+        raise ValueError(f"{excerpt(url)} is no address; write http://host:{ADMIN_PORT}")
+    if parts.username or parts.password:
+        raise ValueError("an address carries no password; use token_file=")
+    return Address(
+        f"{parts.scheme}://{parts.netloc}",
+        host=parts.hostname,
+        port=parts.port or ADMIN_PORT,
+        tls=parts.scheme == "https",
+        token=_token(token, token_file, environment),
+    )
+
+
+def default_home(environment: Mapping[str, str] = os.environ) -> Path:
+    """The home that is meant where none is named (contract, section 2)."""
+    named = environment.get(HOME, "")
+    return Path(named) if named else Path.home() / ".local" / "share" / "posthouse"
+
+
+def _token(
+    token: str | None, token_file: str | os.PathLike[str] | None, environment: Mapping[str, str]
+) -> str:
+    if token is not None and token_file is not None:
+        raise ValueError("give token= or token_file=, not both")
+    file = token_file or (None if token is not None else environment.get(TOKEN_FILE) or None)
+    found = token if file is None else Path(file).read_text(encoding="utf-8").strip()
+    if found and not (found.isascii() and found.isprintable() and " " not in found):
+        raise ValueError("the token has characters that no token has")
+    return found or ""

@@ -1,0 +1,268 @@
+"""The asyncio shell: a protocol around the core. A request that waits is one entry and one future.
+
+Frames of one round of the event loop leave together.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from typing import TypeVar, cast
+
+from posthouse.client.address import Address
+from posthouse.client.blocking import FRUITLESS_MAX, RETRY_FIRST_S, RETRY_MAX_S
+from posthouse.client.core import Core
+from posthouse.client.errors import ClientConnectionError, ServerUnreachable, SessionEnded
+from posthouse.client.operations import Operation
+from posthouse.client.requests import Request
+from posthouse.client.upgrade import (
+    Upgrading,
+    as_connection_error,
+    lost_connection,
+    upgrade_request,
+    worth_retrying,
+)
+from posthouse.model.errors import QueueError, RemoteProtocolError
+
+T = TypeVar("T")
+
+
+class _Connection(asyncio.Protocol):
+    """One connection: the upgrade first, then frames for the core."""
+
+    def __init__(self, channel: AioChannel, address: Address) -> None:
+        self._channel = channel
+        self._address = address
+        self._upgrading: Upgrading | None = Upgrading(address)
+        self.ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Asks for a session."""
+        self.transport = cast(asyncio.Transport, transport)
+        self.transport.write(upgrade_request(self._address))
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes for the upgrade or the core."""
+        try:
+            if self._upgrading is not None:
+                rest = self._upgrading.receive(data)
+                if rest is None:
+                    return
+                self._upgrading, data = None, rest
+                self._channel.begun(self)
+            self._channel.received(self, data)
+        except (OSError, RemoteProtocolError, QueueError) as error:
+            self._fail(error)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The end, whoever made it."""
+        error = exc or SessionEnded("the queue manager closed the connection")
+        self._fail(self._upgrading.ended() if self._upgrading is not None else error)
+
+    def _fail(self, error: Exception) -> None:
+        if not self.ready.done():
+            self.ready.set_exception(as_connection_error(error))
+        self._channel.lost(self, error)
+        if self.transport is not None:
+            self.transport.abort()
+
+
+class AioChannel:
+    """Runs operations over a connection."""
+
+    def __init__(
+        self,
+        address: Address,
+        session: bytes,
+        client: str,
+        timeout: float,
+        reconnect: float,
+        tls: ssl.SSLContext | None,
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self.core = Core(session, client, self._loop.time)
+        self._address = address
+        self._timeout = timeout
+        self._reconnect = reconnect
+        self._tls = tls
+        self._connection: _Connection | None = None
+        self._reconnecting: asyncio.Task[None] | None = None
+        self._flushing = False
+        self._closed = False
+        self._fruitless = 0
+        self._reason: Exception = _closed()  # why the last connection broke
+
+    # -- operations
+
+    async def run(self, operation: Operation[T]) -> T:
+        """Drives an operation to its end."""
+        try:
+            while True:
+                request = next(operation)
+                self._flush_soon()
+                if request is None:
+                    await self._room()
+                elif not request.done:
+                    await self._wait(request)
+        except StopIteration as end:
+            self._flush_soon()
+            value: T = end.value
+            return value
+
+    async def _wait(self, request: Request) -> None:
+        """Until it is done. One that must not be torn off holds a cancellation back."""
+        done = self._loop.create_future()
+
+        def tell() -> None:
+            if not done.done():
+                done.set_result(None)
+
+        request.on_done.append(tell)
+        if request.holds:
+            await _held(done)
+            return
+        try:
+            await done
+        except asyncio.CancelledError:
+            self.core.abandon(request)
+            self._flush_soon()
+            raise
+
+    async def _room(self) -> None:
+        """Lets the loop write what was handed over."""
+        self._flush()
+        await asyncio.sleep(0)
+
+    def _flush_soon(self) -> None:
+        if self._closed:
+            self.core.fail(_closed())
+        elif self._connection is None:
+            if self.core.busy:
+                self._connect_soon()
+        elif not self._flushing:
+            self._flushing = True
+            self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._flushing = False
+        connection = self._connection
+        if connection is not None and connection.transport is not None:
+            outgoing = self.core.take_outgoing()
+            if outgoing:
+                connection.transport.writelines(outgoing)
+
+    # -- the connection
+
+    async def connect(self) -> None:
+        """The first connection; raises what is in the way."""
+        await self._connect(self._timeout)
+
+    async def _connect(self, timeout: float) -> None:
+        address, loop = self._address, self._loop
+        connection = _Connection(self, address)
+        try:
+            async with asyncio.timeout(timeout):
+                if address.home is not None:
+                    path = str(address.socket_path)
+                    await loop.create_unix_connection(lambda: connection, path)
+                else:
+                    tls = (self._tls or True) if address.tls else None
+                    await loop.create_connection(
+                        lambda: connection, address.host, address.port, ssl=tls
+                    )
+                await connection.ready
+        except BaseException as error:
+            if connection.transport is not None:
+                connection.transport.abort()
+            self.lost(connection, error if isinstance(error, Exception) else _closed())
+            raise self._named(error) from None
+
+    def _named(self, error: BaseException) -> BaseException:
+        if isinstance(error, OSError) and not isinstance(error, ClientConnectionError):
+            reason = error.strerror or str(error) or "it did not answer in time"
+            return ServerUnreachable(f"no queue manager answers at {self._address.shown}: {reason}")
+        return error
+
+    def begun(self, connection: _Connection) -> None:
+        """The upgrade is done: the session begins."""
+        self._connection = connection
+        self.core.begin()
+        self._flush()
+
+    def received(self, connection: _Connection, data: bytes) -> None:
+        """Frames of the queue manager."""
+        if connection is not self._connection:
+            return
+        self.core.receive(data)
+        if self.core.open and not connection.ready.done():
+            connection.ready.set_result(None)
+        self._flush_soon()
+
+    def lost(self, connection: _Connection, error: Exception) -> None:
+        """The connection is gone; if anybody waits, another one is tried."""
+        if connection is not self._connection:
+            return
+        self._connection = None
+        self._reason = lost_connection(error)
+        self._fruitless = 0 if self.core.answers else self._fruitless + 1
+        self.core.lost()
+        if self.core.busy:
+            self._connect_soon()
+
+    def _connect_soon(self) -> None:
+        if self._reconnecting is None and not self._closed:
+            self._reconnecting = self._loop.create_task(self._connect_again())
+
+    async def _connect_again(self) -> None:
+        """Tries until the time for it is over; then everything that waits ends."""
+        try:
+            if not await self._tried_again():
+                self._fruitless = 0
+                self.core.fail(self._reason)
+        finally:
+            self._reconnecting = None
+        if self._connection is None and self.core.busy:
+            self._connect_soon()
+
+    async def _tried_again(self) -> bool:
+        deadline, pause = self._loop.time() + self._reconnect, RETRY_FIRST_S
+        while self._fruitless < FRUITLESS_MAX:
+            left = deadline - self._loop.time()
+            if left <= 0:
+                return False
+            try:
+                await self._connect(max(RETRY_MAX_S, min(self._timeout, left)))
+                return True
+            except (OSError, QueueError) as error:
+                self._reason = error
+                if not worth_retrying(error):
+                    return False
+            await asyncio.sleep(min(pause, max(0.0, deadline - self._loop.time())))
+            pause = min(2 * pause, RETRY_MAX_S)
+        return False
+
+    async def close(self) -> None:
+        """Ends the session; who waits gets an error."""
+        self._closed = True
+        task, connection = self._reconnecting, self._connection
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
+        self._connection = None
+        self.core.fail(_closed())
+        if connection is not None and connection.transport is not None:
+            connection.transport.close()
+
+
+async def _held(done: asyncio.Future[None]) -> None:
+    """Waits to the end, also when cancelled: a message that is ended belongs to its receiver."""
+    while not done.done():
+        try:
+            await asyncio.shield(done)
+        except asyncio.CancelledError:
+            continue
+
+
+def _closed() -> SessionEnded:
+    return SessionEnded("this session has been closed")

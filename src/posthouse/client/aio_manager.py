@@ -1,0 +1,516 @@
+"""The asyncio client: the same names as the blocking one, awaited (contract, section 4).
+
+Objects of one session belong to one event loop; any number of tasks may use them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import ssl
+from collections.abc import AsyncIterator, Generator, Iterable
+from types import TracebackType
+from typing import Any, Self, Unpack
+
+from posthouse.client import management
+from posthouse.client import operations as ops
+from posthouse.client.address import Address, resolve
+from posthouse.client.aio import AioChannel
+from posthouse.client.bodies import Body
+from posthouse.client.consuming import Browsing, Consuming
+from posthouse.client.errors import ClientConnectionError
+from posthouse.client.handles import OpenQueue, Seek, extended
+from posthouse.client.manager import CONNECT_TIMEOUT_S, PAGE, RECONNECT_S
+from posthouse.client.message import Message
+from posthouse.client.operations import MessageIds
+from posthouse.client.packets import Draft, SendOptions
+from posthouse.client.requests import CursorHandle, Handle, TransactionHandle
+from posthouse.model.errors import QueueError, QueueExists, TransactionSequence
+from posthouse.model.guids import format_guid
+from posthouse.protocols.admin.types import (
+    BooksListJson,
+    Privacy,
+    QueueCreateBody,
+    QueueJson,
+    StatusJson,
+)
+
+
+def connect(
+    home: str | os.PathLike[str] | None = None,
+    *,
+    url: str | None = None,
+    token: str | None = None,
+    token_file: str | os.PathLike[str] | None = None,
+    timeout: float = CONNECT_TIMEOUT_S,
+    reconnect: float = RECONNECT_S,
+    name: str | None = None,
+    tls: ssl.SSLContext | None = None,
+) -> Connecting:
+    """A session, as `posthouse.connect` makes it: for `async with`, or to be awaited."""
+    address = resolve(home, url, token, token_file)
+    return Connecting(address, name or "", timeout, reconnect, tls)
+
+
+class Connecting:
+    """A session that is still to begin: `async with connect() as qm`, `qm = await connect()`."""
+
+    def __init__(
+        self,
+        address: Address,
+        client: str,
+        timeout: float,
+        reconnect: float,
+        tls: ssl.SSLContext | None,
+    ) -> None:
+        self._address = address
+        self._client = client
+        self._timeout = timeout
+        self._reconnect = reconnect
+        self._tls = tls
+        self._manager: QueueManagerClient | None = None
+
+    def __await__(self) -> Generator[Any, None, QueueManagerClient]:
+        return self._begin().__await__()
+
+    async def _begin(self) -> QueueManagerClient:
+        session = os.urandom(16)
+        channel = AioChannel(
+            self._address, session, self._client, self._timeout, self._reconnect, self._tls
+        )
+        await channel.connect()
+        return QueueManagerClient(channel)
+
+    async def __aenter__(self) -> QueueManagerClient:
+        self._manager = await self._begin()
+        return self._manager
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._manager is not None:
+            await self._manager.close()
+
+
+class QueueManagerClient:
+    """A session with a queue manager; made by `connect`."""
+
+    def __init__(self, channel: AioChannel) -> None:
+        self._channel = channel
+        self._queues: dict[tuple[str, bool], Queue] = {}
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    def __repr__(self) -> str:
+        return f"<QueueManagerClient of {self.name}>"
+
+    @property
+    def name(self) -> str:
+        """The computer name of the queue manager."""
+        return self._channel.core.computer
+
+    @property
+    def guid(self) -> str:
+        """The identifier of the queue manager."""
+        return format_guid(self._channel.core.guid)
+
+    async def close(self) -> None:
+        """Ends the session: open transactions abort, messages that were not ended go back."""
+        await self._channel.close()
+
+    # -- queues
+
+    async def create_queue(
+        self,
+        path: str,
+        *,
+        transactional: bool = False,
+        journal: bool = False,
+        authenticated: bool = False,
+        privacy: Privacy = "optional",
+        quota_kib: int | None = None,
+        journal_quota_kib: int | None = None,
+        label: str = "",
+        base_priority: int = 0,
+        multicast: str = "",
+        type_id: str | None = None,
+        exist_ok: bool = False,
+    ) -> Queue:
+        """A new queue; with `exist_ok` also one that is there, whatever its properties."""
+        body = QueueCreateBody(
+            path=path,
+            label=label,
+            transactional=transactional,
+            journal=journal,
+            authenticated=authenticated,
+            privacy=privacy,
+            quota_kib=quota_kib,
+            journal_quota_kib=journal_quota_kib,
+            base_priority=base_priority,
+            multicast=multicast,
+            type_id=type_id,
+        )
+        try:
+            await self._channel.run(management.create_queue(self._channel.core, body))
+        except QueueExists:
+            if not exist_ok:
+                raise
+        return self.queue(path)
+
+    def queue(self, name: str, *, exclusive: bool = False) -> Queue:
+        """A queue by path name or format name; it is opened when it is first used.
+
+        With `exclusive` nobody else can receive from it meanwhile.
+        """
+        found = self._queues.get((name, exclusive))
+        if found is None:
+            found = Queue(self, OpenQueue(self._channel.core, name, exclusive))
+            self._queues[name, exclusive] = found
+        return found
+
+    async def queues(self, *, outgoing: bool = False, system: bool = False) -> list[QueueJson]:
+        """All queues that this user may look at, with their figures."""
+        core = self._channel.core
+        return await self._channel.run(
+            management.list_queues(core, outgoing=outgoing, system=system)
+        )
+
+    async def delete_queue(self, name: str) -> int:
+        """Deletes a queue; returns how many messages went with it."""
+        return await self._channel.run(management.delete_queue(self._channel.core, name))
+
+    # -- the rest
+
+    def transaction(self) -> Transaction:
+        """A transaction over any queues of this queue manager, for an `async with` statement."""
+        return Transaction(self._channel)
+
+    async def status(self) -> StatusJson:
+        """The queue manager in one look."""
+        return await self._channel.run(management.status(self._channel.core))
+
+    async def books(self) -> BooksListJson:
+        """The books: for each queue what came in and what became of it."""
+        return await self._channel.run(management.books(self._channel.core))
+
+    async def call(self, method: str, path: str, body: object = None) -> Any:
+        """Any call of the JSON API, such as `call("GET", "/status")`."""
+        return await self._channel.run(
+            management.call_plain(self._channel.core, method, path, body)
+        )
+
+
+class Queue:
+    """A queue of the session; made by `QueueManagerClient.queue` and `create_queue`."""
+
+    def __init__(self, manager: QueueManagerClient, opened: OpenQueue) -> None:
+        self._manager = manager
+        self._channel = manager._channel
+        self._core = opened.core
+        self._open = opened
+
+    def __repr__(self) -> str:
+        return f"<Queue {self.name}>"
+
+    @property
+    def name(self) -> str:
+        """The name it was asked for by."""
+        return self._open.name
+
+    # -- sending
+
+    async def send(
+        self,
+        body: Body,
+        *,
+        tx: Transaction | None = None,
+        transactional: bool = False,
+        **how: Unpack[SendOptions],
+    ) -> str:
+        """Sends a message and returns its identifier, once the queue manager has it.
+
+        With `recoverable` or in a transaction that means: on disk. `transactional` makes the
+        message a transaction of its own.
+        """
+        return await self._channel.run(self._open.send(body, _handle(tx), transactional, how))
+
+    async def send_many(
+        self,
+        bodies: Iterable[Body | Draft],
+        *,
+        tx: Transaction | None = None,
+        transactional: bool = False,
+        **how: Unpack[SendOptions],
+    ) -> MessageIds:
+        """Sends many messages fast, in order; a `Draft` has options of its own.
+
+        Outside a transaction those in front of one that is refused are sent.
+        """
+        return await self._channel.run(
+            self._open.send_many(bodies, _handle(tx), transactional, how)
+        )
+
+    # -- reading
+
+    async def receive(
+        self, timeout: float | None = None, *, tx: Transaction | None = None
+    ) -> Message:
+        """Takes the first message; waits up to `timeout` seconds for one, for ever with None.
+
+        Raises `IoTimeout` when none came. When it returns, the message is gone from the queue for
+        good, or with the transaction's commit. Cancelled while it waits it takes nothing; cancelled
+        while the end of a message is under way it returns that message all the same.
+        """
+        return (await self._channel.run(self._open.receive(1, timeout, _handle(tx))))[0]
+
+    async def receive_many(
+        self, count: int, timeout: float | None = None, *, tx: Transaction | None = None
+    ) -> list[Message]:
+        """Takes up to `count` messages; waits only for the first of them."""
+        return await self._channel.run(self._open.receive(count, timeout, _handle(tx)))
+
+    async def peek(self, timeout: float | None = None) -> Message:
+        """Looks at the first message, waiting as `receive` does."""
+        return (await self._channel.run(ops.peek(self._core, self._open.peeking, timeout)))[0]
+
+    async def browse(self, *, page: int = PAGE) -> AsyncIterator[Message]:
+        """Looks at all messages in queue order; takes none. They come in pages, as asked for."""
+        browsing = Browsing(self._core, self._open.peeking, page)
+        try:
+            while messages := await self._channel.run(browsing.next_page()):
+                for message in messages:
+                    yield message
+        finally:
+            if browsing.cursor is not None:
+                await self._channel.run(ops.close_cursor(self._core, browsing.cursor))
+
+    def consume(
+        self, *, timeout: float | None = None, batch: int = PAGE, prefetch: bool = False
+    ) -> Consumer:
+        """Takes messages on and on, for an `async for` statement; see `Consumer`."""
+        consuming = Consuming(self._core, self._open.receiving, batch, timeout, prefetch)
+        return Consumer(self._channel, consuming)
+
+    async def lookup(
+        self,
+        lookup_id: int = 0,
+        seek: Seek = "current",
+        *,
+        receive: bool = False,
+        tx: Transaction | None = None,
+    ) -> Message:
+        """The message with a lookup identifier, or next to it, or the first or last of all."""
+        return await self._channel.run(self._open.lookup(lookup_id, seek, receive, _handle(tx)))
+
+    def cursor(self, *, receiving: bool = False) -> Cursor:
+        """A cursor in front of the first message; `receiving` lets it take messages too."""
+        handle = self._open.receiving if receiving else self._open.peeking
+        return Cursor(self._channel, handle)
+
+    async def count(self) -> int:
+        """How many messages are in the queue, those that readers hold included."""
+        return (await self._channel.run(ops.count(self._core, self._open.peeking))).messages
+
+    # -- moving and removing
+
+    async def move(
+        self, message: Message | int, to: Queue, *, tx: Transaction | None = None
+    ) -> None:
+        """Moves a message, or the one with a lookup identifier, between queue and subqueues."""
+        await self._channel.run(self._open.move(message, to._open, _handle(tx)))
+
+    async def purge(self) -> int:
+        """Removes all messages; returns how many there were."""
+        return await self._channel.run(ops.purge(self._core, self._open.receiving))
+
+    async def delete(self) -> int:
+        """Deletes the queue; returns how many messages went with it."""
+        return await self._manager.delete_queue(self.name)
+
+    # -- other queues of the family, properties
+
+    def subqueue(self, name: str) -> Queue:
+        """A subqueue; it is made by moving something into it."""
+        return self._manager.queue(extended(self.name, name))
+
+    @property
+    def journal(self) -> Queue:
+        """Copies of what was received, if the queue keeps a journal."""
+        return self._manager.queue(extended(self.name, "journal"))
+
+    async def properties(self) -> QueueJson:
+        """Properties and figures."""
+        return await self._channel.run(management.show_queue(self._core, self.name))
+
+    async def set(self, **changes: Any) -> QueueJson:
+        """Changes properties, named as in `create_queue`; the others stay."""
+        return await self._channel.run(management.set_queue(self._core, self.name, changes))
+
+    async def close(self) -> None:
+        """Gives back what is open; the next use opens it again. A session's end does it too."""
+        await self._channel.run(self._open.close())
+
+
+class Transaction:
+    """Sends and receives that happen all together or not at all."""
+
+    def __init__(self, channel: AioChannel) -> None:
+        self._channel = channel
+        self._handle: TransactionHandle | None = None
+
+    async def begin(self) -> Self:
+        """Begins it; an `async with` statement does that itself."""
+        if self._handle is not None:
+            raise TransactionSequence("the transaction has begun already")
+        self._handle = await self._channel.run(ops.begin(self._channel.core))
+        return self
+
+    async def commit(self) -> None:
+        """Makes it all happen, durably. Raises `TransactionAborted` where nothing happened."""
+        await self._channel.run(ops.commit(self._channel.core, self._take()))
+
+    async def abort(self) -> None:
+        """Nothing of it happens: what was received is back in its queues."""
+        await self._channel.run(ops.abort(self._channel.core, self._take()))
+
+    @property
+    def handle(self) -> TransactionHandle:
+        """The transaction as the session knows it."""
+        if self._handle is None:
+            raise TransactionSequence("the transaction has not begun, or has ended")
+        return self._handle
+
+    def _take(self) -> TransactionHandle:
+        handle, self._handle = self.handle, None
+        return handle
+
+    async def __aenter__(self) -> Self:
+        return await self.begin()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._handle is None:
+            return
+        if kind is None:
+            await self.commit()
+        else:
+            with contextlib.suppress(ClientConnectionError, QueueError):
+                await self.abort()
+
+
+def _handle(transaction: Transaction | None) -> TransactionHandle | None:
+    return None if transaction is None else transaction.handle
+
+
+class Cursor:
+    """A place in a queue; it is lost with its connection."""
+
+    def __init__(self, channel: AioChannel, queue: Handle) -> None:
+        self._channel = channel
+        self._core = channel.core
+        self._queue = queue
+        self._handle: CursorHandle | None = None
+
+    async def _opened(self) -> CursorHandle:
+        if self._handle is None:
+            self._handle = await self._channel.run(ops.open_cursor(self._core, self._queue))
+        return self._handle
+
+    async def peek(self, timeout: float | None = 0) -> Message:
+        """The message it stands on; at first, the first one."""
+        operation = ops.peek(self._core, self._queue, timeout, cursor=await self._opened())
+        return (await self._channel.run(operation))[0]
+
+    async def next(self, timeout: float | None = 0) -> Message:
+        """Steps on to the next message; `IoTimeout` at the end of the queue."""
+        operation = ops.peek(
+            self._core, self._queue, timeout, cursor=await self._opened(), following=True
+        )
+        return (await self._channel.run(operation))[0]
+
+    async def receive(self, timeout: float | None = 0, *, tx: Transaction | None = None) -> Message:
+        """Takes the message it stands on."""
+        operation = ops.receive(
+            self._core, self._queue, 1, timeout, _handle(tx), cursor=await self._opened()
+        )
+        return (await self._channel.run(operation))[0]
+
+    async def close(self) -> None:
+        """Gives it back."""
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            await self._channel.run(ops.close_cursor(self._core, handle))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+
+class Consumer:
+    """Messages, one after the other, received in batches and ended in batches.
+
+    A message is the reader's until he asks for the next one or calls `done`; then it is gone for
+    good. The one in hand when he stops goes back, and so do those he has not seen. A message may
+    come again after a broken session; then it says `in_doubt`. With `prefetch` the next batch is on
+    its way while this one is worked on.
+    """
+
+    def __init__(self, channel: AioChannel, consuming: Consuming) -> None:
+        self._channel = channel
+        self._consuming = consuming
+
+    async def next(self) -> Message | None:
+        """The next message; None when none came in time. The one before is done."""
+        return await self._channel.run(self._consuming.next())
+
+    async def done(self) -> None:
+        """What was handed out so far is done; returns when that is durable."""
+        await self._channel.run(self._consuming.done())
+
+    async def close(self) -> None:
+        """Stops; what is not done goes back."""
+        await self._channel.run(self._consuming.close())
+
+    async def __aiter__(self) -> AsyncIterator[Message]:
+        try:
+            while (message := await self.next()) is not None:
+                yield message
+        finally:
+            await self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+
+__all__ = ["Consumer", "Cursor", "Queue", "QueueManagerClient", "Transaction", "connect"]

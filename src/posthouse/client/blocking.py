@@ -1,0 +1,225 @@
+"""The blocking shell: threads around the core.
+
+Any number of threads may use one session. Whoever waits for an answer reads for all; nobody else
+does, there is no thread of our own. Frames are written by whoever has them; what the connection
+does not take at once is left to the reader.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Final, TypeVar
+
+from posthouse.client.core import Core
+from posthouse.client.errors import ServerUnreachable, SessionEnded
+from posthouse.client.links import Link
+from posthouse.client.operations import Operation
+from posthouse.client.requests import EndRequest, Handle, Request
+from posthouse.client.upgrade import (
+    as_connection_error,
+    lost_connection,
+    worth_retrying,
+)
+from posthouse.model.errors import QueueError, RemoteProtocolError
+
+T = TypeVar("T")
+
+RETRY_FIRST_S: Final = 0.02
+RETRY_MAX_S: Final = 1.0
+FRUITLESS_MAX: Final = 5  # connections in a row that broke before any answer came
+
+
+class SharedCore(Core):
+    """The core for several threads: one at a time."""
+
+    def __init__(self, session: bytes, client: str) -> None:
+        super().__init__(session, client, time.monotonic)
+        self.lock = threading.RLock()
+
+    def submit(self, request: Request) -> None:
+        """The same, alone."""
+        with self.lock:
+            super().submit(request)
+
+    def end(self, handle: Handle, lookup_ids: list[int], locked_in: int) -> EndRequest:
+        """The same, alone."""
+        with self.lock:
+            return super().end(handle, lookup_ids, locked_in)
+
+    def abandon(self, request: Request) -> None:
+        """The same, alone."""
+        with self.lock:
+            super().abandon(request)
+
+    def close_handle(self, handle: Handle) -> Request | None:
+        """The same, alone."""
+        with self.lock:
+            return super().close_handle(handle)
+
+
+class Channel:
+    """Runs operations over a link."""
+
+    def __init__(
+        self, link: Link, session: bytes, client: str, timeout: float, reconnect: float
+    ) -> None:
+        self.core = core = SharedCore(session, client)
+        self._link = link
+        self._timeout = timeout
+        self._reconnect = reconnect
+        self._changed = threading.Condition(core.lock)
+        self._reading = False  # by some thread
+        self._connected = False
+        self._closed = False
+        self._fruitless = 0
+        self._reason: Exception = _closed()  # why the last connection broke
+        try:
+            self._connect(timeout)
+        except BaseException:
+            link.close()
+            raise
+
+    # -- operations
+
+    def run(self, operation: Operation[T]) -> T:
+        """Drives an operation to its end. What it does by itself needs no lock of ours."""
+        try:
+            while True:
+                request = next(operation)
+                self._flush()
+                if request is not None and not request.done:
+                    self._wait(request)
+        except StopIteration as end:
+            self._flush()  # what the last step handed over and nobody waits for
+            value: T = end.value
+            return value
+
+    def _flush(self) -> None:
+        with self.core.lock:
+            outgoing = self.core.take_outgoing() if self._connected else []
+            if outgoing:
+                try:
+                    self._link.write(outgoing)
+                except OSError as error:
+                    self._lost(error)
+
+    def _wait(self, request: Request) -> None:
+        try:
+            while not self._others_read(request):
+                try:
+                    self._read_once()
+                finally:
+                    with self._changed:
+                        self._reading = False
+                        self._changed.notify_all()
+        except BaseException:
+            self.core.abandon(request)
+            self._flush()
+            raise
+
+    def _others_read(self, request: Request) -> bool:
+        """Waits while another thread reads. False: it is this one's turn."""
+        with self._changed:
+            while self._reading and not request.done:
+                self._changed.wait()
+            if not request.done:
+                self._reading = True
+            return request.done
+
+    def _read_once(self) -> None:
+        if self._closed:
+            with self.core.lock:
+                self.core.fail(_closed())
+        elif not self._connected:
+            self._connect_again()
+        else:
+            try:
+                data = self._link.read(None)
+                if data:
+                    self._take(data)
+            except (OSError, RemoteProtocolError, QueueError) as error:
+                self._lost(error)
+
+    def _take(self, data: bytes) -> None:
+        with self.core.lock:
+            self.core.receive(data)
+            self._flush()
+
+    # -- the connection
+
+    def _connect(self, timeout: float) -> None:
+        """Until the session is welcomed; raises what is in the way."""
+        deadline = time.monotonic() + timeout
+        data, core = self._link.open(timeout), self.core
+        try:
+            with core.lock:
+                core.begin()
+                self._link.write(core.take_outgoing())
+            while not self._welcomed(data):
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    raise ServerUnreachable("the queue manager did not answer in time")
+                data = self._link.read(left)
+        except BaseException as error:
+            with core.lock:
+                core.lost()
+            self._link.disconnect()
+            if isinstance(error, RemoteProtocolError | OSError):
+                raise as_connection_error(error) from None
+            raise
+
+    def _welcomed(self, data: bytes) -> bool:
+        core = self.core
+        with core.lock:
+            core.receive(data)
+            if core.open:
+                self._connected = True
+                self._flush()
+            return core.open
+
+    def _connect_again(self) -> None:
+        """Tries until the time for it is over; then everything that waits ends."""
+        deadline, pause = time.monotonic() + self._reconnect, RETRY_FIRST_S
+        while not self._closed and self._fruitless < FRUITLESS_MAX:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                break
+            try:
+                self._connect(max(RETRY_MAX_S, min(self._timeout, left)))
+                return
+            except (OSError, QueueError) as error:
+                self._reason = error
+                if not worth_retrying(error):
+                    break
+            time.sleep(min(pause, max(0.0, deadline - time.monotonic())))
+            pause = min(2 * pause, RETRY_MAX_S)
+        with self.core.lock:
+            self._fruitless = 0
+            self.core.fail(self._reason)
+
+    def _lost(self, error: Exception) -> None:
+        with self.core.lock:
+            if self._connected:
+                self._connected = False
+                self._fruitless = 0 if self.core.answers else self._fruitless + 1
+                self._reason = lost_connection(error)
+                self.core.lost()
+                self._link.disconnect()
+
+    def close(self) -> None:
+        """Ends the session; who waits gets an error."""
+        with self._changed:
+            if self._closed:
+                return
+            self._closed = True
+            self._connected = False
+            self.core.fail(_closed())
+            self._link.wake()
+            while self._reading:
+                self._changed.wait()
+            self._link.close()
+
+
+def _closed() -> SessionEnded:
+    return SessionEnded("this session has been closed")

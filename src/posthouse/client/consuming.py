@@ -1,0 +1,167 @@
+"""Reading on and on: batches come, and what was worked on is ended in batches.
+
+Each message is the caller's until he asks for the next one or says that it is done; what he has not
+seen goes back when he stops. Operations only; the shells make iterators of them.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+from posthouse.client.core import Core
+from posthouse.client.errors import ClientConnectionError
+from posthouse.client.message import Message
+from posthouse.client.operations import Operation, open_cursor, peek
+from posthouse.client.requests import CursorHandle, EndRequest, Handle, ReadRequest
+from posthouse.model.errors import IoTimeout, QueueError
+from posthouse.wire import frames
+
+END_AFTER_S: Final = 0.05  # the longest that the end of a message waits for others
+ENDS_MAX: Final = 16  # under way
+
+
+class Consuming:
+    """The state of a consumer."""
+
+    def __init__(
+        self, core: Core, handle: Handle, batch: int, timeout: float | None, prefetch: bool
+    ) -> None:
+        self._core = core
+        self._handle = handle
+        self._batch = batch
+        self._timeout = timeout
+        self._prefetch = prefetch
+        self._ready: deque[Message] = deque()
+        self._current: Message | None = None
+        self._finished: list[int] = []  # lookup ids that are to be ended
+        self._locked_in = 0  # the connection that holds all of these
+        self._ends: deque[EndRequest] = deque()
+        self._asked: ReadRequest | None = None
+        self._ended_at = core.clock()
+        self.closed = False
+
+    def next(self) -> Operation[Message | None]:
+        """The next message; None: there was none in time."""
+        self._put_down()
+        if self._locked_in != self._core.generation:
+            self._ready.clear()  # back in the queue with the connection that had them
+        if not self._ready:
+            self._end_finished()
+            if not (yield from self._fetch()):
+                return None
+        elif self._core.clock() - self._ended_at > END_AFTER_S:
+            self._end_finished()
+        if self._prefetch and self._asked is None and len(self._ready) <= self._batch // 2:
+            self._ask()
+        yield from self._settle(ENDS_MAX)
+        self._current = self._ready.popleft()
+        return self._current
+
+    def done(self) -> Operation[None]:
+        """Everything handed out so far is ended, durably."""
+        self._put_down()
+        self._end_finished()
+        yield from self._settle(0)
+
+    def close(self) -> Operation[None]:
+        """Ends what is done with; the message in hand and those not seen go back."""
+        if self.closed:
+            return
+        self.closed = True
+        core, current = self._core, self._current
+        returned = [message.lookup_id for message in self._ready]
+        if current is not None:
+            returned.append(current.lookup_id)
+        self._ready.clear()
+        self._current = None
+        if self._asked is not None:
+            asked, self._asked = self._asked, None
+            if asked.done and asked.error is None:
+                ids = [delivered.lookup_id for delivered in asked.answer]
+                core.give_back(self._handle, ids, asked.generation)
+            core.abandon(asked)
+        self._end_finished()
+        if returned and self._locked_in == core.generation and core.open:
+            yield core.give_back(self._handle, returned, self._locked_in)
+        yield from self._settle(0)
+
+    def _put_down(self) -> None:
+        if self._current is not None:
+            self._finished.append(self._current.lookup_id)
+            self._current = None
+
+    def _ask(self) -> ReadRequest:
+        core = self._core
+        request = ReadRequest(frames.RECEIVE, self._handle, self._timeout, self._batch, core.clock)
+        core.submit(request)
+        self._asked = request
+        return request
+
+    def _fetch(self) -> Operation[bool]:
+        while True:
+            request = self._asked or self._ask()
+            yield request
+            self._asked = None
+            try:
+                delivered = request.result()
+            except IoTimeout:
+                return False
+            if request.generation == self._core.generation:
+                name = self._handle.name
+                self._ready.extend([Message(one, name) for one in delivered])
+                self._locked_in = request.generation
+                return True
+
+    def _end_finished(self) -> None:
+        self._ended_at = self._core.clock()
+        if self._finished:
+            finished, self._finished = self._finished, []
+            request = EndRequest(self._handle, finished, self._locked_in)
+            self._core.submit(request)
+            self._ends.append(request)
+
+    def _settle(self, count_max: int) -> Operation[None]:
+        """Looks at the answers to ends; waits for the oldest where too many are under way.
+
+        An end that a broken connection took along is no error here: the message comes again, and
+        says that it is in doubt.
+        """
+        ends = self._ends
+        while ends and (ends[0].done or len(ends) > count_max):
+            request = ends.popleft()
+            yield request
+            error = request.error
+            if isinstance(error, ClientConnectionError):
+                continue
+            if isinstance(error, QueueError) and not request.repeated:
+                raise error
+
+
+class Browsing:
+    """The state of a browser: a cursor that goes through the queue page by page."""
+
+    def __init__(self, core: Core, handle: Handle, page: int) -> None:
+        self._core = core
+        self._handle = handle
+        self._page = page
+        self.cursor: CursorHandle | None = None
+
+    def next_page(self) -> Operation[list[Message]]:
+        """More messages; none at the end."""
+        following = self.cursor is not None
+        if self.cursor is None:
+            self.cursor = yield from open_cursor(self._core, self._handle)
+        try:
+            return (
+                yield from peek(
+                    self._core,
+                    self._handle,
+                    0,
+                    cursor=self.cursor,
+                    following=following,
+                    count=self._page,
+                )
+            )
+        except IoTimeout:
+            return []

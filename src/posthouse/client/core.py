@@ -1,0 +1,422 @@
+"""The client's side of a session without any input or output: requests in, frames out and back.
+
+Whoever has the connection calls `begin` when it stands, hands in what comes by `receive`, writes
+what `take_outgoing` gives, and says when it is `lost`. Requests outlive connections: what can be
+asked again is asked again in the next one, first of all what has a request id, in the order of
+these (design, section 5). What cannot ends with an error that tells so.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from posthouse.client.errors import (
+    MessageReturned,
+    SessionEnded,
+    SessionLost,
+    TransactionAborted,
+    rebuilt,
+)
+from posthouse.client.requests import (
+    Ask,
+    CommitRequest,
+    EndRequest,
+    Handle,
+    OpenWait,
+    ReadRequest,
+    Request,
+)
+from posthouse.model.errors import MalformedPacket, OperationCancelled, QueueError
+from posthouse.wire import frames
+from posthouse.wire.frame_payloads import (
+    Cancel,
+    Close,
+    Hello,
+    Open,
+    Opened,
+    Ping,
+    Refusal,
+    Welcome,
+)
+from posthouse.wire.frames import Frame, Splitter
+
+UNANSWERED_MAX: Final = 64  # requests with an id; the queue manager may allow fewer
+_HELLO_NUMBER: Final = 1
+_NUMBER_MAX: Final = 0xFFFFFFFF
+
+
+class Core:
+    """One session over any number of connections, one at a time."""
+
+    def __init__(self, session: bytes, client: str, clock: Callable[[], float]) -> None:
+        self.clock = clock
+        self.generation = 0  # counts connections
+        self.answers = 0  # that came in this connection
+        self.welcome: Welcome | None = None  # of this connection
+        self.computer = ""  # whom the session is with, known from the first welcome on
+        self.guid = b""
+        self._hello = Hello(session=session, client=client)
+        self._splitter = Splitter()
+        self._outgoing: list[bytes] = []
+        self._sent: dict[int, Request] = {}  # by number, in this connection
+        self._unsent: deque[Request] = deque()  # there is no connection yet
+        self._without_id: deque[Request] = deque()  # too many are unanswered
+        self._ends: dict[Handle, EndRequest] = {}  # still open to more messages
+        self._last_number = _HELLO_NUMBER
+        self._last_id = 0
+        self._unanswered: dict[int, Request] = {}  # by request id, oldest first
+
+    # -- the connection
+
+    def begin(self) -> None:
+        """There is a new connection; the first frame of it is on its way."""
+        self.generation += 1
+        self.answers = 0
+        self.welcome = None
+        self._splitter = Splitter()
+        self._outgoing = [frames.encode(_HELLO_NUMBER, self._hello)]
+        self._last_number = _HELLO_NUMBER
+
+    @property
+    def open(self) -> bool:
+        """Whether requests can be sent now."""
+        return self.welcome is not None
+
+    @property
+    def busy(self) -> bool:
+        """Whether anybody waits for an answer."""
+        return bool(self._sent or self._unsent or self._ends)
+
+    def take_outgoing(self) -> list[bytes]:
+        """What is to be written now."""
+        if self._ends and self.welcome is not None:
+            ends, self._ends = self._ends, {}
+            for request in ends.values():
+                self._send(request)
+        outgoing, self._outgoing = self._outgoing, []
+        return outgoing
+
+    def receive(self, data: bytes) -> None:
+        """Bytes of the queue manager, cut anywhere.
+
+        Raises what ends the connection: `RemoteProtocolError` for bytes that are no answers, the
+        queue manager's reason when it ends the session itself.
+        """
+        for frame in self._splitter.feed(data):
+            self._take(frame)
+        if self._splitter.broken is not None:
+            raise self._splitter.broken
+
+    def lost(self) -> None:
+        """The connection is gone: what can be asked again waits for the next one."""
+        self.welcome = None
+        self._outgoing = []
+        sent, self._sent = list(self._sent.values()), {}
+        again = [request for request in sent if self._survives(request)]
+        again += [*self._unsent, *self._without_id]
+        self._without_id.clear()
+        self._unsent = deque(sorted(again, key=_order))
+
+    def fail(self, error: Exception) -> None:
+        """There will be no other connection: whatever is asked ends with this error."""
+        self.lost()
+        waiting = [*self._unsent, *self._ends.values()]
+        self._unsent.clear()
+        self._ends.clear()
+        self._unanswered.clear()
+        for request in waiting:
+            if not request.done:
+                request.finish(None, error)
+
+    def _survives(self, request: Request) -> bool:
+        """Whether a request that was sent can be asked again; if not, it ends here."""
+        for handle in request.handles:
+            handle.opening = False
+        if isinstance(request, _OpenRequest):
+            self._unsent.extend(request.handle.waiting)
+            request.handle.waiting = []
+            return False
+        error: Exception | None = None
+        if request.abandoned:
+            error = SessionLost("nobody waits for it any more")
+        elif request.transaction is not None and not isinstance(request, CommitRequest):
+            error = _aborted()
+        elif request.cursor is not None:
+            error = _cursor_lost()
+        elif not request.repeatable:
+            error = SessionLost("the connection broke before the answer came")
+        elif isinstance(request, EndRequest) and not request.positive:
+            request.finish(len(request.lookup_ids), None)  # the session's end has done it
+            return False
+        if error is None:
+            request.repeated = True
+            return True
+        self._finish(request, None, error)
+        return False
+
+    # -- requests
+
+    def submit(self, request: Request) -> None:
+        """Asks something; its frame leaves with the next `take_outgoing`, or when it can."""
+        if self.welcome is None:
+            self._unsent.append(request)
+        else:
+            self._send(request)
+
+    def end(self, handle: Handle, lookup_ids: list[int], locked_in: int) -> EndRequest:
+        """Ends received messages, together with others of the same moment."""
+        request = self._ends.get(handle)
+        if request is None or request.locked_in != locked_in:
+            request = EndRequest(handle, [*lookup_ids], locked_in)
+            if handle in self._ends:  # of another connection
+                self.submit(self._ends.pop(handle))
+            self._ends[handle] = request
+        else:
+            request.lookup_ids += lookup_ids
+            request.shared = True
+        return request
+
+    def give_back(self, handle: Handle, lookup_ids: list[int], locked_in: int) -> EndRequest:
+        """Received messages go back to their queue, as if nobody had had them."""
+        request = EndRequest(handle, lookup_ids, locked_in, positive=False)
+        self.submit(request)
+        return request
+
+    def abandon(self, request: Request) -> None:
+        """Nobody waits for it any more: a waiting read is called off, what it brings goes back."""
+        if request.done or request.abandoned:
+            return
+        request.abandoned = True
+        request.on_done.clear()
+        if not isinstance(request, ReadRequest):
+            return
+        if request.transaction is not None:
+            request.transaction.abandoned.append(request)
+        if request.number and request.generation == self.generation and self.open:
+            number = request.number
+            self.submit(Ask(lambda: Cancel(number), frames.DONE, repeatable=False))
+        else:
+            request.finish(None, SessionLost("it was called off"))  # and is passed over later
+
+    def close_handle(self, handle: Handle) -> Request | None:
+        """Closes a queue, if it is open."""
+        if handle.generation != self.generation or not handle.number or not self.open:
+            return None
+        number, handle.number = handle.number, 0
+        request = Ask(lambda: Close(number), frames.DONE, repeatable=False)
+        self.submit(request)
+        return request
+
+    def _send(self, request: Request) -> None:
+        if request.done:
+            return  # called off before it was sent
+        if request.abandoned:
+            self._finish(request, None, SessionLost("it was called off"))
+            return
+        refusal = self._refusal(request)
+        if refusal is not None:
+            self._finish(request, None, refusal)
+            return
+        for handle in request.handles:
+            if not handle.number or handle.generation != self.generation:
+                self._open_first(handle, request)
+                return
+        if isinstance(request, OpenWait):
+            request.finish(None, None)
+        elif not request.needs_id or request.request_id or self._take_id(request):
+            self._put(request)
+
+    def _put(self, request: Request) -> None:
+        number = self._last_number % _NUMBER_MAX + 1
+        while number in self._sent or number <= _HELLO_NUMBER:
+            number += 1
+        self._last_number = request.number = number
+        request.generation = self.generation
+        self._sent[number] = request
+        self._outgoing.append(request.encode())
+
+    def _refusal(self, request: Request) -> Exception | None:
+        """Why a request makes no sense in this connection."""
+        transaction, cursor = request.transaction, request.cursor
+        if transaction is not None and transaction.generation != self.generation:
+            if not (isinstance(request, CommitRequest) and request.repeated):
+                return _aborted()
+        elif cursor is not None and cursor.generation != self.generation:
+            return _cursor_lost()
+        elif isinstance(request, EndRequest) and request.locked_in != self.generation:
+            lost = MessageReturned("the connection broke while the message was read")
+            return None if request.repeated else lost
+        return None
+
+    def _open_first(self, handle: Handle, request: Request) -> None:
+        if handle.generation != self.generation:
+            handle.generation, handle.number, handle.opening = self.generation, 0, False
+        handle.waiting.append(request)
+        if not handle.opening:
+            handle.opening = True
+            self._put(_OpenRequest(handle))
+
+    # -- request ids
+
+    def _take_id(self, request: Request) -> bool:
+        """Gives the next id, unless the answer that it would push out is still to come."""
+        assert self.welcome is not None
+        limit = min(UNANSWERED_MAX, self.welcome.unanswered_max)
+        oldest = next(iter(self._unanswered), self._last_id + 1)
+        if self._last_id + 1 - oldest >= limit:
+            self._without_id.append(request)
+            return False
+        self._last_id += 1
+        request.request_id = self._last_id
+        self._unanswered[self._last_id] = request
+        return True
+
+    def _answered(self, request_id: int) -> None:
+        self._unanswered.pop(request_id, None)
+        if self._without_id and self.welcome is not None:
+            waiting, self._without_id = self._without_id, deque()
+            while waiting:
+                self._send(waiting.popleft())
+                if self._without_id:
+                    self._without_id.extend(waiting)
+                    break
+
+    # -- answers
+
+    def _take(self, frame: Frame) -> None:
+        kind, number, payload = frame
+        if not number:
+            raise self._ending(kind, payload)
+        if number == _HELLO_NUMBER:
+            self._welcomed(kind, payload)
+            return
+        self.answers += 1
+        request = self._sent.get(number)
+        if request is None:
+            raise MalformedPacket(f"an answer to request {number}, which was not asked")
+        if kind == frames.ERROR:
+            refusal = frames.decode_payload(kind, payload)
+            assert isinstance(refusal, Refusal)
+            del self._sent[number]
+            self._refused(request, rebuilt(refusal))
+        elif kind == request.expects:
+            answer = frames.decode(kind, payload)
+            del self._sent[number]
+            self._finish(request, answer, None)
+        else:
+            raise MalformedPacket(f"request {number} was answered by kind 0x{kind:02X}")
+
+    def _refused(self, request: Request, error: QueueError) -> None:
+        """A read that a stopping queue manager called off goes on waiting in the next connection.
+
+        One that answers a question behind it does not stop: then the refusal stands.
+        """
+        if not isinstance(error, OperationCancelled) or not _outlives_stops(request):
+            self._finish(request, None, error)
+            return
+        ping = Ask(Ping, frames.DONE, repeatable=False)
+
+        def told() -> None:
+            if ping.error is None:
+                self._finish(request, None, error)
+            else:
+                request.repeated = True
+                self._unsent.append(request)
+
+        ping.on_done.append(told)
+        self.submit(ping)
+
+    def _ending(self, kind: int, payload: bytes) -> Exception:
+        if kind != frames.ERROR:
+            return MalformedPacket("an answer without the number of its request")
+        refusal = frames.decode_payload(kind, payload)
+        assert isinstance(refusal, Refusal)
+        return SessionEnded(f"the queue manager ended the session: {refusal.cause}", refusal.remedy)
+
+    def _welcomed(self, kind: int, payload: bytes) -> None:
+        if self.welcome is not None:
+            raise MalformedPacket("the session was welcomed twice")
+        answer = frames.decode(kind, payload) if kind in (frames.WELCOME, frames.ERROR) else None
+        if isinstance(answer, Refusal):
+            raise rebuilt(answer)
+        if not isinstance(answer, Welcome):
+            raise MalformedPacket(f"HELLO was answered by kind 0x{kind:02X}")
+        self.welcome = answer
+        self.computer, self.guid = answer.name, answer.guid
+        unsent, self._unsent = self._unsent, deque()
+        for request in unsent:
+            self._send(request)
+
+    def _finish(self, request: Request, answer: object, error: Exception | None) -> None:
+        if isinstance(request, _OpenRequest):
+            self._opened(request.handle, answer, error)
+        elif request.abandoned:
+            self._finish_abandoned(request, answer, error)
+        else:
+            request.finish(answer, error)
+        if request.request_id:
+            self._answered(request.request_id)
+
+    def _opened(self, handle: Handle, answer: object, error: Exception | None) -> None:
+        handle.opening = False
+        waiting, handle.waiting = handle.waiting, []
+        if isinstance(answer, Opened):
+            handle.number = answer.queue
+            handle.destination = answer.destination
+            handle.format_name = answer.format_name
+            handle.transactional = answer.transactional
+            handle.is_list = answer.elements > 0
+            handle.maker = None
+        for request in waiting:
+            if error is None:
+                self._send(request)
+            elif not request.done:
+                self._finish(request, None, error)
+
+    def _finish_abandoned(self, request: Request, answer: object, error: Exception | None) -> None:
+        brought = error is None and request.takes
+        if brought and request.transaction is not None:
+            request.transaction.spoiled = True
+        elif brought:
+            assert isinstance(answer, list)
+            lookup_ids = [delivered.lookup_id for delivered in answer]
+            self.give_back(request.handles[0], lookup_ids, request.generation)
+        request.finish(answer, error)
+
+
+class _OpenRequest(Request):
+    """OPEN, sent for all that waits for a queue to be open."""
+
+    __slots__ = ("handle",)
+
+    def __init__(self, handle: Handle) -> None:
+        super().__init__(frames.OPENED)
+        self.handle = handle
+
+    def encode(self) -> bytes:
+        handle = self.handle
+        return frames.encode(self.number, Open(handle.name, handle.access, handle.share))
+
+
+def _outlives_stops(request: Request) -> bool:
+    bound = request.abandoned or request.transaction or request.cursor
+    return isinstance(request, ReadRequest) and not bound
+
+
+def _aborted() -> TransactionAborted:
+    return TransactionAborted("the connection broke, and the transaction was aborted with it")
+
+
+def _cursor_lost() -> SessionLost:
+    return SessionLost("the connection broke, and the cursor went with it", "Open a new cursor.")
+
+
+def _order(request: Request) -> tuple[int, int]:
+    """What has an id goes first, by it: its outcome may be known already.
+
+    An end must reach the queue manager before any receive: else that could lock the message anew,
+    and the end would take it from under its new reader.
+    """
+    return (0, request.request_id) if request.request_id else (1, 0)

@@ -1,0 +1,157 @@
+"""A queue manager in this process, under the same names as one that is connected to.
+
+The session is the one that a server has; only sockets are left out. Whoever asks runs the engine,
+and his answer is durable before he gets it.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import TYPE_CHECKING
+
+from posthouse.client.blocking import Channel
+from posthouse.client.errors import SessionEnded
+from posthouse.client.manager import CONNECT_TIMEOUT_S, QueueManagerClient
+from posthouse.engine.manager import QueueManager
+from posthouse.engine.tokens import Tokens
+from posthouse.protocols.admin.api import Api
+from posthouse.protocols.admin.context import Services
+from posthouse.protocols.admin.rates import Rates
+from posthouse.protocols.admin.session import ClientSession, Finish
+from posthouse.protocols.desk import Call, Release
+from posthouse.runtime.embedded import EmbeddedQueueManager
+from posthouse.security.access import Caller
+from posthouse.security.accounts import Role
+
+if TYPE_CHECKING:
+    from posthouse.runtime.driver import Driver
+
+DEADLINE_MIN_S = 0.001  # a deadline that stays due may not spin
+
+
+def open_home(
+    home: str | os.PathLike[str], *, name: str | None = None, version: str = ""
+) -> QueueManagerClient:
+    """A queue manager of this process on a home that no other has; `close` stops it."""
+    embedded = EmbeddedQueueManager(os.fspath(home), name=name)
+    link = EmbeddedLink(embedded, version)  # closed by its channel, also when that fails
+    return QueueManagerClient(Channel(link, b"", "embedded", CONNECT_TIMEOUT_S, 0.0))
+
+
+class EmbeddedDesk:
+    """`posthouse.protocols.desk.Desk` without an event loop: turns end when `settle` says so."""
+
+    def __init__(self, driver: Driver) -> None:
+        self.driver = driver
+        self._in_turn = False
+
+    @property
+    def manager(self) -> QueueManager:
+        """The engine."""
+        return self.driver.manager
+
+    def decide(self, call: Call, release: Release) -> None:
+        """Runs a call in the current turn."""
+        if not self._in_turn:
+            self.driver.begin_turn()
+            self._in_turn = True
+        self.driver.decide(call, release)
+
+    def settle(self) -> None:
+        """Ends turns until nobody asks for more: appended, synced, then let out."""
+        driver = self.driver
+        while self._in_turn:
+            self._in_turn = False
+            driver.end_turn()
+            driver.sync()
+            driver.release()
+        driver.tidy()
+
+    def look_at_the_clock(self) -> None:
+        """A turn of its own for what is due."""
+        self.driver.begin_turn()
+        self._in_turn = True
+        self.settle()
+
+    def seconds_left(self) -> float | None:
+        """Until the next deadline; None: there is none."""
+        deadline_ms = self.manager.next_deadline_ms()
+        if deadline_ms is None:
+            return None
+        return max((deadline_ms - self.driver.clock()[0]) / 1000, DEADLINE_MIN_S)
+
+
+class EmbeddedLink:
+    """The way to a queue manager that is here. Its lock is taken last."""
+
+    def __init__(self, embedded: EmbeddedQueueManager, version: str) -> None:
+        self._embedded = embedded
+        self._desk = EmbeddedDesk(embedded.driver)
+        manager = embedded.manager
+        tokens = Tokens(manager.core, manager.accounts)
+        self._api = Api(self._desk, Services(tokens=tokens, rates=Rates(), version=version))
+        self._session: ClientSession | None = None
+        self._changed = threading.Condition(threading.RLock())
+        self._incoming: list[bytes] = []
+        self._woken = False
+
+    def open(self, timeout: float) -> bytes:
+        """Begins the session."""
+        self._session = ClientSession(
+            self._desk,
+            Caller.administrator(),
+            Role.ADMINISTER.value,
+            self._deliver,
+            api=self._call,
+            software="posthouse",
+        )
+        return b""
+
+    def _call(
+        self, caller: Caller, role: str, method: str, target: str, body: bytes, done: Finish
+    ) -> None:
+        self._api.call(caller, Role(role), method, target, body, done)
+
+    def _deliver(self, frames: list[bytes]) -> None:
+        self._incoming += frames
+        self._changed.notify_all()
+
+    def write(self, data: list[bytes]) -> None:
+        """The engine does it at once."""
+        with self._changed:
+            if self._session is not None:
+                self._session.receive(b"".join(data))
+                self._desk.settle()
+
+    def read(self, timeout: float | None) -> bytes:
+        """What has been answered; waits for other threads, and for what the clock brings."""
+        with self._changed:
+            while not self._incoming and not self._woken:
+                if self._session is None:
+                    raise SessionEnded("the queue manager has been closed")
+                if not self._changed.wait(self._desk.seconds_left()):
+                    self._desk.look_at_the_clock()
+            self._woken = False
+            data, self._incoming = b"".join(self._incoming), []
+            return data
+
+    def wake(self) -> None:
+        """Somebody wants the reader to look."""
+        with self._changed:
+            self._woken = True
+            self._changed.notify_all()
+
+    def disconnect(self) -> None:
+        """Ends the session: its transactions abort, its messages go back."""
+        with self._changed:
+            session, self._session = self._session, None
+            if session is not None:
+                session.lost()
+                self._desk.settle()
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """A clean stop."""
+        self.disconnect()
+        self._embedded.close()

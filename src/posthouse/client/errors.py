@@ -1,0 +1,63 @@
+"""What goes wrong between a client and its queue manager, beside what the queue manager refuses."""
+
+from __future__ import annotations
+
+from posthouse.model.errors import QueueError, error_for
+from posthouse.wire.frame_payloads import Refusal
+
+
+class ClientConnectionError(ConnectionError):
+    """Something about the connection, not about a queue: why, and what to do."""
+
+    default_remedy = "Look whether the queue manager runs and can be reached."
+
+    def __init__(self, cause: str, remedy: str = "") -> None:
+        super().__init__(cause)
+        self.cause = cause
+        self.remedy = remedy or self.default_remedy
+
+    def __str__(self) -> str:
+        return f"{self.cause.rstrip('. ')}. {self.remedy}"
+
+
+class ServerUnreachable(ClientConnectionError):
+    """The queue manager does not answer. What was asked for and not answered may be done."""
+
+    default_remedy = "Start it with `posthouse serve`, or name its home or address."
+
+
+class SessionLost(ClientConnectionError):
+    """The connection broke, and this cannot be asked again: it may be done or not."""
+
+    default_remedy = "Look what became of it, then ask again."
+
+
+class TransactionAborted(SessionLost):
+    """The transaction's session broke before the commit: nothing of it was done."""
+
+    default_remedy = "Begin a new transaction and do its work again."
+
+
+class MessageReturned(SessionLost):
+    """The session broke before the end of a received message: it is back in its queue."""
+
+    default_remedy = "Receive it again; its `in_doubt` will be set if its end is not known."
+
+
+class SessionEnded(ClientConnectionError):
+    """The queue manager ended the session."""
+
+    default_remedy = "Connect again."
+
+
+def rebuilt(refusal: Refusal) -> QueueError:
+    """The exception that an ERROR frame stands for."""
+    return refused(refusal.code, refusal.cause, refusal.remedy)
+
+
+def refused(code: int, cause: str, remedy: str) -> QueueError:
+    """The exception of a result code with the queue manager's own words."""
+    error = error_for(code, cause)
+    if remedy:
+        error.remedy = remedy
+    return error

@@ -1,0 +1,115 @@
+"""What the faces of a queue share: its name, what it has open, and operations on that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+from posthouse.client import operations as ops
+from posthouse.client.bodies import Body
+from posthouse.client.core import Core
+from posthouse.client.message import Message
+from posthouse.client.operations import MessageIds, Operation
+from posthouse.client.packets import Draft, SendOptions, options
+from posthouse.client.requests import Handle, TransactionHandle
+from posthouse.model.enumerations import MessageSeekAction, QueueAccessType, QueueShareMode
+from posthouse.model.errors import InvalidParameter
+
+Seek = Literal["first", "previous", "current", "next", "last"]
+
+
+class OpenQueue:
+    """A queue by name, opened for each kind of access when that is first needed."""
+
+    def __init__(self, core: Core, name: str, exclusive: bool) -> None:
+        self.core = core
+        self.name = name
+        self.exclusive = exclusive
+        self._handles: dict[QueueAccessType, Handle] = {}
+
+    def handle(self, access: QueueAccessType) -> Handle:
+        """The handle for an access."""
+        found = self._handles.get(access)
+        if found is None:
+            exclusive = self.exclusive and access is QueueAccessType.RECEIVE
+            share = QueueShareMode.DENY_RECEIVE if exclusive else QueueShareMode.DENY_NONE
+            found = self._handles[access] = Handle(self.name, access, share)
+        return found
+
+    @property
+    def sending(self) -> Handle:
+        """Opened for sending."""
+        return self.handle(QueueAccessType.SEND)
+
+    @property
+    def receiving(self) -> Handle:
+        """Opened for receiving."""
+        return self.handle(QueueAccessType.RECEIVE)
+
+    @property
+    def peeking(self) -> Handle:
+        """Opened for peeking; a queue that is the reader's alone is opened once."""
+        return self.receiving if self.exclusive else self.handle(QueueAccessType.PEEK)
+
+    def send(
+        self, body: Body, tx: TransactionHandle | None, transactional: bool, how: SendOptions
+    ) -> Operation[str]:
+        """One message."""
+        handle, wanted = self.sending, options(how)
+        if tx is None and transactional:
+            return ops.in_transaction(
+                self.core, lambda own: ops.send(self.core, handle, body, wanted, own)
+            )
+        return ops.send(self.core, handle, body, wanted, tx)
+
+    def send_many(
+        self,
+        bodies: Iterable[Body | Draft],
+        tx: TransactionHandle | None,
+        transactional: bool,
+        how: SendOptions,
+    ) -> Operation[MessageIds]:
+        """Many messages."""
+        handle, wanted = self.sending, options(how)
+        if tx is None and transactional:
+            return ops.in_transaction(
+                self.core, lambda own: ops.send_many(self.core, handle, bodies, wanted, own)
+            )
+        return ops.send_many(self.core, handle, bodies, wanted, tx)
+
+    def receive(
+        self, count: int, timeout: float | None, tx: TransactionHandle | None
+    ) -> Operation[list[Message]]:
+        """Messages to keep."""
+        if count < 1:
+            raise InvalidParameter("one message at least is to be received")
+        return ops.receive(self.core, self.receiving, count, timeout, tx)
+
+    def lookup(
+        self, lookup_id: int, seek: Seek, receive: bool, tx: TransactionHandle | None
+    ) -> Operation[Message]:
+        """One message by its lookup identifier."""
+        handle = self.receiving if receive or tx is not None else self.peeking
+        return ops.lookup(
+            self.core, handle, lookup_id, MessageSeekAction(seek), take=receive, transaction=tx
+        )
+
+    def move(
+        self, message: Message | int, to: OpenQueue, tx: TransactionHandle | None
+    ) -> Operation[None]:
+        """Moves a message to another queue of the family."""
+        lookup_id = message.lookup_id if isinstance(message, Message) else message
+        target = to.handle(QueueAccessType.MOVE)
+        return ops.move(self.core, self.receiving, lookup_id, target, tx)
+
+    def close(self) -> Operation[None]:
+        """Closes everything."""
+        handles, self._handles = self._handles, {}
+        return ops.close_handles(self.core, handles.values())
+
+
+def extended(name: str, suffix: str) -> str:
+    """The name of a subqueue or journal."""
+    if ";" in name or not suffix or ";" in suffix:
+        raise InvalidParameter(f"{name} has no part {suffix!r}")
+    return f"{name};{suffix}"

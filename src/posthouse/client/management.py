@@ -1,0 +1,112 @@
+"""The management interface over a session: the API's own paths and types (docs/api.md)."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+from posthouse.client import operations
+from posthouse.client.core import Core
+from posthouse.client.errors import refused
+from posthouse.client.operations import Operation
+from posthouse.model.errors import QueueError
+from posthouse.protocols.admin import types as t
+from posthouse.wire.frame_payloads import Called
+
+PREFIX = "/api/v1"
+T = TypeVar("T", bound=msgspec.Struct)
+_encode = msgspec.json.Encoder().encode
+
+
+def queue_path(name: str) -> str:
+    """The path of a queue."""
+    return f"/queues/{quote(name, safe='')}"
+
+
+def call(
+    core: Core,
+    method: str,
+    path: str,
+    result: type[T],
+    body: msgspec.Struct | None = None,
+    **params: object,
+) -> Operation[T]:
+    """One call; parameters that are None are left out."""
+    given = {name: _text(value) for name, value in params.items() if value is not None}
+    target = PREFIX + path + (f"?{urlencode(given)}" if given else "")
+    called = yield from operations.call(
+        core, method, target, b"" if body is None else _encode(body)
+    )
+    _check(called)
+    return msgspec.json.decode(called.body, type=result)
+
+
+def call_plain(core: Core, method: str, path: str, body: object) -> Operation[Any]:
+    """The same for any path, with JSON as Python has it."""
+    target = path if path.startswith(PREFIX) else PREFIX + path
+    called = yield from operations.call(
+        core, method, target, b"" if body is None else _encode(body)
+    )
+    _check(called)
+    return msgspec.json.decode(called.body) if called.body else None
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _check(called: Called) -> None:
+    if called.status < 400:
+        return
+    try:
+        error = msgspec.json.decode(called.body, type=t.ErrorJson).error
+    except msgspec.MsgspecError:
+        raise QueueError(f"the management interface answered {called.status}") from None
+    raise refused(error.code, error.cause, error.remedy)
+
+
+def create_queue(core: Core, body: t.QueueCreateBody) -> Operation[t.QueueJson]:
+    """A new queue."""
+    return call(core, "POST", "/queues", t.QueueJson, body)
+
+
+def list_queues(core: Core, *, outgoing: bool, system: bool) -> Operation[list[t.QueueJson]]:
+    """All queues that the caller may look at."""
+    found: list[t.QueueJson] = []
+    after: int | None = None
+    while True:
+        page = yield from call(
+            core, "GET", "/queues", t.QueueListJson, outgoing=outgoing, system=system, after=after
+        )
+        found += page.queues
+        if page.next is None:
+            return found
+        after = page.next
+
+
+def show_queue(core: Core, name: str) -> Operation[t.QueueJson]:
+    """A queue's properties and figures."""
+    return call(core, "GET", queue_path(name), t.QueueJson)
+
+
+def set_queue(core: Core, name: str, changes: dict[str, Any]) -> Operation[t.QueueJson]:
+    """Changes properties of a queue."""
+    return call(core, "PATCH", queue_path(name), t.QueueJson, t.QueueSetBody(**changes))
+
+
+def delete_queue(core: Core, name: str) -> Operation[int]:
+    """Deletes a queue; returns how many messages went with it."""
+    deleted = yield from call(core, "DELETE", queue_path(name), t.CountJson)
+    return deleted.messages
+
+
+def status(core: Core) -> Operation[t.StatusJson]:
+    """The queue manager in one look."""
+    return call(core, "GET", "/status", t.StatusJson)
+
+
+def books(core: Core) -> Operation[t.BooksListJson]:
+    """The books of every queue."""
+    return call(core, "GET", "/books", t.BooksListJson)

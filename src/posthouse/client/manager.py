@@ -1,0 +1,471 @@
+"""The blocking client: queue managers, queues, transactions, cursors (contract, section 4).
+
+Objects of one session may be used by several threads at a time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import ssl
+from collections.abc import Iterable, Iterator
+from types import TracebackType
+from typing import Any, Self, Unpack
+
+from posthouse.client import management
+from posthouse.client import operations as ops
+from posthouse.client.address import resolve
+from posthouse.client.blocking import Channel
+from posthouse.client.bodies import Body
+from posthouse.client.consuming import Browsing, Consuming
+from posthouse.client.errors import ClientConnectionError
+from posthouse.client.handles import OpenQueue, Seek, extended
+from posthouse.client.links import SocketLink
+from posthouse.client.message import Message
+from posthouse.client.operations import MessageIds
+from posthouse.client.packets import Draft, SendOptions
+from posthouse.client.requests import CursorHandle, Handle, TransactionHandle
+from posthouse.model.errors import QueueError, QueueExists, TransactionSequence
+from posthouse.model.guids import format_guid
+from posthouse.protocols.admin.types import (
+    BooksListJson,
+    Privacy,
+    QueueCreateBody,
+    QueueJson,
+    StatusJson,
+)
+
+CONNECT_TIMEOUT_S = 10.0
+RECONNECT_S = 30.0
+PAGE = 100
+
+
+def connect(
+    home: str | os.PathLike[str] | None = None,
+    *,
+    url: str | None = None,
+    token: str | None = None,
+    token_file: str | os.PathLike[str] | None = None,
+    timeout: float = CONNECT_TIMEOUT_S,
+    reconnect: float = RECONNECT_S,
+    name: str | None = None,
+    tls: ssl.SSLContext | None = None,
+) -> QueueManagerClient:
+    """A session with the queue manager of a home on this machine, or of an admin endpoint.
+
+    Without arguments it is the home in `$POSTHOUSE_HOME`, else the usual one. A token comes from
+    `token`, `token_file` or `$POSTHOUSE_TOKEN_FILE`. `timeout` bounds the first attempt. When a
+    connection breaks later, a new one is tried for `reconnect` seconds, and what was asked is asked
+    again there. `name` is shown to the operator.
+    """
+    link = SocketLink(resolve(home, url, token, token_file), tls)
+    return QueueManagerClient(Channel(link, os.urandom(16), name or "", timeout, reconnect))
+
+
+class QueueManagerClient:
+    """A session with a queue manager; made by `connect` or `open`."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._queues: dict[tuple[str, bool], Queue] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<QueueManagerClient of {self.name}>"
+
+    @property
+    def name(self) -> str:
+        """The computer name of the queue manager."""
+        return self._channel.core.computer
+
+    @property
+    def guid(self) -> str:
+        """The identifier of the queue manager."""
+        return format_guid(self._channel.core.guid)
+
+    def close(self) -> None:
+        """Ends the session: open transactions abort, messages that were not ended go back."""
+        self._channel.close()
+
+    # -- queues
+
+    def create_queue(
+        self,
+        path: str,
+        *,
+        transactional: bool = False,
+        journal: bool = False,
+        authenticated: bool = False,
+        privacy: Privacy = "optional",
+        quota_kib: int | None = None,
+        journal_quota_kib: int | None = None,
+        label: str = "",
+        base_priority: int = 0,
+        multicast: str = "",
+        type_id: str | None = None,
+        exist_ok: bool = False,
+    ) -> Queue:
+        """A new queue; with `exist_ok` also one that is there, whatever its properties."""
+        body = QueueCreateBody(
+            path=path,
+            label=label,
+            transactional=transactional,
+            journal=journal,
+            authenticated=authenticated,
+            privacy=privacy,
+            quota_kib=quota_kib,
+            journal_quota_kib=journal_quota_kib,
+            base_priority=base_priority,
+            multicast=multicast,
+            type_id=type_id,
+        )
+        try:
+            self._channel.run(management.create_queue(self._channel.core, body))
+        except QueueExists:
+            if not exist_ok:
+                raise
+        return self.queue(path)
+
+    def queue(self, name: str, *, exclusive: bool = False) -> Queue:
+        """A queue by path name or format name; it is opened when it is first used.
+
+        With `exclusive` nobody else can receive from it meanwhile.
+        """
+        found = self._queues.get((name, exclusive))
+        if found is None:
+            found = Queue(self, OpenQueue(self._channel.core, name, exclusive))
+            self._queues[name, exclusive] = found
+        return found
+
+    def queues(self, *, outgoing: bool = False, system: bool = False) -> list[QueueJson]:
+        """All queues that this user may look at, with their figures."""
+        core = self._channel.core
+        return self._channel.run(management.list_queues(core, outgoing=outgoing, system=system))
+
+    def delete_queue(self, name: str) -> int:
+        """Deletes a queue; returns how many messages went with it."""
+        return self._channel.run(management.delete_queue(self._channel.core, name))
+
+    # -- the rest
+
+    def transaction(self) -> Transaction:
+        """A transaction over any queues of this queue manager, for a `with` statement."""
+        return Transaction(self._channel)
+
+    def status(self) -> StatusJson:
+        """The queue manager in one look."""
+        return self._channel.run(management.status(self._channel.core))
+
+    def books(self) -> BooksListJson:
+        """The books: for each queue what came in and what became of it."""
+        return self._channel.run(management.books(self._channel.core))
+
+    def call(self, method: str, path: str, body: object = None) -> Any:
+        """Any call of the JSON API, such as `call("GET", "/status")`."""
+        return self._channel.run(management.call_plain(self._channel.core, method, path, body))
+
+
+class Queue:
+    """A queue of the session; made by `QueueManagerClient.queue` and `create_queue`."""
+
+    def __init__(self, manager: QueueManagerClient, opened: OpenQueue) -> None:
+        self._manager = manager
+        self._channel = manager._channel
+        self._core = opened.core
+        self._open = opened
+
+    def __repr__(self) -> str:
+        return f"<Queue {self.name}>"
+
+    @property
+    def name(self) -> str:
+        """The name it was asked for by."""
+        return self._open.name
+
+    # -- sending
+
+    def send(
+        self,
+        body: Body,
+        *,
+        tx: Transaction | None = None,
+        transactional: bool = False,
+        **how: Unpack[SendOptions],
+    ) -> str:
+        """Sends a message and returns its identifier, once the queue manager has it.
+
+        With `recoverable` or in a transaction that means: on disk. `transactional` makes the
+        message a transaction of its own.
+        """
+        return self._channel.run(self._open.send(body, _handle(tx), transactional, how))
+
+    def send_many(
+        self,
+        bodies: Iterable[Body | Draft],
+        *,
+        tx: Transaction | None = None,
+        transactional: bool = False,
+        **how: Unpack[SendOptions],
+    ) -> MessageIds:
+        """Sends many messages fast, in order; a `Draft` has options of its own.
+
+        Outside a transaction those in front of one that is refused are sent.
+        """
+        return self._channel.run(self._open.send_many(bodies, _handle(tx), transactional, how))
+
+    # -- reading
+
+    def receive(self, timeout: float | None = None, *, tx: Transaction | None = None) -> Message:
+        """Takes the first message; waits up to `timeout` seconds for one, for ever with None.
+
+        Raises `IoTimeout` when none came. When it returns, the message is gone from the queue for
+        good, or with the transaction's commit.
+        """
+        return self._channel.run(self._open.receive(1, timeout, _handle(tx)))[0]
+
+    def receive_many(
+        self, count: int, timeout: float | None = None, *, tx: Transaction | None = None
+    ) -> list[Message]:
+        """Takes up to `count` messages; waits only for the first of them."""
+        return self._channel.run(self._open.receive(count, timeout, _handle(tx)))
+
+    def peek(self, timeout: float | None = None) -> Message:
+        """Looks at the first message, waiting as `receive` does."""
+        return self._channel.run(ops.peek(self._core, self._open.peeking, timeout))[0]
+
+    def browse(self, *, page: int = PAGE) -> Iterator[Message]:
+        """Looks at all messages in queue order; takes none. They come in pages, as asked for."""
+        browsing = Browsing(self._core, self._open.peeking, page)
+        try:
+            while messages := self._channel.run(browsing.next_page()):
+                yield from messages
+        finally:
+            if browsing.cursor is not None:
+                self._channel.run(ops.close_cursor(self._core, browsing.cursor))
+
+    def consume(
+        self, *, timeout: float | None = None, batch: int = PAGE, prefetch: bool = False
+    ) -> Consumer:
+        """Takes messages on and on, for a `for` statement; see `Consumer`."""
+        consuming = Consuming(self._core, self._open.receiving, batch, timeout, prefetch)
+        return Consumer(self._channel, consuming)
+
+    def lookup(
+        self,
+        lookup_id: int = 0,
+        seek: Seek = "current",
+        *,
+        receive: bool = False,
+        tx: Transaction | None = None,
+    ) -> Message:
+        """The message with a lookup identifier, or next to it, or the first or last of all."""
+        return self._channel.run(self._open.lookup(lookup_id, seek, receive, _handle(tx)))
+
+    def cursor(self, *, receiving: bool = False) -> Cursor:
+        """A cursor in front of the first message; `receiving` lets it take messages too."""
+        handle = self._open.receiving if receiving else self._open.peeking
+        return Cursor(self._channel, handle)
+
+    def count(self) -> int:
+        """How many messages are in the queue, those that readers hold included."""
+        return self._channel.run(ops.count(self._core, self._open.peeking)).messages
+
+    # -- moving and removing
+
+    def move(self, message: Message | int, to: Queue, *, tx: Transaction | None = None) -> None:
+        """Moves a message, or the one with a lookup identifier, between queue and subqueues."""
+        self._channel.run(self._open.move(message, to._open, _handle(tx)))
+
+    def purge(self) -> int:
+        """Removes all messages; returns how many there were."""
+        return self._channel.run(ops.purge(self._core, self._open.receiving))
+
+    def delete(self) -> int:
+        """Deletes the queue; returns how many messages went with it."""
+        return self._manager.delete_queue(self.name)
+
+    # -- other queues of the family, properties
+
+    def subqueue(self, name: str) -> Queue:
+        """A subqueue; it is made by moving something into it."""
+        return self._manager.queue(extended(self.name, name))
+
+    @property
+    def journal(self) -> Queue:
+        """Copies of what was received, if the queue keeps a journal."""
+        return self._manager.queue(extended(self.name, "journal"))
+
+    def properties(self) -> QueueJson:
+        """Properties and figures."""
+        return self._channel.run(management.show_queue(self._core, self.name))
+
+    def set(self, **changes: Any) -> QueueJson:
+        """Changes properties, named as in `create_queue`; the others stay."""
+        return self._channel.run(management.set_queue(self._core, self.name, changes))
+
+    def close(self) -> None:
+        """Gives back what is open; the next use opens it again. A session's end does it too."""
+        self._channel.run(self._open.close())
+
+
+class Transaction:
+    """Sends and receives that happen all together or not at all."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._handle: TransactionHandle | None = None
+
+    def begin(self) -> Self:
+        """Begins it; a `with` statement does that itself."""
+        if self._handle is not None:
+            raise TransactionSequence("the transaction has begun already")
+        self._handle = self._channel.run(ops.begin(self._channel.core))
+        return self
+
+    def commit(self) -> None:
+        """Makes it all happen, durably. Raises `TransactionAborted` where nothing happened."""
+        self._channel.run(ops.commit(self._channel.core, self._take()))
+
+    def abort(self) -> None:
+        """Nothing of it happens: what was received is back in its queues."""
+        self._channel.run(ops.abort(self._channel.core, self._take()))
+
+    @property
+    def handle(self) -> TransactionHandle:
+        """The transaction as the session knows it."""
+        if self._handle is None:
+            raise TransactionSequence("the transaction has not begun, or has ended")
+        return self._handle
+
+    def _take(self) -> TransactionHandle:
+        handle, self._handle = self.handle, None
+        return handle
+
+    def __enter__(self) -> Self:
+        return self.begin()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._handle is None:
+            return
+        if kind is None:
+            self.commit()
+        else:
+            with contextlib.suppress(ClientConnectionError, QueueError):
+                self.abort()
+
+
+def _handle(transaction: Transaction | None) -> TransactionHandle | None:
+    return None if transaction is None else transaction.handle
+
+
+class Cursor:
+    """A place in a queue; it is lost with its connection."""
+
+    def __init__(self, channel: Channel, queue: Handle) -> None:
+        self._channel = channel
+        self._core = channel.core
+        self._queue = queue
+        self._handle: CursorHandle | None = None
+
+    def _opened(self) -> CursorHandle:
+        if self._handle is None:
+            self._handle = self._channel.run(ops.open_cursor(self._core, self._queue))
+        return self._handle
+
+    def peek(self, timeout: float | None = 0) -> Message:
+        """The message it stands on; at first, the first one."""
+        operation = ops.peek(self._core, self._queue, timeout, cursor=self._opened())
+        return self._channel.run(operation)[0]
+
+    def next(self, timeout: float | None = 0) -> Message:
+        """Steps on to the next message; `IoTimeout` at the end of the queue."""
+        operation = ops.peek(
+            self._core, self._queue, timeout, cursor=self._opened(), following=True
+        )
+        return self._channel.run(operation)[0]
+
+    def receive(self, timeout: float | None = 0, *, tx: Transaction | None = None) -> Message:
+        """Takes the message it stands on."""
+        operation = ops.receive(
+            self._core, self._queue, 1, timeout, _handle(tx), cursor=self._opened()
+        )
+        return self._channel.run(operation)[0]
+
+    def close(self) -> None:
+        """Gives it back."""
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            self._channel.run(ops.close_cursor(self._core, handle))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class Consumer:
+    """Messages, one after the other, received in batches and ended in batches.
+
+    A message is the reader's until he asks for the next one or calls `done`; then it is gone for
+    good. The one in hand when he stops goes back, and so do those he has not seen. A message may
+    come again after a broken session; then it says `in_doubt`. With `prefetch` the next batch is on
+    its way while this one is worked on.
+    """
+
+    def __init__(self, channel: Channel, consuming: Consuming) -> None:
+        self._channel = channel
+        self._consuming = consuming
+
+    def next(self) -> Message | None:
+        """The next message; None when none came in time. The one before is done."""
+        return self._channel.run(self._consuming.next())
+
+    def done(self) -> None:
+        """What was handed out so far is done; returns when that is durable."""
+        self._channel.run(self._consuming.done())
+
+    def close(self) -> None:
+        """Stops; what is not done goes back."""
+        self._channel.run(self._consuming.close())
+
+    def __iter__(self) -> Iterator[Message]:
+        try:
+            while (message := self.next()) is not None:
+                yield message
+        finally:
+            self.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+__all__ = ["Consumer", "Cursor", "Queue", "QueueManagerClient", "Transaction", "connect"]

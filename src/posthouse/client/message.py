@@ -1,0 +1,217 @@
+"""A message as a reader gets it; its packet is read when something of it is first asked for."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Literal
+
+from posthouse.client.bodies import decode_json, decode_text
+from posthouse.engine.records import FLAG_AUTHENTICATED, FLAG_EXPRESS, FLAG_TRANSACTIONAL
+from posthouse.model.message import INFINITE, ack_words, class_name
+from posthouse.wire.frames import MARK_IN_DOUBT, Delivered
+from posthouse.wire.packet import Packet
+
+if TYPE_CHECKING:
+    from posthouse.model.message_json import MessageJson
+
+Delivery = Literal["express", "recoverable", "transactional"]
+
+
+class Message:
+    """A message of a queue. The names are those of its JSON form (contract, section 3).
+
+    `queue` is the name by which the queue was opened. `in_doubt` tells that it may have been read
+    before: a session broke between the end of an earlier receive and its answer (decision 42).
+    """
+
+    __slots__ = ("_delivered", "_packet", "in_doubt", "queue")
+
+    def __init__(self, delivered: Delivered, queue: str) -> None:
+        self._delivered = delivered
+        self._packet: Packet | None = None
+        self.queue = queue
+        self.in_doubt = delivered[8] & MARK_IN_DOUBT != 0
+
+    def __repr__(self) -> str:
+        return f"<Message {self.lookup_id} of {self.queue}: {self.label!r}, {self.body_size} bytes>"
+
+    @property
+    def packet(self) -> bytes:
+        """The whole packet as it is stored ([MS-MQMQ] 2.2.20)."""
+        return self._delivered.packet
+
+    @property
+    def _parsed(self) -> Packet:
+        packet = self._packet
+        if packet is None:
+            packet = self._packet = Packet(self._delivered[10])
+        return packet
+
+    # -- what the message says
+
+    @property
+    def body(self) -> bytes:
+        """The body as it was sent."""
+        return self._parsed.body
+
+    @property
+    def body_size(self) -> int:
+        """Bytes of the body."""
+        return self._parsed.glance.body_size
+
+    @property
+    def body_type(self) -> int:
+        """What the sender says the body is; 0 where he says nothing."""
+        return self._parsed.body_type
+
+    @property
+    def text(self) -> str:
+        """The body as text; ValueError where it is none."""
+        return decode_text(self.body, self.body_type)
+
+    def json(self) -> Any:
+        """What the JSON in the body says; ValueError where there is none."""
+        return decode_json(self.body, self.body_type)
+
+    @property
+    def label(self) -> str:
+        """The label."""
+        return self._parsed.label
+
+    @property
+    def extension(self) -> bytes:
+        """The extension, for applications."""
+        return self._parsed.extension
+
+    @property
+    def app_specific(self) -> int:
+        """A number for applications."""
+        return self._parsed.application_tag
+
+    # -- which message it is
+
+    @property
+    def id(self) -> str:
+        """The identifier: `guid\\ordinal`."""
+        return str(self._parsed.identifier)
+
+    @property
+    def lookup_id(self) -> int:
+        """The number of the message in its queue; later ones are greater."""
+        return self._delivered.lookup_id
+
+    @property
+    def correlation_id(self) -> str:
+        """40 hex digits; all zero where there is none."""
+        return self._parsed.correlation_identifier.pack().hex()
+
+    @property
+    def message_class(self) -> int:
+        """0 for a normal message; acknowledgments and reports have others."""
+        return self._delivered.message_class
+
+    @property
+    def class_name(self) -> str:
+        """The class as a word."""
+        return class_name(self._delivered.message_class)
+
+    # -- how it travels
+
+    @property
+    def priority(self) -> int:
+        """0 to 7; higher ones are received first."""
+        return self._delivered.priority
+
+    @property
+    def delivery(self) -> Delivery:
+        """Whether it was written to disk, and as part of a transaction."""
+        flags = self._delivered.flags
+        if flags & FLAG_TRANSACTIONAL:
+            return "transactional"
+        return "express" if flags & FLAG_EXPRESS else "recoverable"
+
+    @property
+    def sent_time(self) -> datetime:
+        """When it was sent, in UTC."""
+        return datetime.fromtimestamp(self._parsed.glance.sent_time, UTC)
+
+    @property
+    def arrived_time(self) -> datetime:
+        """When it came into the queue, in UTC."""
+        return datetime.fromtimestamp(self._delivered.arrived, UTC)
+
+    @property
+    def time_to_be_received(self) -> int | None:
+        """Seconds after which it expires unread; None: never."""
+        seconds = self._parsed.glance.time_to_be_received
+        return None if seconds == INFINITE else seconds
+
+    @property
+    def destination(self) -> str:
+        """The format name it was sent to."""
+        return self._parsed.names.texts[0]
+
+    @property
+    def admin_queue(self) -> str:
+        """Where acknowledgments go; empty for nowhere."""
+        return self._parsed.names.texts[1]
+
+    @property
+    def response_queue(self) -> str:
+        """Where answers go; empty for nowhere. `qm.queue` takes it."""
+        return self._parsed.names.texts[2]
+
+    @property
+    def acknowledge(self) -> list[str]:
+        """The acknowledgments that the sender asked for."""
+        return ack_words(self._parsed.glance.ack_flags)
+
+    @property
+    def sender(self) -> str:
+        """The sender's SID as the queue manager verified it; empty for nobody."""
+        sender = self._delivered.sender
+        if not sender:
+            return ""
+        from posthouse.security.sids import format_sid
+
+        return format_sid(sender)
+
+    @property
+    def authenticated(self) -> bool:
+        """Whether the queue manager verified a signature."""
+        return self._delivered.flags & FLAG_AUTHENTICATED != 0
+
+    @property
+    def encrypted(self) -> bool:
+        """Whether the body travelled encrypted."""
+        return self._parsed.encrypted
+
+    @property
+    def abort_count(self) -> int:
+        """How often a transaction that had received it was aborted."""
+        return self._delivered.aborts
+
+    @property
+    def move_count(self) -> int:
+        """How often it was moved."""
+        return self._delivered.moves
+
+    def to_json(self) -> MessageJson:
+        """The message as the API and the command line show it."""
+        from posthouse.engine.effects import Read
+        from posthouse.protocols.admin.message_json import message_json
+
+        d = self._delivered
+        read = Read(
+            0,
+            d.lookup_id,
+            0,
+            d.priority,
+            d.message_class,
+            d.arrived,
+            d.aborts,
+            d.moves,
+            d.last_move,
+            d.flags,
+        )
+        return message_json(read, d.packet, self.queue)

@@ -1,0 +1,406 @@
+"""What a client does, written once for every kind of waiting.
+
+An operation is a generator: it hands requests to the core and yields the one it waits for, or None
+where it wants what was handed over to be on its way. It goes on when that request is done.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from typing import Final, TypeVar, overload
+
+from posthouse.client.bodies import Body
+from posthouse.client.core import Core
+from posthouse.client.errors import (
+    ClientConnectionError,
+    MessageReturned,
+    SessionLost,
+    TransactionAborted,
+)
+from posthouse.client.message import Message
+from posthouse.client.packets import Draft, Options, PacketMaker
+from posthouse.client.requests import (
+    Ask,
+    CommitRequest,
+    CursorHandle,
+    EndRequest,
+    Handle,
+    LookupRequest,
+    OpenWait,
+    ReadRequest,
+    Request,
+    SendRequest,
+    TransactionHandle,
+)
+from posthouse.model.enumerations import MessageSeekAction
+from posthouse.model.errors import QueueError
+from posthouse.model.guids import format_guid
+from posthouse.wire import frames
+from posthouse.wire.frame_payloads import (
+    Abort,
+    Begin,
+    Begun,
+    Call,
+    Called,
+    CloseCursor,
+    Count,
+    Counted,
+    CursorOpened,
+    Move,
+    OpenCursor,
+    Purge,
+)
+
+T = TypeVar("T")
+Operation = Generator[Request | None, None, T]
+
+BATCH_MESSAGES: Final = 256  # of one SEND frame
+BATCH_BYTES: Final = 256 << 10
+FLIGHT_FRAMES: Final = 16  # SEND frames of one call that are not answered
+FLIGHT_BYTES: Final = 8 << 20
+
+
+def ask(core: Core, request: Request) -> Operation[object]:
+    """One request and its answer."""
+    core.submit(request)
+    yield request
+    answer: object = request.result()
+    return answer
+
+
+# -- sending
+
+
+class MessageIds(Sequence[str]):
+    """The identifiers of messages that were sent, written out when they are looked at."""
+
+    __slots__ = ("_guid", "_ordinals")
+
+    def __init__(self, guid: bytes) -> None:
+        self._guid = format_guid(guid)
+        self._ordinals: list[int] = []
+
+    def add(self, ordinals: Iterable[int]) -> None:
+        """More of them."""
+        self._ordinals.extend(ordinals)
+
+    def __len__(self) -> int:
+        return len(self._ordinals)
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        if isinstance(index, slice):
+            return [f"{self._guid}\\{ordinal}" for ordinal in self._ordinals[index]]
+        return f"{self._guid}\\{self._ordinals[index]}"
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} message identifiers>"
+
+
+def _maker(core: Core, handle: Handle) -> Operation[PacketMaker]:
+    """What makes packets for a queue; the queue is opened for that."""
+    if handle.maker is None:
+        wait = OpenWait(handle)
+        core.submit(wait)
+        yield wait
+        wait.result()
+        handle.maker = PacketMaker(handle.destination, core.computer)
+    maker: PacketMaker = handle.maker
+    return maker
+
+
+def send(
+    core: Core, handle: Handle, body: Body, how: Options, transaction: TransactionHandle | None
+) -> Operation[str]:
+    """One message. Returns its identifier."""
+    maker = handle.maker or (yield from _maker(core, handle))
+    packet = maker.packet(body, how, transaction is not None)
+    request = SendRequest(handle, [packet], len(packet), transaction)
+    core.submit(request)
+    yield request
+    return f"{format_guid(core.guid)}\\{request.result()[0]}"
+
+
+def send_many(
+    core: Core,
+    handle: Handle,
+    bodies: Iterable[Body | Draft],
+    how: Options,
+    transaction: TransactionHandle | None,
+) -> Operation[MessageIds]:
+    """Many messages in frames of many, several frames under way at a time."""
+    maker = handle.maker or (yield from _maker(core, handle))
+    ids, flight, size = MessageIds(core.guid), deque[SendRequest](), 0
+    packets = maker.packets(bodies, how, transaction is not None)
+    for batch, batch_size in _batches(packets, 1 if handle.is_list else BATCH_MESSAGES):
+        request = SendRequest(handle, batch, batch_size, transaction)
+        core.submit(request)
+        flight.append(request)
+        size += batch_size
+        yield None
+        while len(flight) >= FLIGHT_FRAMES or size > FLIGHT_BYTES:
+            size -= flight[0].size
+            yield from _landed(flight, ids)
+    while flight:
+        yield from _landed(flight, ids)
+    return ids
+
+
+def _landed(flight: deque[SendRequest], ids: MessageIds) -> Operation[None]:
+    """The oldest frame is answered. A refusal is raised when nothing is under way any more."""
+    first = flight.popleft()
+    yield first
+    try:
+        ids.add(first.result())
+    except QueueError as error:
+        while flight:
+            yield flight.popleft()
+        error.add_note(f"{len(ids)} messages in front of the refused ones were sent")
+        raise
+
+
+def _batches(packets: Iterable[bytes], count_max: int) -> Iterator[tuple[list[bytes], int]]:
+    batch: list[bytes] = []
+    size = 0
+    for packet in packets:
+        batch.append(packet)
+        size += len(packet)
+        if size >= BATCH_BYTES or len(batch) >= count_max:
+            yield batch, size
+            batch, size = [], 0
+    if batch:
+        yield batch, size
+
+
+# -- reading
+
+
+def _messages(request: Request, handle: Handle) -> list[Message]:
+    name = handle.name
+    return [Message(delivered, name) for delivered in request.result()]
+
+
+def receive(
+    core: Core,
+    handle: Handle,
+    count: int,
+    timeout: float | None,
+    transaction: TransactionHandle | None,
+    cursor: CursorHandle | None = None,
+) -> Operation[list[Message]]:
+    """Messages that are the caller's: ended durably, or part of his transaction."""
+    deadline = None if timeout is None else core.clock() + timeout
+    while True:
+        left = None if deadline is None else max(0.0, deadline - core.clock())
+        request = ReadRequest(
+            frames.RECEIVE,
+            handle,
+            left,
+            count,
+            core.clock,
+            transaction=transaction,
+            cursor=cursor,
+        )
+        core.submit(request)
+        yield request
+        found = _messages(request, handle)
+        if transaction is not None or (yield from _ended(core, handle, found, request.generation)):
+            return found
+
+
+def _ended(core: Core, handle: Handle, messages: list[Message], locked_in: int) -> Operation[bool]:
+    """Ends received messages. False: they went back instead, and nobody has seen them."""
+    lookup_ids = [message.lookup_id for message in messages]
+    request = core.end(handle, lookup_ids, locked_in)
+    yield request
+    if request.shared and isinstance(request.error, QueueError) and not request.repeated:
+        request = EndRequest(handle, lookup_ids, locked_in)  # one of the others was refused
+        core.submit(request)
+        yield request
+    try:
+        request.result()
+    except MessageReturned:
+        return False
+    except QueueError:
+        if request.repeated:
+            return False
+        raise
+    except ClientConnectionError:
+        if not request.number:
+            raise
+        for message in messages:
+            message.in_doubt = True  # decision 42: ended or not, nobody can tell
+    return True
+
+
+def peek(
+    core: Core,
+    handle: Handle,
+    timeout: float | None,
+    *,
+    cursor: CursorHandle | None = None,
+    following: bool = False,
+    count: int = 1,
+) -> Operation[list[Message]]:
+    """Messages that stay where they are; several only through a cursor."""
+    flags = frames.READ_NEXT if following else 0
+    request = ReadRequest(
+        frames.PEEK, handle, timeout, count, core.clock, flags=flags, cursor=cursor
+    )
+    core.submit(request)
+    yield request
+    return _messages(request, handle)
+
+
+def lookup(
+    core: Core,
+    handle: Handle,
+    lookup_id: int,
+    action: MessageSeekAction,
+    *,
+    take: bool,
+    transaction: TransactionHandle | None,
+) -> Operation[Message]:
+    """A message by its lookup identifier, left there or taken."""
+    while True:
+        request = LookupRequest(handle, lookup_id, action, take=take, transaction=transaction)
+        core.submit(request)
+        yield request
+        found = _messages(request, handle)
+        if not take or transaction is not None:
+            return found[0]
+        if (yield from _ended(core, handle, found, request.generation)):
+            return found[0]
+
+
+def move(
+    core: Core,
+    source: Handle,
+    lookup_id: int,
+    target: Handle,
+    transaction: TransactionHandle | None,
+) -> Operation[None]:
+    """Moves a message within its queue's family."""
+    yield from ask(
+        core,
+        Ask(
+            lambda: Move(
+                source.number, lookup_id, target.number, transaction.number if transaction else 0
+            ),
+            frames.DONE,
+            source,
+            target,
+            transaction=transaction,
+            repeatable=False,
+        ),
+    )
+
+
+def count(core: Core, handle: Handle) -> Operation[Counted]:
+    """How much is in a queue."""
+    counted = yield from ask(core, Ask(lambda: Count(handle.number), frames.COUNTED, handle))
+    assert isinstance(counted, Counted)
+    return counted
+
+
+def purge(core: Core, handle: Handle) -> Operation[int]:
+    """Empties a queue."""
+    request = Ask(lambda: Purge(handle.number), frames.COUNTED, handle, repeatable=False)
+    counted = yield from ask(core, request)
+    assert isinstance(counted, Counted)
+    return counted.messages
+
+
+def close_handles(core: Core, handles: Iterable[Handle]) -> Operation[None]:
+    """Closes queues."""
+    for request in [core.close_handle(handle) for handle in handles]:
+        if request is not None:
+            yield request
+
+
+# -- cursors
+
+
+def open_cursor(core: Core, handle: Handle) -> Operation[CursorHandle]:
+    """A new cursor in front of the first message."""
+    request = Ask(lambda: OpenCursor(handle.number), frames.CURSOR, handle)
+    opened = yield from ask(core, request)
+    assert isinstance(opened, CursorOpened)
+    return CursorHandle(opened.cursor, request.generation)
+
+
+def close_cursor(core: Core, cursor: CursorHandle) -> Operation[None]:
+    """A cursor that is gone with its connection is closed already."""
+    request = Ask(lambda: CloseCursor(cursor.number), frames.DONE, cursor=cursor, repeatable=False)
+    core.submit(request)
+    yield request
+
+
+# -- transactions
+
+
+def begin(core: Core) -> Operation[TransactionHandle]:
+    """A new transaction."""
+    request = Ask(Begin, frames.BEGUN)
+    begun = yield from ask(core, request)
+    assert isinstance(begun, Begun)
+    return TransactionHandle(begun.transaction, begun.identifier, request.generation)
+
+
+def commit(core: Core, transaction: TransactionHandle) -> Operation[None]:
+    """All of it is done and durable, or the error says that nothing is."""
+    yield from transaction.abandoned
+    if transaction.spoiled:
+        yield from abort(core, transaction)
+        raise TransactionAborted(
+            "a receive was cancelled while its message was on its way, so it was aborted"
+        )
+    request = CommitRequest(transaction)
+    core.submit(request)
+    yield request
+    try:
+        request.result()
+    except QueueError:
+        if not request.repeated:
+            raise
+        raise TransactionAborted("the connection broke before the commit was decided") from None
+
+
+def abort(core: Core, transaction: TransactionHandle) -> Operation[None]:
+    """Nothing of it is done. One whose connection broke is aborted already."""
+    request = Ask(
+        lambda: Abort(transaction.number), frames.DONE, transaction=transaction, repeatable=False
+    )
+    core.submit(request)
+    yield request
+    if not isinstance(request.error, SessionLost):
+        request.result()
+
+
+def in_transaction(core: Core, work: Callable[[TransactionHandle], Operation[T]]) -> Operation[T]:
+    """Work that is a transaction of its own."""
+    transaction = yield from begin(core)
+    try:
+        result = yield from work(transaction)
+    except Exception:
+        yield from abort(core, transaction)
+        raise
+    yield from commit(core, transaction)
+    return result
+
+
+# -- management
+
+
+def call(core: Core, method: str, path: str, body: bytes) -> Operation[Called]:
+    """A call of the management interface. One that changes something is asked only once."""
+    called = yield from ask(
+        core,
+        Ask(lambda: Call(method, path, body), frames.CALLED, repeatable=method == "GET"),
+    )
+    assert isinstance(called, Called)
+    return called

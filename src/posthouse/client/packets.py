@@ -1,0 +1,240 @@
+"""Packets made from templates: everything but sizes and body is written once ([MS-MQMQ] 2.2.20)."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from typing import Any, Final, NamedTuple, TypedDict, Unpack
+
+from posthouse.client.bodies import Body, encode_body
+from posthouse.model.errors import IllegalPropertyValue, InsufficientResources
+from posthouse.model.guids import NULL_GUID, parse_guid
+from posthouse.model.message import (
+    INFINITE,
+    PRIORITY_DEFAULT,
+    TIME_TO_REACH_QUEUE_MAX,
+    DeliveryGuarantee,
+    Message,
+    MessageId,
+    TxSequenceId,
+    ack_bits,
+    validate,
+)
+from posthouse.model.names import PathName, PublicName, parse_name
+from posthouse.wire.headers import MESSAGE_PROPERTIES_HEADER, PACKET_SIZE_MAX
+from posthouse.wire.serialize import construct
+
+_TEMPLATES_MAX: Final = 256  # of one queue
+_PACKET_SIZE_AT: Final = 8  # [MS-MQMQ] 2.2.19.1
+_MESSAGE_SIZE_AT: Final = 32  # in MessagePropertiesHeader, [MS-MQMQ] 2.2.19.3; the other follows
+_PADDING: Final = (b"", b"\0\0\0", b"\0\0", b"\0")  # by size modulo 4
+
+
+class Options(NamedTuple):
+    """How a message is to be sent: all but its body. Names as in the command line."""
+
+    label: str = ""
+    priority: int = PRIORITY_DEFAULT
+    recoverable: bool = False
+    app_specific: int = 0
+    extension: bytes = b""
+    journal: bool = False
+    dead_letter: bool = False
+    admin_queue: str = ""
+    ack: tuple[str, ...] = ()
+    response_queue: str = ""
+    correlation: str | bytes = ""
+    time_to_reach_queue: int | None = None
+    time_to_be_received: int | None = None
+    trace: str = ""
+    connector_type: str = ""
+    body_type: int | None = None
+
+
+class SendOptions(TypedDict, total=False):
+    """The same as keywords of `send`; `ack` may be any iterable of words, or joined by commas."""
+
+    label: str
+    priority: int
+    recoverable: bool
+    app_specific: int
+    extension: bytes
+    journal: bool
+    dead_letter: bool
+    admin_queue: str
+    ack: str | Iterable[str]
+    response_queue: str
+    correlation: str | bytes
+    time_to_reach_queue: int | None
+    time_to_be_received: int | None
+    trace: str
+    connector_type: str
+    body_type: int | None
+
+
+DEFAULTS: Final = Options()
+
+
+def options(values: SendOptions) -> Options:
+    """Options from keywords."""
+    if not values:
+        return DEFAULTS
+    known: dict[str, Any] = {**values}
+    ack = known.get("ack", ())
+    if not isinstance(ack, tuple):
+        known["ack"] = tuple(ack.split(",")) if isinstance(ack, str) else tuple(ack)
+    return Options(**known)
+
+
+class Draft:
+    """A message to send that differs from its neighbours in more than its body."""
+
+    __slots__ = ("body", "options")
+
+    def __init__(self, body: Body = b"", **values: Unpack[SendOptions]) -> None:
+        self.body = body
+        self.options = options(values)
+
+
+class Template:
+    """The packet of an `Options` for one destination, without the sizes and the body."""
+
+    __slots__ = ("_content", "_fixed", "_head", "_layout", "_middle", "_rest", "_tail", "body_type")
+
+    def __init__(self, message: Message) -> None:
+        parts = construct(message)
+        front = b"".join(parts[: parts._fields.index("label")])
+        sizes_at = len(front) - MESSAGE_PROPERTIES_HEADER.size + _MESSAGE_SIZE_AT
+        self._head = front[:_PACKET_SIZE_AT]
+        self._middle = front[_PACKET_SIZE_AT + 4 : sizes_at]
+        self._rest = front[sizes_at + 8 :] + parts.label + parts.extension
+        self._tail = parts.debug + parts.soap + parts.multi_queue
+        self._content = len(parts.label) + len(parts.extension)
+        self._fixed = len(front) + len(self._tail)
+        self._layout = struct.Struct(
+            f"<{len(self._head)}sI{len(self._middle)}sII{len(self._rest)}s"
+        )
+        self.body_type = message.body_type
+
+    def packet(self, body: bytes) -> bytes:
+        """The packet with this body."""
+        body_size = len(body)
+        content = self._content + body_size
+        padding = _PADDING[content & 3]
+        size = self._fixed + content + len(padding)
+        if size > PACKET_SIZE_MAX:
+            raise InsufficientResources(
+                f"the message takes {size} bytes, a packet holds at most {PACKET_SIZE_MAX}",
+                "Split the body over several messages, or send a reference to it.",
+            )
+        front = self._layout.pack(self._head, size, self._middle, body_size, body_size, self._rest)
+        return b"".join((front, body, padding, self._tail))
+
+
+class PacketMaker:
+    """Makes the packets for one open queue."""
+
+    def __init__(self, destination: str, computer: str) -> None:
+        self._destination = destination
+        self._computer = computer
+        self._templates: dict[tuple[Options, int, bool], Template] = {}
+
+    def packet(self, body: Body, how: Options, transactional: bool) -> bytes:
+        """One packet."""
+        data, body_type = encode_body(body, how.body_type)
+        template = self._templates.get((how, body_type, transactional))
+        if template is None:
+            template = self._make(how, body_type, transactional)
+        return template.packet(data)
+
+    def packets(
+        self, bodies: Iterable[Body | Draft], how: Options, transactional: bool
+    ) -> Iterable[bytes]:
+        """One packet for each; plain bytes take the shortest way."""
+        plain: Template | None = None
+        for body in bodies:
+            if type(body) is bytes:
+                if plain is None:
+                    plain = self._template(how, how.body_type or 0, transactional)
+                yield plain.packet(body)
+            elif isinstance(body, Draft):
+                yield self.packet(body.body, body.options, transactional)
+            else:
+                yield self.packet(body, how, transactional)
+
+    def _template(self, how: Options, body_type: int, transactional: bool) -> Template:
+        found = self._templates.get((how, body_type, transactional))
+        return found or self._make(how, body_type, transactional)
+
+    def _make(self, how: Options, body_type: int, transactional: bool) -> Template:
+        message = _message(how, body_type, self._computer)
+        validate(message)
+        message.destination_queue_format_name = self._destination
+        if transactional:
+            message.transactional_message_sequence_identifier = TxSequenceId(0, 0)
+            message.delivery_guarantee = DeliveryGuarantee.RECOVERABLE
+        if len(self._templates) >= _TEMPLATES_MAX:
+            self._templates.clear()
+        template = Template(message)
+        self._templates[how, body_type, transactional] = template
+        return template
+
+
+def _message(how: Options, body_type: int, computer: str) -> Message:
+    message = Message(
+        label=how.label,
+        priority=how.priority,
+        body_type=body_type,
+        application_tag=how.app_specific,
+        extension=how.extension,
+        positive_journaling_requested=how.journal,
+        negative_journaling_requested=how.dead_letter,
+        acknowledgements_requested=ack_bits(how.ack),
+        administration_queue_format_name=_format_name(how.admin_queue, computer),
+        response_queue_format_name=_format_name(how.response_queue, computer),
+        correlation_identifier=_correlation(how.correlation),
+        time_to_reach_queue=_seconds(how.time_to_reach_queue, TIME_TO_REACH_QUEUE_MAX),
+        time_to_be_received=_seconds(how.time_to_be_received, INFINITE),
+    )
+    if how.recoverable:
+        message.delivery_guarantee = DeliveryGuarantee.RECOVERABLE
+    if how.connector_type:
+        message.connector_type_identifier = parse_guid(how.connector_type)
+    if how.trace:
+        message.tracing_requested, message.tracing_queue_identifier = True, _report(how.trace)
+    return message
+
+
+def _seconds(value: int | None, default: int) -> int:
+    return default if value is None else value
+
+
+def _format_name(text: str, computer: str) -> str:
+    """The name that a packet carries for a queue named either way."""
+    name = parse_name(text) if text else None
+    if isinstance(name, PathName):
+        return f"DIRECT=OS:{name.with_computer(computer) if name.computer == '.' else name}"
+    return "" if name is None else str(name)
+
+
+def _correlation(value: str | bytes) -> MessageId:
+    """From 20 bytes, 40 hex digits, or a message's `id`."""
+    if isinstance(value, bytes):
+        return MessageId.unpack(value) if value else MessageId(NULL_GUID, 0)
+    if "\\" in value:
+        return MessageId.parse(value)
+    try:
+        return _correlation(bytes.fromhex(value))
+    except ValueError:
+        raise IllegalPropertyValue(
+            "the correlation is neither 40 hex digits nor a message's identifier"
+        ) from None
+
+
+def _report(text: str) -> bytes:
+    name = parse_name(text)
+    if not isinstance(name, PublicName):
+        raise IllegalPropertyValue(
+            "reports go to a public queue", "Name it as PUBLIC= and its identifier."
+        )
+    return name.guid

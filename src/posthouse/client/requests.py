@@ -1,0 +1,336 @@
+"""Requests of a client session: what is asked, and what came of it.
+
+A request names queues and transactions by objects of this side. Its frame is made when it is sent,
+so that it can be sent again in another connection, where the handles are others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from posthouse.model.enumerations import MessageSeekAction, QueueAccessType, QueueShareMode
+from posthouse.model.message import ACK_RECEIVE
+from posthouse.wire import frames
+from posthouse.wire.frame_payloads import Commit, Lookup, Payload
+
+
+class Handle:
+    """A queue that is to be open; it is opened when something is first asked of it."""
+
+    __slots__ = (
+        "access",
+        "destination",
+        "format_name",
+        "generation",
+        "is_list",
+        "maker",
+        "name",
+        "number",
+        "opening",
+        "share",
+        "transactional",
+        "waiting",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        access: QueueAccessType,
+        share: QueueShareMode = QueueShareMode.DENY_NONE,
+    ) -> None:
+        self.name = name
+        self.access = access
+        self.share = share
+        self.number = 0  # in the connection of its generation
+        self.generation = 0
+        self.opening = False
+        self.waiting: list[Request] = []  # until it is open
+        self.destination = ""
+        self.format_name = ""
+        self.transactional = False
+        self.is_list = False
+        self.maker: Any = None  # of packets; belongs to `operations`
+
+
+class TransactionHandle:
+    """A transaction that has begun; it lives as long as its connection."""
+
+    __slots__ = ("abandoned", "generation", "identifier", "number", "spoiled")
+
+    def __init__(self, number: int, identifier: bytes, generation: int) -> None:
+        self.number = number
+        self.identifier = identifier
+        self.generation = generation
+        self.abandoned: list[Request] = []  # receives that nobody waits for any more
+        self.spoiled = False  # one of those took a message that nobody has seen
+
+
+class CursorHandle:
+    """A cursor that is open; it lives as long as its connection."""
+
+    __slots__ = ("generation", "number")
+
+    def __init__(self, number: int, generation: int) -> None:
+        self.number = number
+        self.generation = generation
+
+
+class Request:
+    """Something asked, and its answer or error once `done`."""
+
+    __slots__ = (
+        "abandoned",
+        "answer",
+        "cursor",
+        "done",
+        "error",
+        "expects",
+        "generation",
+        "handles",
+        "needs_id",
+        "number",
+        "on_done",
+        "repeatable",
+        "repeated",
+        "request_id",
+        "transaction",
+    )
+    holds: ClassVar[bool] = False  # once sent, its outcome matters even to one who was cancelled
+
+    def __init__(
+        self,
+        expects: int,
+        *handles: Handle,
+        transaction: TransactionHandle | None = None,
+        cursor: CursorHandle | None = None,
+        needs_id: bool = False,
+    ) -> None:
+        self.expects = expects  # the kind of frame that answers it
+        self.handles = handles
+        self.transaction = transaction
+        self.cursor = cursor
+        self.needs_id = needs_id  # its result is kept, so that it can be asked again
+        self.repeatable = True
+        self.number = 0  # of the frame; 0: not sent yet
+        self.generation = 0  # of the connection it was sent in
+        self.request_id = 0
+        self.repeated = False
+        self.abandoned = False
+        self.done = False
+        self.answer: Any = None
+        self.error: Exception | None = None
+        self.on_done: list[Callable[[], None]] = []
+
+    @property
+    def takes(self) -> bool:
+        """Whether it locks the messages that it brings."""
+        return False
+
+    def encode(self) -> bytes:
+        """The frame."""
+        raise NotImplementedError
+
+    def finish(self, answer: Any, error: Exception | None) -> None:
+        """It has come to this."""
+        assert not self.done
+        self.done, self.answer, self.error = True, answer, error
+        callbacks, self.on_done = self.on_done, []
+        for callback in callbacks:
+            callback()
+
+    def result(self) -> Any:
+        """The answer; raises the error."""
+        assert self.done
+        if self.error is not None:
+            raise self.error
+        return self.answer
+
+
+class Ask(Request):
+    """A request whose payload is a structure."""
+
+    __slots__ = ("_make",)
+
+    def __init__(
+        self,
+        make: Callable[[], Payload],
+        expects: int,
+        *handles: Handle,
+        repeatable: bool = True,
+        transaction: TransactionHandle | None = None,
+        cursor: CursorHandle | None = None,
+    ) -> None:
+        super().__init__(expects, *handles, transaction=transaction, cursor=cursor)
+        self._make = make
+        self.repeatable = repeatable
+
+    def encode(self) -> bytes:
+        """The frame."""
+        return frames.encode(self.number, self._make())
+
+
+class OpenWait(Request):
+    """Waits for a queue to be open; nothing is sent but what opens it."""
+
+    __slots__ = ()
+
+    def __init__(self, handle: Handle) -> None:
+        super().__init__(0, handle)
+
+
+class CommitRequest(Request):
+    """COMMIT: asked again, it tells what became of the transaction."""
+
+    __slots__ = ()
+    holds = True
+
+    def __init__(self, transaction: TransactionHandle) -> None:
+        super().__init__(frames.DONE, transaction=transaction, needs_id=True)
+
+    def encode(self) -> bytes:
+        """The frame."""
+        assert self.transaction is not None
+        return frames.encode(self.number, Commit(self.transaction.number, self.request_id))
+
+
+class SendRequest(Request):
+    """SEND: packets for one queue."""
+
+    __slots__ = ("packets", "size")
+
+    def __init__(
+        self, handle: Handle, packets: list[bytes], size: int, transaction: TransactionHandle | None
+    ) -> None:
+        # Of a transaction only the commit is asked about again, not its parts.
+        alone = transaction is None
+        super().__init__(frames.SENT, handle, transaction=transaction, needs_id=alone)
+        self.packets = packets
+        self.size = size
+
+    def encode(self) -> bytes:
+        """The frame."""
+        transaction = self.transaction.number if self.transaction is not None else 0
+        return frames.encode_send(
+            self.number, self.handles[0].number, transaction, self.request_id, self.packets
+        )
+
+
+class ReadRequest(Request):
+    """RECEIVE or PEEK; sent again, it waits for what is left of its time."""
+
+    __slots__ = ("_clock", "_count", "_deadline", "_flags", "_kind")
+
+    def __init__(
+        self,
+        kind: int,
+        handle: Handle,
+        timeout: float | None,
+        count: int,
+        clock: Callable[[], float],
+        *,
+        flags: int = 0,
+        transaction: TransactionHandle | None = None,
+        cursor: CursorHandle | None = None,
+    ) -> None:
+        super().__init__(frames.MESSAGES, handle, transaction=transaction, cursor=cursor)
+        self._kind = kind
+        self._count = count
+        self._flags = flags
+        self._clock = clock
+        self._deadline = None if timeout is None else clock() + timeout
+
+    @property
+    def takes(self) -> bool:
+        """A receive does."""
+        return self._kind == frames.RECEIVE
+
+    def encode(self) -> bytes:
+        """The frame."""
+        read = frames.Read(
+            self.handles[0].number,
+            self.transaction.number if self.transaction is not None else 0,
+            self.cursor.number if self.cursor is not None else 0,
+            self._timeout_ms(),
+            self._count,
+            self._flags,
+        )
+        return frames.encode_read(self._kind, self.number, read)
+
+    def _timeout_ms(self) -> int:
+        if self._deadline is None:
+            return -1
+        left_ms = (self._deadline - self._clock()) * 1000
+        return min(max(0, round(left_ms)), 0x7FFFFFFF)
+
+
+class LookupRequest(Request):
+    """LOOKUP: one message by its lookup identifier."""
+
+    __slots__ = ("_action", "_lookup_id", "_take")
+
+    def __init__(
+        self,
+        handle: Handle,
+        lookup_id: int,
+        action: MessageSeekAction,
+        *,
+        take: bool,
+        transaction: TransactionHandle | None,
+    ) -> None:
+        super().__init__(frames.MESSAGES, handle, transaction=transaction)
+        self._lookup_id = lookup_id
+        self._action = action
+        self._take = take
+
+    @property
+    def takes(self) -> bool:
+        """One that is to be received is locked."""
+        return self._take
+
+    def encode(self) -> bytes:
+        """The frame."""
+        transaction = self.transaction.number if self.transaction is not None else 0
+        payload = Lookup(
+            self.handles[0].number, self._lookup_id, self._action, not self._take, transaction
+        )
+        return frames.encode(self.number, payload)
+
+
+class EndRequest(Request):
+    """END: messages are done with, or go back.
+
+    `locked_in` is the generation of the connection that received them. Another connection has no
+    such locks: only an end that was sent before is asked again there, for it may be done.
+    """
+
+    __slots__ = ("locked_in", "lookup_ids", "message_class", "positive", "shared")
+    holds = True
+
+    def __init__(
+        self,
+        handle: Handle,
+        lookup_ids: list[int],
+        locked_in: int,
+        *,
+        positive: bool = True,
+        message_class: int = ACK_RECEIVE,
+    ) -> None:
+        # What goes back may as well go back with the session.
+        super().__init__(frames.ENDED, handle, needs_id=positive)
+        self.lookup_ids = lookup_ids
+        self.locked_in = locked_in
+        self.positive = positive
+        self.message_class = message_class
+        self.shared = False  # ends of several receives, all or none
+
+    def encode(self) -> bytes:
+        """The frame."""
+        return frames.encode_end(
+            self.number,
+            self.handles[0].number,
+            self.request_id,
+            self.lookup_ids,
+            positive=self.positive,
+            message_class=self.message_class if self.positive else 0,
+        )

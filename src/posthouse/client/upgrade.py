@@ -1,0 +1,118 @@
+"""The step from HTTP to a client session, for the side that asks (design, section 5)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from posthouse.client.address import Address
+from posthouse.client.errors import ClientConnectionError, ServerUnreachable, SessionLost, refused
+from posthouse.model.errors import QueueError, RemoteProtocolError, ServiceNotAvailable
+from posthouse.protocols.admin.types import ErrorJson
+from posthouse.wire.frames import UPGRADE
+
+PATH: Final = "/api/v1/session"
+HEAD_MAX: Final = 8192
+BODY_MAX: Final = 65536
+_SWITCHING = 101
+
+
+def upgrade_request(address: Address) -> bytes:
+    """What is sent first."""
+    lines = [
+        f"GET {PATH} HTTP/1.1",
+        f"Host: {address.host_header}",
+        "Connection: Upgrade",
+        f"Upgrade: {UPGRADE}",
+    ]
+    if address.token:
+        lines.append(f"Authorization: Bearer {address.token}")
+    return ("\r\n".join(lines) + "\r\n\r\n").encode("ascii")
+
+
+class Upgrading:
+    """Reads the answer, however it arrives, until the session begins."""
+
+    def __init__(self, address: Address) -> None:
+        self._address = address
+        self._data = bytearray()
+        self._status = 0
+        self._length: int | None = None
+
+    def receive(self, data: bytes) -> bytes | None:
+        """None: more is needed. Else the session has begun, with these bytes of it.
+
+        Raises the queue manager's refusal, or what else there is instead of a session.
+        """
+        self._data += data
+        if not self._status:
+            end = self._data.find(b"\r\n\r\n")
+            if end < 0:
+                if len(self._data) > HEAD_MAX:
+                    raise self._stranger()
+                return None
+            self._read_head(bytes(self._data[:end]))
+            del self._data[: end + 4]
+        if self._status == _SWITCHING:
+            return bytes(self._data)
+        if self._length is not None and len(self._data) >= self._length:
+            raise self._refusal()
+        if len(self._data) > BODY_MAX:
+            raise self._stranger()
+        return None
+
+    def ended(self) -> Exception:
+        """The connection was closed instead of an answer, or behind a refusal."""
+        if self._status:
+            return self._refusal()
+        return ServerUnreachable(
+            f"{self._address.shown} closed the connection",
+            "It may be stopping, or have too many connections; try again.",
+        )
+
+    def _read_head(self, head: bytes) -> None:
+        first, *rest = head.split(b"\r\n")
+        words = first.split(b" ", 2)
+        if len(words) < 2 or not words[0].startswith(b"HTTP/1.") or not words[1].isdigit():
+            raise self._stranger()
+        self._status = int(words[1])
+        for line in rest:
+            name, _, value = line.partition(b":")
+            if name.strip().lower() == b"content-length" and value.strip().isdigit():
+                self._length = min(int(value), BODY_MAX)
+
+    def _refusal(self) -> Exception:
+        try:
+            error = msgspec.json.decode(bytes(self._data), type=ErrorJson).error
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            return self._stranger()
+        refusal: QueueError = refused(error.code, error.cause, error.remedy)
+        return refusal
+
+    def _stranger(self) -> ClientConnectionError:
+        said = f" (status {self._status})" if self._status else ""
+        return ClientConnectionError(
+            f"{self._address.shown} does not speak client sessions{said}",
+            "Name the admin endpoint of a queue manager, port 8816 unless set otherwise.",
+        )
+
+
+def as_connection_error(error: Exception) -> Exception:
+    """What kept a session from beginning, as the client names it."""
+    if isinstance(error, RemoteProtocolError):
+        return ClientConnectionError(f"the queue manager sent what is no answer: {error}")
+    if isinstance(error, OSError) and not isinstance(error, ClientConnectionError):
+        return ServerUnreachable(f"the connection broke: {error.strerror or error}")
+    return error
+
+
+def lost_connection(error: Exception) -> ClientConnectionError:
+    """What broke a session, for those that waited and got no other one."""
+    known = as_connection_error(error)
+    return known if isinstance(known, ClientConnectionError) else SessionLost(str(known))
+
+
+def worth_retrying(error: Exception) -> bool:
+    """Whether another attempt may end otherwise: a refusal stays one, a stop passes."""
+    return isinstance(error, OSError | ServiceNotAvailable)

@@ -1,0 +1,105 @@
+"""A queue manager that serves client sessions: engine, loop and listeners in a thread of a test."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from posthouse.engine.manager import QueueManager
+from posthouse.engine.settings import EngineSettings
+from posthouse.protocols.admin.server import Admin, AdminServer, Connection, ControlSocket
+from posthouse.runtime.home import Home, start_manager
+from posthouse.runtime.loop import Loop
+from posthouse.store.settings import StoreSettings
+
+T = TypeVar("T")
+NAME = "ALPHA"
+
+
+class Serving:
+    """One run of a server on a home."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.url = ""
+        self._loop = asyncio.new_event_loop()
+        self._stop = asyncio.Event()
+        self._started = threading.Event()
+        self._failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+        self._started.wait()
+        if self._failure is not None:
+            raise self._failure
+
+    def _run(self) -> None:
+        try:
+            with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+                runner.run(self._serve())
+        except BaseException as error:
+            self._failure = error
+        finally:
+            self._started.set()
+
+    async def _serve(self) -> None:
+        home = Home(self.home)
+        store = StoreSettings(store_id=b"client-testing-1", segment_size=1 << 20)
+        started = start_manager(home, EngineSettings(NAME), store, lambda event: None)
+        self.desk = desk = Loop(started.driver)
+        desk.start()
+        self.admin = admin = Admin(desk, version="0")
+        self.control, self.tcp = ControlSocket(admin), AdminServer(admin)
+        await self.control.start(str(self.home), 0)
+        self.url = f"http://{await self.tcp.start('127.0.0.1', 0)}"
+        self._started.set()
+        await self._stop.wait()
+        desk.cancel_waits()
+        await asyncio.gather(self.control.stop(1), self.tcp.stop(1))
+        await desk.stop()
+        home.close()
+
+    def ask(self, call: Callable[[QueueManager], T]) -> T:
+        """Something about the engine, asked in its own thread."""
+        return self._in_loop(self.desk.run(call))
+
+    def break_connections(self) -> None:
+        """Every session loses its connection, as if a cable was cut."""
+
+        async def cut() -> None:
+            for connection in [*self.control.open, *self.tcp.open]:
+                connection.transport.abort()
+
+        self._in_loop(cut())
+
+    def on_each(self, change: Callable[[Connection], None]) -> None:
+        """Does something with every connection."""
+
+        async def do() -> None:
+            for connection in [*self.control.open, *self.tcp.open]:
+                change(connection)
+
+        self._in_loop(do())
+
+    def _in_loop(self, work: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def stop(self) -> None:
+        """A clean stop."""
+        self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join()
+        if self._failure is not None:
+            raise self._failure
+
+
+@contextmanager
+def serving(home: Path) -> Iterator[Serving]:
+    """A server for the length of a test."""
+    server = Serving(home)
+    try:
+        yield server
+    finally:
+        server.stop()
