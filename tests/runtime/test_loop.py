@@ -374,6 +374,27 @@ async def test_upkeep_follows_a_turn_and_ends(bench: Bench) -> None:
     assert bench.store.tidied == tidied
 
 
+@on_loop
+async def test_upkeep_gets_its_turn_among_calls_that_follow_each_other_at_once(
+    bench: Bench,
+) -> None:
+    done = bench.loop.create_future()
+    left = 50
+
+    def again(answer: Answer) -> None:
+        nonlocal left
+        left -= 1
+        if left:
+            bench.desk.decide(lambda m: None, again)
+        else:
+            done.set_result(None)
+
+    tidied = bench.store.tidied
+    again(Answer(None, None, ()))
+    await done
+    assert bench.store.tidied - tidied >= 40
+
+
 # -- the end
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import json
 import os
 import signal
@@ -195,6 +196,28 @@ def test_a_failure_of_the_engine_ends_the_run_with_its_cause(tmp_path: Path) -> 
     assert "failed" in rig.events()
     with EmbeddedQueueManager(rig.home, name="ALPHA") as manager:
         assert manager.create_queue(r".\private$\next", QueueProperties())
+
+
+def test_a_disk_that_fails_at_the_stop_is_a_failure_with_its_cause(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = Rig(tmp_path)
+
+    async def client(visit: Visit) -> None:
+        monkeypatch.setattr(os, "fdatasync", broken_disk)
+        visit.service.desk.decide(
+            lambda m: m.create_queue(r".\private$\lost", QueueProperties(), ADMIN),
+            lambda answer: pytest.fail("nobody may hear of what is not on the disk"),
+        )
+        end()
+
+    outcome = rig.run(client)
+    assert outcome.code == FAILED
+    assert "Input/output error" in outcome.cause
+
+
+def broken_disk(descriptor: int) -> None:
+    raise OSError(errno.EIO, os.strerror(errno.EIO))
 
 
 def test_a_door_that_does_not_stop_is_left_behind(tmp_path: Path) -> None:

@@ -144,6 +144,7 @@ class Loop:
         self._open = False  # a turn has begun and not ended
         self._syncing = False  # in the writer thread
         self._untidy = True
+        self._postponed = False  # upkeep was due while a turn was open
         self.stopped = False
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at_ms = 0
@@ -214,6 +215,8 @@ class Loop:
         if self._open:
             self._open = False
             self.driver.end_turn()
+            if self._postponed:  # answers began the next turn first, and may do so again
+                self._tidy_once()
             self._untidy = True
             self._after_turn()
 
@@ -270,17 +273,24 @@ class Loop:
     # -- upkeep, between turns
 
     def _tidy(self) -> None:
-        if self._open or not self._untidy or self.stopped:
+        if self._open:
+            self._postponed = self._untidy
+            return
+        if not self._untidy or self.stopped:
             return
         store = self.driver.store
         before = store.appended
-        self._untidy = self.driver.tidy()
-        self.on_upkeep()
+        self._tidy_once()
         if store.appended != before:
             self._settle()
         if self._untidy and not self._syncing and self._upkeep is None:
             pause = 0.0 if store.appended != before else _UPKEEP_PAUSE_S
             self._upkeep = self._loop.call_later(pause, self._guarded, self._tidy_again)
+
+    def _tidy_once(self) -> None:
+        self._postponed = False
+        self._untidy = self.driver.tidy()
+        self.on_upkeep()
 
     def _tidy_again(self) -> None:
         self._upkeep = None

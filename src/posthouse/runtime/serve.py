@@ -33,6 +33,7 @@ from posthouse.runtime.settings_file import (
     name_fault,
     read_settings,
 )
+from posthouse.store.errors import StoreError
 
 MEMORY_LOOK_S = 2.5  # while memory is short: how often slow packets are looked for
 STOPPED, FAILED = 0, 1
@@ -235,7 +236,10 @@ class Server:
             self.log.error("not_started", cause=error)
             await self._close()
             raise
-        await self._close()
+        try:
+            await self._close()
+        except StoreError as error:  # the last sync
+            self._failed(error)
         if self._failure is not None:
             return Outcome(FAILED, f"the queue manager had to stop: {self._failure}")
         return Outcome(STOPPED)
