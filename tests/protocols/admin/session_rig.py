@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from posthouse.engine.manager import QueueManager
@@ -81,6 +81,7 @@ class Client:
         self.closed = False
         self.pauses: list[bool] = []
         self.answers: dict[int, frames.Frame] = {}
+        self.heard: Callable[[frames.Frame], None] = lambda frame: None
         self.requests = 0
         self._splitter = frames.Splitter()
         self.session = ClientSession(
@@ -102,6 +103,7 @@ class Client:
         for frame in self._splitter.feed(b"".join(parts)):
             assert frame.request not in self.answers, "a request is answered once"
             self.answers[frame.request] = frame
+            self.heard(frame)
 
     def _close(self) -> None:
         self.closed = True
