@@ -243,17 +243,19 @@ class ClientSessions:
         alike = kinds.count(MESSAGE if durable else EXPRESS) == len(kinds) == count
         if alike and last - first == ordinals[-1] - ordinals[0] == count - 1:
             return [(first, ordinals[0], count)], durable
-        return list(self._single_runs(at, ordinals)), durable
+        return self._sought_runs(at, ordinals), durable
 
-    def _single_runs(self, at: int, ordinals: list[int]) -> Iterator[Run]:
+    def _sought_runs(self, at: int, ordinals: list[int]) -> list[Run]:
         """The same where copies, acknowledgments or changes lie between them."""
+        runs: list[Run] = []
         expected = iter(ordinals)
         ordinal = next(expected, None)
         for kind, number, head, _ in self.core.effects.records[at:]:
             if kind in (MESSAGE, EXPRESS) and unpack_arrival(head).row.ordinal == ordinal:
-                yield number, ordinal, 1
+                _add_run(runs, number, ordinal)
                 ordinal = next(expected, None)
         assert ordinal is None, "a message of the batch has no record"
+        return runs
 
     def _keep(self, session: NamedSession, result: Result, change: Change) -> None:
         if not session.stored:
@@ -269,3 +271,13 @@ class ClientSessions:
 
     def _remember(self, session: NamedSession, result: Result) -> None:
         session.results[result.request_id % UNANSWERED_MAX] = result
+
+
+def _add_run(runs: list[Run], number: int, ordinal: int) -> None:
+    """One more message, in the last run if it follows on that."""
+    if runs:
+        first, first_ordinal, count = runs[-1]
+        if (first + count, first_ordinal + count) == (number, ordinal):
+            runs[-1] = first, first_ordinal, count + 1
+            return
+    runs.append((number, ordinal, 1))
