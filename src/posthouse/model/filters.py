@@ -126,6 +126,9 @@ def _fault(at: int, what: str, remedy: str = _EXAMPLE) -> InvalidParameter:
     return InvalidParameter(f"the filter, at character {at + 1}: {what}", remedy)
 
 
+_TEXTS: Final = ("word", "string", "number")  # digits need no quotes to be a text
+
+
 class _Parser:
     """Reads `or` of `and` of `not` of comparisons, one token ahead."""
 
@@ -212,8 +215,8 @@ class _Parser:
             return _number(token)
         if kind is Kind.FLAG and token.text.lower() in ("true", "false"):
             return token.text.lower() == "true"
-        if kind in (Kind.TEXT, Kind.TIME, Kind.WORDS) and token.kind in ("word", "string"):
-            text = token.text if token.kind == "word" else _unquoted(token.text)
+        if kind in (Kind.TEXT, Kind.TIME, Kind.WORDS) and token.kind in _TEXTS:
+            text = _unquoted(token.text) if token.kind == "string" else token.text
             return _time(token.at, text) if kind is Kind.TIME else text
         raise _fault(
             token.at, f"{field} is compared with {kind.value}, not with {self._shown(token)}"

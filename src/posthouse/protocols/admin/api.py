@@ -26,6 +26,7 @@ from posthouse.security.access import Caller
 from posthouse.security.accounts import Role
 
 QUERY_FIELDS_MAX = 16
+_FLOAT_EXACT = 1 << 53
 _encode = msgspec.json.Encoder().encode
 _DECODERS = {route.body: msgspec.json.Decoder(route.body) for route in ROUTES}
 
@@ -154,6 +155,25 @@ def _content(route: Route, body: bytes) -> Any:
     if not body and not route.body_required:
         return route.body()
     try:
-        return _DECODERS[route.body].decode(body)
+        return _decoded(route, body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise BadRequest(f"the body: {error}") from None
+
+
+def _decoded(route: Route, body: bytes) -> Any:
+    """JSON knows one kind of number: 5.0 is as good an integer as 5."""
+    try:
+        return _DECODERS[route.body].decode(body)
+    except msgspec.ValidationError:
+        values = _with_integers(msgspec.json.decode(body))
+        return msgspec.convert(values, route.body)
+
+
+def _with_integers(value: Any) -> Any:
+    if isinstance(value, float) and value.is_integer() and abs(value) < _FLOAT_EXACT:
+        return int(value)
+    if isinstance(value, list):
+        return [_with_integers(item) for item in value]
+    if isinstance(value, dict):
+        return {name: _with_integers(item) for name, item in value.items()}
+    return value

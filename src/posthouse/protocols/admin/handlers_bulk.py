@@ -16,6 +16,7 @@ from posthouse.engine.manager import QueueManager
 from posthouse.engine.queue import QueueRole
 from posthouse.engine.records import Row
 from posthouse.model.errors import (
+    InvalidParameter,
     MessageAlreadyReceived,
     MessageNotFound,
     QueueError,
@@ -28,7 +29,7 @@ from posthouse.protocols.admin.context import Context, open_queue, opened
 from posthouse.protocols.admin.conversation import Decide, Steps, at_once
 from posthouse.protocols.admin.handlers_messages import begin, send_one
 from posthouse.protocols.admin.message_json import copy_of
-from posthouse.protocols.admin.refusals import BadRequest, error_body
+from posthouse.protocols.admin.refusals import error_body
 from posthouse.protocols.admin.scanning import STEP_BYTES, STEP_MESSAGES, Found, Scan
 from posthouse.protocols.admin.types import (
     BulkJson,
@@ -153,7 +154,9 @@ def _choice(context: Context, queue: str, body: SelectBody) -> _Choice:
         return _ByFilter(context, queue, parse_filter(body.where))
     if body.lookup_ids is not None and body.where is None:
         return _ByIds(context, queue, body.lookup_ids)
-    raise BadRequest("name messages by `where` or by `lookup_ids`, one of the two")
+    raise InvalidParameter(
+        "messages are named by `where` or by `lookup_ids`", "Give one of the two."
+    )
 
 
 # -- acting

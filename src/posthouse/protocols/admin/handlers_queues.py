@@ -123,7 +123,7 @@ def describe(
         received_per_s=rate.received,
         readers=len(queue.descriptors),
         waiting_readers=len(queue.waiters),
-        state=queue.outgoing.state.value if queue.outgoing else "",
+        state=queue.outgoing.state.name.lower() if queue.outgoing else "",
         connections=_connections(queue) if connections else [],
     )
 

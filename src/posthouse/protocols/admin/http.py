@@ -20,7 +20,7 @@ from posthouse.protocols.admin.answers import (
 from posthouse.protocols.admin.api import Api
 from posthouse.protocols.admin.gate import Gate, Identity
 from posthouse.protocols.admin.metrics import Traffic
-from posthouse.protocols.admin.refusals import BadRequest, BodyTooLarge
+from posthouse.protocols.admin.refusals import BadRequest, BodyTooLarge, OurFault
 
 METHODS: Final = frozenset({"GET", "HEAD", "POST", "PATCH", "PUT", "DELETE", "OPTIONS"})
 
@@ -51,20 +51,26 @@ class HttpFace:
         answer = await self._answer(request)
         method = request.method if request.method in METHODS else "other"
         self._traffic.requests[method, answer.status] += 1
-        response = web.Response(
-            status=answer.status,
-            body=answer.body,
-            headers={
-                "Content-Type": answer.content_type,
-                "X-Content-Type-Options": "nosniff",
-                "Cache-Control": "no-store",
-                "Server": "posthouse",
-                **answer.headers,
-            },
-        )
+        response = _response(answer)
         unread = request.body_exists and not request.content.at_eof()
         if self.closing or unread:  # a body that nobody reads is not the next request
             response.force_close()
+        return response
+
+    def broken(self, status: int, error: BaseException | None) -> web.Response:
+        """The answer to bytes that are no request, or to one over which the server failed."""
+        refused: QueueError = BadRequest(
+            "this is not a request of HTTP, or its header is too large"
+        )
+        if status >= 500:
+            refused = OurFault("the server failed over this request")
+            if isinstance(error, Exception):
+                self._api.services.fault(error)
+        self._api.desk.manager.refused(refused)
+        answer = refusal(refused)
+        self._traffic.requests["other", answer.status] += 1
+        response = _response(answer)
+        response.force_close()
         return response
 
     async def _answer(self, request: web.BaseRequest) -> HttpAnswer:
@@ -127,3 +133,35 @@ class HttpFace:
             if conversation is not None:
                 conversation.cancel()
             raise
+
+
+def _response(answer: HttpAnswer) -> web.Response:
+    return web.Response(
+        status=answer.status,
+        body=answer.body,
+        headers={
+            "Content-Type": answer.content_type,
+            "X-Content-Type-Options": "nosniff",
+            "Cache-Control": "no-store",
+            "Server": "posthouse",
+            **answer.headers,
+        },
+    )
+
+
+class RequestHandler(web.RequestHandler):
+    """aiohttp's, with errors in our form and none of them in a log of its own."""
+
+    face: HttpFace
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """Bytes that are no request, or a request over which the server failed."""
+        if request.writer.output_size > 0:
+            raise ConnectionError("the answer has begun, and cannot become another one")
+        return self.face.broken(status, exc)

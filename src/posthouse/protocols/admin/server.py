@@ -36,7 +36,7 @@ from posthouse.protocols.admin.gate import (
     Identity,
     upgrade_headers,
 )
-from posthouse.protocols.admin.http import HttpFace
+from posthouse.protocols.admin.http import HttpFace, RequestHandler
 from posthouse.protocols.admin.metrics import Metrics, SyncTimes, Traffic
 from posthouse.protocols.admin.rates import SAMPLE_INTERVAL_MS, Rates
 from posthouse.protocols.admin.session import ClientSession
@@ -47,6 +47,7 @@ from posthouse.security.access import Caller
 from posthouse.security.accounts import Role
 
 HEADER_MAX: Final = 8192
+LINE_MAX: Final = 1 << 16  # a filter in a query, percent-encoded
 POLL_S: Final = 0.02  # while a stop waits for what has begun
 _PEER = struct.Struct("3i")
 
@@ -315,7 +316,7 @@ class Connection(asyncio.Protocol):
             self._refuse(HeaderTooLarge(f"the header has more than {HEADER_MAX} bytes"))
 
     def _begin_http(self, head: bytes) -> None:
-        self.http = self.door.web()
+        self.http = self.door.handler()
         self.door.handlers[self.http] = self
         self.http.connection_made(self.transport)
         self.http.data_received(head)
@@ -397,15 +398,7 @@ class AdminDoor:
             body_size_max=admin.settings.body_size_max,
             body_timeout_s=admin.settings.body_timeout_s,
         )
-        self.web = web.Server(
-            self._handle,
-            handler_cancellation=True,
-            access_log=None,
-            auto_decompress=False,
-            keepalive_timeout=admin.settings.idle_timeout_s,
-            max_line_size=HEADER_MAX,
-            max_field_size=HEADER_MAX,
-        )
+        self.web = web.Server(self._handle, handler_cancellation=True)
         self._server: asyncio.Server | None = None
 
     # -- what differs
@@ -417,6 +410,20 @@ class AdminDoor:
     def refuses(self, transport: asyncio.Transport) -> str:
         """Why a connection is turned away, if it is."""
         return ""
+
+    def handler(self) -> RequestHandler:
+        """aiohttp's end of a new connection."""
+        handler = RequestHandler(
+            self.web,
+            loop=asyncio.get_running_loop(),
+            access_log=None,  # type: ignore[arg-type]
+            auto_decompress=False,
+            keepalive_timeout=self.admin.settings.idle_timeout_s,
+            max_line_size=LINE_MAX,
+            max_field_size=HEADER_MAX,
+        )
+        handler.face = self.face
+        return handler
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         connection = self.handlers.get(request.protocol)

@@ -18,9 +18,9 @@ LOOKUP_ID_MAX = (1 << 63) - 1
 PAGE_MAX = 1000
 LOOKUP_IDS_MAX = 1000
 RECEIVE_MAX = 100
-WAIT_MAX_MS = 600_000
+WAIT_MAX_MS = 60_000
 BODY_SIZE_MAX = 4 << 20  # a packet holds no more
-BASE64_MAX = (BODY_SIZE_MAX + 2) // 3 * 4
+BASE64 = "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
 
 U32 = Annotated[int, Meta(ge=0, le=U32_MAX)]
 Quota = Annotated[int, Meta(ge=0, le=U32_MAX - 1)]
@@ -51,6 +51,7 @@ Right = Literal[
     "take-ownership",
 ]
 Rights = Annotated[list[Right], Meta(min_length=1, max_length=16)]
+Bytes = Annotated[bytes, Meta(max_length=BODY_SIZE_MAX, extra_json_schema={"pattern": BASE64})]
 Time = Annotated[str, Meta(min_length=10, max_length=32, description="ISO 8601, UTC")]
 UserName = Annotated[str, Meta(min_length=1, max_length=64)]
 Password = Annotated[str, Meta(min_length=1, max_length=1024)]
@@ -328,7 +329,7 @@ class SendBody(Json):
     """A message to send. The body is `body` in base64 or `body_text`."""
 
     label: Annotated[str, Meta(max_length=249)] = ""
-    body: bytes = b""
+    body: Bytes = b""
     body_text: Annotated[str, Meta(max_length=BODY_SIZE_MAX)] | None = None
     body_type: U32 = 0
     priority: Annotated[int, Meta(ge=0, le=7)] = 3
@@ -344,7 +345,7 @@ class SendBody(Json):
     trace: OptionalName = ""
     time_to_reach_queue: U32 | None = None
     time_to_be_received: U32 | None = None
-    extension: bytes = b""
+    extension: Bytes = b""
 
 
 class SentJson(Json):

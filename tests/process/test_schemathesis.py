@@ -1,0 +1,77 @@
+"""The API against its own document: schemathesis as each role and without a token."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Dose
+from tests.protocols.admin.api_rig import AUDIT, ORDERS, ApiRig, with_api
+
+# Refused with 422: a request in the right form that the queue manager cannot do.
+SETTINGS = """
+[checks.positive_data_acceptance]
+expected-statuses = ["2xx", "401", "403", "404", "409", "422"]
+"""
+
+
+def hasty_clock() -> tuple[int, int]:
+    """A receive that waits a minute waits a few milliseconds."""
+    return time.monotonic_ns() // 1_000, int(time.time())
+
+
+@asynccontextmanager
+async def turning(rig: ApiRig) -> AsyncIterator[None]:
+    """Turns follow each other though nothing happens, so that the hasty clock is looked at."""
+
+    async def turn() -> None:
+        while True:
+            await rig.desk.call(lambda manager: None)
+            await asyncio.sleep(0.01)
+
+    task = asyncio.create_task(turn())
+    try:
+        yield
+    finally:
+        task.cancel()
+
+
+@pytest.mark.parametrize("role", ["read", "operate", "administer", "none"])
+def test_schemathesis_finds_nothing(role: str, tmp_path: Path, dose: Dose) -> None:
+    examples, all_phases = dose(3, 500), "coverage,fuzzing,stateful"
+    # The cases that the document alone gives are many: usually they run as one role and as nobody.
+    thorough = dose(role in ("administer", "none"), True)
+
+    async def work(rig: ApiRig) -> None:
+        await rig.create()
+        await rig.create(AUDIT, transactional=True)
+        for label in ("one", "two"):
+            await rig.send(ORDERS, label=label, body_text="<order/>")
+            await rig.send(AUDIT, label=label, delivery="transactional")
+        await rig.user("bob")
+        document = tmp_path / "openapi.json"
+        document.write_text((await rig.get("/api/v1/openapi.json")).text)
+        settings = tmp_path / "schemathesis.toml"
+        settings.write_text(SETTINGS)
+        command = [sys.executable, "-m", "schemathesis.cli", "--config-file", str(settings)]
+        command += ["run", str(document), "--url", rig.url, "--checks", "all", "--mode", "all"]
+        command += ["--max-examples", str(examples), "--no-color", "--seed", "1"]
+        command += ["--phases", all_phases if thorough else "fuzzing,stateful"]
+        command += ["--generation-database", "none"]
+        if role != "none":
+            command += ["--header", f"Authorization: Bearer {rig.tokens[role]}"]
+        async with turning(rig):
+            process = await asyncio.create_subprocess_exec(
+                *command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=tmp_path
+            )
+            output, _ = await process.communicate()
+        assert process.returncode == 0, output.decode()
+
+    with_api(tmp_path, work, clock=hasty_clock, seconds=dose(120, 7200))

@@ -1,0 +1,194 @@
+"""Many messages at once: move, copy, delete, resend, by filter or lookup ids."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from posthouse.protocols.admin import scanning
+from tests.protocols.admin.api_rig import AUDIT, ORDERS, ApiRig, at, with_api
+
+POISON = ORDERS + ";poison"
+DEAD = r".\system$;deadletter"
+DEAD_TX = r".\system$;deadxact"
+
+
+async def bulk(rig: ApiRig, action: str, queue: str = ORDERS, **body: Any) -> Any:
+    reply = await rig.post(f"{at(queue)}/{action}", body)
+    assert reply.status == 200, reply
+    return reply.json
+
+
+async def fill(rig: ApiRig, count: int, queue: str = ORDERS, **message: Any) -> None:
+    for number in range(count):
+        await rig.send(queue, label=f"{number}", **message)
+
+
+@pytest.fixture(autouse=True)
+def short_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every test goes through several steps."""
+    monkeypatch.setattr(scanning.Scan.step, "__defaults__", (3,))
+
+
+def test_a_dry_run_only_counts(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        await rig.create()
+        await fill(rig, 10)
+        result = await bulk(rig, "delete", where="label < 5", dry_run=True)
+        assert (result["matched"], result["done"], result["dry_run"]) == (5, 0, True)
+        assert len(await rig.labels()) == 10
+
+    with_api(tmp_path, work)
+
+
+def test_messages_are_deleted_by_filter_and_by_lookup_id(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        await rig.create()
+        await fill(rig, 10)
+        result = await bulk(rig, "delete", where="label < 5")
+        assert (result["matched"], result["done"], result["refused"]) == (5, 5, 0)
+        left = (await rig.get(at() + "/messages")).json["messages"]
+        ids = [message["lookup_id"] for message in left[:2]]
+        result = await bulk(rig, "delete", lookup_ids=[*ids, ids[0], 999_999])
+        assert (result["matched"], result["done"], result["gone"]) == (2, 2, 1)
+        assert await rig.labels() == ["7", "8", "9"]
+
+    with_api(tmp_path, work)
+
+
+def test_messages_move_to_a_subqueue_and_back(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        await rig.create()
+        await fill(rig, 7)
+        result = await bulk(rig, "move", to=POISON, where="label > 3")
+        assert (result["matched"], result["done"]) == (3, 3)
+        assert await rig.labels(POISON) == ["4", "5", "6"]
+        (message, *_) = (await rig.get(at(POISON) + "/messages")).json["messages"]
+        assert message["move_count"] == 1
+        await bulk(rig, "move", POISON, to=ORDERS, where="priority < 8")
+        assert len(await rig.labels()) == 7
+        assert (await rig.get(at(POISON))).status == 404
+
+    with_api(tmp_path, work)
+
+
+def test_what_cannot_be_moved_is_counted_with_its_reason(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        await rig.create()
+        await rig.create(AUDIT, transactional=True)
+        await fill(rig, 4)
+        result = await bulk(rig, "move", to=AUDIT, where="label < 2")
+        assert (result["matched"], result["done"], result["refused"]) == (2, 0, 2)
+        assert result["error"]["name"] == "MQ_ERROR_TRANSACTION_USAGE"
+        nowhere = await bulk(rig, "move", to=r".\private$\none", where="label < 2")
+        assert nowhere["error"]["name"] == "MQ_ERROR_QUEUE_NOT_FOUND"
+        same = await bulk(rig, "move", to=ORDERS, where="label < 2")
+        assert same["refused"] == 2
+        assert len(await rig.labels()) == 4
+
+    with_api(tmp_path, work)
+
+
+def test_copies_are_new_messages_and_the_old_ones_stay(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        await rig.create()
+        await rig.create(AUDIT, transactional=True)
+        await fill(rig, 4, app_specific=7, body_text="text")
+        result = await bulk(rig, "copy", to=AUDIT, where="priority < 8")
+        assert (result["matched"], result["done"]) == (4, 4)
+        copies = (await rig.get(at(AUDIT) + "/messages")).json["messages"]
+        olds = (await rig.get(at() + "/messages")).json["messages"]
+        assert [m["label"] for m in copies] == [m["label"] for m in olds]
+        assert {m["app_specific"] for m in copies} == {7}
+        assert {m["body_text"] for m in copies} == {"text"}
+        assert {m["delivery"] for m in copies} == {"transactional"}
+        assert {m["destination"] for m in copies} == {r"DIRECT=OS:ALPHA\private$\audit"}
+        assert not {m["id"] for m in copies} & {m["id"] for m in olds}
+
+    with_api(tmp_path, work)
+
+
+def test_copies_into_the_same_queue_come_to_an_end(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        await rig.create()
+        await fill(rig, 5)
+        result = await bulk(rig, "copy", to=ORDERS, where="priority < 8")
+        assert result["done"] == 5
+        assert len(await rig.labels()) == 10
+
+    with_api(tmp_path, work)
+
+
+@pytest.mark.parametrize("transactional", [False, True])
+def test_dead_letters_are_sent_again(transactional: bool, tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        await rig.create(transactional=transactional)
+        delivery = "transactional" if transactional else "recoverable"
+        await fill(rig, 5, journal=["negative"], delivery=delivery)
+        await rig.post(at() + "/purge")
+        dead = DEAD_TX if transactional else DEAD
+        assert len(await rig.labels(dead)) == 5
+        result = await bulk(rig, "resend", dead, where="class = nack-queue-purged")
+        assert (result["matched"], result["done"]) == (5, 5)
+        assert await rig.labels(dead) == []
+        assert await rig.labels() == ["0", "1", "2", "3", "4"]
+
+    with_api(tmp_path, work)
+
+
+def test_what_cannot_be_sent_again_stays(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        await rig.create()
+        await fill(rig, 3, journal=["negative"], delivery="recoverable")
+        await rig.ask("DELETE", at())
+        result = await bulk(rig, "resend", DEAD, where="priority < 8")
+        assert (result["done"], result["refused"]) == (0, 3)
+        assert result["error"]["name"] == "MQ_ERROR_QUEUE_NOT_FOUND"
+        await rig.create(AUDIT)
+        result = await bulk(rig, "resend", DEAD, to=AUDIT, where="priority < 8")
+        assert result["done"] == 3
+        assert await rig.labels(AUDIT) == ["0", "1", "2"]
+
+    with_api(tmp_path, work)
+
+
+def test_bulk_needs_the_right_to_receive(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        await rig.create()
+        await fill(rig, 2)
+        bob = await rig.user("bob")
+        await rig.post(at() + "/access/grant", {"who": "bob", "rights": ["peek"]})
+        for action in ("delete", "resend"):
+            body = {"where": "priority < 8"}
+            assert (await rig.post(f"{at()}/{action}", body, token=bob)).status == 403
+        for action in ("move", "copy"):
+            body = {"where": "priority < 8", "to": AUDIT}
+            assert (await rig.post(f"{at()}/{action}", body, token=bob)).status == 403
+        assert len(await rig.labels()) == 2
+
+    with_api(tmp_path, work)
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ({}, 422),
+        ({"where": "priority < 8", "lookup_ids": [1]}, 422),
+        ({"where": ""}, 400),
+        ({"where": "priority"}, 422),
+        ({"lookup_ids": []}, 400),
+        ({"lookup_ids": [0]}, 400),
+        ({"lookup_ids": [1] * 1001}, 400),
+        ({"where": "priority < 8", "dry_run": "yes"}, 400),
+    ],
+)
+def test_odd_selections_are_refused(body: Any, status: int, tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        await rig.create()
+        await fill(rig, 1)
+        assert (await rig.post(at() + "/delete", body)).status == status
+        assert len(await rig.labels()) == 1
+
+    with_api(tmp_path, work)

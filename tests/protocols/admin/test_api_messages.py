@@ -1,0 +1,331 @@
+"""Messages over the API: list, filter, pages, show, find, explain, send, receive."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+import pytest
+
+from posthouse.model.message_json import MessageJson
+from posthouse.model.properties import QueueAccessType
+from posthouse.protocols.admin import scanning
+from posthouse.security.access import Caller
+from tests.protocols.admin.api_rig import AUDIT, ORDERS, ApiRig, at, with_api
+
+HOSTILE = '\x1b[31m"><script>alert(1)</script>\r\n\u202e\u2028{}\\'
+
+
+async def receive(rig: ApiRig, queue: str = ORDERS, **body: Any) -> list[Any]:
+    reply = await rig.post(f"{at(queue)}/receive", body)
+    assert reply.status == 200, reply
+    return list(reply.json["messages"])
+
+
+def test_what_is_sent_is_shown_in_full(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        await rig.create()
+        await rig.create(r".\private$\acks")
+        identifier = await rig.send(
+            label="Order 7",
+            body=base64.b64encode(b"\x00\xff").decode(),
+            body_type=17,
+            priority=6,
+            delivery="recoverable",
+            correlation_id="ab" * 20,
+            admin_queue=r".\private$\acks",
+            response_queue=r"DIRECT=OS:BETA\private$\answers",
+            acknowledge=["pos-receive", "neg-receive"],
+            journal=["negative"],
+            app_specific=7,
+            connector_type="01234567-89ab-cdef-0123-456789abcdef",
+            time_to_be_received=3600,
+            extension=base64.b64encode(b"more").decode(),
+        )
+        (message,) = (await rig.get(at() + "/messages")).json["messages"]
+        assert msgspec.convert(message, MessageJson)
+        expected = {
+            "id": identifier,
+            "queue": r"ALPHA\private$\orders",
+            "label": "Order 7",
+            "body": "AP8=",
+            "body_text": None,
+            "body_type": 17,
+            "body_size": 2,
+            "priority": 6,
+            "class": "normal",
+            "class_code": 0,
+            "delivery": "recoverable",
+            "correlation_id": "ab" * 20,
+            "admin_queue": r"DIRECT=OS:ALPHA\private$\acks",
+            "response_queue": r"DIRECT=OS:BETA\private$\answers",
+            "destination": r"DIRECT=OS:ALPHA\private$\orders",
+            "acknowledge": ["pos-receive", "neg-receive"],
+            "journal": ["negative"],
+            "app_specific": 7,
+            "connector_type": "01234567-89ab-cdef-0123-456789abcdef",
+            "trace": "",
+            "time_to_be_received": 3600,
+            "authenticated": False,
+            "encrypted": False,
+            "sender": "S-1-5-32-544",
+            "extension": "bW9yZQ==",
+            "transaction": None,
+            "abort_count": 0,
+            "move_count": 0,
+        }
+        assert {name: message[name] for name in expected} == expected
+        shown = await rig.get(f"{at()}/messages/{message['lookup_id']}")
+        assert shown.json == message
+        plain = (await rig.get(at() + "/messages", bodies="false")).json["messages"][0]
+        assert (plain["body"], plain["body_text"], plain["extension"]) == (None, None, None)
+        assert await receive(rig) == [message]
+        (ack,) = await receive(rig, r".\private$\acks")
+        assert ack["class"] == "ack-receive"
+        assert ack["correlation_id"] == message["id"].replace("\\", "") or ack["correlation_id"]
+
+    with_api(tmp_path, work)
+
+
+def test_a_transactional_message_says_so(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        await rig.create(AUDIT, transactional=True)
+        await rig.send(AUDIT, label="tx", delivery="transactional", body_text="Grüße")
+        refused = await rig.post(at(AUDIT) + "/messages", {"delivery": "recoverable"})
+        assert refused.json["error"]["name"] == "MQ_ERROR_TRANSACTION_USAGE"
+        await rig.create()
+        refused = await rig.post(at() + "/messages", {"delivery": "transactional"})
+        assert refused.json["error"]["name"] == "MQ_ERROR_TRANSACTION_USAGE"
+        (message,) = (await rig.get(at(AUDIT) + "/messages")).json["messages"]
+        assert message["delivery"] == "transactional"
+        assert message["transaction"]["first"] is True
+        assert message["transaction"]["last"] is True
+        assert message["body_text"] == "Grüße"
+        assert (await rig.get("/api/v1/transactions")).json == {"transactions": []}
+
+    with_api(tmp_path, work)
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ({"priority": 8}, 400),
+        ({"priority": "3"}, 400),
+        ({"body": "not base64"}, 400),
+        ({"body": "QQ==", "body_text": "A"}, 422),
+        ({"label": "x" * 250}, 400),
+        ({"label": "\U0001f600" * 200}, 422),
+        ({"label": "nul\0"}, 422),
+        ({"correlation_id": "ab"}, 400),
+        ({"correlation_id": "0x" * 20}, 400),
+        ({"acknowledge": ["always"]}, 400),
+        ({"admin_queue": "nonsense"}, 422),
+        ({"trace": r".\private$\x"}, 422),
+        ({"app_specific": 1 << 32}, 400),
+        ({"unknown": 1}, 400),
+        ([], 400),
+        ("text", 400),
+        (None, 201),
+    ],
+)
+def test_sends_of_odd_messages(body: Any, status: int, tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        await rig.create()
+        reply = await rig.post(at() + "/messages", body)
+        assert reply.status == status, reply
+        assert len(await rig.labels()) == (status == 201)
+
+    with_api(tmp_path, work)
+
+
+def test_hostile_labels_come_back_as_they_were(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        await rig.create()
+        await rig.send(label=HOSTILE)
+        reply = await rig.get(at() + "/messages")
+        assert reply.json["messages"][0]["label"] == HOSTILE
+        assert "\x1b" not in reply.text
+        assert reply.text.isascii() or "\u2028" in reply.text
+
+    with_api(tmp_path, work)
+
+
+def test_filters_choose_and_pages_go_on(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        await rig.create()
+        for number in range(10):
+            await rig.send(label=f"order {number}", priority=number % 2 * 4)
+        assert await rig.labels(where="priority = 4") == [f"order {n}" for n in (1, 3, 5, 7, 9)]
+        found: list[str] = []
+        query = {"where": 'label ~ "ORDER"', "limit": 3, "bodies": "false"}
+        while True:
+            page = (await rig.get(at() + "/messages", **query)).json
+            found += [message["label"] for message in page["messages"]]
+            assert len(page["messages"]) <= 3
+            if page["next"] is None:
+                break
+            query["after"] = page["next"]
+        assert found == [f"order {n}" for n in (1, 3, 5, 7, 9, 0, 2, 4, 6, 8)]
+        assert await rig.labels(where="priority > 7") == []
+        bad = await rig.get(at() + "/messages", where="priority >")
+        assert bad.status == 422
+        assert "at character" in bad.json["error"]["cause"]
+        bomb = await rig.get(at() + "/messages", where="(" * 4000)
+        assert bomb.status == 422
+
+    with_api(tmp_path, work)
+
+
+def test_a_scan_is_bounded_and_says_where_to_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scanning, "STEP_MESSAGES", 3)
+    monkeypatch.setattr(scanning, "STEP_ROWS", 2)
+    monkeypatch.setattr(scanning.search, "__defaults__", (6,))
+
+    async def work(rig: ApiRig) -> None:
+        await rig.create()
+        for number in range(20):
+            await rig.send(label=f"{number}")
+        found, pages, query = list[str](), 0, dict[str, Any]()
+        while True:
+            page = (await rig.get(at() + "/messages", where="label ~ 7", **query)).json
+            found += [message["label"] for message in page["messages"]]
+            pages += 1
+            if page["next"] is None:
+                break
+            query = {"after": page["next"]}
+        assert found == ["7", "17"]
+        assert pages > 2
+
+    with_api(tmp_path, work)
+
+
+def test_large_messages_make_short_pages(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        await rig.create()
+        for number in range(3):
+            await rig.send(label=f"{number}", body_text="x" * 3_000_000)
+        page = (await rig.get(at() + "/messages")).json
+        assert [message["label"] for message in page["messages"]] == ["0", "1"]
+        rest = (await rig.get(at() + "/messages", after=page["next"])).json
+        assert [message["label"] for message in rest["messages"]] == ["2"]
+        assert rest["next"] is None
+        assert len(await receive(rig, count=3)) == 2
+
+    with_api(tmp_path, work)
+
+
+def test_messages_are_found_in_all_queues_one_may_read(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        await rig.create()
+        await rig.create(AUDIT)
+        bob = await rig.user("bob")
+        await rig.post(at(AUDIT) + "/access/grant", {"who": "bob", "rights": ["peek"]})
+        for label in ("a", "b"):
+            await rig.send(ORDERS, label=label)
+            await rig.send(AUDIT, label=label)
+        where = {"where": 'label = "b"'}
+        found = (await rig.get("/api/v1/messages", **where)).json["messages"]
+        assert [m["queue"] for m in found] == [r"ALPHA\private$\orders", r"ALPHA\private$\audit"]
+        narrow = (await rig.get("/api/v1/messages", token=bob, **where)).json["messages"]
+        assert [m["queue"] for m in narrow] == [r"ALPHA\private$\audit"]
+        every, query = list[str](), dict[str, Any]()
+        while True:
+            page = (await rig.get("/api/v1/messages", where="priority < 8", limit=1, **query)).json
+            every += [message["label"] for message in page["messages"]]
+            if page["next"] is None:
+                break
+            query = {"after": page["next"]}
+        assert every == ["a", "b", "a", "b"]
+        assert (await rig.get("/api/v1/messages")).status == 400
+
+    with_api(tmp_path, work)
+
+
+def test_a_message_is_explained(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        await rig.create()
+        identifier = await rig.send(label="gone", journal=["negative"], delivery="recoverable")
+        path = f"/api/v1/messages/{quote(identifier, safe='')}/explain"
+        there = (await rig.get(path)).json
+        assert [place["queue"] for place in there["places"]] == [r"ALPHA\private$\orders"]
+        assert there["places"][0]["state"] == "waiting"
+        await rig.post(at() + "/purge")
+        dead = (await rig.get(path)).json
+        (place,) = dead["places"]
+        assert place["queue"] == r"ALPHA\system$;deadletter"
+        assert place["class"] == "nack-queue-purged"
+        assert "purged" in dead["answer"]
+        bob = await rig.user("bob")
+        assert (await rig.get(path, token=bob)).json["places"] == []
+        assert (await rig.get("/api/v1/messages/7/explain")).status == 400
+
+    with_api(tmp_path, work)
+
+
+def test_a_locked_message_is_explained_and_not_listed(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        await rig.create()
+        identifier = await rig.send(label="held")
+        opened = await rig.run(
+            lambda m: m.open_queue(ORDERS, QueueAccessType.RECEIVE, Caller.administrator())
+        )
+        await rig.desk.call(lambda m: m.dequeue_message_begin(opened, timeout_ms=0))
+        assert await rig.labels() == []
+        explained = await rig.get(f"/api/v1/messages/{quote(identifier, safe='')}/explain")
+        assert explained.json["places"][0]["state"] == "locked"
+        assert (await rig.get(at())).json["locked"] == 1
+
+    with_api(tmp_path, work)
+
+
+def test_receiving_takes_and_an_empty_queue_gives_nothing(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        await rig.create()
+        for label in ("one", "two", "three"):
+            await rig.send(label=label)
+        assert [m["label"] for m in await receive(rig, count=2)] == ["one", "two"]
+        (last,) = (await rig.get(at() + "/messages")).json["messages"]
+        taken = await rig.ask("DELETE", f"{at()}/messages/{last['lookup_id']}")
+        assert (taken.status, taken.json["label"]) == (200, "three")
+        again = await rig.ask("DELETE", f"{at()}/messages/{last['lookup_id']}")
+        assert again.status == 404
+        assert await receive(rig) == []
+        assert await receive(rig, timeout_ms=1) == []
+        assert (await rig.post(at() + "/receive", {"lookup_id": 999})).status == 404
+
+    with_api(tmp_path, work)
+
+
+def test_a_waiting_receive_gets_what_comes(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        await rig.create()
+        waiting = asyncio.create_task(receive(rig, timeout_ms=30_000))
+        while not (await rig.get(at())).json["waiting_readers"]:
+            pass
+        await rig.send(label="here")
+        assert [message["label"] for message in await waiting] == ["here"]
+        shown = (await rig.get(at())).json
+        assert (shown["readers"], shown["waiting_readers"]) == (0, 0)
+
+    with_api(tmp_path, work)
+
+
+def test_a_receive_nobody_waits_for_takes_nothing(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        await rig.create()
+        waiting = asyncio.create_task(receive(rig, timeout_ms=30_000))
+        while not (await rig.get(at())).json["waiting_readers"]:
+            pass
+        waiting.cancel()
+        while (await rig.get(at())).json["readers"]:
+            pass
+        await rig.send(label="kept")
+        assert await rig.labels() == ["kept"]
+
+    with_api(tmp_path, work)

@@ -1,0 +1,188 @@
+"""Queues over the API: create, list, show, set, delete, purge, outgoing ones, access."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from posthouse.model.properties import QueueAccessType
+from posthouse.security.access import Caller
+from posthouse.security.accounts import Role
+from tests.protocols.admin.api_rig import AUDIT, ORDERS, ApiRig, at, with_api
+
+FAR = r"DIRECT=OS:BETA\private$\far"
+
+
+def test_a_queue_is_created_shown_changed_and_deleted(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        body = {
+            "path": ORDERS,
+            "label": "Orders",
+            "journal": True,
+            "privacy": "none",
+            "quota_kib": 100,
+            "base_priority": -3,
+            "type_id": "01234567-89ab-cdef-0123-456789abcdef",
+        }
+        made = await rig.post("/api/v1/queues", body)
+        assert made.status == 201
+        shown = (await rig.get(at())).json
+        assert {name: shown[name] for name in body if name != "path"} == {
+            name: value for name, value in body.items() if name != "path"
+        }
+        assert shown["path"] == r"ALPHA\private$\orders"
+        assert shown["format_name"] == r"DIRECT=OS:ALPHA\private$\orders"
+        assert shown["journal_quota_kib"] is None
+        changes = {"label": "New", "quota_kib": None, "privacy": "optional", "multicast": ""}
+        changed = await rig.ask("PATCH", at(), changes)
+        assert changed.status == 200
+        assert changed.json["label"] == "New"
+        assert changed.json["quota_kib"] is None
+        assert changed.json["privacy"] == "optional"
+        assert changed.json["journal"] is True
+        await rig.send(label="one")
+        looked = await rig.ask("DELETE", at(), dry_run="true")
+        assert looked.json == {"messages": 1, "dry_run": True}
+        assert (await rig.ask("DELETE", at())).json == {"messages": 1, "dry_run": False}
+        assert (await rig.get(at())).status == 404
+
+    with_api(tmp_path, work)
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "name"),
+    [
+        ({"path": ORDERS}, 409, "MQ_ERROR_QUEUE_EXISTS"),
+        ({"path": "orders"}, 422, "MQ_ERROR_ILLEGAL_QUEUE_PATHNAME"),
+        ({"path": r"BETA\private$\x"}, 422, "MQ_ERROR_ILLEGAL_QUEUE_PATHNAME"),
+        ({"path": r".\private$\x", "label": "x" * 125}, 400, "MQ_ERROR_INVALID_PARAMETER"),
+        ({"path": r".\private$\x", "quota_kib": -1}, 400, "MQ_ERROR_INVALID_PARAMETER"),
+        ({"path": r".\private$\x", "privacy": "total"}, 400, "MQ_ERROR_INVALID_PARAMETER"),
+        ({"path": r".\private$\x", "colour": "red"}, 400, "MQ_ERROR_INVALID_PARAMETER"),
+        ({"label": "nameless"}, 400, "MQ_ERROR_INVALID_PARAMETER"),
+        (
+            {"path": r".\private$\x", "multicast": "234.1.1.1:8001", "transactional": True},
+            422,
+            "MQ_ERROR_PROPERTIES_CONFLICT",
+        ),
+    ],
+)
+def test_what_cannot_be_created(
+    body: dict[str, object], status: int, name: str, tmp_path: Path
+) -> None:
+    async def work(rig: ApiRig) -> None:
+        await rig.create()
+        before = (await rig.get("/api/v1/queues")).json
+        reply = await rig.post("/api/v1/queues", body)
+        assert (reply.status, reply.json["error"]["name"]) == (status, name)
+        assert reply.json["error"]["cause"]
+        assert reply.json["error"]["remedy"]
+        assert (await rig.get("/api/v1/queues")).json == before
+
+    with_api(tmp_path, work)
+
+
+def test_lists_have_pages_and_kinds(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        for number in range(5):
+            await rig.create(rf".\private$\q{number}")
+        found, after = [], 0
+        while after is not None:
+            page = (await rig.get("/api/v1/queues", limit=2, after=after)).json
+            found += [queue["label"] or queue["path"] for queue in page["queues"]]
+            after = page["next"]
+        assert found == [rf"ALPHA\private$\q{number}" for number in range(5)]
+        every = (await rig.get("/api/v1/queues", system="true")).json["queues"]
+        assert {"dead_letter", "journal", "system_journal"} <= {queue["kind"] for queue in every}
+
+    with_api(tmp_path, work)
+
+
+def test_purge_empties_a_queue(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        await rig.create()
+        for label in ("one", "two"):
+            await rig.send(label=label)
+        looked = await rig.post(at() + "/purge", dry_run="true")
+        assert looked.json == {"messages": 2, "dry_run": True}
+        assert await rig.labels() == ["one", "two"]
+        assert (await rig.post(at() + "/purge")).json == {"messages": 2, "dry_run": False}
+        assert await rig.labels() == []
+
+    with_api(tmp_path, work)
+
+
+def test_outgoing_queues_pause_resume_and_retry(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        await rig.send(FAR, label="out")
+        (far,) = (await rig.get("/api/v1/queues", outgoing="true")).json["queues"]
+        assert (far["kind"], far["messages"], far["format_name"]) == ("outgoing", 1, FAR)
+        assert (await rig.post(at(FAR) + "/pause")).json["state"] == "on_hold"
+        assert (await rig.post(at(FAR) + "/resume")).json["state"] == "disconnected"
+        assert (await rig.post(at(FAR) + "/retry")).status == 200
+        assert await rig.labels(FAR) == ["out"]
+        assert (await rig.get(at(FAR))).json["connections"] == []
+        await rig.create()
+        assert (await rig.post(at() + "/pause")).status == 422
+        token = await rig.token(role=Role.OPERATE, scopes=(("*", ~0),))
+        assert (await rig.post(at(FAR) + "/pause", token=token)).status == 403
+
+    with_api(tmp_path, work)
+
+
+def test_rights_are_granted_denied_and_revoked(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        await rig.create()
+        bob = await rig.user("bob")
+        await rig.send(label="one")
+        assert (await rig.get(at() + "/messages", token=bob)).status == 403
+        granted = await rig.post(at() + "/access/grant", {"who": "Bob", "rights": ["peek"]})
+        assert granted.json == {"done": True}
+        assert (await rig.get(at() + "/messages", token=bob)).status == 200
+        assert (await rig.post(at() + "/receive", {}, token=bob)).status == 403
+        access = (await rig.get(at() + "/access")).json
+        assert access["owner"] == "administrators"
+        assert ["bob", False, ["peek"]] in [
+            [entry["who"], entry["denied"], entry["rights"]] for entry in access["entries"]
+        ]
+        await rig.post(at() + "/access/deny", {"who": "users", "rights": ["peek"]})
+        assert (await rig.get(at() + "/messages", token=bob)).status == 403
+        await rig.post(at() + "/access/revoke", {"who": "users"})
+        assert (await rig.get(at() + "/messages", token=bob)).status == 200
+        await rig.post(at() + "/access/revoke", {"who": "bob"})
+        assert (await rig.get(at() + "/messages", token=bob)).status == 403
+        unknown = await rig.post(at() + "/access/grant", {"who": "nobody", "rights": ["peek"]})
+        assert unknown.status == 422
+        strange = await rig.post(at() + "/access/grant", {"who": "bob", "rights": ["fly"]})
+        assert strange.status == 400
+        assert "$.rights[0]" in strange.json["error"]["cause"]
+
+    with_api(tmp_path, work)
+
+
+def test_whoever_may_not_look_sees_nothing(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        await rig.create()
+        bob = await rig.user("bob")
+        assert (await rig.get("/api/v1/queues", token=bob)).json["queues"] == []
+        assert (await rig.get(at(), token=bob)).status == 403
+        assert (await rig.get("/api/v1/queues", token=bob, outgoing="true")).status == 403
+        books = (await rig.get("/api/v1/books", token=bob)).json
+        assert books == {"books": [], "balanced": True}
+        made = await rig.post("/api/v1/queues", {"path": AUDIT}, token=bob)
+        assert made.status == 403
+        assert (await rig.ask("DELETE", at(), token=bob)).status == 403
+        assert (await rig.ask("PATCH", at(), {"label": "mine"}, token=bob)).status == 403
+        assert (await rig.get(at() + "/access", token=bob)).status == 403
+
+    with_api(tmp_path, work)
+
+
+def test_who_has_a_queue_open_is_seen(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        await rig.create()
+        await rig.run(lambda m: m.open_queue(ORDERS, QueueAccessType.PEEK, Caller.administrator()))
+        assert (await rig.get(at())).json["readers"] == 1
+
+    with_api(tmp_path, work)
