@@ -484,7 +484,8 @@ class Consumer:
 
     async def next(self) -> Message | None:
         """The next message; None when none came in time. The one before is done."""
-        return await self._channel.run(self._consuming.next())
+        message = self._consuming.at_hand()
+        return message or await self._channel.run(self._consuming.next())
 
     async def done(self) -> None:
         """What was handed out so far is done; returns when that is durable."""

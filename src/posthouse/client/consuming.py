@@ -41,6 +41,22 @@ class Consuming:
         self._ended_at = core.clock()
         self.closed = False
 
+    def at_hand(self) -> Message | None:
+        """The next message where nothing has to be asked for it; None: `next` sees to it."""
+        core, ready = self._core, self._ready
+        wanted = self._batch // 2 if self._prefetch and self._asked is None else 0
+        if (
+            len(ready) <= wanted
+            or self._locked_in != core.generation
+            or core.clock() - self._ended_at > END_AFTER_S
+        ):
+            return None
+        current = self._current
+        if current is not None:
+            self._finished.append(current.lookup_id)
+        self._current = message = ready.popleft()
+        return message
+
     def next(self) -> Operation[Message | None]:
         """The next message; None: there was none in time."""
         self._put_down()

@@ -439,7 +439,8 @@ class Consumer:
 
     def next(self) -> Message | None:
         """The next message; None when none came in time. The one before is done."""
-        return self._channel.run(self._consuming.next())
+        message = self._consuming.at_hand()
+        return message or self._channel.run(self._consuming.next())
 
     def done(self) -> None:
         """What was handed out so far is done; returns when that is durable."""

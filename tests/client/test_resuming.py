@@ -1,0 +1,120 @@
+"""Whatever breaks, and whenever: sends, receives and transactions happen exactly once."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from posthouse.client import operations as ops
+from posthouse.client.errors import TransactionAborted
+from posthouse.client.packets import Options
+from posthouse.client.requests import Handle
+from posthouse.model.enumerations import QueueAccessType
+from posthouse.model.errors import IoTimeout
+from tests.client.pair import CUTS, LEDGER, ORDERS, Pair
+
+DURABLE = Options(recoverable=True)
+
+
+class Shop:
+    """Does things and remembers what it was told came of them."""
+
+    def __init__(self, cuts: dict[int, str]) -> None:
+        self.pair = Pair(cuts)
+        self.core = self.pair.core
+        self.orders_in = Handle(ORDERS, QueueAccessType.SEND)
+        self.orders_out = Handle(ORDERS, QueueAccessType.RECEIVE)
+        self.ledger_in = Handle(LEDGER, QueueAccessType.SEND)
+        self.sent: list[bytes] = []
+        self.received: list[bytes] = []
+        self.written: list[bytes] = []
+        self.refused: list[bytes] = []
+        self.count = 0
+
+    def body(self) -> bytes:
+        self.count += 1
+        return b"%d" % self.count
+
+    def send(self) -> None:
+        body = self.body()
+        self.pair.run(ops.send(self.core, self.orders_in, body, DURABLE, None))
+        self.sent.append(body)
+
+    def send_many(self) -> None:
+        bodies = [self.body() for _ in range(5)]
+        ids = self.pair.run(ops.send_many(self.core, self.orders_in, bodies, DURABLE, None))
+        assert len(set(ids)) == len(bodies)
+        self.sent += bodies
+
+    def receive(self) -> None:
+        try:
+            found = self.pair.run(ops.receive(self.core, self.orders_out, 1, 2, None))
+        except IoTimeout:
+            return
+        self.received += [message.body for message in found]
+
+    def receive_many(self) -> None:
+        try:
+            found = self.pair.run(ops.receive(self.core, self.orders_out, 3, 0, None))
+        except IoTimeout:
+            return
+        self.received += [message.body for message in found]
+
+    def transact(self) -> None:
+        body, core = self.body(), self.core
+        try:
+            self.pair.run(
+                ops.in_transaction(
+                    core, lambda tx: ops.send(core, self.ledger_in, body, DURABLE, tx)
+                )
+            )
+            self.written.append(body)
+        except TransactionAborted:
+            self.refused.append(body)
+
+    def check(self) -> None:
+        left = self.pair.bodies(ORDERS)
+        assert sorted(self.sent) == sorted(self.received + left)
+        assert self.pair.bodies(LEDGER) == self.written
+        assert not set(self.refused) & set(self.written)
+        self.pair.rig.check_books()
+
+
+STEPS = (Shop.send, Shop.send_many, Shop.receive, Shop.receive_many, Shop.transact)
+
+
+@pytest.mark.parametrize("cut", CUTS)
+@pytest.mark.parametrize("place", range(2, 24))
+def test_one_break_at_each_place_changes_nothing(cut: str, place: int) -> None:
+    shop = Shop({place: cut})
+    for step in (Shop.send, Shop.receive, Shop.send_many, Shop.receive_many, Shop.transact) * 2:
+        step(shop)
+    shop.check()
+    assert shop.received
+    assert shop.pair.connections == (2 if shop.pair.exchanges >= place else 1)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.dictionaries(st.integers(2, 60), st.sampled_from(CUTS), max_size=12),
+    st.lists(st.sampled_from(STEPS), max_size=12),
+)
+def test_any_breaks_change_nothing(cuts: dict[int, str], steps: list[object]) -> None:
+    shop = Shop(cuts)
+    for step in steps:
+        assert callable(step)
+        step(shop)
+    shop.check()
+
+
+def test_only_a_broken_transaction_is_given_up() -> None:
+    """Nothing of it is there, and the next one works."""
+    shop = Shop({})
+    shop.transact()
+    place = shop.pair.exchanges
+    shop.pair.cuts = {place + 2: "after"}  # BEGIN, then SEND
+    shop.transact()
+    shop.transact()
+    assert len(shop.refused) == 1
+    shop.check()
