@@ -104,6 +104,12 @@ def test_the_layout_of_messages_is_fixed() -> None:
     assert frames.encode_messages(0, [message])[9:] == b"\1\0\0\0" + head + b"spk"
 
 
+def test_messages_without_a_sender_are_packed_the_same() -> None:
+    messages = [message._replace(sender=b"") for message in MESSAGES]
+    plain = frames.encode_plain_messages(9, [m[:9] for m in messages], [m[10] for m in messages])
+    assert plain == frames.encode_messages(9, messages)
+
+
 @given(cuts=st.lists(st.integers(0, len(STREAM)), max_size=20))
 def test_any_chunking_gives_the_same_frames(cuts: list[int]) -> None:
     splitter, got = frames.Splitter(), []

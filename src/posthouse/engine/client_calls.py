@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import NamedTuple
 
 from posthouse.engine.descriptor import OpenQueueDescriptor, QueueAccessType
@@ -66,26 +65,6 @@ def send_to_list(
         ).ordinal
         for packet in packets
     ]
-
-
-def fitting(
-    manager: QueueManager, descriptor: OpenQueueDescriptor, count_max: int, size_max: int
-) -> int:
-    """How many of the first messages of a queue fit into one answer: one at least."""
-    core, queue = manager.core, descriptor.target()
-    count_max = min(count_max, queue.state.count)
-    if count_max <= 1 or queue.state.bytes <= size_max:
-        return count_max
-    size, locks, get = 0, core.locks, core.state.table.get
-    order = queue.state.order.forward(available=True)
-    numbers = islice((n for _, n in order if n not in locks), count_max)
-    for fits, number in enumerate(numbers):
-        row = get(number)
-        assert row is not None
-        size += row.size
-        if size > size_max:
-            return max(fits, 1)
-    return count_max
 
 
 def end_otherwise(

@@ -290,6 +290,17 @@ def encode_messages(request: int, messages: Sequence[Delivered]) -> bytes:
     return b"".join((head, *heads, *tails))
 
 
+def encode_plain_messages(
+    request: int, headers: Sequence[tuple[int, ...]], packets: Sequence[bytes]
+) -> bytes:
+    """The same for messages without a sender: their first nine values, and their packets."""
+    pack, count = _MESSAGE.pack, len(headers)
+    heads = [pack(*header, 0, len(packet)) for header, packet in zip(headers, packets, strict=True)]
+    size = _REST + 4 + MESSAGE_HEADER_SIZE * count + sum(map(len, packets))
+    head = _pack_header(size, MESSAGES, request) + _LENGTH.pack(count)
+    return b"".join((head, *heads, *packets))
+
+
 def decode_messages(payload: bytes) -> list[Delivered]:
     """The messages of a MESSAGES frame."""
     count = _count(payload)

@@ -370,10 +370,13 @@ def test_an_empty_queue_is_a_timeout(client: Client) -> None:
     assert is_refused(client.read(source, count=10), IoTimeout)
 
 
-def test_an_answer_has_so_many_bytes_beyond_the_first(rig: SessionRig) -> None:
-    client = rig.client(limits=SessionLimits(answer_bytes_max=2500))
+def test_an_answer_has_so_many_bytes_beyond_the_first() -> None:
+    client = SessionRig(step_bytes=2500).client()
     client.send(client.open(), packets(*[b"x" * 3000] * 2, *[b"y" * 700] * 5))
     source = client.open(access=RECEIVE)
+    cursor = client.ask(payloads.OpenCursor(source), payloads.CursorOpened).cursor
+    browse: dict[str, Any] = {"kind": frames.PEEK, "cursor": cursor, "flags": frames.READ_NEXT}
+    assert [len(client.read(source, **browse, count=10)) for _ in range(4)] == [1, 1, 3, 2]
     assert [len(client.read(source, count=10)) for _ in range(5)] == [1, 1, 2, 2, 1]
 
 

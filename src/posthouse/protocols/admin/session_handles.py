@@ -41,7 +41,6 @@ class SessionLimits:
     handles_max: int = 16_384  # of each kind
     held_max: int = 65_536  # messages received through one handle and not ended
     batch_max: int = 10_000  # messages of one frame
-    answer_bytes_max: int = 8 << 20  # of messages in one frame, beyond the first
 
 
 class Handles(Generic[T]):

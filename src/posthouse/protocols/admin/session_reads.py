@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from posthouse.engine.client_calls import fitting
 from posthouse.engine.cursor import Cursor, CursorState
 from posthouse.engine.descriptor import OpenQueueDescriptor
 from posthouse.engine.effects import Read
@@ -14,7 +13,7 @@ from posthouse.engine.transaction import Transaction
 from posthouse.model.errors import InsufficientResources, InvalidParameter, IoTimeout
 from posthouse.protocols.desk import Answer
 from posthouse.wire import frames
-from posthouse.wire.frames import READ_AT_ONCE, READ_NEXT, Delivered, encode_messages
+from posthouse.wire.frames import READ_AT_ONCE, READ_NEXT, encode_plain_messages
 
 if TYPE_CHECKING:
     from posthouse.protocols.admin.session import ClientSession
@@ -24,25 +23,22 @@ def encode_reads(request: int, answer: Answer) -> bytes:
     """The MESSAGES frame of one read or several."""
     value = answer.value
     reads: list[Read] = [value] if isinstance(value, Read) else value  # type: ignore[assignment]
-    return encode_messages(
-        request,
-        [
-            Delivered(
-                read.lookup_id,
-                read.arrived,
-                read.last_move,
-                read.message_class,
-                read.aborts,
-                read.moves,
-                read.priority,
-                read.flags,
-                0,
-                b"",
-                packet,
-            )
-            for read, packet in zip(reads, answer.packets, strict=True)
-        ],
-    )
+    headers = [
+        (lookup_id, arrived, last_move, message_class, aborts, moves, priority, flags, 0)
+        for (
+            _,
+            lookup_id,
+            _,
+            priority,
+            message_class,
+            arrived,
+            aborts,
+            moves,
+            last_move,
+            flags,
+        ) in reads
+    ]
+    return encode_plain_messages(request, headers, answer.packets)
 
 
 class ReadRequest:
@@ -167,11 +163,8 @@ class ReceiveRequest(ReadRequest):
         transaction: Transaction | None,
         count_max: int,
     ) -> list[Read]:
-        count = fitting(manager, descriptor, count_max, self.session.limits.answer_bytes_max)
-        if not count:
-            return []
         two_phase = self._two_phase and transaction is None
-        return manager.dequeue_messages(descriptor, count, transaction, two_phase=two_phase)
+        return manager.dequeue_messages(descriptor, count_max, transaction, two_phase=two_phase)
 
     @property
     def _two_phase(self) -> bool:
@@ -216,15 +209,15 @@ class PeekRequest(ReadRequest):
         cursor: Cursor,
         first: Read,
     ) -> list[Read]:
-        reads, size = [first], self._size(manager, first)
-        while len(reads) < self.count_max and size < self.session.limits.answer_bytes_max:
+        reads, room = [first], manager.core.settings.step_bytes - self._size(manager, first)
+        while len(reads) < self.count_max and room > 0:
             try:
                 read = manager.peek_next_message(descriptor, cursor, timeout_ms=0)
             except IoTimeout:
                 break
             assert read is not None
             reads.append(read)
-            size += self._size(manager, read)
+            room -= self._size(manager, read)
         return reads
 
     def _size(self, manager: QueueManager, read: Read) -> int:
