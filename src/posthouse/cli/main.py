@@ -5,6 +5,7 @@ Each noun has a file of its own with `register(app)`; adding one is a line in NO
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from typing import Annotated
@@ -12,11 +13,45 @@ from typing import Annotated
 import typer
 
 from posthouse import __version__
-from posthouse.cli import bench, decode, demo, doctor, serve
+from posthouse.cli import (
+    backup,
+    bench,
+    completion,
+    decode,
+    demo,
+    doctor,
+    message,
+    queue,
+    receive,
+    send,
+    serve,
+    status,
+    token,
+    transaction,
+    user,
+)
 from posthouse.cli.output import complain, say
+from posthouse.client.errors import ClientConnectionError
 from posthouse.model.errors import QueueError, RemoteProtocolError
 
-NOUNS = (bench, decode, demo, doctor, serve)
+# In the order of the help's panels.
+NOUNS = (
+    serve,
+    status,
+    transaction,
+    backup,
+    queue,
+    send,
+    receive,
+    message,
+    user,
+    token,
+    doctor,
+    decode,
+    bench,
+    demo,
+    completion,
+)
 
 DONE = 0
 REFUSED = 1
@@ -67,6 +102,11 @@ def run(arguments: Sequence[str]) -> int:
     except RemoteProtocolError as error:
         complain(f"Not a valid packet: {error}")
         return REFUSED
+    except BrokenPipeError:  # whoever reads our output has seen enough
+        return REFUSED
+    except ClientConnectionError as error:
+        complain(f"Not reachable: {error}")
+        return NOT_REACHABLE
     except (ConnectionError, TimeoutError) as error:
         complain(f"Not reachable: {error}. Is the queue manager running?")
         return NOT_REACHABLE
@@ -79,7 +119,13 @@ def run(arguments: Sequence[str]) -> int:
 
 def main() -> None:
     """The entry point of the `posthouse` program."""
-    sys.exit(run(sys.argv[1:]))
+    code = run(sys.argv[1:])
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:  # and at the end of the process nothing is to be written either
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = code or REFUSED
+    sys.exit(code)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -55,7 +55,8 @@ def _json_escape(character: str) -> str:
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """A table for people; cells may come from anywhere."""
-    table = Table(title=Text(safe(title)), title_justify="left", box=None, pad_edge=False)
+    heading = Text(safe(title)) if title else None
+    table = Table(title=heading, title_justify="left", box=None, pad_edge=False)
     for column in columns:
         table.add_column(column, overflow="fold")
     for row in rows:
@@ -63,3 +64,11 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]
     # Where nobody looks, nothing is wrapped: another program reads the lines.
     width = None if sys.stdout.isatty() else LINE_LENGTH_MAX
     Console(highlight=False, width=width).print(table)
+
+
+def print_pairs(pairs: Mapping[str, str]) -> None:
+    """Names and values for people, without those that are empty."""
+    width = max(map(len, pairs), default=0)
+    for name, value in pairs.items():
+        if value:
+            say(f"{name:<{width}}  {value}")

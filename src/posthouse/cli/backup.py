@@ -1,0 +1,67 @@
+"""`posthouse backup` and `restore`: a copy of a running queue manager, and a home made of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from posthouse.cli.command import Home, Json, talking
+from posthouse.cli.connection import Remote, path_of
+from posthouse.cli.output import print_json, say
+from posthouse.cli.progress import bar, spinner
+from posthouse.protocols.admin.types import BackupBody, BackupJson
+from posthouse.runtime.backup import restore as restore_home
+from posthouse.runtime.home import default_home
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command(rich_help_panel="Queue manager")(backup)
+    app.command(rich_help_panel="Queue manager")(restore)
+
+
+@talking
+def backup(
+    remote: Remote,
+    directory: Annotated[
+        Path,
+        typer.Argument(metavar="DIR", help="A new folder on the queue manager's machine."),
+    ],
+) -> None:
+    """Copy everything of a running queue manager; senders and readers go on meanwhile.
+
+    Example: posthouse backup ./backup-monday
+    """
+    body = BackupBody(directory=str(directory.absolute()))
+    with spinner("copying", quiet=remote.json):
+        made = remote.ask(BackupJson, "POST", path_of("backup"), body=body)
+    if remote.json:
+        print_json(made)
+    else:
+        say(f"The backup is in {made.directory}.")
+
+
+def restore(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="A backup.")],
+    home: Home = None,
+    json: Json = False,
+) -> None:
+    """Make a home of a backup; the home may have no store yet, and nothing may run on it.
+
+    Nothing is there until all of the backup was found right. Identifiers go on far behind the
+    last ones, so that none is given twice.
+
+    Example: posthouse restore ./backup-monday --home ./second
+    """
+    place = home or default_home()
+    with bar("restoring", 0, quiet=json) as advance:
+        restored = restore_home(directory, place, advance)
+    if json:
+        values = restored._asdict() | {"manifest": restored.manifest, "home": str(place)}
+        print_json(values)
+        return
+    for note in restored.notes():
+        say(note)
+    say(f"Start it with: posthouse serve --home {place}")

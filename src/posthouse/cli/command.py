@@ -1,0 +1,118 @@
+"""What commands have in common: the options that name the queue manager, questions, word lists."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import sys
+from collections.abc import Callable, Collection, Iterable
+from functools import wraps
+from pathlib import Path
+from typing import Annotated, Any, Concatenate, ParamSpec, get_type_hints
+
+import typer
+
+from posthouse.cli.connection import Remote
+from posthouse.cli.output import complain, safe
+from posthouse.model.errors import IllegalPropertyValue
+from posthouse.model.guids import format_guid, parse_guid
+
+P = ParamSpec("P")
+REFUSED = 1
+
+Home = Annotated[
+    Path | None,
+    typer.Option(
+        "--home",
+        metavar="DIR",
+        help="The home of a queue manager here; $POSTHOUSE_HOME, else ~/.local/share/posthouse.",
+    ),
+]
+Url = Annotated[
+    str | None,
+    typer.Option(
+        "--url", metavar="URL", help="The admin endpoint of one anywhere, http://host:8816."
+    ),
+]
+TokenFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--token-file",
+        metavar="FILE",
+        help="The token that goes with --url; $POSTHOUSE_TOKEN_FILE.",
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="One line of JSON for each thing.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would happen; change nothing.")]
+QueuePath = Annotated[str, typer.Argument(metavar="PATH", help="Path name or format name.")]
+
+_COMMON = (
+    inspect.Parameter("home", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Home),
+    inspect.Parameter("url", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Url),
+    inspect.Parameter(
+        "token_file", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=TokenFile
+    ),
+    inspect.Parameter("json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Json),
+)
+
+
+def talking(command: Callable[Concatenate[Remote, P], None]) -> Callable[..., None]:
+    """A command that talks to a queue manager, which it gets as its first argument.
+
+    Its command line has the options that say which one, and `--json`.
+    """
+    hints = get_type_hints(command, include_extras=True)
+    _, *own = inspect.signature(command).parameters.values()
+    parameters = [one.replace(annotation=hints[one.name]) for one in own]
+
+    @wraps(command)
+    def run(
+        home: Path | None, url: str | None, token_file: Path | None, json: bool, **values: Any
+    ) -> None:
+        with Remote(home, url, token_file, json=json) as remote:
+            command(remote, **values)  # type: ignore[call-arg]
+
+    signature = inspect.Signature([*parameters, *_COMMON])
+    run.__signature__ = signature  # type: ignore[attr-defined]
+    run.__annotations__ = {name: one.annotation for name, one in signature.parameters.items()}
+    del run.__wrapped__
+    return run
+
+
+def group(app: typer.Typer, name: str, panel: str, summary: str) -> typer.Typer:
+    """A noun whose verbs are commands of their own."""
+    inner = typer.Typer(no_args_is_help=True, help=summary)
+    app.add_typer(inner, name=name, rich_help_panel=panel)
+    return inner
+
+
+def confirm(question: Callable[[], str], yes: bool) -> None:
+    """Asks on a terminal before something is destroyed; scripts are taken at their word."""
+    if yes or not sys.stdin.isatty():
+        return
+    if not typer.confirm(safe(question()), err=True):
+        complain("Nothing was changed.")
+        raise typer.Exit(REFUSED)
+
+
+def words(text: str, allowed: Collection[str], what: str) -> list[str]:
+    """A list of words separated by commas, each of them one of those allowed."""
+    found = [word.strip().lower() for word in text.split(",") if word.strip()]
+    for word in found:
+        if word not in allowed:
+            raise typer.BadParameter(f"{safe(repr(word))} is no {what}; {_nearest(word, allowed)}")
+    return found
+
+
+def _nearest(word: str, allowed: Iterable[str]) -> str:
+    near = difflib.get_close_matches(word[:32], list(allowed), 1, 0.5)
+    return f"did you mean {near[0]}?" if near else f"there are {', '.join(allowed)}"
+
+
+def guid(text: str) -> str:
+    """A GUID as the API takes it."""
+    try:
+        return format_guid(parse_guid(text))
+    except IllegalPropertyValue as error:
+        raise typer.BadParameter(safe(error.cause)) from None

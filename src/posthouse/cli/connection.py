@@ -1,0 +1,105 @@
+"""How commands reach a queue manager: one client session, which also carries its JSON API."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self, TypeVar
+from urllib.parse import quote, urlencode
+
+import msgspec
+import typer
+
+from posthouse import __version__
+from posthouse.client.management import PREFIX
+from posthouse.client.manager import Queue, QueueManagerClient, connect
+from posthouse.model.errors import RemoteProtocolError
+
+CONNECT_S: Final = 10.0
+RECONNECT_S: Final = 10.0
+T = TypeVar("T")
+
+Query = Mapping[str, str | int | bool | None]
+
+
+def path_of(*parts: str) -> str:
+    """A path of the API; names in it may hold anything."""
+    return "/".join([PREFIX, *(quote(part, safe="") for part in parts)])
+
+
+class Remote:
+    """The queue manager that a command is about. It is connected when first asked for something.
+
+    `json` tells whether machines read what the command prints.
+    """
+
+    def __init__(
+        self, home: Path | None, url: str | None, token_file: Path | None, *, json: bool
+    ) -> None:
+        if home is not None and url is not None:
+            raise typer.BadParameter("give --home or --url, not both")
+        if token_file is not None and url is None:
+            raise typer.BadParameter("--token-file goes with --url; the control socket needs none")
+        self.json = json
+        self._place = (home, url, token_file)
+        self._client: QueueManagerClient | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._client is not None:
+            self._client.close()
+
+    @property
+    def client(self) -> QueueManagerClient:
+        """The session."""
+        if self._client is None:
+            self._client = self._connected()
+        return self._client
+
+    def _connected(self) -> QueueManagerClient:
+        home, url, token_file = self._place
+        try:
+            return connect(
+                home,
+                url=url,
+                token_file=token_file,
+                timeout=CONNECT_S,
+                reconnect=RECONNECT_S,
+                name=f"posthouse {__version__} command line",
+            )
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from None
+
+    def queue(self, name: str) -> Queue:
+        """A queue to send to or read from."""
+        return self.client.queue(name)
+
+    def ask(
+        self,
+        result: type[T],
+        method: str,
+        path: str,
+        *,
+        query: Query | None = None,
+        body: msgspec.Struct | None = None,
+    ) -> T:
+        """One request of the API; raises the queue manager's refusal."""
+        given = {name: _text(value) for name, value in (query or {}).items() if value is not None}
+        target = f"{path}?{urlencode(given, quote_via=quote)}" if given else path
+        answer = self.client.call(method, target, body)
+        try:
+            return msgspec.convert(answer, result)
+        except msgspec.ValidationError as error:
+            raise RemoteProtocolError(f"the answer is not what it should be: {error}") from None
+
+
+def _text(value: str | int | bool | None) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,239 @@
+"""`posthouse message`: finds, moves, copies, deletes, resends and explains messages."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+import msgspec
+import typer
+
+from posthouse.cli import message_files
+from posthouse.cli.command import DryRun, Yes, confirm, group, talking
+from posthouse.cli.connection import Remote, path_of
+from posthouse.cli.message_choice import LookupIds, Source, Where, chosen, found_messages
+from posthouse.cli.message_view import COLUMNS, row
+from posthouse.cli.output import complain, print_json, print_table, say
+from posthouse.cli.progress import bar
+from posthouse.protocols.admin.types import (
+    LOOKUP_IDS_MAX,
+    BulkJson,
+    ExplainJson,
+    ResendBody,
+    SelectBody,
+    SelectToBody,
+)
+
+ROWS_SHOWN = 1000
+REFUSED = 1
+MESSAGE_ID = re.compile(r"([0-9a-fA-F-]{36})[\\/]([0-9]{1,9})", re.ASCII)
+
+Destination = Annotated[
+    str, typer.Argument(metavar="DEST", help="Where they go: path name or format name.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    summary = "Messages: find, move, copy, delete, resend, export, import, explain."
+    inner = group(app, "message", "Queues and messages", summary)
+    for command in (find, explain, move, copy, delete, resend):
+        inner.command()(command)
+    message_files.register(inner)
+
+
+# -- looking
+
+
+@talking
+def find(
+    remote: Remote,
+    filter: Annotated[str, typer.Argument(metavar="FILTER", help="What to look for.")],
+    limit: Annotated[
+        int | None,
+        typer.Option("--limit", metavar="N", min=1, help="At most so many; 1000 in a table."),
+    ] = None,
+) -> None:
+    """Find messages of all queues that you may look into.
+
+    A filter compares fields of the message JSON, joined by and, or, not and brackets.
+    The sign ~ is for texts that contain another one.
+
+    Example: posthouse message find 'priority >= 5 and label ~ "order"'
+    """
+    messages = found_messages(remote, None, filter, bodies=True)
+    if remote.json:
+        for number, message in enumerate(messages, 1):
+            print_json(message)
+            if number == limit:
+                break
+        return
+    rows: list[tuple[str, ...]] = []
+    for message in messages:
+        if len(rows) >= (limit or ROWS_SHOWN):
+            complain(f"There are more than {len(rows):,}; narrow the filter, or use --limit.")
+            break
+        rows.append(row(message))
+    print_table("", COLUMNS, rows)
+
+
+@talking
+def explain(
+    remote: Remote,
+    id: Annotated[str, typer.Argument(metavar="ID", help="The message's id, guid\\ordinal.")],
+) -> None:
+    r"""Say where a message is, and why: what made it a dead letter, for one.
+
+    Example: posthouse message explain '5b7a4a3e-7d0c-4f5e-9a51-0f5a4e6c2b11\17'
+    """
+    parts = MESSAGE_ID.fullmatch(id)
+    if parts is None:
+        raise typer.BadParameter("a message's id is a GUID, a backslash and a number")
+    path = path_of("messages", f"{parts[1]}\\{parts[2]}", "explain")
+    found = remote.ask(ExplainJson, "GET", path)
+    if remote.json:
+        print_json(found)
+        return
+    say(found.answer)
+    if found.places:
+        columns = ("queue", "lookup id", "state", "class", "arrived", "aborts", "moves")
+        rows = (
+            (
+                place.queue,
+                str(place.lookup_id),
+                place.state,
+                place.class_,
+                place.arrived_time,
+                str(place.abort_count),
+                str(place.move_count),
+            )
+            for place in found.places
+        )
+        print_table("", columns, rows)
+
+
+# -- acting
+
+
+@talking
+def move(
+    remote: Remote,
+    source: Source,
+    destination: Destination,
+    where: Where = None,
+    lookup_ids: LookupIds = None,
+    dry_run: DryRun = False,
+) -> None:
+    """Move messages to another queue of the same machine; they stay the same messages.
+
+    Without --where and --lookup-id all of them are moved.
+
+    Example: posthouse message move './private$/in' './private$/in;poison' --where 'abort_count > 3'
+    """
+    lookup_id_list = chosen(remote, source, where, lookup_ids)
+    body = SelectToBody(to=destination, dry_run=dry_run)
+    _act(remote, source, "move", lookup_id_list, body)
+
+
+@talking
+def copy(
+    remote: Remote,
+    source: Source,
+    destination: Destination,
+    where: Where = None,
+    lookup_ids: LookupIds = None,
+    dry_run: DryRun = False,
+) -> None:
+    """Send copies of messages to any queue; the copies are new messages.
+
+    Without --where and --lookup-id all of them are copied.
+
+    Example: posthouse message copy './private$/orders' './private$/audit' --where 'priority = 7'
+    """
+    lookup_id_list = chosen(remote, source, where, lookup_ids)
+    body = SelectToBody(to=destination, dry_run=dry_run)
+    _act(remote, source, "copy", lookup_id_list, body)
+
+
+@talking
+def delete(
+    remote: Remote,
+    source: Source,
+    where: Where = None,
+    lookup_ids: LookupIds = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+) -> None:
+    """Delete messages, as if they had been received.
+
+    Which ones has to be said; `posthouse queue purge` removes all.
+
+    Example: posthouse message delete './private$/orders' --where 'label = "test"' --dry-run
+    """
+    if where is None and not lookup_ids:
+        raise typer.BadParameter("give --where or --lookup-id; `queue purge` removes all messages")
+    lookup_id_list = chosen(remote, source, where, lookup_ids)
+    if not dry_run and lookup_id_list:
+        confirm(lambda: f"Delete {len(lookup_id_list):,} messages of {source}?", yes)
+    _act(remote, source, "delete", lookup_id_list, SelectBody(dry_run=dry_run))
+
+
+@talking
+def resend(
+    remote: Remote,
+    source: Source,
+    to: Annotated[
+        str | None,
+        typer.Option("--to", metavar="DEST", help="There instead of where they were sent first."),
+    ] = None,
+    where: Where = None,
+    lookup_ids: LookupIds = None,
+    dry_run: DryRun = False,
+) -> None:
+    """Send messages again, dead letters for one, and remove them from where they are.
+
+    Without --where and --lookup-id all of them are sent.
+
+    Example: posthouse message resend './system$;deadletter' --where 'class = nack-receive-timeout'
+    """
+    lookup_id_list = chosen(remote, source, where, lookup_ids)
+    _act(remote, source, "resend", lookup_id_list, ResendBody(to=to, dry_run=dry_run))
+
+
+def _act(remote: Remote, source: str, verb: str, lookup_ids: list[int], body: SelectBody) -> None:
+    """In portions, so that there is progress to show and Ctrl-C ends it between two of them."""
+    total = BulkJson(matched=0, done=0, gone=0, refused=0, error=None, dry_run=body.dry_run)
+    path = path_of("queues", source, verb)
+    with bar(verb, len(lookup_ids), quiet=remote.json) as advance:
+        for at in range(0, len(lookup_ids), LOOKUP_IDS_MAX):
+            portion = lookup_ids[at : at + LOOKUP_IDS_MAX]
+            asked = msgspec.structs.replace(body, lookup_ids=portion)
+            total = _sum(total, remote.ask(BulkJson, "POST", path, body=asked))
+            advance(at + len(portion), len(lookup_ids))
+    _tell(remote, verb, total)
+
+
+def _sum(one: BulkJson, other: BulkJson) -> BulkJson:
+    return BulkJson(
+        matched=one.matched + other.matched,
+        done=one.done + other.done,
+        gone=one.gone + other.gone,
+        refused=one.refused + other.refused,
+        error=one.error or other.error,
+        dry_run=one.dry_run,
+    )
+
+
+def _tell(remote: Remote, verb: str, result: BulkJson) -> None:
+    if remote.json:
+        print_json(result)
+    elif result.dry_run:
+        say(f"{verb}: {result.matched:,} messages match; nothing was changed.")
+    else:
+        gone = f", {result.gone:,} were gone already" if result.gone else ""
+        say(f"{verb}: {result.done:,} messages done{gone}.")
+    if result.refused:
+        error = result.error
+        cause = f"{error.name} (0x{error.code:08X}): {error.cause}. {error.remedy}" if error else ""
+        complain(f"{result.refused:,} messages were refused and stay. The first: {cause}")
+        raise typer.Exit(REFUSED)

@@ -1,0 +1,349 @@
+"""`posthouse queue`: creates, lists, shows, changes, empties and deletes queues."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, NamedTuple, TypeVar
+
+import typer
+from msgspec import UNSET, UnsetType
+
+from posthouse.cli import queue_access
+from posthouse.cli.command import DryRun, QueuePath, Yes, confirm, group, guid, talking
+from posthouse.cli.connection import Remote, path_of
+from posthouse.cli.output import print_json, print_pairs, print_table, say
+from posthouse.protocols.admin.types import (
+    U32_MAX,
+    CountJson,
+    Privacy,
+    QueueCreateBody,
+    QueueJson,
+    QueueListJson,
+    QueueSetBody,
+)
+
+NO_QUOTA = "none"
+T = TypeVar("T")
+
+Label = typer.Option("--label", metavar="TEXT", help="What people read.")
+PrivacyLevel = typer.Option("--privacy", help="Whether bodies are encrypted: may be, have to be.")
+Quota = typer.Option("--quota", metavar="KIB", help="Limit of the messages' size; none for none.")
+JournalQuota = typer.Option("--journal-quota", metavar="KIB", help="The same for the journal.")
+BasePriority = typer.Option(
+    "--base-priority", metavar="N", min=-32768, max=32767, help="Goes first on the way here."
+)
+Multicast = typer.Option("--multicast", metavar="A.B.C.D:PORT", help="Group to listen to.")
+TypeId = typer.Option("--type", metavar="GUID", help="For applications.")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    inner = group(app, "queue", "Queues and messages", "Queues: create, list, show, change, empty.")
+    inner.command("create")(create)
+    inner.command("list")(list_queues)
+    inner.command("show")(show)
+    inner.command("set")(set_queue)
+    inner.command("delete")(delete)
+    inner.command("purge")(purge)
+    inner.command("pause")(pause)
+    inner.command("resume")(resume)
+    inner.command("retry")(retry)
+    queue_access.register(inner)
+
+
+@talking
+def create(
+    remote: Remote,
+    path: QueuePath,
+    transactional: Annotated[
+        bool, typer.Option("--transactional", help="Takes messages in transactions only.")
+    ] = False,
+    journal: Annotated[
+        bool, typer.Option("--journal", help="Keeps what was received in its journal.")
+    ] = False,
+    authenticated: Annotated[
+        bool, typer.Option("--authenticated", help="Takes signed messages only.")
+    ] = False,
+    privacy: Annotated[Privacy, PrivacyLevel] = "optional",
+    quota: Annotated[str, Quota] = NO_QUOTA,
+    journal_quota: Annotated[str, JournalQuota] = NO_QUOTA,
+    label: Annotated[str, Label] = "",
+    base_priority: Annotated[int, BasePriority] = 0,
+    multicast: Annotated[str, Multicast] = "",
+    type_id: Annotated[str | None, TypeId] = None,
+) -> None:
+    """Create a queue; prints its path name and its format name.
+
+    Example: posthouse queue create './private$/orders' --transactional --label 'New orders'
+    """
+    body = QueueCreateBody(
+        path=path,
+        label=label,
+        transactional=transactional,
+        journal=journal,
+        authenticated=authenticated,
+        privacy=privacy,
+        quota_kib=_quota(quota),
+        journal_quota_kib=_quota(journal_quota),
+        base_priority=base_priority,
+        multicast=multicast,
+        type_id=None if type_id is None else guid(type_id),
+    )
+    queue = remote.ask(QueueJson, "POST", path_of("queues"), body=body)
+    if remote.json:
+        print_json(queue)
+    else:
+        say(f"{queue.path}  {queue.format_name}")
+
+
+def _quota(text: str) -> int | None:
+    if text.lower() == NO_QUOTA:
+        return None
+    if not (text.isascii() and text.isdigit() and int(text[:12]) < U32_MAX):
+        raise typer.BadParameter(f"a quota is a number of KiB up to {U32_MAX - 1}, or none")
+    return int(text)
+
+
+@talking
+def list_queues(
+    remote: Remote,
+    outgoing: Annotated[
+        bool, typer.Option("--outgoing", help="Those to other computers too.")
+    ] = False,
+    system: Annotated[
+        bool, typer.Option("--system", help="Journals and dead letters too.")
+    ] = False,
+) -> None:
+    """List the queues that you may look at.
+
+    Example: posthouse queue list --system
+    """
+    found = all_queues(remote, outgoing=outgoing, system=system)
+    if remote.json:
+        for queue in found:
+            print_json(queue)
+        return
+    columns = ("queue", "messages", "bytes", "oldest", "in/s", "out/s", "kind", "label")
+    print_table("", columns, (_row(queue) for queue in found))
+
+
+def all_queues(
+    remote: Remote, *, outgoing: bool = False, system: bool = False
+) -> Iterator[QueueJson]:
+    """Every queue, page by page."""
+    after: int | None = 0
+    while after is not None:
+        query = {"outgoing": outgoing, "system": system, "after": after}
+        page = remote.ask(QueueListJson, "GET", path_of("queues"), query=query)
+        yield from page.queues
+        after = page.next
+
+
+def _row(queue: QueueJson) -> tuple[str, ...]:
+    kind = f"{queue.kind}, transactional" if queue.transactional else queue.kind
+    return (
+        queue.path or queue.format_name,
+        f"{queue.messages:,}",
+        f"{queue.bytes:,}",
+        _age(queue.oldest_age_s),
+        f"{queue.accepted_per_s:.1f}",
+        f"{queue.received_per_s:.1f}",
+        f"{kind}, {queue.state}" if queue.state else kind,
+        queue.label,
+    )
+
+
+def _age(seconds: int | None) -> str:
+    if seconds is None:
+        return ""
+    if seconds < 120:
+        return f"{seconds} s"
+    if seconds < 7200:
+        return f"{seconds // 60} min"
+    return f"{seconds // 3600} h" if seconds < 172_800 else f"{seconds // 86_400} days"
+
+
+@talking
+def show(remote: Remote, path: QueuePath) -> None:
+    """Show a queue: properties, counts, bytes, oldest age, rates, connection history.
+
+    Example: posthouse queue show './private$/orders'
+    """
+    queue = remote.ask(QueueJson, "GET", path_of("queues", path))
+    if remote.json:
+        print_json(queue)
+        return
+    _tell(queue)
+    if queue.connections:
+        print_table(
+            "Connections",
+            ("time", "status", "error", "next hops"),
+            (
+                (one.time, str(one.status), f"0x{one.error:08X}", ", ".join(one.next_hops))
+                for one in queue.connections
+            ),
+        )
+
+
+def _tell(queue: QueueJson) -> None:
+    print_pairs(
+        {
+            "queue": queue.path,
+            "format name": queue.format_name,
+            "kind": queue.kind,
+            "label": queue.label,
+            "type": queue.type_id,
+            "transactional": _yes(queue.transactional),
+            "journal": _yes(queue.journal),
+            "authenticated": _yes(queue.authenticated),
+            "privacy": queue.privacy,
+            "quota": _kib(queue.quota_kib),
+            "journal quota": _kib(queue.journal_quota_kib),
+            "base priority": str(queue.base_priority),
+            "multicast": queue.multicast,
+            "created": queue.created_time,
+            "modified": queue.modified_time,
+            "messages": f"{queue.messages:,}, {queue.locked:,} of them locked",
+            "bytes": f"{queue.bytes:,}",
+            "journal messages": f"{queue.journal_messages:,}",
+            "oldest": _age(queue.oldest_age_s),
+            "rates": f"{queue.accepted_per_s:.1f}/s in, {queue.received_per_s:.1f}/s out",
+            "readers": f"{queue.readers:,}, {queue.waiting_readers:,} waiting",
+            "state": queue.state,
+        }
+    )
+
+
+def _yes(value: bool) -> str:
+    return "yes" if value else "no"
+
+
+def _kib(quota: int | None) -> str:
+    return NO_QUOTA if quota is None else f"{quota:,} KiB"
+
+
+@talking
+def set_queue(
+    remote: Remote,
+    path: QueuePath,
+    label: Annotated[str | None, Label] = None,
+    journal: Annotated[
+        bool | None, typer.Option("--journal/--no-journal", help="Keeps what was received, or not.")
+    ] = None,
+    authenticated: Annotated[
+        bool | None,
+        typer.Option("--authenticated/--no-authenticated", help="Takes signed ones only, or not."),
+    ] = None,
+    privacy: Annotated[Privacy | None, PrivacyLevel] = None,
+    quota: Annotated[str | None, Quota] = None,
+    journal_quota: Annotated[str | None, JournalQuota] = None,
+    base_priority: Annotated[int | None, BasePriority] = None,
+    multicast: Annotated[str | None, Multicast] = None,
+    type_id: Annotated[str | None, TypeId] = None,
+) -> None:
+    """Change properties of a queue; those that are not named stay.
+
+    Whether a queue is transactional is decided when it is created.
+
+    Example: posthouse queue set './private$/orders' --label 'Old orders' --quota 10240
+    """
+    body = QueueSetBody(
+        label=_given(label),
+        journal=_given(journal),
+        authenticated=_given(authenticated),
+        privacy=_given(privacy),
+        quota_kib=UNSET if quota is None else _quota(quota),
+        journal_quota_kib=UNSET if journal_quota is None else _quota(journal_quota),
+        base_priority=_given(base_priority),
+        multicast=_given(multicast),
+        type_id=UNSET if type_id is None else guid(type_id),
+    )
+    if body == QueueSetBody():
+        raise typer.BadParameter("name at least one property to change")
+    queue = remote.ask(QueueJson, "PATCH", path_of("queues", path), body=body)
+    if remote.json:
+        print_json(queue)
+    else:
+        _tell(queue)
+
+
+def _given(value: T | None) -> T | UnsetType:
+    return UNSET if value is None else value
+
+
+@talking
+def delete(remote: Remote, path: QueuePath, dry_run: DryRun = False, yes: Yes = False) -> None:
+    """Delete a queue with its journal, its subqueues and all their messages.
+
+    Example: posthouse queue delete './private$/orders' --yes
+    """
+    _destroy(remote, "Delete", path, Destruction("DELETE", path_of("queues", path)), dry_run, yes)
+
+
+@talking
+def purge(remote: Remote, path: QueuePath, dry_run: DryRun = False, yes: Yes = False) -> None:
+    """Remove all messages of a queue.
+
+    Example: posthouse queue purge './private$/orders' --dry-run
+    """
+    how = Destruction("POST", path_of("queues", path, "purge"))
+    _destroy(remote, "Purge", path, how, dry_run, yes)
+
+
+class Destruction(NamedTuple):
+    """A request that removes messages, and says how many."""
+
+    method: str
+    target: str
+
+    def ask(self, remote: Remote, dry_run: bool) -> CountJson:
+        """Does it, or counts."""
+        return remote.ask(CountJson, self.method, self.target, query={"dry_run": dry_run})
+
+
+def _destroy(
+    remote: Remote, verb: str, path: str, how: Destruction, dry_run: bool, yes: bool
+) -> None:
+    if not dry_run:
+        confirm(lambda: f"{verb} {path} with {how.ask(remote, True).messages:,} messages?", yes)
+    result = how.ask(remote, dry_run)
+    if remote.json:
+        print_json(result)
+    else:
+        would = "would go" if dry_run else "are gone"
+        say(f"{verb} {path}: {result.messages:,} messages {would}.")
+
+
+@talking
+def pause(remote: Remote, path: QueuePath) -> None:
+    """Pause an outgoing queue: nothing leaves it until it is resumed.
+
+    Example: posthouse queue pause 'DIRECT=OS:beta\\private$\\orders'
+    """
+    _steer(remote, path, "pause")
+
+
+@talking
+def resume(remote: Remote, path: QueuePath) -> None:
+    """Let a paused outgoing queue go on.
+
+    Example: posthouse queue resume 'DIRECT=OS:beta\\private$\\orders'
+    """
+    _steer(remote, path, "resume")
+
+
+@talking
+def retry(remote: Remote, path: QueuePath) -> None:
+    """Have an outgoing queue connect now instead of when its waiting time is over.
+
+    Example: posthouse queue retry 'DIRECT=OS:beta\\private$\\orders'
+    """
+    _steer(remote, path, "retry")
+
+
+def _steer(remote: Remote, path: str, verb: str) -> None:
+    queue = remote.ask(QueueJson, "POST", path_of("queues", path, verb))
+    if remote.json:
+        print_json(queue)
+    else:
+        say(f"{queue.path or queue.format_name}: {queue.state}")

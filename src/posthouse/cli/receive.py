@@ -1,0 +1,153 @@
+"""`posthouse receive` and `posthouse peek`: takes messages, or looks at them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import islice
+from typing import Annotated
+
+import typer
+
+from posthouse.cli.command import talking
+from posthouse.cli.connection import Remote
+from posthouse.cli.message_view import line, show_one
+from posthouse.cli.output import print_json, say
+from posthouse.client.manager import Queue
+from posthouse.client.message import Message
+from posthouse.model.errors import IoTimeout
+from posthouse.protocols.admin.types import LOOKUP_ID_MAX, WAIT_MAX_MS
+
+BATCH = 100
+
+Source = Annotated[
+    str, typer.Argument(metavar="SRC", help="Path name or format name of the queue.")
+]
+Count = Annotated[int | None, typer.Option("--count", metavar="N", min=1, help="So many; 1.")]
+Timeout = Annotated[
+    float,
+    typer.Option(
+        "--timeout",
+        metavar="S",
+        min=0,
+        max=WAIT_MAX_MS / 1000,
+        help="Wait so many seconds for each message.",
+    ),
+]
+LookupId = Annotated[
+    int | None,
+    typer.Option(
+        "--lookup-id", metavar="N", min=1, max=LOOKUP_ID_MAX, help="The message with this one."
+    ),
+]
+Follow = Annotated[
+    bool, typer.Option("--follow", "-f", help="Go on until Ctrl-C, or until --count is reached.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    for command in (receive, peek):
+        app.command(rich_help_panel="Queues and messages")(command)
+
+
+@talking
+def receive(
+    remote: Remote,
+    source: Source,
+    count: Count = None,
+    timeout: Timeout = 0,
+    lookup_id: LookupId = None,
+    follow: Follow = False,
+) -> None:
+    """Take messages from a queue. Each is gone once it has been printed.
+
+    Without a message in time the exit code is 1.
+
+    Example: posthouse receive './private$/orders' --count 10 --timeout 5 --json
+    """
+    queue = remote.queue(source)
+    if lookup_id is not None:
+        _one_alone(count, follow)
+        show_one(queue.lookup(lookup_id, receive=True).to_json(), json=remote.json)
+        return
+    _print_all(remote, _received(queue, count, timeout, follow), count, follow)
+
+
+def _one_alone(count: int | None, follow: bool) -> None:
+    if count is not None or follow:
+        raise typer.BadParameter("--lookup-id names one message: leave --count and --follow out")
+
+
+def _received(queue: Queue, count: int | None, timeout: float, follow: bool) -> Iterator[Message]:
+    """Messages that end when the next one is asked for: what was not printed is not lost."""
+    left = count or (None if follow else 1)
+    batch = BATCH if left is None else min(BATCH, left)
+    with queue.consume(timeout=None if follow else timeout, batch=batch) as consumer:
+        while left != 0 and (message := consumer.next()) is not None:
+            left = None if left is None else left - 1
+            yield message
+            sys.stdout.flush()
+            if left == 0 or follow:
+                consumer.done()
+
+
+@talking
+def peek(
+    remote: Remote,
+    source: Source,
+    count: Count = None,
+    timeout: Timeout = 0,
+    lookup_id: LookupId = None,
+    follow: Follow = False,
+) -> None:
+    """Look at messages of a queue, which stay where they are.
+
+    Without a message in time the exit code is 1.
+
+    Example: posthouse peek './private$/orders' --count 10
+    """
+    queue = remote.queue(source)
+    if lookup_id is not None:
+        _one_alone(count, follow)
+        show_one(queue.lookup(lookup_id).to_json(), json=remote.json)
+        return
+    left = count or (None if follow else 1)
+    messages = _stepped(queue, timeout, follow) if follow or timeout else queue.browse(page=BATCH)
+    _print_all(remote, islice(messages, left), count, follow)
+
+
+def _stepped(queue: Queue, timeout: float, follow: bool) -> Iterator[Message]:
+    wait = None if follow else timeout
+    with queue.cursor() as cursor, suppress(IoTimeout):
+        yield cursor.peek(wait)
+        while True:
+            yield cursor.next(wait)
+
+
+def _print_all(
+    remote: Remote, messages: Iterator[Message], count: int | None, follow: bool
+) -> None:
+    found = False
+    single = count is None and not follow
+    try:
+        for message in messages:
+            found = True
+            _print(message, remote.json, single)
+    except KeyboardInterrupt:
+        if not follow:
+            raise
+        return
+    if not found:
+        raise IoTimeout("no message was there, or came in time")
+
+
+def _print(message: Message, json: bool, single: bool) -> None:
+    if json:
+        print_json(message.to_json())
+    elif single:
+        show_one(message.to_json(), json=False)
+    else:
+        say(line(message.to_json()))
+    sys.stdout.flush()

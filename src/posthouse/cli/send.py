@@ -1,0 +1,220 @@
+"""`posthouse send`: sends one message, many alike, or one for each line of a file."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from itertools import islice, repeat
+from pathlib import Path
+from typing import Annotated, BinaryIO, Final, get_args
+
+import typer
+
+from posthouse.cli.command import talking, words
+from posthouse.cli.connection import Remote
+from posthouse.cli.output import print_json, say
+from posthouse.cli.progress import bar
+from posthouse.client.manager import Queue
+from posthouse.client.packets import SendOptions
+from posthouse.model.message_json import text_body
+from posthouse.protocols.admin.types import BODY_SIZE_MAX, U32_MAX, Acknowledgment
+
+ACKNOWLEDGMENTS: Final = get_args(Acknowledgment)
+AT_ONCE: Final = 1000  # messages between two looks at the progress, and of one transaction
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(rich_help_panel="Queues and messages")(send)
+
+
+@talking
+def send(
+    remote: Remote,
+    destination: Annotated[
+        str,
+        typer.Argument(metavar="DEST", help="Path name or format name; format names as a list."),
+    ],
+    body: Annotated[str | None, typer.Option("--body", metavar="TEXT", help="The body.")] = None,
+    body_file: Annotated[
+        Path | None,
+        typer.Option("--body-file", metavar="FILE", help="The body; - for standard input."),
+    ] = None,
+    lines: Annotated[
+        Path | None,
+        typer.Option("--lines", metavar="FILE", help="A message for each line; - as above."),
+    ] = None,
+    label: Annotated[str, typer.Option("--label", metavar="TEXT", help="The label.")] = "",
+    app_specific: Annotated[
+        int,
+        typer.Option(
+            "--app-specific", metavar="N", min=0, max=U32_MAX, help="A number for applications."
+        ),
+    ] = 0,
+    extension_file: Annotated[
+        Path | None,
+        typer.Option("--extension-file", metavar="FILE", help="Bytes for applications."),
+    ] = None,
+    priority: Annotated[
+        int, typer.Option("--priority", metavar="0-7", min=0, max=7, help="Higher ones go first.")
+    ] = 3,
+    recoverable: Annotated[
+        bool, typer.Option("--recoverable", help="On disk before the command ends.")
+    ] = False,
+    transactional: Annotated[
+        bool, typer.Option("--transactional", help="In a transaction; transactional queues ask so.")
+    ] = False,
+    journal: Annotated[
+        bool, typer.Option("--journal", help="Keep a copy in the system journal.")
+    ] = False,
+    dead_letter: Annotated[
+        bool, typer.Option("--dead-letter", help="Keep it if it cannot be delivered or received.")
+    ] = False,
+    admin_queue: Annotated[
+        str, typer.Option("--admin-queue", metavar="NAME", help="Where acknowledgments go.")
+    ] = "",
+    ack: Annotated[
+        str,
+        typer.Option(
+            "--ack",
+            metavar="LIST",
+            help="Which: pos-arrival, neg-arrival, pos-receive, neg-receive.",
+        ),
+    ] = "",
+    response_queue: Annotated[
+        str, typer.Option("--response-queue", metavar="NAME", help="Where answers go.")
+    ] = "",
+    correlation: Annotated[
+        str,
+        typer.Option("--correlation", metavar="HEX", help="40 hex digits, or a message's id."),
+    ] = "",
+    time_to_reach_queue: Annotated[
+        int | None,
+        typer.Option(
+            "--time-to-reach-queue", metavar="S", min=0, max=U32_MAX, help="Expires on the way."
+        ),
+    ] = None,
+    time_to_be_received: Annotated[
+        int | None,
+        typer.Option(
+            "--time-to-be-received", metavar="S", min=0, max=U32_MAX, help="Expires unread."
+        ),
+    ] = None,
+    trace: Annotated[
+        str, typer.Option("--trace", metavar="NAME", help="Public queue that gets reports.")
+    ] = "",
+    body_type: Annotated[
+        int,
+        typer.Option(
+            "--body-type",
+            metavar="N",
+            min=0,
+            max=U32_MAX,
+            help="What the body is; 8 and 31 send text as UTF-16.",
+        ),
+    ] = 0,
+    count: Annotated[int, typer.Option("--count", metavar="N", min=1, help="So many alike.")] = 1,
+) -> None:
+    """Send a message; prints its identifier once the queue manager has it.
+
+    Text is sent as UTF-8, unless the body type says UTF-16.
+
+    Example: posthouse send './private$/orders' --body '<order/>' --label 'order 1' --recoverable
+    """
+    how = SendOptions(
+        label=label,
+        priority=priority,
+        recoverable=recoverable,
+        app_specific=app_specific,
+        extension=b"" if extension_file is None else _read(extension_file),
+        journal=journal,
+        dead_letter=dead_letter,
+        admin_queue=admin_queue,
+        ack=words(ack, ACKNOWLEDGMENTS, "acknowledgment"),
+        response_queue=response_queue,
+        correlation=correlation,
+        time_to_reach_queue=time_to_reach_queue,
+        time_to_be_received=time_to_be_received,
+        trace=trace,
+        body_type=body_type,
+    )
+    if sum(one is not None for one in (body, body_file, lines)) > 1:
+        raise typer.BadParameter("give one of --body, --body-file and --lines")
+    queue = remote.queue(destination)
+    if lines is not None:
+        if count != 1:
+            raise typer.BadParameter("--lines sends each line once: leave --count out")
+        with _opened(lines) as file:
+            _send_all(remote, queue, _bodies(file, body_type), 0, transactional, how)
+        return
+    content = _body(body, body_file, body_type)
+    if count == 1:
+        _tell(remote, [queue.send(content, transactional=transactional, **how)])
+    else:
+        _send_all(remote, queue, repeat(content, count), count, transactional, how)
+
+
+def _body(text: str | None, file: Path | None, body_type: int) -> bytes:
+    if file is not None:
+        return _read(file)
+    try:
+        return text_body(text or "", body_type)
+    except UnicodeEncodeError:  # bytes of the command line that are no UTF-8
+        raise typer.BadParameter("the body is no valid text; use --body-file") from None
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[BinaryIO]:
+    if str(path) == "-":
+        yield sys.stdin.buffer
+    else:
+        with path.open("rb") as file:
+            yield file
+
+
+def _read(path: Path) -> bytes:
+    with _opened(path) as file:
+        data = file.read(BODY_SIZE_MAX + 1)
+    if len(data) > BODY_SIZE_MAX:
+        raise typer.BadParameter(f"{path} is larger than a message can be ({BODY_SIZE_MAX} bytes)")
+    return data
+
+
+def _bodies(file: BinaryIO, body_type: int) -> Iterator[bytes]:
+    number = 0
+    while line := file.readline(BODY_SIZE_MAX + 2):
+        number += 1
+        body = line.removesuffix(b"\n").removesuffix(b"\r")
+        if len(body) > BODY_SIZE_MAX:
+            raise typer.BadParameter(f"line {number} is larger than a message can be")
+        try:
+            yield text_body(body.decode(), body_type) if body_type else body
+        except UnicodeDecodeError:
+            raise typer.BadParameter(f"line {number} is no UTF-8") from None
+
+
+def _send_all(
+    remote: Remote,
+    queue: Queue,
+    bodies: Iterable[bytes],
+    total: int,
+    transactional: bool,
+    how: SendOptions,
+) -> None:
+    """Many messages, in portions; each portion of a transactional send is one transaction."""
+    waiting, done = iter(bodies), 0
+    with bar("sending", total, quiet=remote.json) as advance:
+        while portion := list(islice(waiting, AT_ONCE)):
+            ids = queue.send_many(portion, transactional=transactional, **how)
+            _tell(remote, ids)
+            done += len(portion)
+            advance(done, total)
+
+
+def _tell(remote: Remote, ids: Iterable[str]) -> None:
+    for identifier in ids:
+        if remote.json:
+            print_json({"id": identifier})
+        else:
+            say(identifier)

@@ -1,0 +1,103 @@
+"""`posthouse status`, `books`, `online` and `offline`: the queue manager as a whole."""
+
+from __future__ import annotations
+
+import typer
+
+from posthouse.cli.command import talking
+from posthouse.cli.connection import Remote, path_of
+from posthouse.cli.output import print_json, print_pairs, print_table, say
+from posthouse.protocols.admin.types import BooksJson, BooksListJson, OnlineJson, StatusJson
+
+UNBALANCED = 1
+ENTRIES = (
+    "accepted",
+    "waiting",
+    "locked",
+    "received",
+    "expired",
+    "purged",
+    "rejected",
+    "moved_away",
+    "lost_express",
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    for command in (status, books, online, offline):
+        app.command(rich_help_panel="Queue manager")(command)
+
+
+@talking
+def status(remote: Remote) -> None:
+    """Show the queue manager: who it is, how much it holds, what it refused.
+
+    Example: posthouse status
+    """
+    found = remote.ask(StatusJson, "GET", path_of("status"))
+    if remote.json:
+        print_json(found)
+        return
+    print_pairs(
+        {
+            "name": found.name,
+            "guid": found.guid,
+            "version": found.version,
+            "state": found.state,
+            "online": "yes" if found.online else "no",
+            "queues": f"{found.queues:,}",
+            "messages": f"{found.messages:,}",
+            "bytes": f"{found.bytes:,}",
+            "transactions": f"{found.transactions:,}, {found.in_doubt:,} of them prepared",
+            "throttled": ", ".join(found.throttled),
+            "refusals": ", ".join(f"{one.name} {one.count:,}" for one in found.refusals),
+            "time": found.time,
+        }
+    )
+
+
+@talking
+def books(remote: Remote) -> None:
+    """Show the books: every accepted message is accounted for. Exit code 1 if one is missing.
+
+    Example: posthouse books
+    """
+    found = remote.ask(BooksListJson, "GET", path_of("books"))
+    if remote.json:
+        print_json(found)
+    else:
+        titles = ("queue", *(column.replace("_", " ") for column in ENTRIES), "balanced")
+        print_table("", titles, map(_row, found.books))
+    raise typer.Exit(0 if found.balanced else UNBALANCED)
+
+
+def _row(line: BooksJson) -> tuple[str, ...]:
+    numbers = (f"{getattr(line, column):,}" for column in ENTRIES)
+    return (line.queue, *numbers, "yes" if line.balanced else "NO")
+
+
+@talking
+def online(remote: Remote) -> None:
+    """Talk to other queue managers again.
+
+    Example: posthouse online
+    """
+    _switch(remote, "online")
+
+
+@talking
+def offline(remote: Remote) -> None:
+    """Stop talking to other queue managers; the queues here stay usable.
+
+    Example: posthouse offline
+    """
+    _switch(remote, "offline")
+
+
+def _switch(remote: Remote, word: str) -> None:
+    result = remote.ask(OnlineJson, "POST", path_of(word))
+    if remote.json:
+        print_json(result)
+    else:
+        say("The queue manager is online." if result.online else "The queue manager is offline.")

@@ -1,0 +1,140 @@
+"""`posthouse token`: lets programs and people in over the admin endpoint."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Annotated
+
+import typer
+
+from posthouse.cli.command import Yes, confirm, group, talking
+from posthouse.cli.connection import Remote, path_of
+from posthouse.cli.output import complain, print_json, print_table, say
+from posthouse.model.errors import IllegalPropertyValue
+from posthouse.model.message_json import parse_time, time_text
+from posthouse.protocols.admin.types import (
+    Done,
+    RoleWord,
+    TokenCreateBody,
+    TokenCreatedJson,
+    TokenJson,
+    TokenListJson,
+)
+
+UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+SPAN = re.compile(r"([0-9]{1,9})([smhdw])", re.ASCII)
+TOKEN_ID = re.compile(r"[0-9a-f]{16}", re.ASCII)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    inner = group(app, "token", "Users", "Tokens: create, list, revoke.")
+    inner.command("create")(create)
+    inner.command("list")(list_tokens)
+    inner.command("revoke")(revoke)
+
+
+@talking
+def create(
+    remote: Remote,
+    user: Annotated[
+        str, typer.Option("--user", metavar="NAME", help="Whose rights the token has.")
+    ] = "administrator",
+    role: Annotated[
+        RoleWord, typer.Option("--role", help="What management the token allows.")
+    ] = "read",
+    queues: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--queue", metavar="PATTERN=RIGHTS", help="Only these queues; may come several times."
+        ),
+    ] = None,
+    expires: Annotated[
+        str | None,
+        typer.Option("--expires", metavar="T", help="Until 2027-01-31, or for 12h, 30d, 4w."),
+    ] = None,
+) -> None:
+    """Make a token. It is printed this once; the queue manager keeps no copy that could be shown.
+
+    Example: posthouse token create --role operate --expires 30d > token.txt
+    """
+    body = TokenCreateBody(
+        user=user,
+        role=role,
+        queues=queues or [],
+        expires=None if expires is None else expiry(expires),
+    )
+    created = remote.ask(TokenCreatedJson, "POST", path_of("tokens"), body=body)
+    if remote.json:
+        print_json(created)
+    else:
+        say(created.token)
+        complain(f"Token {created.info.id}: {_described(created.info)}. It is not shown again.")
+
+
+def expiry(text: str) -> str:
+    """A moment, or a span of time from now, as ISO 8601."""
+    if span := SPAN.fullmatch(text.strip().lower()):
+        try:
+            moment = datetime.now(UTC) + timedelta(**{UNITS[span[2]]: int(span[1])})
+            return time_text(parse_time(moment.isoformat()))
+        except (OverflowError, IllegalPropertyValue):
+            raise typer.BadParameter("that is too far away") from None
+    try:
+        return time_text(parse_time(text))
+    except IllegalPropertyValue as error:
+        raise typer.BadParameter(f"{error.cause}; or write 12h, 30d, 4w") from None
+
+
+def _described(token: TokenJson) -> str:
+    scope = ", ".join(token.queues) or "all queues"
+    until = f"until {token.expires}" if token.expires else "for ever"
+    return f"{token.user}, {token.role}, {scope}, {until}"
+
+
+@talking
+def list_tokens(remote: Remote) -> None:
+    """List the tokens, without their secrets.
+
+    Example: posthouse token list
+    """
+    tokens = remote.ask(TokenListJson, "GET", path_of("tokens")).tokens
+    if remote.json:
+        for token in tokens:
+            print_json(token)
+        return
+    rows = (
+        (
+            token.id,
+            token.user,
+            token.role,
+            ", ".join(token.queues),
+            token.expires or "never",
+            token.created_time,
+        )
+        for token in tokens
+    )
+    print_table("", ("token", "user", "role", "queues", "expires", "created"), rows)
+
+
+@talking
+def revoke(
+    remote: Remote,
+    id: Annotated[
+        str, typer.Argument(metavar="ID", help="The identifier that `token list` shows.")
+    ],
+    yes: Yes = False,
+) -> None:
+    """Revoke a token: it is good for nothing from now on, and its open sessions end.
+
+    Example: posthouse token revoke 0123456789abcdef --yes
+    """
+    if not TOKEN_ID.fullmatch(id):
+        raise typer.BadParameter("a token's identifier has 16 hex digits; `token list` shows it")
+    confirm(lambda: f"Revoke the token {id}?", yes)
+    done = remote.ask(Done, "DELETE", path_of("tokens", id))
+    if remote.json:
+        print_json(done)
+    else:
+        say(f"{id} is revoked.")

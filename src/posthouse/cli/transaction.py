@@ -1,0 +1,80 @@
+"""`posthouse transaction`: looks at open transactions and ends those whose coordinator is gone."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from posthouse.cli.command import Yes, confirm, group, guid, talking
+from posthouse.cli.connection import Remote, path_of
+from posthouse.cli.output import print_json, print_table, say
+from posthouse.protocols.admin.types import Done, TransactionListJson
+
+Identifier = Annotated[
+    str, typer.Argument(metavar="ID", help="The identifier that `transaction list` shows.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    summary = "Transactions that have not ended: list, commit, abort."
+    inner = group(app, "transaction", "Queue manager", summary)
+    inner.command("list")(list_transactions)
+    inner.command("commit")(commit)
+    inner.command("abort")(abort)
+
+
+@talking
+def list_transactions(remote: Remote) -> None:
+    """List the transactions that have not ended, prepared ones with their coordinator.
+
+    Example: posthouse transaction list
+    """
+    found = remote.ask(TransactionListJson, "GET", path_of("transactions")).transactions
+    if remote.json:
+        for one in found:
+            print_json(one)
+        return
+    columns = ("transaction", "state", "operations", "bytes", "idle", "prepared", "coordinator")
+    rows = (
+        (
+            one.id,
+            one.state,
+            f"{one.operations:,}",
+            f"{one.bytes:,}",
+            f"{one.idle_s} s",
+            one.prepared_time or "",
+            one.coordinator,
+        )
+        for one in found
+    )
+    print_table("", columns, rows)
+
+
+@talking
+def commit(remote: Remote, id: Identifier, yes: Yes = False) -> None:
+    """Commit a prepared transaction in its coordinator's place. The log keeps that it was you.
+
+    Example: posthouse transaction commit 5b7a4a3e-7d0c-4f5e-9a51-0f5a4e6c2b11
+    """
+    _end(remote, id, "commit", yes)
+
+
+@talking
+def abort(remote: Remote, id: Identifier, yes: Yes = False) -> None:
+    """Abort a transaction; a prepared one in its coordinator's place.
+
+    Example: posthouse transaction abort 5b7a4a3e-7d0c-4f5e-9a51-0f5a4e6c2b11
+    """
+    _end(remote, id, "abort", yes)
+
+
+def _end(remote: Remote, id: str, verb: str, yes: bool) -> None:
+    identifier = guid(id)
+    confirm(lambda: f"{verb.capitalize()} {identifier}, whatever its coordinator decides?", yes)
+    done = remote.ask(Done, "POST", path_of("transactions", identifier, verb))
+    if remote.json:
+        print_json(done)
+    else:
+        say(f"{identifier}: {verb} is done.")

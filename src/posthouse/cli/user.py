@@ -1,0 +1,172 @@
+"""`posthouse user`: accounts. Passwords come from standard input and from nowhere else."""
+
+from __future__ import annotations
+
+import getpass
+import sys
+from typing import Annotated, get_args
+
+import typer
+from msgspec import UNSET
+
+from posthouse.cli.command import Yes, confirm, group, talking, words
+from posthouse.cli.connection import Remote, path_of
+from posthouse.cli.output import print_json, print_table, say
+from posthouse.protocols.admin.types import (
+    Done,
+    DoorWord,
+    PasswordBody,
+    UserCreateBody,
+    UserJson,
+    UserListJson,
+    UserSetBody,
+)
+
+DOORS = get_args(DoorWord)
+PASSWORD_LENGTH_MAX = 1024
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The user's name.")]
+Doors = typer.Option(
+    "--doors", metavar="LIST", help="Where the password lets the user in: http, rpc, ncp."
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    inner = group(app, "user", "Users", "Users: add, change, list, delete.")
+    inner.command("add")(add)
+    inner.command("set")(set_user)
+    inner.command("passwd")(passwd)
+    inner.command("list")(list_users)
+    inner.command("delete")(delete)
+
+
+@talking
+def add(
+    remote: Remote,
+    name: Name,
+    doors: Annotated[str, Doors] = "http",
+    administrator: Annotated[
+        bool, typer.Option("--administrator", help="May do everything.")
+    ] = False,
+    no_password: Annotated[
+        bool, typer.Option("--no-password", help="Read none: tokens alone let the user in.")
+    ] = False,
+) -> None:
+    """Add a user. The password is one line of standard input; an empty one means none.
+
+    A user without a password comes in with tokens.
+
+    Example: posthouse user add alice --doors http,rpc < password.txt
+    """
+    wanted = words(doors, DOORS, "door")
+    password = None if no_password else read_password() or None
+    body = UserCreateBody(
+        name=name,
+        doors=wanted,  # type: ignore[arg-type]
+        administrator=administrator,
+        password=password,
+    )
+    _tell(remote, remote.ask(UserJson, "POST", path_of("users"), body=body))
+
+
+def read_password() -> str:
+    """One line of standard input; on a terminal it is asked for twice and not shown."""
+    if not sys.stdin.isatty():
+        line = sys.stdin.readline(PASSWORD_LENGTH_MAX + 2).rstrip("\r\n")
+        if len(line) > PASSWORD_LENGTH_MAX:
+            raise typer.BadParameter(f"a password has at most {PASSWORD_LENGTH_MAX} characters")
+        return line
+    first = getpass.getpass("Password: ")
+    if first != getpass.getpass("Again: "):
+        raise typer.BadParameter("the two are not the same")
+    return first
+
+
+def _tell(remote: Remote, user: UserJson) -> None:
+    if remote.json:
+        print_json(user)
+    else:
+        say(f"{user.name}  {user.sid}  {_described(user)}")
+
+
+def _described(user: UserJson) -> str:
+    words = [f"doors {','.join(user.doors) or 'none'}"]
+    words += ["administrator"] if user.administrator else []
+    words += [] if user.password else ["no password"]
+    words += ["disabled"] if user.disabled else []
+    return ", ".join(words)
+
+
+@talking
+def set_user(
+    remote: Remote,
+    name: Name,
+    doors: Annotated[str | None, Doors] = None,
+    administrator: Annotated[
+        bool | None,
+        typer.Option("--administrator/--no-administrator", help="May do everything, or not."),
+    ] = None,
+    disabled: Annotated[
+        bool | None, typer.Option("--disabled/--enabled", help="Let the user in no more, or again.")
+    ] = None,
+) -> None:
+    """Change a user. Sessions of the user that are open end.
+
+    Example: posthouse user set alice --disabled
+    """
+    wanted = UNSET if doors is None else words(doors, DOORS, "door")
+    body = UserSetBody(
+        doors=wanted,  # type: ignore[arg-type]
+        administrator=UNSET if administrator is None else administrator,
+        disabled=UNSET if disabled is None else disabled,
+    )
+    if body == UserSetBody():
+        raise typer.BadParameter("name at least one thing to change")
+    _tell(remote, remote.ask(UserJson, "PATCH", path_of("users", name), body=body))
+
+
+@talking
+def passwd(remote: Remote, name: Name) -> None:
+    """Give a user a new password, which is one line of standard input.
+
+    Example: posthouse user passwd alice < password.txt
+    """
+    password = read_password()
+    if not password:
+        raise typer.BadParameter("standard input holds no password")
+    target = path_of("users", name, "password")
+    done = remote.ask(Done, "POST", target, body=PasswordBody(password=password))
+    if remote.json:
+        print_json(done)
+    else:
+        say(f"{name} has a new password.")
+
+
+@talking
+def list_users(remote: Remote) -> None:
+    """List the users.
+
+    Example: posthouse user list
+    """
+    users = remote.ask(UserListJson, "GET", path_of("users")).users
+    if remote.json:
+        for user in users:
+            print_json(user)
+        return
+    rows = ((user.name, user.sid, user.created_time, _described(user)) for user in users)
+    print_table("", ("user", "sid", "created", "may"), rows)
+
+
+@talking
+def delete(remote: Remote, name: Name, yes: Yes = False) -> None:
+    """Delete a user and the user's tokens; queues stay.
+
+    Example: posthouse user delete alice --yes
+    """
+    confirm(lambda: f"Delete the user {name} and all tokens of that user?", yes)
+    done = remote.ask(Done, "DELETE", path_of("users", name))
+    if remote.json:
+        print_json(done)
+    else:
+        say(f"{name} is deleted.")
