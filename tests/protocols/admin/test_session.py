@@ -625,6 +625,18 @@ def test_a_transaction_is_its_sessions(rig: SessionRig, client: Client) -> None:
     client.done(payloads.Abort(tx))
 
 
+def test_a_handle_does_not_pass_to_another_transaction(rig: SessionRig, client: Client) -> None:
+    old = client.ask(payloads.Begin(b"i" * 16), payloads.Begun).transaction
+    rig.advance(rig.settings.transaction_idle_s + 1)
+    other = rig.client()
+    new = other.ask(payloads.Begin(b"i" * 16), payloads.Begun).transaction
+    source = client.open(LEDGER, RECEIVE)
+    assert is_refused(client.read(source, tx=old), TransactionSequence)
+    assert is_refused(client.refused(payloads.Prepare(old, b"x")), TransactionSequence)
+    assert is_refused(client.refused(payloads.Commit(old)), TransactionSequence)
+    other.done(payloads.Commit(new))
+
+
 def test_a_prepared_transaction_outlives_its_session(rig: SessionRig, client: Client) -> None:
     begun = client.ask(payloads.Begin(), payloads.Begun)
     queue, batch = client.open(LEDGER), packets(b"a", to="ledger", transactional=True)
@@ -795,6 +807,23 @@ def test_a_full_connection_is_left_in_peace(rig: SessionRig, client: Client) -> 
     rig.desk.settle()
     assert client.pauses == [True, False]
     assert rig.bodies("orders") == [b"a"]
+
+
+def test_a_client_that_does_not_read_loses_its_session(rig: SessionRig) -> None:
+    client = rig.client(limits=SessionLimits(unread_bytes_max=3000))
+    source = client.open(access=RECEIVE)
+    for _ in range(4):
+        client.put_read(source, timeout_ms=-1)
+    rig.desk.settle()
+    client.session.hold(True)
+    other = rig.client()
+    queue = other.open()
+    for _ in range(4):
+        other.send(queue, packets(b"x" * 1000))
+    assert client.closed
+    assert rig.manager.core.refusals["session_unread"] == 1
+    assert rig.queue("orders").locked == 0
+    assert len(rig.bodies("orders")) == 4
 
 
 def test_a_bad_frame_behind_held_ones_ends_the_session_after_them(rig: SessionRig) -> None:

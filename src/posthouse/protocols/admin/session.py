@@ -21,6 +21,7 @@ from posthouse.model.errors import (
     OperationCancelled,
     QueueError,
     RemoteProtocolError,
+    TransactionSequence,
 )
 from posthouse.protocols.admin.session_handles import (
     Handles,
@@ -95,6 +96,7 @@ class ClientSession:
         self._splitter = Splitter(limits.frame_size_max)
         self._backlog: deque[Frame] = deque()  # frames that came while there was too much to do
         self._held = False  # the connection cannot take more answers at the moment
+        self._unread = 0  # bytes of answers that came nevertheless
         self._paused = False
         self._out: list[bytes] = []
 
@@ -119,6 +121,7 @@ class ClientSession:
     def hold(self, held: bool) -> None:
         """The connection is full (True): nothing more is begun until it has room again."""
         self._held = held
+        self._unread = 0
         self.receive(b"")
 
     def _work(self) -> None:
@@ -194,8 +197,18 @@ class ClientSession:
         if self.closed:
             return
         self._out.append(frame)
+        if self._held:
+            self._unread += len(frame)
+            if self._unread > self.limits.unread_bytes_max:
+                self._give_up()
         if len(self._out) == 1:
             self._soon(self.flush)
+
+    def _give_up(self) -> None:
+        """Waits were served, and the client does not read: what it was to get is others' now."""
+        self.desk.manager.core.refusals["session_unread"] += 1
+        self.lost()
+        self._close()
 
     def flush(self) -> None:
         """Hands over what is to be written."""
@@ -236,9 +249,25 @@ class ClientSession:
             manager.client_sessions.detach(self.named, self)
         manager.end_session(self)
 
+    # -- transactions
+
     def transaction(self, manager: QueueManager, handle: int) -> Transaction | None:
         """The transaction of a handle; 0 stands for none."""
-        return manager.transactions.find(self.transactions.get(handle)) if handle else None
+        return self.own_transaction(manager, handle) if handle else None
+
+    def own_transaction(self, manager: QueueManager, handle: int) -> Transaction:
+        """The transaction of a handle, unless it has ended: another may have its identifier."""
+        transaction = self.transactions.get(handle)
+        if manager.transactions.find(transaction.identifier) is not transaction:
+            raise TransactionSequence("the transaction has ended")
+        return transaction
+
+    def ended_transaction(self, manager: QueueManager, handle: int) -> bytes:
+        """The identifier of a transaction whose handle is good for nothing from here on."""
+        try:
+            return self.own_transaction(manager, handle).identifier
+        finally:
+            self.transactions.drop(handle)
 
     # -- the beginning
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from posthouse.engine.descriptor import OpenQueueDescriptor
+from posthouse.engine.transaction import Transaction
 from posthouse.model.errors import (
     IllegalFormatName,
     InsufficientResources,
@@ -41,6 +42,7 @@ class SessionLimits:
     handles_max: int = 16_384  # of each kind
     held_max: int = 65_536  # messages received through one handle and not ended
     batch_max: int = 10_000  # messages of one frame
+    unread_bytes_max: int = 64 << 20  # of answers, beyond what the connection buffers
 
 
 class Handles(Generic[T]):
@@ -94,8 +96,8 @@ def queue_handles(start: int, limits: SessionLimits) -> Handles[OpenedQueue]:
     return Handles("queue", start, limits.handles_max, InvalidHandle)
 
 
-def transaction_handles(start: int, limits: SessionLimits) -> Handles[bytes]:
-    """For the identifiers of transactions."""
+def transaction_handles(start: int, limits: SessionLimits) -> Handles[Transaction]:
+    """For transactions."""
     return Handles("transaction", start, limits.handles_max, TransactionSequence)
 
 

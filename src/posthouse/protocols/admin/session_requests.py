@@ -176,8 +176,8 @@ def on_begin(session: ClientSession, request: int, payload: bytes) -> None:
         identifier = asked.identifier or manager.core.new_guid()
         if len(identifier) != 16:
             raise InvalidParameter("the identifier of a transaction has 16 bytes")
-        manager.create_transaction(identifier, session)
-        return payloads.Begun(session.transactions.add(identifier), identifier)
+        transaction = manager.create_transaction(identifier, session)
+        return payloads.Begun(session.transactions.add(transaction), identifier)
 
     session.decide(request, call, _structure)
 
@@ -188,8 +188,7 @@ def on_commit(session: ClientSession, request: int, payload: bytes) -> None:
 
     def call(manager: QueueManager) -> None:
         def commit() -> None:
-            identifier = session.transactions.get(asked.transaction)
-            session.transactions.drop(asked.transaction)
+            identifier = session.ended_transaction(manager, asked.transaction)
             manager.transaction_commit(identifier)
 
         if session.named is None or not asked.request_id:
@@ -206,9 +205,7 @@ def on_abort(session: ClientSession, request: int, payload: bytes) -> None:
     asked = _decoded(payloads.Abort, frames.ABORT, payload)
 
     def call(manager: QueueManager) -> None:
-        identifier = session.transactions.get(asked.transaction)
-        session.transactions.drop(asked.transaction)
-        manager.transaction_abort(identifier)
+        manager.transaction_abort(session.ended_transaction(manager, asked.transaction))
 
     session.decide(request, call, _done)
 
@@ -218,8 +215,8 @@ def on_prepare(session: ClientSession, request: int, payload: bytes) -> None:
     asked = _decoded(payloads.Prepare, frames.PREPARE, payload)
 
     def call(manager: QueueManager) -> payloads.Voted:
-        identifier = session.transactions.get(asked.transaction)
-        vote = manager.dtc_transaction_prepare(identifier, asked.coordinator)
+        transaction = session.own_transaction(manager, asked.transaction)
+        vote = manager.dtc_transaction_prepare(transaction.identifier, asked.coordinator)
         return payloads.Voted(vote.value)
 
     session.decide(request, call, _structure)
