@@ -71,3 +71,5 @@ def decode_json(body: bytes, body_type: int) -> Any:
         return _decode_json(body.removeprefix(b"\xef\xbb\xbf"))
     except RecursionError:
         raise ValueError("the JSON of the body is nested too deeply") from None
+    except msgspec.MsgspecError as error:
+        raise ValueError(f"the body is no JSON: {error}") from None

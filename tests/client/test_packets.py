@@ -1,0 +1,175 @@
+"""Packets of templates are the packets that the serializer makes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from posthouse.client.packets import DEFAULTS, Draft, Options, PacketMaker, options
+from posthouse.model.errors import (
+    IllegalPropertySize,
+    IllegalPropertyValue,
+    InsufficientResources,
+    LabelTooLong,
+    QueueError,
+)
+from posthouse.model.message import DeliveryGuarantee, Message, MessageId, TxSequenceId
+from posthouse.wire.headers import PACKET_SIZE_MAX
+from posthouse.wire.message import deserialize, serialize
+
+DESTINATION = r"DIRECT=OS:ALPHA\private$\orders"
+OTHER = "0123456789abcdef0123456789abcdef01234567"
+labels = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=100)
+
+
+def maker() -> PacketMaker:
+    return PacketMaker(DESTINATION, "ALPHA")
+
+
+@given(
+    st.binary(max_size=300),
+    labels,
+    st.binary(max_size=50),
+    st.integers(0, 7),
+    st.integers(0, 0xFFFFFFFF),
+    st.booleans(),
+    st.booleans(),
+)
+def test_a_template_makes_the_packet_of_the_serializer(
+    body: bytes,
+    label: str,
+    extension: bytes,
+    priority: int,
+    tag: int,
+    recoverable: bool,
+    transactional: bool,
+) -> None:
+    how = Options(label, priority, recoverable, tag, extension)
+    message = Message(
+        body=body,
+        label=label,
+        extension=extension,
+        priority=priority,
+        application_tag=tag,
+        destination_queue_format_name=DESTINATION,
+    )
+    if recoverable or transactional:
+        message.delivery_guarantee = DeliveryGuarantee.RECOVERABLE
+    if transactional:
+        message.transactional_message_sequence_identifier = TxSequenceId(0, 0)
+    made = maker()
+    for _ in range(2):  # the second one comes of the template that the first one left
+        assert made.packet(body, how, transactional) == serialize(message)
+
+
+@given(st.lists(st.binary(max_size=40), max_size=20))
+def test_many_packets_are_the_single_ones(bodies: list[bytes]) -> None:
+    made = maker()
+    assert list(made.packets(bodies, DEFAULTS, False)) == [
+        made.packet(body, DEFAULTS, False) for body in bodies
+    ]
+
+
+def test_every_option_arrives() -> None:
+    how = options(
+        {
+            "label": "an order",
+            "priority": 5,
+            "recoverable": True,
+            "app_specific": 7,
+            "extension": b"ext",
+            "journal": True,
+            "dead_letter": True,
+            "admin_queue": r".\private$\acks",
+            "ack": "pos-arrival,neg-receive",
+            "response_queue": r"BETA\private$\answers",
+            "correlation": OTHER,
+            "time_to_reach_queue": 60,
+            "time_to_be_received": 90,
+            "trace": "PUBLIC=01234567-89ab-cdef-0123-456789abcdef",
+            "connector_type": "11234567-89ab-cdef-0123-456789abcdef",
+            "body_type": 30,
+        }
+    )
+    message = deserialize(maker().packet("text", how, False))
+    assert message.label == "an order"
+    assert message.priority == 5
+    assert message.delivery_guarantee == DeliveryGuarantee.RECOVERABLE
+    assert message.application_tag == 7
+    assert message.extension == b"ext"
+    assert message.positive_journaling_requested
+    assert message.negative_journaling_requested
+    assert message.administration_queue_format_name == r"DIRECT=OS:ALPHA\private$\acks"
+    assert message.acknowledgements_requested == 0x09
+    assert message.response_queue_format_name == r"DIRECT=OS:BETA\private$\answers"
+    assert message.correlation_identifier.pack().hex() == OTHER
+    assert (message.time_to_reach_queue, message.time_to_be_received) == (60, 90)
+    assert message.tracing_requested
+    assert message.connector_type_identifier[:4] == bytes.fromhex("67452311")
+    assert (message.body, message.body_type) == (b"text", 30)
+
+
+def test_format_names_stay_what_they_are() -> None:
+    name = r"DIRECT=TCP:127.0.0.1\private$\answers"
+    message = deserialize(maker().packet(b"", Options(response_queue=name), False))
+    assert message.response_queue_format_name == name
+
+
+def test_a_message_identifier_is_a_correlation() -> None:
+    identifier = MessageId(bytes(range(16)), 77)
+    for given_id in (str(identifier), identifier.pack(), identifier.pack().hex()):
+        message = deserialize(maker().packet(b"", Options(correlation=given_id), False))
+        assert message.correlation_identifier == identifier
+
+
+def test_drafts_have_options_of_their_own() -> None:
+    drafts: list[Any] = [b"a", Draft(b"b", label="two", priority=7), {"c": 3}, "d"]
+    packets = maker().packets(drafts, Options(label="all"), False)
+    messages = [deserialize(packet) for packet in packets]
+    assert [message.label for message in messages] == ["all", "two", "all", "all"]
+    assert [message.priority for message in messages] == [3, 7, 3, 3]
+    assert [message.body_type for message in messages] == [0, 0, 0, 8]
+
+
+def test_templates_do_not_pile_up() -> None:
+    made = maker()
+    for number in range(1000):
+        made.packet(b"", Options(label=str(number)), False)
+    assert len(made._templates) <= 256
+
+
+def test_the_largest_packet_and_one_that_is_larger() -> None:
+    made = maker()
+    small = made.packet(b"", DEFAULTS, False)
+    body = bytes(PACKET_SIZE_MAX - len(small))
+    assert len(made.packet(body, DEFAULTS, False)) == PACKET_SIZE_MAX
+    with pytest.raises(InsufficientResources, match="a packet holds"):
+        made.packet(body + b"1", DEFAULTS, False)
+
+
+@pytest.mark.parametrize(
+    ("how", "error"),
+    [
+        (Options(label="x" * 250), LabelTooLong),
+        (Options(label="a\0b"), IllegalPropertyValue),
+        (Options(priority=8), IllegalPropertyValue),
+        (Options(ack=("sometimes",)), IllegalPropertyValue),
+        (Options(correlation="zz"), IllegalPropertyValue),
+        (Options(correlation=b"short"), IllegalPropertySize),
+        (Options(trace=r".\private$\reports"), IllegalPropertyValue),
+        (Options(app_specific=-1), IllegalPropertyValue),
+        (Options(admin_queue="no name"), QueueError),
+        (Options(connector_type="no guid"), QueueError),
+    ],
+)
+def test_options_that_cannot_be_are_refused(how: Options, error: type[QueueError]) -> None:
+    with pytest.raises(error):
+        maker().packet(b"", how, False)
+
+
+def test_an_unknown_option_is_refused() -> None:
+    with pytest.raises(TypeError, match="labell"):
+        options({"labell": "x"})  # type: ignore[typeddict-unknown-key]
