@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from aiohttp import web
 
@@ -203,8 +203,8 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Counts it in, or turns it away."""
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        self.transport = cast(asyncio.Transport, transport)  # uvloop's do not inherit from it
+        transport = self.transport
         address = self.door.address_of(transport)
         reason = self.door.refuses(transport) or self.door.connections.admit(address)
         if reason:
