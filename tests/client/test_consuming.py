@@ -1,0 +1,178 @@
+"""Consumers and browsers over connections that break."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from posthouse.client import operations as ops
+from posthouse.client.consuming import END_AFTER_S, Browsing, Consuming
+from posthouse.client.errors import SessionLost
+from posthouse.client.packets import Options
+from posthouse.client.requests import Handle
+from posthouse.model.enumerations import QueueAccessType
+from posthouse.model.errors import QueueNotAvailable
+from tests.client.pair import CUTS, ORDERS, Pair
+
+DURABLE = Options(recoverable=True)
+
+
+def filled(count: int, cuts: dict[int, str] | None = None) -> Pair:
+    pair = Pair()
+    handle = Handle(ORDERS, QueueAccessType.SEND)
+    bodies = [b"%d" % number for number in range(count)]
+    pair.run(ops.send_many(pair.core, handle, bodies, DURABLE, None))
+    pair.cuts = {pair.exchanges + place: cut for place, cut in (cuts or {}).items()}
+    return pair
+
+
+def consumer(
+    pair: Pair, *, batch: int = 4, timeout: float | None = 0, prefetch: bool = False
+) -> Consuming:
+    handle = Handle(ORDERS, QueueAccessType.RECEIVE)
+    return Consuming(pair.core, handle, batch, timeout, prefetch)
+
+
+def take(pair: Pair, consuming: Consuming) -> bytes | None:
+    message = consuming.at_hand() or pair.run(consuming.next())
+    return None if message is None else message.body
+
+
+@pytest.mark.parametrize("prefetch", [False, True])
+def test_messages_come_once_and_in_order(prefetch: bool) -> None:
+    pair = filled(11)
+    consuming = consumer(pair, prefetch=prefetch)
+    found = [take(pair, consuming) for _ in range(12)]
+    assert found == [b"%d" % number for number in range(11)] + [None]
+    pair.run(consuming.close())
+    assert pair.bodies(ORDERS) == []
+    pair.rig.check_books()
+
+
+@pytest.mark.parametrize("prefetch", [False, True])
+def test_what_is_in_hand_and_what_was_not_seen_goes_back(prefetch: bool) -> None:
+    pair = filled(11)
+    consuming = consumer(pair, prefetch=prefetch)
+    for _ in range(3):
+        take(pair, consuming)
+    pair.run(consuming.close())
+    assert pair.bodies(ORDERS) == [b"%d" % number for number in range(2, 11)]
+    assert pair.rig.queue("orders").locked == 0
+    pair.run(consuming.close())
+
+
+def test_done_ends_what_is_in_hand() -> None:
+    pair = filled(5)
+    consuming = consumer(pair)
+    take(pair, consuming)
+    take(pair, consuming)
+    pair.run(consuming.done())
+    assert pair.bodies(ORDERS) == [b"2", b"3", b"4"]
+
+
+def test_ends_do_not_wait_for_long() -> None:
+    pair = filled(4)
+    consuming = consumer(pair)
+    take(pair, consuming)
+    take(pair, consuming)
+    assert len(pair.bodies(ORDERS)) == 4
+    pair.rig.clock.advance(int(END_AFTER_S * 1000) + 1)
+    take(pair, consuming)
+    pair.exchange()
+    assert pair.bodies(ORDERS) == [b"2", b"3"]
+
+
+def test_ends_of_a_batch_are_one_frame() -> None:
+    pair = filled(100)
+    consuming = consumer(pair, batch=50)
+    before = pair.exchanges
+    while take(pair, consuming) is not None:
+        pass
+    # Opening, two batches with the ends of the one before, and the empty end.
+    assert pair.exchanges - before <= 5
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.dictionaries(st.integers(1, 25), st.sampled_from(CUTS), max_size=6),
+    st.integers(1, 6),
+    st.booleans(),
+)
+def test_breaks_repeat_messages_at_most_and_lose_none(
+    cuts: dict[int, str], batch: int, prefetch: bool
+) -> None:
+    pair = filled(12, cuts)
+    consuming = consumer(pair, batch=batch, prefetch=prefetch)
+    seen = []
+    while (body := take(pair, consuming)) is not None:
+        seen.append(body)
+        assert len(seen) < 200
+    pair.run(consuming.close())
+    assert set(seen) == {b"%d" % number for number in range(12)}
+    assert pair.bodies(ORDERS) == []
+    if not cuts:
+        assert len(seen) == 12
+    pair.rig.check_books()
+
+
+def test_messages_of_a_broken_connection_are_not_handed_out() -> None:
+    """They are back in the queue, where others may have them by now."""
+    pair = filled(8)
+    consuming = consumer(pair, batch=8)
+    assert take(pair, consuming) == b"0"
+    pair.break_off()
+    assert take(pair, consuming) in (b"0", b"1")
+
+
+def test_a_refused_end_is_told() -> None:
+    pair = filled(3)
+    consuming = consumer(pair)
+    take(pair, consuming)
+    pair.rig.run(lambda m: m.delete_queue(ORDERS, pair.rig.admin))
+    with pytest.raises(QueueNotAvailable, match="deleted"):
+        pair.run(consuming.done())
+
+
+# -- browsing
+
+
+def browse(pair: Pair, page: int) -> list[bytes]:
+    browsing = Browsing(pair.core, Handle(ORDERS, QueueAccessType.PEEK), page)
+    found = []
+    while messages := pair.run(browsing.next_page()):
+        assert len(messages) <= page
+        found += [message.body for message in messages]
+    return found
+
+
+@pytest.mark.parametrize("page", [1, 2, 5, 100])
+def test_browsing_shows_everything_and_takes_nothing(page: int) -> None:
+    pair = filled(10)
+    assert browse(pair, page) == pair.bodies(ORDERS)
+    assert len(pair.bodies(ORDERS)) == 10
+
+
+def test_a_browser_goes_on_where_it_is_while_others_take() -> None:
+    pair = filled(6)
+    browsing = Browsing(pair.core, Handle(ORDERS, QueueAccessType.PEEK), 2)
+    first = pair.run(browsing.next_page())
+    out = Handle(ORDERS, QueueAccessType.RECEIVE)
+    pair.run(ops.receive(pair.core, out, 3, 0, None))
+    rest = []
+    while page := pair.run(browsing.next_page()):
+        rest += page
+    assert [message.body for message in first + rest] == [b"0", b"1", b"3", b"4", b"5"]
+
+
+def test_a_browser_breaks_with_its_connection() -> None:
+    pair = filled(6)
+    browsing = Browsing(pair.core, Handle(ORDERS, QueueAccessType.PEEK), 2)
+    pair.run(browsing.next_page())
+    pair.break_off()
+    with pytest.raises(SessionLost, match="cursor"):
+        pair.run(browsing.next_page())
+
+
+def test_an_empty_queue_has_no_pages() -> None:
+    assert browse(filled(0), 3) == []

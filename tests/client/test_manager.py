@@ -1,0 +1,397 @@
+"""The blocking client with a server over real sockets, and the same embedded."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import posthouse
+from posthouse import Draft, IoTimeout, QueueManagerClient
+from posthouse.client.errors import ServerUnreachable, SessionEnded, TransactionAborted
+from posthouse.model.errors import (
+    AccessDenied,
+    InvalidParameter,
+    QueueExists,
+    QueueNotFound,
+    ServiceNotAvailable,
+    SharingViolation,
+    TransactionSequence,
+    TransactionUsage,
+)
+from tests.client.serving import Serving, serving
+
+
+@pytest.fixture(params=["socket", "embedded"])
+def manager(
+    request: pytest.FixtureRequest, server: Serving, home: Path
+) -> Iterator[QueueManagerClient]:
+    """A queue manager that is elsewhere, and one that is here."""
+    if request.param == "socket":
+        with posthouse.connect(server.home) as connected:
+            yield connected
+    else:
+        with posthouse.open(str(home), name="ALPHA") as opened:
+            yield opened
+
+
+Manager = QueueManagerClient
+
+
+def test_who_it_is(manager: Manager) -> None:
+    assert manager.name == "ALPHA"
+    assert manager.guid == manager.status().guid
+    assert "ALPHA" in repr(manager)
+
+
+def test_a_message_goes_in_and_comes_out(manager: Manager, path: str) -> None:
+    queue = manager.create_queue(path)
+    identifier = queue.send(b"<order/>", label="order 1", priority=5)
+    assert queue.count() == 1
+    assert queue.peek(timeout=0).id == identifier
+    message = queue.receive(timeout=0)
+    assert (message.id, message.body, message.label) == (identifier, b"<order/>", "order 1")
+    assert (message.priority, message.delivery, message.queue) == (5, "express", path)
+    assert not message.in_doubt
+    assert queue.count() == 0
+
+
+def test_bodies_of_every_kind(manager: Manager, path: str) -> None:
+    queue = manager.create_queue(path)
+    queue.send_many([b"bytes", "grüße", {"customer": 7}, [1, 2]])
+    first, second, third, fourth = queue.receive_many(10)
+    assert (first.body, second.text) == (b"bytes", "grüße")
+    assert (third.json(), fourth.json()) == ({"customer": 7}, [1, 2])
+
+
+def test_nothing_in_time_is_a_timeout(manager: Manager, path: str) -> None:
+    queue = manager.create_queue(path)
+    for timeout in (0, 0.01):
+        with pytest.raises(IoTimeout):
+            queue.receive(timeout=timeout)
+        with pytest.raises(IoTimeout):
+            queue.peek(timeout=timeout)
+
+
+def test_a_receive_waits_for_another_thread(manager: Manager, path: str) -> None:
+    queue = manager.create_queue(path)
+    found: list[bytes] = []
+    threads = [
+        threading.Thread(target=lambda: found.append(queue.receive(timeout=30).body))
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    ids = [queue.send(b"%d" % number) for number in range(4)]
+    for thread in threads:
+        thread.join()
+    assert len(set(ids)) == 4
+    assert sorted(found) == [b"0", b"1", b"2", b"3"]
+
+
+def test_many_threads_share_one_session(manager: Manager, path: str) -> None:
+    queue = manager.create_queue(path)
+
+    def work(name: int) -> None:
+        for number in range(20):
+            queue.send(b"%d/%d" % (name, number))
+            queue.receive(timeout=30)
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert queue.count() == 0
+
+
+def test_many_messages_keep_their_order(manager: Manager, path: str) -> None:
+    queue = manager.create_queue(path)
+    bodies = [b"%d" % number for number in range(2000)]
+    ids = queue.send_many(iter(bodies), recoverable=True)
+    assert len(set(ids)) == len(ids) == 2000
+    assert ids[:2] == [ids[0], ids[1]]
+    assert "2000" in repr(ids)
+    assert [message.body for message in queue.browse()] == bodies
+    assert [message.body for message in queue.consume(timeout=0)] == bodies
+    assert queue.count() == 0
+
+
+def test_drafts_differ(manager: Manager, path: str) -> None:
+    queue = manager.create_queue(path)
+    queue.send_many([Draft(b"low", priority=1), Draft(b"high", priority=6, label="now")])
+    assert [message.body for message in queue.browse()] == [b"high", b"low"]
+
+
+def test_a_refused_message_among_many(manager: Manager, path: str) -> None:
+    queue = manager.create_queue(path, transactional=True)
+    with pytest.raises(TransactionUsage):
+        queue.send_many([b"1", b"2"])
+    assert queue.count() == 0
+
+
+def test_a_transaction_over_two_queues(manager: Manager, path: str) -> None:
+    orders = manager.create_queue(path, transactional=True)
+    ledger = manager.create_queue(path + "-ledger", transactional=True)
+    with manager.transaction() as tx:
+        orders.send(b"order", tx=tx)
+        assert orders.count() == 0
+    assert orders.peek(timeout=0).delivery == "transactional"
+    with manager.transaction() as tx:
+        order = orders.receive(timeout=0, tx=tx)
+        ledger.send_many([order.body, b"entry"], tx=tx)
+    assert (orders.count(), ledger.count()) == (0, 2)
+
+
+def test_an_exception_aborts(manager: Manager, path: str) -> None:
+    queue = manager.create_queue(path, transactional=True)
+    queue.send(b"kept", transactional=True)
+
+    def work() -> None:
+        with manager.transaction() as tx:
+            queue.receive(timeout=0, tx=tx)
+            queue.send(b"never", tx=tx)
+            raise KeyError("oh")
+
+    with pytest.raises(KeyError):
+        work()
+    message = queue.receive(timeout=0)
+    assert (message.body, message.abort_count) == (b"kept", 1)
+
+
+def test_a_transaction_by_hand(manager: Manager, path: str) -> None:
+    queue = manager.create_queue(path, transactional=True)
+    tx = manager.transaction().begin()
+    with pytest.raises(TransactionSequence):
+        tx.begin()
+    queue.send(b"1", tx=tx)
+    tx.abort()
+    with pytest.raises(TransactionSequence):
+        queue.send(b"2", tx=tx)
+    with manager.transaction() as other:
+        queue.send(b"3", tx=other)
+        other.commit()
+    assert [message.body for message in queue.browse()] == [b"3"]
+
+
+def test_many_in_a_transaction_of_their_own(manager: Manager, path: str) -> None:
+    queue = manager.create_queue(path, transactional=True)
+    queue.send_many([b"%d" % number for number in range(300)], transactional=True)
+    assert queue.count() == 300
+
+
+def test_lookups(manager: Manager, path: str) -> None:
+    queue = manager.create_queue(path)
+    queue.send_many([b"a", b"b", b"c"])
+    first = queue.lookup(seek="first")
+    second = queue.lookup(first.lookup_id, "next")
+    assert (first.body, second.body, queue.lookup(seek="last").body) == (b"a", b"b", b"c")
+    assert queue.lookup(second.lookup_id, "previous").body == b"a"
+    assert queue.lookup(second.lookup_id, receive=True).body == b"b"
+    assert [message.body for message in queue.browse()] == [b"a", b"c"]
+
+
+def test_cursors(manager: Manager, path: str) -> None:
+    queue = manager.create_queue(path)
+    queue.send_many([b"a", b"b", b"c"])
+    with queue.cursor(receiving=True) as cursor:
+        assert cursor.peek().body == b"a"
+        assert cursor.next().body == b"b"
+        assert cursor.receive().body == b"b"
+        assert cursor.next().body == b"c"
+        with pytest.raises(IoTimeout):
+            cursor.next()
+    assert queue.count() == 2
+
+
+def test_subqueues_and_journals(manager: Manager, path: str) -> None:
+    queue = manager.create_queue(path, journal=True)
+    queue.send_many([b"good", b"bad"])
+    poison = queue.subqueue("poison")
+    queue.move(queue.lookup(seek="last"), poison)
+    assert (queue.count(), poison.count()) == (1, 1)
+    message = poison.receive(timeout=0)
+    assert (message.body, message.move_count) == (b"bad", 1)
+    queue.receive(timeout=0)
+    assert [copy.body for copy in queue.journal.browse()] == [b"bad", b"good"]
+    with pytest.raises(InvalidParameter):
+        poison.subqueue("more")
+
+
+def test_properties(manager: Manager, path: str) -> None:
+    queue = manager.create_queue(path, label="Orders", quota_kib=100)
+    assert queue.properties().label == "Orders"
+    assert queue.set(label="New", quota_kib=None).label == "New"
+    shown = queue.properties()
+    assert (shown.label, shown.quota_kib) == ("New", None)
+    assert path.rpartition("\\")[2] in [one.path.rpartition("\\")[2] for one in manager.queues()]
+
+
+def test_purge_and_delete(manager: Manager, path: str) -> None:
+    queue = manager.create_queue(path)
+    queue.send_many([b"1", b"2", b"3"])
+    assert queue.purge() == 3
+    queue.send(b"4")
+    queue.close()
+    assert queue.delete() == 1
+    with pytest.raises(QueueNotFound):
+        queue.count()
+
+
+def test_a_queue_that_is_there_already(manager: Manager, path: str) -> None:
+    manager.create_queue(path)
+    with pytest.raises(QueueExists):
+        manager.create_queue(path)
+    assert manager.create_queue(path, exist_ok=True) is manager.queue(path)
+
+
+def test_a_queue_of_one_reader(manager: Manager, path: str) -> None:
+    manager.create_queue(path).send(b"1")
+    alone = manager.queue(path, exclusive=True)
+    assert alone.receive(timeout=0).body == b"1"
+    with pytest.raises(SharingViolation):
+        manager.queue(path).receive(timeout=0)
+    alone.close()
+    with pytest.raises(IoTimeout):
+        manager.queue(path).receive(timeout=0)
+
+
+def test_consumers_give_back_what_they_did_not_finish(manager: Manager, path: str) -> None:
+    queue = manager.create_queue(path)
+    queue.send_many([b"%d" % number for number in range(10)])
+    for message in queue.consume(timeout=0):
+        if message.body == b"3":
+            break
+    assert queue.peek(timeout=0).body == b"3"
+    with queue.consume(timeout=0, prefetch=True) as messages:
+        for message in messages:
+            if message.body == b"5":
+                messages.done()
+                break
+    assert queue.peek(timeout=0).body == b"6"
+    assert queue.properties().locked == 0
+
+
+def test_the_books_balance(manager: Manager, path: str) -> None:
+    queue = manager.create_queue(path)
+    queue.send_many([b"%d" % number for number in range(7)])
+    queue.receive_many(3)
+    books = manager.books()
+    assert books.balanced
+    (line,) = [one for one in books.books if one.queue.endswith(path[2:])]
+    assert (line.accepted, line.waiting, line.received) == (7, 4, 3)
+
+
+def test_any_call_of_the_api(manager: Manager) -> None:
+    assert manager.call("GET", "/status")["name"] == "ALPHA"
+    with pytest.raises(posthouse.QueueError):
+        manager.call("GET", "/nothing")
+
+
+def test_a_closed_session_says_so(manager: Manager, path: str) -> None:
+    queue = manager.create_queue(path)
+    manager.close()
+    manager.close()
+    with pytest.raises(SessionEnded):
+        queue.send(b"late")
+
+
+def test_closing_ends_what_waits(manager: Manager, path: str) -> None:
+    queue = manager.create_queue(path)
+    errors: list[BaseException] = []
+    waits = threading.Event()
+
+    def wait() -> None:
+        waits.set()
+        try:
+            queue.receive()
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    waits.wait()
+    manager.close()
+    thread.join()
+    assert [type(error) for error in errors] == [SessionEnded]
+
+
+# -- what only a server has
+
+
+def test_nobody_there(home: Path) -> None:
+    with pytest.raises(ServerUnreachable, match="posthouse serve"):
+        posthouse.connect(home)
+
+
+def test_a_home_has_one_queue_manager(home: Path) -> None:
+    with (
+        posthouse.open(str(home)),
+        pytest.raises(ServiceNotAvailable, match="in use"),
+    ):
+        posthouse.open(str(home))
+
+
+def test_a_token_over_tcp(server: Serving, path: str, tmp_path: Path) -> None:
+    with posthouse.connect(server.home) as local:
+        token = local.call("POST", "/tokens", {"role": "administer"})["token"]
+    file = tmp_path / "token"
+    file.write_text(token)
+    with posthouse.connect(url=server.url, token_file=file, name="a test") as remote:
+        remote.create_queue(path).send(b"from afar")
+        assert remote.queue(path).receive(timeout=0).body == b"from afar"
+    with pytest.raises(AccessDenied):
+        posthouse.connect(url=server.url, token="pht_wrong")
+
+
+def test_a_broken_connection_is_made_again(server: Serving, path: str) -> None:
+    with posthouse.connect(server.home) as manager:
+        queue = manager.create_queue(path)
+        for number in range(5):
+            server.break_connections()
+            queue.send(b"%d" % number, recoverable=True)
+            server.break_connections()
+            assert queue.count() == number + 1
+        assert [message.body for message in queue.browse()] == [b"%d" % n for n in range(5)]
+
+
+def test_a_transaction_is_lost_with_its_connection(server: Serving, path: str) -> None:
+    def work(manager: Manager) -> None:
+        with manager.transaction() as tx:
+            manager.queue(path).send(b"never", tx=tx)
+            server.break_connections()
+
+    with posthouse.connect(server.home) as manager:
+        queue = manager.create_queue(path, transactional=True)
+        with pytest.raises(TransactionAborted):
+            work(manager)
+        assert queue.count() == 0
+
+
+def test_a_wait_outlives_a_restart(home: Path, path: str) -> None:
+    first = Serving(home)
+    with posthouse.connect(home) as manager, posthouse.connect(home) as other:
+        queue = manager.create_queue(path)
+        found: list[bytes] = []
+        thread = threading.Thread(target=lambda: found.append(queue.receive().body))
+        thread.start()
+        while not other.queue(path).properties().waiting_readers:
+            pass
+        first.stop()
+        with serving(home):
+            other.queue(path).send(b"at last", recoverable=True)
+            thread.join()
+    assert found == [b"at last"]
+
+
+def test_when_nobody_comes_back_it_says_so(home: Path, path: str) -> None:
+    with serving(home):
+        manager = posthouse.connect(home, reconnect=0.05)
+        queue = manager.create_queue(path)
+    with pytest.raises(ConnectionError):
+        queue.send(b"late")
+    with serving(home):
+        assert queue.send(b"in time")
+        manager.close()
