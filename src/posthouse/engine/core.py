@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from posthouse.engine.transaction import Transaction
     from posthouse.engine.transactions import Transactions
     from posthouse.engine.transfer import Transfer
+    from posthouse.engine.two_phase import TwoPhase
     from posthouse.engine.waiting import Waiting
 
 _U64 = struct.Struct("<Q")
@@ -192,6 +193,7 @@ class Core:
     outcomes: Outcomes
     transactions: Transactions
     transfer: Transfer
+    two_phase: TwoPhase
     registry: Queues
     waiting: Waiting
     moving: Moving

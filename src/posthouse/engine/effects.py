@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from posthouse.engine.records import CHANGE, EXPRESS, MESSAGE, Change, Record, Row
 from posthouse.model.errors import QueueError
+from posthouse.security.peer_calls import Verb
 
 
 class Unreadable(Exception):
@@ -47,6 +48,16 @@ class Deleted(NamedTuple):
     message_class: int
 
 
+class Ask(NamedTuple):
+    """A signed call on another queue manager; what it answers goes to `TwoPhase.answered`."""
+
+    peer: bytes
+    url: str
+    verb: Verb
+    transaction: bytes
+    text: str
+
+
 class Event(NamedTuple):
     """Something an operator may want to know; one log line."""
 
@@ -60,6 +71,7 @@ class Effects:
     __slots__ = (
         "_seen",
         "active",
+        "asks",
         "change",
         "deleted",
         "events",
@@ -77,6 +89,7 @@ class Effects:
         self.active: set[int] = set()  # outgoing queues that have something to send
         self.deleted: list[Deleted] = []
         self.events: list[Event] = []
+        self.asks: list[Ask] = []
         self.packets: dict[int, bytes] = {}  # those that were needed: brought or fetched
         self._seen = 0  # so many records have been looked at for packets
 

@@ -42,6 +42,7 @@ from posthouse.engine.state import State
 from posthouse.engine.transaction import Transaction, Vote
 from posthouse.engine.transactions import Transactions
 from posthouse.engine.transfer import Transfer
+from posthouse.engine.two_phase import TwoPhase
 from posthouse.engine.waiting import Waiting
 from posthouse.model.errors import (
     AccessDenied,
@@ -87,6 +88,7 @@ class QueueManager:
         core.outcomes = Outcomes(core)
         core.transactions = self.transactions = Transactions(core)
         core.transfer = self.transfer = Transfer(core)
+        core.two_phase = self.two_phase = TwoPhase(core)
         self.directory = DirectoryOfQueues(core)
         core.registry = self.queues = Queues(core, self.directory)
         core.opening = self.opening = Opening(core)
@@ -127,6 +129,7 @@ class QueueManager:
         self._load_aliases()
         self.client_sessions.load()
         self.transactions.recover()
+        self.two_phase.load()
         self.moving.end_doomed()
         self.moving.empty_deleted()
         for queue in self.queues.all():
@@ -177,6 +180,7 @@ class QueueManager:
         self.moving.go_on()
         self.waiting.expire_waits()
         self.transactions.abort_idle()
+        self.two_phase.run()
         self.directory.service.advance(now_ms)
         self._follow_enterprise()
 
@@ -204,6 +208,7 @@ class QueueManager:
             self.moving.next_deadline_ms(),
             self.waiting.next_deadline_ms(),
             self.transactions.next_deadline_ms(),
+            self.two_phase.next_deadline_ms(),
             self.directory.service.next_deadline(self.core.now_ms),
         )
         return min((d for d in deadlines if d is not None), default=None)

@@ -26,6 +26,11 @@ class EngineSettings:
     default_time_to_reach_queue_s: int = TIME_TO_REACH_QUEUE_MAX
     transaction_idle_s: int = 60
     transaction_buffer: int = 8 << 20  # larger ones are appended as they come
+    prepare_s: int = 30  # other queue managers have so long to vote
+    in_doubt_s: int = 10  # then a prepared transaction asks its coordinator
+    peer_retry_s: int = 1  # the first pause before a peer is asked again; it doubles
+    peer_retry_max_s: int = 300
+    enlistment_s: int = 120  # how long a transaction token is good for
     hardened: bool = False
     routing_server: bool = False
     send_insecure_nacks: bool = False

@@ -21,6 +21,7 @@ class TransactionState(Enum):
     """Where a transaction is in its life."""
 
     ACTIVE = "active"
+    DECIDING = "deciding"  # participants elsewhere are asked for their votes
     PREPARED = "prepared"
     ENDED = "ended"
 

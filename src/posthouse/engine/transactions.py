@@ -7,7 +7,7 @@ messages pending. Either way one CHANGE record at the end makes all of it true a
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from posthouse.engine.core import Core, Lock
 from posthouse.engine.descriptor import OpenQueueDescriptor
@@ -49,6 +49,7 @@ from posthouse.model.message import ACK_RECEIVE, NACK_QUEUE_DELETED
 
 TRANSACTION_NUMBER_MASK = 0xFFFFF  # [MS-MQMQ] 2.2.20.5: 20 bits
 ABORTS_MAX = 0xFFFF
+Also = Callable[[Change], None]  # adds to the record that ends a transaction
 
 
 class Transactions:
@@ -207,8 +208,8 @@ class Transactions:
     ) -> None:
         """Transaction Prepare (3.1.4.3). Two-phase: from here on only the coordinator decides."""
         transaction = self.find(identifier)
-        if transaction.state is TransactionState.PREPARED:
-            raise TransactionSequence("the transaction is prepared already")
+        if transaction.state is not TransactionState.ACTIVE:
+            raise TransactionSequence(f"the transaction is {transaction.state.value} already")
         self._cancel_waiting(transaction)
         self._mark_first_and_last(transaction)
         if single_phase:
@@ -238,10 +239,10 @@ class Transactions:
         transaction = self.open.get(identifier)
         if transaction is None:
             return Vote.ABORTED
-        if transaction.state is TransactionState.ACTIVE:
+        if transaction.coordinator and transaction.coordinator != coordinator:
+            raise TransactionSequence("the transaction belongs to another coordinator")
+        if transaction.state is not TransactionState.PREPARED:
             self.prepare(identifier, single_phase=False, coordinator=coordinator)
-        elif transaction.coordinator != coordinator:
-            raise TransactionSequence("the transaction is prepared for another coordinator")
         if not single_phase:
             return Vote.PREPARED
         self.commit(identifier)
@@ -268,7 +269,7 @@ class Transactions:
 
     # -- commit
 
-    def commit(self, identifier: bytes) -> None:
+    def commit(self, identifier: bytes, also: Also | None = None) -> None:
         """Transaction Commit (3.1.4.4): all of it, in the order it was asked for, in one record."""
         transaction = self.find(identifier)
         self._cancel_waiting(transaction)
@@ -285,6 +286,8 @@ class Transactions:
                 self._commit_move(operation, change)
         if prepared:
             self.core.define(TABLE_TRANSACTION, identifier, None, change)
+        if also is not None:
+            also(change)
         self._finish(transaction)
         self.core.commit(change)
         for queue in subqueues:
@@ -334,7 +337,7 @@ class Transactions:
 
     # -- abort
 
-    def abort(self, identifier: bytes) -> None:
+    def abort(self, identifier: bytes, also: Also | None = None) -> None:
         """Transaction Abort (3.1.4.5): sends vanish, what was received or moved is back."""
         transaction = self.find(identifier)
         self._cancel_waiting(transaction)
@@ -350,6 +353,8 @@ class Transactions:
             self._abort_read(operation, change)
         if transaction.state is TransactionState.PREPARED:
             self.core.define(TABLE_TRANSACTION, identifier, None, change)
+        if also is not None:
+            also(change)
         self._finish(transaction)
         self.core.commit(change)
         for queue in subqueues:
@@ -397,11 +402,18 @@ class Transactions:
         transaction.state = TransactionState.ENDED
         del self.open[transaction.identifier]
         self._forget_active(transaction)
+        self.core.two_phase.ended(transaction)
 
     def _forget_active(self, transaction: Transaction) -> None:
         """Neither its idle time nor the end of its session ends it any more."""
         self._by_use.pop(transaction.identifier, None)
         self._owned.discard(transaction.owner, transaction.identifier)
+
+    def close(self, transaction: Transaction) -> None:
+        """Participants elsewhere are asked for their votes: nothing is added to it any more."""
+        self._check_active(transaction)
+        self._cancel_waiting(transaction)
+        transaction.state = TransactionState.DECIDING
 
     def _cancel_waiting(self, transaction: Transaction) -> None:
         error: QueueError = OperationCancelled("the transaction of this read has ended")

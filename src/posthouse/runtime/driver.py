@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
-from posthouse.engine.effects import Deleted, Effects, Event, Read, Wake
+from posthouse.engine.effects import Ask, Deleted, Effects, Event, Read, Wake
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.steps import Emptying
 from posthouse.model.errors import QueueError, RemoteProtocolError, ServiceNotAvailable
@@ -58,6 +58,7 @@ class Driver:
         self.on_event: Callable[[Event], None] = lambda event: None
         self.on_active: Callable[[set[int]], None] = lambda queues: None
         self.on_deleted: Callable[[list[Deleted]], None] = lambda deleted: None
+        self.on_asks: Callable[[list[Ask]], None] = lambda asks: None
         self.failed = False  # the engine is ahead of the log: nothing may be decided or let out
         self._decided: list[tuple[Release, Answer]] = []
         self._unfinished: list[tuple[Release, Answer, list[Emptying]]] = []
@@ -151,6 +152,8 @@ class Driver:
             outbox.append((position, self.on_deleted, effects.deleted))
         if effects.active:
             outbox.append((position, self.on_active, effects.active))
+        if effects.asks:
+            outbox.append((position, self.on_asks, effects.asks))
 
     def sync(self) -> None:
         """Makes everything appended so far durable. The only call that may run in a thread."""
