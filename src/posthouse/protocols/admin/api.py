@@ -55,11 +55,13 @@ class Api:
         `target` is the path with its query, percent-encoded. What is returned can be cancelled.
         """
         try:
-            route, params, content = understood(method, target, body)
+            path, _, query = target.partition("?")
+            route, values = match(method, path)
             if not role.includes(route.role):
                 raise AccessDenied(
                     f"this needs a token of role {route.role.value}, and yours is {role.value}"
                 )
+            params, content = _params(route, values, query), _content(route, body)
         except QueueError as error:
             self._refuse(error, done, counted=False)
             return None
@@ -83,13 +85,6 @@ class Api:
         if not counted:
             self.desk.manager.refused(error)
         done(status_of(error), _encode(error_json(error)))
-
-
-def understood(method: str, target: str, body: bytes) -> tuple[Route, Any, Any]:
-    """The route of a request, its parameters and its body, or why it is refused."""
-    path, _, query = target.partition("?")
-    route, values = match(method, path)
-    return route, _params(route, values, query), _content(route, body)
 
 
 def match(method: str, path: str) -> Matched:

@@ -19,18 +19,14 @@ SOCKET_PATH_MAX: Final = 107  # sun_path without its NUL
 
 def socket_path(home: Path, environment: Mapping[str, str] = os.environ) -> Path:
     """Where a server of this home puts its socket."""
-    near = home.absolute() / SOCKET_NAME
-    if len(os.fsencode(near)) <= SOCKET_PATH_MAX:
-        return near
-    digest = hashlib.sha256(os.fsencode(home.absolute())).hexdigest()[:32]
-    return _runtime_directory(environment) / f"{digest}.sock"
-
-
-def _runtime_directory(environment: Mapping[str, str]) -> Path:
+    home = home.absolute()
+    digest = hashlib.sha256(os.fsencode(home)).hexdigest()[:32]
     base = environment.get("XDG_RUNTIME_DIR", "")
+    choices = [home / SOCKET_NAME]
     if base:
-        return Path(base) / "posthouse"
-    return Path("/tmp") / f"posthouse-{os.getuid()}"
+        choices.append(Path(base) / "posthouse" / f"{digest}.sock")
+    choices.append(Path("/tmp") / f"posthouse-{os.getuid()}" / f"{digest}.sock")
+    return next(path for path in choices if len(os.fsencode(path)) <= SOCKET_PATH_MAX)
 
 
 def prepare(home: Path, environment: Mapping[str, str] = os.environ) -> Path:

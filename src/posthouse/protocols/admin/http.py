@@ -52,7 +52,8 @@ class HttpFace:
         method = request.method if request.method in METHODS else "other"
         self._traffic.requests[method, answer.status] += 1
         response = _response(answer)
-        unread = request.body_exists and not request.content.at_eof()
+        content = request.content
+        unread = request.body_exists and not (content.at_eof() and content.exception() is None)
         if self.closing or unread:  # a body that nobody reads is not the next request
             response.force_close()
         return response

@@ -1,0 +1,212 @@
+"""The queue manager over the API: status, books, transactions, offline, backup, metrics, pages."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from posthouse.engine.books import Books
+from posthouse.model.guids import format_guid
+from posthouse.model.properties import QueueAccessType
+from posthouse.protocols.admin.conversation import Decide
+from posthouse.protocols.admin.rates import Rates
+from posthouse.security.access import Caller
+from tests.engine.rig import Rig
+from tests.protocols.admin.api_rig import AUDIT, ORDERS, ApiRig, at, with_api
+
+ADMIN = Caller.administrator()
+HOSTILE = ".\\private$\\a{b}'c\u00fcd"
+
+
+def test_status_and_books(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        await rig.create()
+        await rig.send(label="one")
+        await rig.get("/api/v1/queues/x/y/z")
+        status = (await rig.get("/api/v1/status")).json
+        assert (status["name"], status["version"], status["state"]) == ("ALPHA", "9.9", "ready")
+        assert status["messages"] == 1
+        assert {"name": "MQ_ERROR", "count": 1} in status["refusals"]
+        books = (await rig.get("/api/v1/books")).json
+        (orders,) = [line for line in books["books"] if line["queue"].endswith("orders")]
+        assert (orders["accepted"], orders["waiting"], orders["balanced"]) == (1, 1, True)
+        assert books["balanced"] is True
+        assert set(orders) - {"queue", "balanced"} == set(Books.__dataclass_fields__)
+
+    with_api(tmp_path, work)
+
+
+def test_prepared_transactions_are_ended_by_hand(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        await rig.create(AUDIT, transactional=True)
+        identifiers = [bytes([number]) * 16 for number in (1, 2, 3)]
+        for identifier in identifiers:
+            await rig.run(lambda m, i=identifier: prepare(m, i, i[0] < 3))  # type: ignore[misc]
+        listed = (await rig.get("/api/v1/transactions")).json["transactions"]
+        assert [one["state"] for one in listed] == ["prepared", "prepared", "active"]
+        assert [one["operations"] for one in listed] == [1, 1, 1]
+        assert listed[0]["coordinator"] == b"me".hex()
+        first, second, active = (f"/api/v1/transactions/{format_guid(i)}" for i in identifiers)
+        assert (await rig.post(active + "/commit")).status == 404
+        assert (await rig.post(first + "/commit")).json == {"done": True}
+        assert (await rig.post(second + "/abort")).json == {"done": True}
+        assert (await rig.post(second + "/abort")).status == 404
+        assert (await rig.post(active + "/abort")).status == 200
+        assert await rig.labels(AUDIT) == ["1"]
+
+    with_api(tmp_path, work)
+
+
+def prepare(manager: object, identifier: bytes, prepared: bool) -> None:
+    from posthouse.engine.manager import QueueManager
+    from posthouse.model.message import Message
+
+    assert isinstance(manager, QueueManager)
+    descriptor = manager.open_queue(AUDIT, QueueAccessType.SEND, ADMIN)
+    transaction = manager.create_transaction(identifier)
+    message = Message(label=str(identifier[0]))
+    manager.enqueue_message_to_an_open_queue(descriptor, message, transaction)
+    if prepared:
+        manager.transaction_prepare(identifier, single_phase=False, coordinator=b"me")
+
+
+def test_offline_and_online(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        assert (await rig.post("/api/v1/offline")).json == {"online": False}
+        assert (await rig.get("/api/v1/status")).json["online"] is False
+        assert (await rig.post("/api/v1/online")).json == {"online": True}
+
+    with_api(tmp_path, work)
+
+
+def test_backup_calls_whoever_makes_it(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        made = await rig.post("/api/v1/backup", {"directory": "copies/1"})
+        assert made.json == {"directory": "copies/1"}
+        assert rig.backups == ["copies/1"]
+        rig.admin.services.backup = None
+        assert (await rig.post("/api/v1/backup", {"directory": "copies/2"})).status == 501
+
+    with_api(tmp_path, work)
+
+
+def test_what_fails_for_our_own_reasons_is_told_and_goes_on(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        def broken(directory: str) -> Decide:
+            raise RuntimeError(f"secret of {directory}")
+
+        rig.admin.services.backup = broken  # type: ignore[assignment]
+        failed = await rig.post("/api/v1/backup", {"directory": "x"})
+        assert failed.status == 500
+        assert "secret" not in failed.text
+        assert [str(fault) for fault in rig.faults] == ["secret of x"]
+        rig.faults.clear()
+        assert (await rig.get("/api/v1/status")).status == 200
+
+    with_api(tmp_path, work)
+
+
+def test_metrics_can_be_read_by_a_prometheus(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        await rig.create()
+        await rig.create(HOSTILE)
+        await rig.send(label="one", delivery="recoverable")
+        await rig.send(label="two")
+        await rig.post(at() + "/receive", {})
+        await rig.get("/api/v1/nothing")
+        reply = await rig.get("/metrics", token=rig.tokens["read"])
+        assert reply.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+        families = {f.name: f for f in text_string_to_metric_families(reply.text)}
+        samples = {
+            (sample.name, *sorted(sample.labels.items())): sample.value
+            for family in families.values()
+            for sample in family.samples
+        }
+        queue = ("queue", r"ALPHA\private$\orders")
+        assert samples["posthouse_queue_messages", queue] == 1
+        assert samples["posthouse_queue_bytes", queue] > 0
+        assert samples["posthouse_queue_oldest_seconds", queue] >= 0
+        assert samples["posthouse_queue_books_total", ("outcome", "accepted"), queue] == 2
+        assert samples["posthouse_queue_books_total", ("outcome", "received"), queue] == 1
+        assert samples["posthouse_refusals_total", ("reason", "MQ_ERROR")] == 1
+        assert samples["posthouse_books_unbalanced",] == 0
+        assert samples["posthouse_sessions",] == 0
+        assert samples["posthouse_sync_seconds_count",] > 0
+        assert samples["posthouse_http_requests_total", ("method", "GET"), ("status", "404")] == 1
+        assert samples["posthouse_info", ("name", "ALPHA"), ("version", "9.9")] == 1
+        assert ("posthouse_queue_messages", ("queue", HOSTILE.replace(".", "ALPHA"))) in samples
+
+    with_api(tmp_path, work)
+
+
+def test_the_page_escapes_whatever_users_named(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        await rig.create(label="<script>alert('x')</script>&\"")
+        reply = await rig.get("/")
+        assert reply.status == 200
+        assert reply.headers["Content-Type"] == "text/html; charset=utf-8"
+        assert "default-src 'none'" in reply.headers["Content-Security-Policy"]
+        assert "<script>" not in reply.text
+        assert "&lt;script&gt;" in reply.text
+        bob = await rig.user("bob")
+        assert "orders" not in (await rig.get("/", token=bob)).text
+
+    with_api(tmp_path, work)
+
+
+def test_health_needs_nothing_and_tells_the_truth(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        reply = await rig.get("/healthz", token=None, headers={"Host": "anything.example"})
+        assert (reply.status, reply.text) == (200, "ok\n")
+        assert (await rig.post("/healthz", token=None)).status == 405
+        rig.admin.pages._healthy = lambda: False
+        assert (await rig.get("/healthz", token=None)).status == 503
+
+    with_api(tmp_path, work)
+
+
+def test_rates_are_what_came_in_a_second() -> None:
+    rig, rates = Rig(), Rates()
+    queue = rig.create("orders")
+    rates.sample(rig.manager, 0)
+    assert rates.of(queue.number) == (0, 0)
+    for _ in range(20):
+        rig.send("orders")
+    rig.receive("orders")
+    rates.sample(rig.manager, 10_000)
+    assert rates.of(queue.number) == (2.0, 0.1)
+    assert rates.of(999) == (0, 0)
+    for second in range(2, 20):
+        rates.sample(rig.manager, second * 10_000)
+    assert rates.of(queue.number) == (0, 0)
+
+
+def test_the_server_stops_while_receives_wait(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        await rig.create()
+        waiting = asyncio.create_task(rig.post(at() + "/receive", {"timeout_ms": 60_000}))
+        while not (await rig.get(at())).json["waiting_readers"]:
+            pass
+        stop = asyncio.create_task(rig.server.stop(5.0))
+        await asyncio.wait([stop], timeout=0)
+        rig.desk.cancel_waits()
+        await stop
+        reply = await waiting
+        assert (reply.status, reply.json["error"]["name"]) == (503, "MQ_ERROR_OPERATION_CANCELLED")
+        rig.server.admin.enter()
+
+    with_api(tmp_path, work)
+
+
+def test_every_queue_name_fits_a_path(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        await rig.create(HOSTILE)
+        shown = await rig.get(at(HOSTILE))
+        assert shown.json["path"] == HOSTILE.replace(".", "ALPHA")
+        slashes = await rig.get("/api/v1/queues/" + ".%2Fprivate$%2Fa%7Bb%7D%27c%C3%BCd")
+        assert slashes.json["path"] == shown.json["path"]
+        assert ORDERS not in shown.text
+
+    with_api(tmp_path, work)
