@@ -20,11 +20,11 @@ ifneq ($(shell $(PY) -c 'print(open("$(READY)").read().strip())' 2>/dev/null),$(
 .PHONY: $(READY)
 endif
 
-.PHONY: help demo test lint bench soak fuzz peers docs mutants clean
+.PHONY: help demo test lint bench bench-peers soak fuzz peers docs mutants clean
 .DEFAULT_GOAL := help
 
 help: ## this list
-	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 18
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
 
 demo: $(READY) ## sets everything up and runs the main job end to end
 	@$(VENV)/bin/posthouse demo
@@ -37,8 +37,11 @@ lint: $(READY) ## style, format and types
 	@$(PY) -m ruff format --check $(CHECKED)
 	@$(PY) -m mypy --strict $(TYPED)
 
-bench: $(READY) ## measures store and engine beside SQLite and LMDB (BENCH_ARGS)
+bench: $(READY) ## measures store, engine and server, and SQLite and LMDB beside them (BENCH_ARGS)
 	@$(VENV)/bin/posthouse bench $(BENCH_ARGS)
+
+bench-peers: $(READY) ## measures Posthouse beside RabbitMQ, Redis, NATS and PostgreSQL (BENCH_ARGS)
+	@$(PY) -m benchmarks.peers $(BENCH_ARGS)
 
 soak: $(READY) ## the long doses of the property and simulation tests (SEED)
 	@echo "soak with seed $(SEED); replay with: make soak SEED=$(SEED)"

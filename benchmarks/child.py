@@ -7,7 +7,6 @@ it is killed, which is part of the measurement.
 from __future__ import annotations
 
 import json
-import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -16,7 +15,6 @@ from pathlib import Path
 from benchmarks.home import QUEUE, Handles, Home, batches, receive_call, send_call
 from benchmarks.meters import Stopwatch, deep_size, directory_bytes, resident_bytes
 from benchmarks.pipeline import run_pipelined
-from benchmarks.processes import ENDINGS
 from benchmarks.samples import packets
 from posthouse.runtime.driver import Call
 
@@ -117,7 +115,6 @@ def _drain(home: Home) -> None:
 
 def main(role: str, *arguments: str) -> None:
     """The roles a child can have."""
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDINGS)  # the parent made it with these blocked
     if role == "fill":
         fill(Path(arguments[0]), int(arguments[1]))
     else:

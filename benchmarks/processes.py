@@ -8,8 +8,9 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,32 +21,59 @@ Process = subprocess.Popen[str]
 
 
 @contextmanager
-def started(command: Sequence[str]) -> Iterator[Process]:
+def started(
+    command: Sequence[str],
+    *,
+    log: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Iterator[Process]:
     """A process in a session of its own, so that Ctrl-C is for us alone; killed at the end.
 
-    Signals wait while it is being made: one in between would leave a process nobody knows of.
+    With `log` all it says goes there, else there are pipes. Signals wait while it is being made:
+    one in between would leave a process nobody knows of.
     """
     process: Process | None = None
     try:
-        signal.pthread_sigmask(signal.SIG_BLOCK, ENDINGS)
-        process = subprocess.Popen(
-            command,
-            cwd=ROOT,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDINGS)
+        with _signals_put_off():
+            process = _make(command, log, environment)
         yield process
     finally:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDINGS)
         if process is not None:
             kill(process)
             for pipe in (process.stdin, process.stdout, process.stderr):
-                assert pipe is not None
-                pipe.close()
+                if pipe is not None:
+                    pipe.close()
+
+
+@contextmanager
+def _signals_put_off() -> Iterator[None]:
+    """Not by blocking them, which the new process would inherit."""
+    came: list[int] = []
+    before = {each: signal.signal(each, lambda number, _: came.append(number)) for each in ENDINGS}
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+        for number in came:
+            signal.raise_signal(number)
+
+
+def _make(
+    command: Sequence[str], log: Path | None, environment: Mapping[str, str] | None
+) -> Process:
+    make = partial(
+        subprocess.Popen[str],
+        command,
+        cwd=ROOT,
+        env=None if environment is None else {**os.environ, **environment},
+        text=True,
+        start_new_session=True,
+    )
+    if log is None:
+        return make(stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    with log.open("ab") as file:
+        return make(stdin=subprocess.DEVNULL, stdout=file, stderr=file)
 
 
 def kill(process: Process) -> None:

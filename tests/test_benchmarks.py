@@ -25,6 +25,7 @@ from benchmarks.figures import (
 )
 from benchmarks.home import QUEUE, Home, Turn, receive_call, send_call
 from benchmarks.meters import deep_size, directory_bytes
+from benchmarks.peers.work import WORKS
 from benchmarks.pipeline import run_pipelined
 from benchmarks.report import print_outcome
 from benchmarks.witness import NotSynced, WitnessDisk
@@ -41,6 +42,7 @@ TABLES = {
     ("engine", "disk"),
     ("engine", "rates"),
     ("engine", "goals"),
+    ("server", "rates"),
     ("backlog", "rates"),
     ("backlog", "memory"),
     ("backlog", "starts"),
@@ -97,6 +99,12 @@ def test_every_case_of_the_engine_is_measured(figures: Figures) -> None:
             assert syncs < 1, case.name
         else:
             assert syncs >= (1 if case.syncs is engine.Syncs.EACH_TURN else 0.01), case.name
+
+
+def test_every_workload_of_the_server_is_measured(figures: Figures) -> None:
+    cases = [row["case"] for row in figures["server", "rates"]]
+    assert cases == [words for w in WORKS for words in (w.sending, w.receiving) if words]
+    assert {row["peer"] for row in figures["server", "rates"]} == {"Posthouse"}
 
 
 def test_the_curve_has_every_length(figures: Figures) -> None:

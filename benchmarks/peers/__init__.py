@@ -1,0 +1,1 @@
+"""Posthouse beside other queues: `python -m benchmarks.peers`."""

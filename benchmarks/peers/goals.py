@@ -1,0 +1,97 @@
+"""What was promised beside the others, as ratios that are made inside each round."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from statistics import median
+from typing import Final, NamedTuple
+
+from benchmarks.figures import Goal
+from benchmarks.peers.contest import OURS, PEERS, Leg
+from benchmarks.peers.work import (
+    END_TO_END,
+    LARGE_BODIES,
+    ONE_AT_A_TIME,
+    RECEIVE,
+    SEND,
+    TRANSACTION,
+)
+
+Results = dict[str, dict[str, list[Leg]]]  # by the words of the work, then by peer: round by round
+Measure = Callable[[Leg], float]
+
+
+class Target(NamedTuple):
+    """Ours divided by theirs."""
+
+    case: str
+    peer: str
+    measure: Measure
+    required: float
+    aim: float
+    at_most: bool = False
+    words: str = ""
+
+
+def _rate(leg: Leg) -> float:
+    return leg.rate
+
+
+def _cpu(leg: Leg) -> float:
+    return leg.cpu_us
+
+
+def _p50(leg: Leg) -> float:
+    assert leg.p50_ms is not None
+    return leg.p50_ms
+
+
+def _p99(leg: Leg) -> float:
+    assert leg.p99_ms is not None
+    return leg.p99_ms
+
+
+TARGETS: Final = (
+    Target(END_TO_END, "rabbitmq", _rate, 3, 5),
+    Target(END_TO_END, "nats", _rate, 0.5, 1),
+    Target(SEND, "rabbitmq", _rate, 4, 8),
+    Target(SEND, "redis", _rate, 1.7, 3.5),
+    Target(RECEIVE, "rabbitmq", _rate, 2, 4),
+    Target(RECEIVE, "redis", _rate, 1, 2),
+    Target(ONE_AT_A_TIME, "rabbitmq", _p50, 0.5, 0.38, at_most=True, words=": p50"),
+    Target(ONE_AT_A_TIME, "rabbitmq", _p99, 0.6, 0.35, at_most=True, words=": p99"),
+    Target(TRANSACTION, "rabbitmq", _rate, 6, 10),
+    Target(TRANSACTION, "redis", _rate, 0.9, 1.5),
+    *(Target(f"{bodies}, sent", "rabbitmq", _rate, 1.5, 2.5) for bodies in LARGE_BODIES),
+    *(Target(f"{bodies}, received", "rabbitmq", _rate, 1.3, 2) for bodies in LARGE_BODIES),
+    *(
+        Target(case, "rabbitmq", _cpu, 0.5, 0.25, at_most=True, words=": CPU a message")
+        for case in (END_TO_END, SEND, RECEIVE, ONE_AT_A_TIME, TRANSACTION)
+    ),
+)
+
+
+def median_of_ratios(ours: Sequence[Leg], theirs: Sequence[Leg], measure: Measure) -> float:
+    """Ours divided by theirs, round by round."""
+    return median(measure(a) / measure(b) for a, b in zip(ours, theirs, strict=True))
+
+
+def goals(benchmark: str, results: Results) -> list[Goal]:
+    """A verdict on each promise whose two sides were measured."""
+    return [
+        Goal(
+            benchmark,
+            f"{target.case}{target.words}, times {PEERS[target.peer].server.title}",
+            median_of_ratios(*_sides(results, target), target.measure),
+            target.required,
+            target.aim,
+            at_most=target.at_most,
+        )
+        for target in TARGETS
+        if all(_sides(results, target))
+    ]
+
+
+def _sides(results: Results, target: Target) -> tuple[list[Leg], list[Leg]]:
+    legs = results.get(target.case, {})
+    return legs.get(OURS, []), legs.get(target.peer, [])

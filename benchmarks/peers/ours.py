@@ -1,0 +1,62 @@
+"""Our own server: `posthouse serve`, as anybody would start it."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import urllib.request
+from pathlib import Path
+from typing import ClassVar
+
+from benchmarks.peers.server import Command, Server
+from posthouse.client.manager import connect
+
+_SYNCS = re.compile(rb"^posthouse_sync_seconds_count (\S+)$", re.MULTILINE)
+
+
+class PosthouseServer(Server):
+    """Clients come over TCP with a token, like those of the others; nothing is tuned."""
+
+    title: ClassVar[str] = "Posthouse"
+    durable: ClassVar[str] = "answer after fdatasync of the log"
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        self.home = directory / "home"
+        self._ready_file = directory / "ready.json"
+        self._token_file = directory / "token"
+        self._url = ""
+
+    def command(self) -> Command:
+        """On any free ports."""
+        words = [sys.executable, "-m", "posthouse.cli.main", "serve", "--home", str(self.home)]
+        words += ["--name", "BENCH", "--ports", "ephemeral", "--ready-file", str(self._ready_file)]
+        return Command(words, {})
+
+    def accepts(self) -> bool:
+        """It says so itself."""
+        return self._ready_file.exists()
+
+    def settle(self) -> None:
+        """Makes the token."""
+        self._url = f"http://{json.loads(self._ready_file.read_bytes())['endpoints']['admin']}"
+        with connect(self.home) as manager:
+            made = manager.call("POST", "/tokens", {"role": "administer"})
+        self._token_file.touch(0o600)
+        self._token_file.write_text(made["token"], encoding="ascii")
+
+    @property
+    def address(self) -> str:
+        """The endpoint and the file with the token."""
+        return f"{self._url} {self._token_file}"
+
+    def syncs(self) -> int:
+        """From its metrics."""
+        token = self._token_file.read_text(encoding="ascii")
+        request = urllib.request.Request(f"{self._url}/metrics")
+        request.add_header("Authorization", f"Bearer {token}")
+        with urllib.request.urlopen(request) as answer:
+            found = _SYNCS.search(answer.read())
+        assert found is not None, "the metrics do not tell how often was synced"
+        return int(float(found[1]))
