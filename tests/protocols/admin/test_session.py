@@ -263,6 +263,16 @@ def test_a_packet_for_another_queue_is_refused(rig: SessionRig, client: Client) 
     assert rig.bodies("orders") == []
 
 
+def test_packets_with_more_headers_are_read_one_by_one(rig: SessionRig, client: Client) -> None:
+    queue, names = client.open(), (r"DIRECT=OS:ALPHA\private$\orders",)
+    batch = packets(b"a", b"b", destination_multi_queue_format_name=names)
+    assert len(client.send(queue, batch)) == 2
+    at = batch[1].rindex("ALPHA".encode("utf-16-le"))
+    bad = batch[1][:at] + b"\x00\xd8" + batch[1][at + 2 :]
+    assert is_refused(client.send(queue, [batch[0], bad]), InvalidParameter)
+    assert rig.bodies("orders") == [b"a", b"b"]
+
+
 def test_names_are_compared_as_names_are(client: Client) -> None:
     to = r"direct=os:alpha\PRIVATE$\Orders"
     assert client.send(client.open(), [packet(b"x", to=to)])
@@ -489,6 +499,14 @@ def test_a_cursor_waits_for_the_next_message(client: Client) -> None:
     assert len(client.answer(request)) == 1
 
 
+def test_a_peek_waits_for_one_message(client: Client) -> None:
+    source = client.open(access=PEEK)
+    request = client.put_read(source, kind=frames.PEEK, timeout_ms=-1, count=5)
+    assert client.waits(request)
+    client.send(client.open(), packets(b"a", b"b"))
+    assert len(client.answer(request)) == 1
+
+
 def test_a_receive_through_a_cursor_takes_what_is_under_it(rig: SessionRig, client: Client) -> None:
     client.send(client.open(), packets(b"a", b"b", b"c"))
     source = client.open(access=RECEIVE)
@@ -647,6 +665,18 @@ def test_a_prepared_transaction_outlives_its_session(rig: SessionRig, client: Cl
     rig.desk.settle()
     (left,) = rig.manager.in_doubt()
     assert left.identifier == begun.identifier
+
+
+def test_a_read_of_a_prepared_transaction_has_no_other_end(client: Client) -> None:
+    tx = client.begin()
+    batch = packets(b"a", to="ledger", transactional=True)
+    client.send(client.open(LEDGER), batch, tx=tx)
+    client.done(payloads.Commit(tx))
+    source, tx = client.open(LEDGER, RECEIVE), client.begin()
+    (message,) = client.read(source, tx=tx)
+    client.ask(payloads.Prepare(tx, b"coordinator"), payloads.Voted)
+    answer = client.end(source, [message.lookup_id], positive=False)
+    assert is_refused(answer, TransactionSequence)
 
 
 def test_a_prepared_transaction_is_committed_by_its_session(

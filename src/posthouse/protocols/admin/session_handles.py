@@ -83,13 +83,6 @@ class Handles(Generic[T]):
         """The same for all handles of these values."""
         self._of = {handle: value for handle, value in self._of.items() if value not in values}
 
-    def clear(self) -> None:
-        """Forgets everything."""
-        self._of.clear()
-
-    def __len__(self) -> int:
-        return len(self._of)
-
 
 def queue_handles(start: int, limits: SessionLimits) -> Handles[OpenedQueue]:
     """For open queues."""

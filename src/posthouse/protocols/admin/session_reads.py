@@ -76,7 +76,12 @@ class ReadRequest:
 
     def more(self, manager: QueueManager) -> list[Read]:
         """What else is there when the read was woken."""
-        return []
+        raise NotImplementedError
+
+    @property
+    def wants_more(self) -> bool:
+        """Whether it takes along what came together with the message it waited for."""
+        return False
 
     @property
     def timeout_ms(self) -> int | None:
@@ -106,10 +111,10 @@ class ReadRequest:
         session.requests += 1
         if answer.error is not None:
             session.desk.manager.refused(answer.error)
-        if answer.error is not None or self.count_max == 1 or self.asked.cursor:
-            session.answered(self.request, encode_reads, 0, answer)
-        else:
+        if answer.error is None and self.wants_more:
             session.desk.decide(self.more, partial(self._complete, answer))
+        else:
+            session.answered(self.request, encode_reads, 0, answer)
 
     def _complete(self, first: Answer, rest: Answer) -> None:
         if rest.error is None and rest.value:
@@ -147,11 +152,14 @@ class ReceiveRequest(ReadRequest):
             token=self.woken,
         )
 
+    @property
+    def wants_more(self) -> bool:
+        """A cursor is asked for the others one by one."""
+        return self.count_max > 1 and not self.asked.cursor
+
     def more(self, manager: QueueManager) -> list[Read]:
         """What came together with the first."""
         session = self.session
-        if session.closed:
-            return []
         assert self.descriptor is not None
         transaction = session.transaction(manager, self.asked.transaction)
         return self._several(manager, self.descriptor, transaction, self.count_max - 1)
