@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import typer
 
 from benchmarks.peers import __main__ as command
 from benchmarks.peers import client, contest, proof
@@ -222,7 +223,7 @@ def test_a_missing_peer_is_left_out_with_one_line(
     assert "redis" not in command._chosen_peers(None)
     assert capsys.readouterr().err == f"Redis-always is left out: {absent}.\n"
     assert command._chosen_peers(["nats"]) == [OURS, "nats"]
-    with pytest.raises(command.typer.Exit):
+    with pytest.raises(typer.Exit):
         command._chosen_peers(["redis"])
 
 
