@@ -23,7 +23,8 @@ def test_a_new_home_is_private(tmp_path: Path) -> None:
 
 
 def test_a_home_that_others_could_enter_is_closed_to_them(tmp_path: Path) -> None:
-    (tmp_path / "home").mkdir(mode=0o755)
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home").chmod(0o755)
     home = Home(tmp_path / "home")
     assert mode(home.path) == 0o700
     assert home.narrowed

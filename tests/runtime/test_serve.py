@@ -9,7 +9,7 @@ import json
 import os
 import signal
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -36,6 +36,15 @@ from posthouse.runtime.settings_file import SettingsError
 from tests.runtime.line_door import ADMIN, QUEUE, LineDoor
 
 Client = Callable[["Visit"], Awaitable[None]]
+
+
+@pytest.fixture(autouse=True)
+def usual_mask() -> Iterator[None]:
+    """The server makes its process private; the tests behind it should not be."""
+    before = os.umask(0o022)
+    os.umask(before)
+    yield
+    os.umask(before)
 
 
 class Visit:

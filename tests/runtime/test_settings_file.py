@@ -114,6 +114,10 @@ def test_what_is_no_file_or_too_large_is_refused(tmp_path: Path) -> None:
             "[admin] certificate: certificate and private_key go together",
         ),
         (
+            "[transactions]\npeer_retry_s = 301",
+            "[transactions] peer_retry_s: this is more than peer_retry_max_s",
+        ),
+        (
             "[limits]\nmemory = '32MiB'",
             "[limits] unsynced: this is more than memory allows",
         ),

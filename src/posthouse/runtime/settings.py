@@ -135,6 +135,27 @@ class TransactionsSection(Struct, frozen=True):
             description="A transaction larger than this is written to the log as it comes.",
         ),
     ] = _engine.transaction_buffer
+    prepare_s: Annotated[
+        int, Meta(ge=1, le=DAY_S, description="Time other queue managers have to vote.")
+    ] = _engine.prepare_s
+    in_doubt_s: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=DAY_S,
+            description="A prepared transaction asks its coordinator after this time.",
+        ),
+    ] = _engine.in_doubt_s
+    peer_retry_s: Annotated[
+        int,
+        Meta(ge=1, le=DAY_S, description="First pause before a peer is asked again; it doubles."),
+    ] = _engine.peer_retry_s
+    peer_retry_max_s: Annotated[
+        int, Meta(ge=1, le=DAY_S, description="The longest such pause.")
+    ] = _engine.peer_retry_max_s
+    enlistment_s: Annotated[
+        int, Meta(ge=1, le=DAY_S, description="How long a transaction token is good for.")
+    ] = _engine.enlistment_s
 
 
 class StoreSection(Struct, frozen=True):
@@ -386,6 +407,11 @@ def engine_settings(settings: Settings, name: str, ports: PortSet) -> EngineSett
         default_time_to_reach_queue_s=machine.time_to_reach_queue_s,
         transaction_idle_s=settings.transactions.idle_s,
         transaction_buffer=settings.transactions.buffer,
+        prepare_s=settings.transactions.prepare_s,
+        in_doubt_s=settings.transactions.in_doubt_s,
+        peer_retry_s=settings.transactions.peer_retry_s,
+        peer_retry_max_s=settings.transactions.peer_retry_max_s,
+        enlistment_s=settings.transactions.enlistment_s,
         hardened=machine.hardened,
         routing_server=machine.routing_server,
         send_insecure_nacks=machine.send_insecure_nacks,

@@ -234,6 +234,8 @@ def _contradictions(settings: Settings) -> Iterator[str]:
     ):
         if not is_address(address):
             yield f"[{section}] {key}: {excerpt(address)} is no address; allowed: an IP address"
+    if settings.transactions.peer_retry_s > settings.transactions.peer_retry_max_s:
+        yield "[transactions] peer_retry_s: this is more than peer_retry_max_s"
     if limits.unsynced > limits.memory:
         yield "[limits] unsynced: this is more than memory allows"
 

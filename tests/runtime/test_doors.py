@@ -1,0 +1,127 @@
+"""The listeners of the settings, as `posthouse serve` opens them, on real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+import ssl
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from posthouse.runtime.backup import read_manifest
+from posthouse.runtime.doors import standard_doors
+from posthouse.runtime.ports import PortSet
+from posthouse.runtime.serve import STOPPED, NotStarted, Options, Outcome, Place, Service, run
+
+CERTIFICATES = Path(__file__).parents[1] / "vectors" / "tls"
+Client = Callable[[aiohttp.ClientSession, dict[str, str]], Awaitable[None]]
+
+
+@pytest.fixture(autouse=True)
+def usual_mask() -> Iterator[None]:
+    """The server makes its process private; the tests behind it should not be."""
+    before = os.umask(0o022)
+    os.umask(before)
+    yield
+    os.umask(before)
+
+
+def serve(folder: Path, config: str, client: Client) -> Outcome:
+    """Runs the real doors; the client's session goes through the control socket."""
+    home, ready_file = folder / "home", folder / "ready.json"
+    home.mkdir(exist_ok=True)
+    (home / "posthouse.toml").write_text(config)
+    tasks: list[asyncio.Task[None]] = []
+
+    async def visit() -> None:
+        try:
+            while not ready_file.exists():
+                await asyncio.get_running_loop().run_in_executor(None, ready_file.exists)
+            endpoints = json.loads(ready_file.read_text())["endpoints"]
+            connector = aiohttp.UnixConnector(endpoints["control"])
+            async with aiohttp.ClientSession("http://localhost", connector=connector) as session:
+                await client(session, endpoints)
+        finally:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    def doors(service: Service) -> list[Place]:
+        tasks.append(asyncio.get_running_loop().create_task(visit()))
+        return standard_doors(service)
+
+    options = Options(
+        home, name="ALPHA", ports=PortSet.EPHEMERAL, ready_file=ready_file, version="9.9"
+    )
+    outcome = run(options, doors)
+    for task in tasks:
+        task.result()
+    return outcome
+
+
+async def json_of(response: aiohttp.ClientResponse) -> Any:
+    assert response.status == 200, await response.text()
+    return await response.json()
+
+
+def test_the_control_socket_and_the_admin_endpoint_answer(tmp_path: Path) -> None:
+    async def client(session: aiohttp.ClientSession, endpoints: dict[str, str]) -> None:
+        assert set(endpoints) == {"control", "admin"}
+        async with session.get("/api/v1/status") as response:
+            assert (await json_of(response))["name"] == "ALPHA"
+        async with aiohttp.request("GET", f"http://{endpoints['admin']}/healthz") as response:
+            assert response.status == 200
+        async with aiohttp.request("GET", f"http://{endpoints['admin']}/metrics") as response:
+            assert response.status == 401
+        async with session.get("/metrics") as response:
+            assert "posthouse_sync_seconds_bucket" in await response.text()
+
+    assert serve(tmp_path, "", client) == Outcome(STOPPED)
+
+
+def test_an_endpoint_that_is_switched_off_is_not_there(tmp_path: Path) -> None:
+    async def client(session: aiohttp.ClientSession, endpoints: dict[str, str]) -> None:
+        assert set(endpoints) == {"control"}
+
+    assert serve(tmp_path, "[admin]\nenabled = false", client) == Outcome(STOPPED)
+
+
+def test_a_certificate_makes_the_endpoint_speak_tls(tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    for name in ("localhost.pem", "localhost.key"):
+        shutil.copy(CERTIFICATES / name, tmp_path / "home" / name)
+    config = "[admin]\ncertificate = 'localhost.pem'\nprivate_key = 'localhost.key'"
+    trusting = ssl.create_default_context(cafile=str(CERTIFICATES / "localhost.pem"))
+
+    async def client(session: aiohttp.ClientSession, endpoints: dict[str, str]) -> None:
+        url = f"https://{endpoints['admin']}/healthz"
+        async with aiohttp.request("GET", url, ssl=trusting) as response:
+            assert response.status == 200
+
+    assert serve(tmp_path, config, client) == Outcome(STOPPED)
+
+
+def test_a_certificate_that_cannot_be_used_is_a_clear_refusal(tmp_path: Path) -> None:
+    (tmp_path / "c.pem").write_text("no certificate")
+    (tmp_path / "posthouse.toml").write_text(
+        "[admin]\ncertificate = 'c.pem'\nprivate_key = 'c.pem'"
+    )
+    with pytest.raises(NotStarted, match="certificate of"):
+        run(Options(tmp_path, name="ALPHA", ports=PortSet.EPHEMERAL), standard_doors)
+
+
+def test_a_backup_is_made_while_it_runs(tmp_path: Path) -> None:
+    target = tmp_path / "copy"
+
+    async def client(session: aiohttp.ClientSession, endpoints: dict[str, str]) -> None:
+        async with session.post("/api/v1/backup", json={"directory": str(target)}) as response:
+            assert response.status == 200, await response.text()
+
+    assert serve(tmp_path, "", client) == Outcome(STOPPED)
+    assert read_manifest(target).name == "ALPHA"
+    assert "backup_made" in (tmp_path / "home" / "logs" / "posthouse.log").read_text()
