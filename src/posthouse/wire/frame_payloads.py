@@ -17,6 +17,7 @@ U32 = Annotated[int, msgspec.Meta(ge=0, le=0xFFFFFFFF)]
 U63 = Annotated[int, msgspec.Meta(ge=0, le=0x7FFFFFFFFFFFFFFF)]  # what the decoder can bound
 Text = Annotated[str, msgspec.Meta(max_length=65536)]
 Guid = Annotated[bytes, msgspec.Meta(max_length=16)]  # 16 bytes, or none
+Name = Annotated[str, msgspec.Meta(max_length=256)]
 
 
 class Payload(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
@@ -61,16 +62,25 @@ class CloseCursor(Payload):
 
 
 class Begin(Payload):
-    """Begins a transaction, with an identifier of the client's or one of the manager's."""
+    """Begins a transaction, with an identifier of the client's or one of the manager's.
+
+    With a token it is the part here of a transaction that another queue manager coordinates.
+    """
 
     identifier: Guid = b""
+    token: Annotated[bytes, msgspec.Meta(max_length=4096)] = b""
 
 
 class Commit(Payload):
-    """Commits a transaction; asked again with the same request id it tells the same."""
+    """Commits a transaction; asked again with the same request id it tells the same.
+
+    Branches are databases that are prepared, each with the database it is in where that is known:
+    the decision is kept until all are confirmed.
+    """
 
     transaction: U32
     request_id: U63 = 0
+    branches: Annotated[list[tuple[Name, Name]], msgspec.Meta(max_length=64)] = []
 
 
 class Abort(Payload):
@@ -84,6 +94,30 @@ class Prepare(Payload):
 
     transaction: U32
     coordinator: Annotated[bytes, msgspec.Meta(max_length=4096)]
+
+
+class Enlist(Payload):
+    """Makes another queue manager a participant of a transaction; answered by ENLISTED."""
+
+    transaction: U32
+    peer: Guid
+
+
+class Confirm(Payload):
+    """Databases have committed these branches of a transaction that was decided."""
+
+    identifier: Guid
+    branches: Annotated[list[Name], msgspec.Meta(max_length=64)]
+
+
+class Outcomes(Payload):
+    """What became of transactions; answered by OUTCOME.
+
+    With a resource also which branches in that database are not confirmed.
+    """
+
+    identifiers: Annotated[list[Guid], msgspec.Meta(max_length=10_000)]
+    resource: Name = ""
 
 
 class Lookup(Payload):
@@ -180,6 +214,19 @@ class Voted(Payload):
     """`prepared`, `committed` or `aborted`."""
 
     vote: str
+
+
+class Enlisted(Payload):
+    """The token with which the other queue manager's part is begun there."""
+
+    token: bytes
+
+
+class Outcome(Payload):
+    """`committed`, `undecided` or `unknown` for each, and what a database is to confirm."""
+
+    states: list[str]
+    unconfirmed: list[tuple[bytes, str]] = []
 
 
 class Counted(Payload):

@@ -28,16 +28,21 @@ from posthouse.wire.frame_payloads import (
     Close,
     CloseCursor,
     Commit,
+    Confirm,
     Count,
     Counted,
     CursorOpened,
     Done,
+    Enlist,
+    Enlisted,
     Hello,
     Lookup,
     Move,
     Open,
     OpenCursor,
     Opened,
+    Outcome,
+    Outcomes,
     Payload,
     Ping,
     Prepare,
@@ -69,6 +74,9 @@ COUNT: Final = 0x0D
 CANCEL: Final = 0x0E
 CALL: Final = 0x0F
 PING: Final = 0x10
+ENLIST: Final = 0x11
+CONFIRM: Final = 0x12
+OUTCOMES: Final = 0x13
 SEND: Final = 0x20
 RECEIVE: Final = 0x21
 PEEK: Final = 0x22
@@ -83,6 +91,8 @@ VOTED: Final = 0x89
 COUNTED: Final = 0x8D
 CALLED: Final = 0x8F
 DONE: Final = 0x90
+ENLISTED: Final = 0x91
+OUTCOME: Final = 0x93
 SENT: Final = 0xA0
 MESSAGES: Final = 0xA1
 ENDED: Final = 0xA3
@@ -347,6 +357,9 @@ _STRUCTURES: Final[dict[int, type[Payload]]] = {
     CANCEL: Cancel,
     CALL: Call,
     PING: Ping,
+    ENLIST: Enlist,
+    CONFIRM: Confirm,
+    OUTCOMES: Outcomes,
     WELCOME: Welcome,
     OPENED: Opened,
     CURSOR: CursorOpened,
@@ -355,6 +368,8 @@ _STRUCTURES: Final[dict[int, type[Payload]]] = {
     COUNTED: Counted,
     CALLED: Called,
     DONE: Done,
+    ENLISTED: Enlisted,
+    OUTCOME: Outcome,
     ERROR: Refusal,
 }
 _KINDS: Final = {structure: kind for kind, structure in _STRUCTURES.items()}

@@ -262,13 +262,6 @@ class ClientSession:
             raise TransactionSequence("the transaction has ended")
         return transaction
 
-    def ended_transaction(self, manager: QueueManager, handle: int) -> bytes:
-        """The identifier of a transaction whose handle is good for nothing from here on."""
-        try:
-            return self.own_transaction(manager, handle).identifier
-        finally:
-            self.transactions.drop(handle)
-
     # -- the beginning
 
     def _hello(self, request: int, payload: bytes) -> None:

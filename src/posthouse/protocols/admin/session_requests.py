@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from posthouse.engine.client_calls import about, count, end_otherwise, send_to_list
-from posthouse.engine.client_sessions import COMMITTED, ENDED
+from posthouse.engine.client_sessions import ENDED
 from posthouse.engine.manager import QueueManager
 from posthouse.model.errors import (
     InvalidParameter,
@@ -20,6 +20,8 @@ from posthouse.model.errors import (
     UnsupportedOperation,
 )
 from posthouse.model.message import ACK_RECEIVE
+from posthouse.protocols.admin import session_transactions
+from posthouse.protocols.admin.session_answers import decoded, done, structure
 from posthouse.protocols.admin.session_handles import OpenedQueue, bad_packet
 from posthouse.protocols.admin.session_reads import (
     PeekRequest,
@@ -34,18 +36,16 @@ from posthouse.wire import frames
 if TYPE_CHECKING:
     from posthouse.protocols.admin.session import ClientSession
 
-P = TypeVar("P", bound=payloads.Payload)
-
 
 def on_ping(session: ClientSession, request: int, payload: bytes) -> None:
     """PING: an answer, and nothing else."""
-    _decoded(payloads.Ping, frames.PING, payload)
+    decoded(payloads.Ping, frames.PING, payload)
     session.write(frames.encode(request, payloads.Done()))
 
 
 def on_call(session: ClientSession, request: int, payload: bytes) -> None:
     """CALL: the management interface, with the same handlers as over HTTP."""
-    asked = _decoded(payloads.Call, frames.CALL, payload)
+    asked = decoded(payloads.Call, frames.CALL, payload)
     if session.api is None:
         error = UnsupportedOperation("this session has no management interface")
         session.refuse(request, session.desk.manager.refused(error))
@@ -67,7 +67,7 @@ def on_call(session: ClientSession, request: int, payload: bytes) -> None:
 
 def on_open(session: ClientSession, request: int, payload: bytes) -> None:
     """OPEN: Open Queue ([MS-MQDMPR] 3.1.7.1.5)."""
-    asked = _decoded(payloads.Open, frames.OPEN, payload)
+    asked = decoded(payloads.Open, frames.OPEN, payload)
 
     def call(manager: QueueManager) -> payloads.Opened:
         session.queues.check_room()
@@ -85,12 +85,12 @@ def on_open(session: ClientSession, request: int, payload: bytes) -> None:
             len(descriptor.nested),
         )
 
-    session.decide(request, call, _structure)
+    session.decide(request, call, structure)
 
 
 def on_close(session: ClientSession, request: int, payload: bytes) -> None:
     """CLOSE: Close Queue (3.1.7.1.6)."""
-    asked = _decoded(payloads.Close, frames.CLOSE, payload)
+    asked = decoded(payloads.Close, frames.CLOSE, payload)
 
     def call(manager: QueueManager) -> None:
         descriptor = session.queues.get(asked.queue).descriptor
@@ -98,60 +98,60 @@ def on_close(session: ClientSession, request: int, payload: bytes) -> None:
         session.queues.drop(asked.queue)
         manager.close_queue(descriptor)
 
-    session.decide(request, call, _done)
+    session.decide(request, call, done)
 
 
 def on_open_cursor(session: ClientSession, request: int, payload: bytes) -> None:
     """OPEN_CURSOR: Open Cursor (3.1.7.1.1)."""
-    asked = _decoded(payloads.OpenCursor, frames.OPEN_CURSOR, payload)
+    asked = decoded(payloads.OpenCursor, frames.OPEN_CURSOR, payload)
 
     def call(manager: QueueManager) -> payloads.CursorOpened:
         session.cursors.check_room()
         cursor = manager.open_cursor(session.queues.get(asked.queue).descriptor)
         return payloads.CursorOpened(session.cursors.add(cursor))
 
-    session.decide(request, call, _structure)
+    session.decide(request, call, structure)
 
 
 def on_close_cursor(session: ClientSession, request: int, payload: bytes) -> None:
     """CLOSE_CURSOR: Close Cursor (3.1.7.1.2)."""
-    asked = _decoded(payloads.CloseCursor, frames.CLOSE_CURSOR, payload)
+    asked = decoded(payloads.CloseCursor, frames.CLOSE_CURSOR, payload)
 
     def call(manager: QueueManager) -> None:
         cursor = session.cursors.get(asked.cursor)
         session.cursors.drop(asked.cursor)
         manager.close_cursor(cursor)
 
-    session.decide(request, call, _done)
+    session.decide(request, call, done)
 
 
 def on_purge(session: ClientSession, request: int, payload: bytes) -> None:
     """PURGE: Purge Queue (3.1.7.1.7)."""
-    asked = _decoded(payloads.Purge, frames.PURGE, payload)
+    asked = decoded(payloads.Purge, frames.PURGE, payload)
     session.decide(
         request,
         lambda manager: payloads.Counted(
             manager.purge_queue(session.queues.get(asked.queue).descriptor)
         ),
-        _structure,
+        structure,
     )
 
 
 def on_count(session: ClientSession, request: int, payload: bytes) -> None:
     """COUNT: how much a queue holds."""
-    asked = _decoded(payloads.Count, frames.COUNT, payload)
+    asked = decoded(payloads.Count, frames.COUNT, payload)
     session.decide(
         request,
         lambda manager: payloads.Counted(
             *count(manager, session.queues.get(asked.queue).descriptor)
         ),
-        _structure,
+        structure,
     )
 
 
 def on_move(session: ClientSession, request: int, payload: bytes) -> None:
     """MOVE: Move Message (3.1.7.1.16)."""
-    asked = _decoded(payloads.Move, frames.MOVE, payload)
+    asked = decoded(payloads.Move, frames.MOVE, payload)
     session.decide(
         request,
         lambda manager: manager.move_message(
@@ -160,66 +160,8 @@ def on_move(session: ClientSession, request: int, payload: bytes) -> None:
             session.queues.get(asked.target).descriptor,
             session.transaction(manager, asked.transaction),
         ),
-        _done,
+        done,
     )
-
-
-# -- transactions
-
-
-def on_begin(session: ClientSession, request: int, payload: bytes) -> None:
-    """BEGIN: Create Transaction (3.1.7.1.8)."""
-    asked = _decoded(payloads.Begin, frames.BEGIN, payload)
-
-    def call(manager: QueueManager) -> payloads.Begun:
-        session.transactions.check_room()
-        identifier = asked.identifier or manager.core.new_guid()
-        if len(identifier) != 16:
-            raise InvalidParameter("the identifier of a transaction has 16 bytes")
-        transaction = manager.create_transaction(identifier, session)
-        return payloads.Begun(session.transactions.add(transaction), identifier)
-
-    session.decide(request, call, _structure)
-
-
-def on_commit(session: ClientSession, request: int, payload: bytes) -> None:
-    """COMMIT: Transaction Commit (3.1.4.4), once for each request id."""
-    asked = _decoded(payloads.Commit, frames.COMMIT, payload)
-
-    def call(manager: QueueManager) -> None:
-        def commit() -> None:
-            identifier = session.ended_transaction(manager, asked.transaction)
-            manager.transaction_commit(identifier)
-
-        if session.named is None or not asked.request_id:
-            commit()
-        else:
-            sessions = manager.client_sessions
-            sessions.once(session.named, asked.request_id, COMMITTED, 0, commit)
-
-    session.decide(request, call, _done)
-
-
-def on_abort(session: ClientSession, request: int, payload: bytes) -> None:
-    """ABORT: Transaction Abort (3.1.4.5)."""
-    asked = _decoded(payloads.Abort, frames.ABORT, payload)
-
-    def call(manager: QueueManager) -> None:
-        manager.transaction_abort(session.ended_transaction(manager, asked.transaction))
-
-    session.decide(request, call, _done)
-
-
-def on_prepare(session: ClientSession, request: int, payload: bytes) -> None:
-    """PREPARE: DTC Transaction Prepare (3.1.4.6)."""
-    asked = _decoded(payloads.Prepare, frames.PREPARE, payload)
-
-    def call(manager: QueueManager) -> payloads.Voted:
-        transaction = session.own_transaction(manager, asked.transaction)
-        vote = manager.dtc_transaction_prepare(transaction.identifier, asked.coordinator)
-        return payloads.Voted(vote.value)
-
-    session.decide(request, call, _structure)
 
 
 # -- messages
@@ -270,7 +212,7 @@ def _begin(read: ReadRequest) -> None:
 
 def on_lookup(session: ClientSession, request: int, payload: bytes) -> None:
     """LOOKUP: Read Message By Lookup Identifier (3.1.7.1.13)."""
-    asked = _decoded(payloads.Lookup, frames.LOOKUP, payload)
+    asked = decoded(payloads.Lookup, frames.LOOKUP, payload)
 
     def call(manager: QueueManager) -> object:
         transaction = session.transaction(manager, asked.transaction)
@@ -316,7 +258,7 @@ def on_end(session: ClientSession, request: int, payload: bytes) -> None:
 
 def on_cancel(session: ClientSession, request: int, payload: bytes) -> None:
     """CANCEL: Cancel Waiting Message Read Request (3.1.7.1.17)."""
-    asked = _decoded(payloads.Cancel, frames.CANCEL, payload)
+    asked = decoded(payloads.Cancel, frames.CANCEL, payload)
 
     def call(manager: QueueManager) -> None:
         waiting = session.waits.get(asked.request)
@@ -324,25 +266,10 @@ def on_cancel(session: ClientSession, request: int, payload: bytes) -> None:
             raise StatusNotFound(f"request {asked.request} does not wait")
         waiting.cancel(manager)
 
-    session.decide(request, call, _done)
+    session.decide(request, call, done)
 
 
 _EMPTY = Answer(None, None, ())
-
-
-def _decoded(kind: type[P], number: int, payload: bytes) -> P:
-    value = frames.decode_payload(number, payload)
-    assert isinstance(value, kind)
-    return value
-
-
-def _structure(request: int, answer: Answer) -> bytes:
-    assert isinstance(answer.value, payloads.Payload)
-    return frames.encode(request, answer.value)
-
-
-def _done(request: int, answer: Answer) -> bytes:
-    return frames.encode(request, payloads.Done())
 
 
 def _sent(request: int, answer: Answer) -> bytes:
@@ -360,10 +287,6 @@ HANDLERS: dict[int, Callable[[ClientSession, int, bytes], None]] = {
     frames.CLOSE: on_close,
     frames.OPEN_CURSOR: on_open_cursor,
     frames.CLOSE_CURSOR: on_close_cursor,
-    frames.BEGIN: on_begin,
-    frames.COMMIT: on_commit,
-    frames.ABORT: on_abort,
-    frames.PREPARE: on_prepare,
     frames.LOOKUP: on_lookup,
     frames.MOVE: on_move,
     frames.PURGE: on_purge,
@@ -375,4 +298,5 @@ HANDLERS: dict[int, Callable[[ClientSession, int, bytes], None]] = {
     frames.RECEIVE: on_receive,
     frames.PEEK: on_peek,
     frames.END: on_end,
+    **session_transactions.HANDLERS,
 }
