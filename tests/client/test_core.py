@@ -472,6 +472,19 @@ def test_what_an_abandoned_wait_still_brings_goes_back() -> None:
     assert (end.positive, end.lookup_ids) == (False, (4, 5))
 
 
+def test_what_came_and_was_not_looked_at_goes_back() -> None:
+    """A task may be cancelled between the answer and its own next step."""
+    peer, handle = Peer(), receiving()
+    waiting = peer.receive(handle)
+    (read,) = peer.opened(peer.heard()[0])
+    peer.core.receive(frames.encode_messages(read.request, [delivered(4)]))
+    assert waiting.done
+    peer.core.abandon(waiting)
+    peer.core.abandon(waiting)
+    (end,) = [frames.decode_end(frame.payload) for frame in peer.heard()]
+    assert (end.positive, end.lookup_ids) == (False, (4,))
+
+
 def test_what_an_abandoned_wait_of_a_transaction_brings_spoils_it() -> None:
     peer, handle = Peer(), receiving()
     transaction = TransactionHandle(9, b"t" * 16, peer.core.generation)

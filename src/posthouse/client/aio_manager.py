@@ -188,7 +188,7 @@ class QueueManagerClient:
         )
 
     async def delete_queue(self, name: str) -> int:
-        """Deletes a queue; returns how many messages went with it."""
+        """Deletes a queue; returns how many messages went with it and its journal."""
         return await self._channel.run(management.delete_queue(self._channel.core, name))
 
     # -- the rest

@@ -93,9 +93,6 @@ class Consuming:
         self._current = None
         if self._asked is not None:
             asked, self._asked = self._asked, None
-            if asked.done and asked.error is None:
-                ids = [delivered.lookup_id for delivered in asked.answer]
-                core.give_back(self._handle, ids, asked.generation)
             core.abandon(asked)
         self._end_finished()
         if returned and self._locked_in == core.generation and core.open:

@@ -186,9 +186,12 @@ class Core:
 
     def abandon(self, request: Request) -> None:
         """Nobody waits for it any more: a waiting read is called off, what it brings goes back."""
-        if request.done or request.abandoned:
+        if request.abandoned:
             return
         request.abandoned = True
+        if request.done:
+            self._return_unseen(request)
+            return
         request.on_done.clear()
         if not isinstance(request, ReadRequest):
             return
@@ -376,14 +379,18 @@ class Core:
                 self._finish(request, None, error)
 
     def _finish_abandoned(self, request: Request, answer: object, error: Exception | None) -> None:
-        brought = error is None and request.takes
-        if brought and request.transaction is not None:
-            request.transaction.spoiled = True
-        elif brought:
-            assert isinstance(answer, list)
-            lookup_ids = [delivered.lookup_id for delivered in answer]
-            self.give_back(request.handles[0], lookup_ids, request.generation)
         request.finish(answer, error)
+        self._return_unseen(request)
+
+    def _return_unseen(self, request: Request) -> None:
+        """What a read brought that nobody looks at goes back, or spoils its transaction."""
+        if request.error is not None or not request.takes:
+            return
+        if request.transaction is not None:
+            request.transaction.spoiled = True
+        else:
+            lookup_ids = [delivered.lookup_id for delivered in request.answer]
+            self.give_back(request.handles[0], lookup_ids, request.generation)
 
 
 class _OpenRequest(Request):

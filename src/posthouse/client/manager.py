@@ -153,7 +153,7 @@ class QueueManagerClient:
         return self._channel.run(management.list_queues(core, outgoing=outgoing, system=system))
 
     def delete_queue(self, name: str) -> int:
-        """Deletes a queue; returns how many messages went with it."""
+        """Deletes a queue; returns how many messages went with it and its journal."""
         return self._channel.run(management.delete_queue(self._channel.core, name))
 
     # -- the rest
