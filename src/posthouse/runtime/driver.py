@@ -17,18 +17,13 @@ from posthouse.engine.manager import QueueManager
 from posthouse.engine.steps import Emptying
 from posthouse.model.errors import QueueError, RemoteProtocolError, ServiceNotAvailable
 from posthouse.model.message import Message
+from posthouse.protocols.desk import Answer as Answer
+from posthouse.protocols.desk import Call as Call
+from posthouse.protocols.desk import Release as Release
 from posthouse.store.base import Store
 from posthouse.wire.message import deserialize
 
 T = TypeVar("T")
-
-
-class Answer(NamedTuple):
-    """What a call came to: a value or a refusal, and the packets of the messages it read."""
-
-    value: object
-    error: QueueError | None
-    packets: tuple[bytes, ...]
 
 
 class Delivery(NamedTuple):
@@ -43,8 +38,6 @@ class Delivery(NamedTuple):
         return deserialize(self.packet)
 
 
-Call = Callable[[QueueManager], object]
-Release = Callable[[Answer], None]
 Clock = Callable[[], tuple[int, int]]  # monotonic milliseconds, UTC seconds
 
 
