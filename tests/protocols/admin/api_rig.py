@@ -17,7 +17,7 @@ from posthouse.engine.settings import EngineSettings
 from posthouse.model.properties import QueueProperties
 from posthouse.protocols.admin.server import Admin, AdminServer, AdminSettings, ControlSocket
 from posthouse.runtime.driver import Clock, Driver
-from posthouse.runtime.embedded import real_clock
+from posthouse.runtime.home import real_clock
 from posthouse.runtime.loop import Loop
 from posthouse.security.access import Caller
 from posthouse.security.accounts import Role

@@ -85,6 +85,8 @@ class Conversation(Generic[T]):
             self._waiting = step
             call = step.call
             self._decide(lambda manager: call(manager, self._woken), self._maybe_waits)
+            if self._cancelled:
+                self.cancel()
         else:
             step.start(self._came)
 
@@ -106,8 +108,6 @@ class Conversation(Generic[T]):
     def _maybe_waits(self, answer: Answer) -> None:
         if answer.value is not None or answer.error is not None:
             self._woken(answer)
-        elif self._cancelled and self._waiting is not None:
-            self._decide(_cancelling(self._waiting), lambda answer: None)
 
     def _woken(self, answer: Answer) -> None:
         self._waiting = None

@@ -8,6 +8,7 @@ from posthouse.engine.books import books_of
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.queue import Queue
 from posthouse.engine.transaction import Transaction, TransactionState
+from posthouse.model.errors import InvalidParameter
 from posthouse.model.guids import format_guid, parse_guid
 from posthouse.model.message_json import time_text
 from posthouse.protocols.admin.context import Context
@@ -170,5 +171,11 @@ def make_backup(context: Context, params: Nothing, body: BackupBody) -> Steps[Ba
     yield from looked_at(lambda manager: context.require_administrator())
     if context.services.backup is None:
         raise Unavailable("this queue manager has no home that could be copied")
-    yield context.services.backup(body.directory)
+    try:
+        yield context.services.backup(body.directory)
+    except OSError as error:
+        raise InvalidParameter(
+            f"the copy cannot be written: {error.strerror or error}",
+            "Name a directory that is not there yet, on a disk with room.",
+        ) from None
     return BackupJson(directory=body.directory)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from typing import Final
 
 from aiohttp import web
 
-from posthouse.model.errors import QueueError
+from posthouse.model.errors import InsufficientResources, QueueError
 from posthouse.protocols.admin.answers import (
     HEALTH,
     HttpAnswer,
@@ -21,6 +22,7 @@ from posthouse.protocols.admin.api import Api
 from posthouse.protocols.admin.gate import Gate, Identity
 from posthouse.protocols.admin.metrics import Traffic
 from posthouse.protocols.admin.refusals import BadRequest, BodyTooLarge, OurFault
+from posthouse.protocols.memory import RECEIVE, Holder, MemoryAccount
 
 METHODS: Final = frozenset({"GET", "HEAD", "POST", "PATCH", "PUT", "DELETE", "OPTIONS"})
 
@@ -35,6 +37,7 @@ class HttpFace:
         pages: Pages,
         traffic: Traffic,
         *,
+        memory: MemoryAccount,
         body_size_max: int,
         body_timeout_s: float,
     ) -> None:
@@ -42,6 +45,7 @@ class HttpFace:
         self._gate = gate
         self._pages = pages
         self._traffic = traffic
+        self._memory = memory
         self._body_size_max = body_size_max
         self._body_timeout_s = body_timeout_s
         self.closing = False  # every answer is the last of its connection
@@ -84,15 +88,25 @@ class HttpFace:
             identity = self._gate.identify(request.headers, int(time.time()), browsed=browsed)
             if browsed:
                 return pages.show(path, request.method, identity)
-            body = await self._body(request)
+            return await self._api_answer(request, path, identity)
         except QueueError as error:
             self._api.desk.manager.refused(error)
             return refusal(error, browsed=browsed)
-        method = "GET" if request.method == "HEAD" else request.method
-        status, content = await self._ask(identity, method, request.raw_path, body)
+
+    async def _api_answer(
+        self, request: web.BaseRequest, path: str, identity: Identity
+    ) -> HttpAnswer:
+        """The API's answer; the body is on the account for memory until that is there."""
+        holder = self._memory.open(request.remote or "", _abort(request), lambda: None)
+        try:
+            body = await self._body(request, holder)
+            method = "GET" if request.method == "HEAD" else request.method
+            status, content = await self._ask(identity, method, request.raw_path, body)
+        finally:
+            holder.leave()
         return api_answer(status, content, method, path)
 
-    async def _body(self, request: web.BaseRequest) -> bytes:
+    async def _body(self, request: web.BaseRequest, holder: Holder) -> bytes:
         """The body of a request, up to the limit in size and time."""
         if not request.body_exists:
             return b""
@@ -101,6 +115,8 @@ class HttpFace:
         too_large = BodyTooLarge(f"a request has at most {limit} bytes")
         if (request.content_length or 0) > limit:
             raise too_large
+        if not holder.may_begin(request.content_length or limit, time.monotonic_ns() // 1_000_000):
+            raise InsufficientResources("there is too little memory for this body", "Try again.")
         if request.headers.get("Expect", "").lower() == "100-continue":
             await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
             request.writer.output_size = 0
@@ -109,12 +125,14 @@ class HttpFace:
             async with asyncio.timeout(self._body_timeout_s):
                 while chunk := await request.content.readany():
                     body += chunk
+                    holder.take(RECEIVE, len(chunk))
                     if len(body) > limit:
                         raise too_large
         except TimeoutError:
             raise BadRequest("the body did not come in time") from None
         except (web.RequestPayloadError, web.PayloadAccessError):
             raise BadRequest("the body broke off, or its chunks are malformed") from None
+        holder.finished()
         return bytes(body)
 
     async def _ask(
@@ -134,6 +152,14 @@ class HttpFace:
             if conversation is not None:
                 conversation.cancel()
             raise
+
+
+def _abort(request: web.BaseRequest) -> Callable[[str], None]:
+    def abort(reason: str) -> None:
+        if request.transport is not None:
+            request.transport.abort()
+
+    return abort
 
 
 def _response(answer: HttpAnswer) -> web.Response:

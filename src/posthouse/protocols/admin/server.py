@@ -43,6 +43,14 @@ from posthouse.protocols.admin.session import ClientSession
 from posthouse.protocols.admin.session_handles import SessionLimits
 from posthouse.protocols.connections import Connections
 from posthouse.protocols.desk import Desk
+from posthouse.protocols.memory import (
+    RECEIVE,
+    SMALL_REQUEST,
+    UNSYNCED,
+    Buffer,
+    Holder,
+    MemoryAccount,
+)
 from posthouse.security.access import Caller
 from posthouse.security.accounts import Role
 
@@ -50,6 +58,7 @@ HEADER_MAX: Final = 8192
 LINE_MAX: Final = 1 << 16  # a filter in a query, percent-encoded
 POLL_S: Final = 0.02  # while a stop waits for what has begun
 _PEER = struct.Struct("3i")
+_COUNTED: Final = (RECEIVE, UNSYNCED, Buffer.SEND.value)
 
 Backup = Callable[[str], Awaitable[object]]
 
@@ -79,12 +88,14 @@ class Admin:
         fault: Callable[[Exception], None] = lambda error: None,
         healthy: Callable[[], bool] = lambda: True,
         session_limits: SessionLimits | None = None,
+        memory: MemoryAccount | None = None,
     ) -> None:
         manager = desk.manager
         self.desk = desk
         self.version = version
         self.settings = settings or AdminSettings()
         self.session_limits = session_limits
+        self.memory = memory or MemoryAccount()
         self.tokens = Tokens(manager.core, manager.accounts)
         self.traffic = Traffic()
         self.rates = Rates()
@@ -196,6 +207,8 @@ class Connection(asyncio.Protocol):
         self._address = ""
         self._head = bytearray()
         self._identity: Identity | None = None
+        self._holder: Holder | None = None
+        self._large = False  # a frame larger than small ones is on its way
         self._timer: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
 
@@ -220,6 +233,7 @@ class Connection(asyncio.Protocol):
         """Bytes for whoever has the connection."""
         if self.session is not None:
             self.session.receive(data)
+            self._count(self.session)
         elif self.http is not None:
             self.http.data_received(data)
         elif self._address:
@@ -267,6 +281,9 @@ class Connection(asyncio.Protocol):
         opened.discard(self)
         if not opened:
             self.admin.sessions.pop(token_id, None)
+        if self._holder is not None:
+            self._holder.leave()
+            self._holder = None
         session.lost()
 
     # -- timers
@@ -333,11 +350,12 @@ class Connection(asyncio.Protocol):
             return
         self.transport.write(SWITCHING)
         self._identity = identity
+        self._holder = self.admin.memory.open(self._address, self._too_much, self._resume)
         self.session = session = ClientSession(
             self.admin.desk,
             identity.caller,
             identity.role.value,
-            self.transport.writelines,
+            self._write,
             api=self.admin.call,
             limits=self.admin.session_limits,
             soon=self._soon,
@@ -351,6 +369,38 @@ class Connection(asyncio.Protocol):
             self._set_timer(max(identity.expires_s - time.time(), 0.0), self.close)
         if rest:
             session.receive(rest)
+
+    def _write(self, frames: list[bytes]) -> None:
+        self.transport.writelines(frames)
+        if self.session is not None:
+            self._count(self.session)
+
+    def _count(self, session: ClientSession) -> None:
+        """Puts what the session holds on the account, and waits where there is no room."""
+        holder, pending = self._holder, session.pending_bytes
+        if holder is None:
+            return
+        sizes = pending, session.request_bytes, self.transport.get_write_buffer_size()
+        for kind, size in zip(_COUNTED, sizes, strict=True):
+            grown = size - holder.bytes[kind]
+            if grown > 0:
+                holder.take(kind, grown)
+            elif grown < 0:
+                holder.give(kind, -grown)
+        large = pending > SMALL_REQUEST
+        if large and not self._large:
+            if not holder.may_begin(pending, time.monotonic_ns() // 1_000_000):
+                self.transport.pause_reading()
+        elif self._large and not large:
+            holder.finished()
+        self._large = large
+
+    def _too_much(self, reason: str) -> None:
+        self.admin.traffic.refused[reason] += 1
+        self.transport.abort()
+
+    def _resume(self) -> None:
+        self._pause(False)
 
     def _soon(self, call: Callable[[], None]) -> None:
         self._loop.call_soon(call)
@@ -395,6 +445,7 @@ class AdminDoor:
             gate,
             admin.pages,
             admin.traffic,
+            memory=admin.memory,
             body_size_max=admin.settings.body_size_max,
             body_timeout_s=admin.settings.body_timeout_s,
         )
@@ -443,6 +494,7 @@ class AdminDoor:
         self.stopping = self.face.closing = True
         if self._server is not None:
             self._server.close()
+        self.web.pre_shutdown()
         for connection in list(self.open):
             connection.stop_reading()
         loop = asyncio.get_running_loop()

@@ -1,0 +1,70 @@
+"""The OpenAPI document: it names everything, and nothing in it is free-form."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from posthouse.protocols.admin import types
+from posthouse.protocols.admin.openapi import document
+from posthouse.protocols.admin.refusals import STATUSES
+from posthouse.protocols.admin.routes import ROUTES
+
+DOCUMENT = document("1.2.3")
+
+
+def schemas(value: Any) -> Iterator[dict[str, Any]]:
+    """Every object of the document that describes a JSON object."""
+    if isinstance(value, dict):
+        if value.get("type") == "object":
+            yield value
+        for item in value.values():
+            yield from schemas(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from schemas(item)
+
+
+def test_no_object_is_free_form() -> None:
+    found = list(schemas(DOCUMENT))
+    assert len(found) > 30
+    for schema in found:
+        assert schema["additionalProperties"] is False, schema
+        assert schema["properties"], schema
+
+
+def test_every_route_is_there_with_every_status() -> None:
+    for route in ROUTES:
+        operation = DOCUMENT["paths"][route.path][route.method.lower()]
+        assert operation["summary"].endswith((".", ";", ",")) or operation["summary"]
+        assert route.role.value in operation["description"]
+        assert operation["responses"].keys() == {str(s) for s in (route.status, *STATUSES)}
+        assert ("requestBody" in operation) == route.takes_body
+        names = {parameter["name"] for parameter in operation["parameters"]}
+        assert all(segment[1:-1] in names for segment in route.segments if segment[0] == "{")
+
+
+def test_operations_have_names_of_their_own() -> None:
+    names = [route.name for route in ROUTES]
+    assert len(names) == len(set(names))
+    assert len({(route.method, route.path) for route in ROUTES}) == len(ROUTES)
+
+
+def test_every_reference_leads_somewhere() -> None:
+    text = str(DOCUMENT)
+    known = DOCUMENT["components"]["schemas"]
+    for part in text.split("#/components/schemas/")[1:]:
+        assert part.partition("'")[0] in known
+
+
+def test_everything_but_health_needs_a_token() -> None:
+    assert DOCUMENT["security"] == [{"token": []}]
+    assert DOCUMENT["components"]["securitySchemes"]["token"]["scheme"] == "bearer"
+    assert DOCUMENT["info"]["version"] == "1.2.3"
+
+
+def test_every_limit_is_in_the_document() -> None:
+    limits = DOCUMENT["components"]["schemas"]["SendBody"]["properties"]
+    assert limits["priority"]["maximum"] == 7
+    assert limits["label"]["maxLength"] == 249
+    assert limits["body"]["pattern"] == types.BASE64

@@ -1,0 +1,231 @@
+"""Client sessions on the admin endpoint and the control socket: how they begin and end."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from posthouse.model.message import Message
+from posthouse.model.properties import QueueAccessType
+from posthouse.security.accounts import Role
+from posthouse.wire import frame_payloads as payloads
+from posthouse.wire import frames
+from posthouse.wire.message import serialize
+from tests.protocols.admin.api_rig import ORDERS, ApiRig, with_api
+
+UPGRADE = {"Host": "localhost", "Connection": "keep-alive, Upgrade", "Upgrade": "posthouse/1"}
+
+
+def request(**headers: str) -> bytes:
+    lines = [f"{name.replace('_', '-')}: {value}" for name, value in headers.items() if value]
+    return "\r\n".join(["GET /api/v1/session HTTP/1.1", *lines, "", ""]).encode()
+
+
+class Peer:
+    """A client that speaks frames."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+        self.splitter = frames.Splitter()
+        self.frames: list[frames.Frame] = []
+
+    @classmethod
+    async def connect(cls, rig: ApiRig, token: str, first: bytes = b"") -> Peer:
+        host, _, port = rig.url.removeprefix("http://").rpartition(":")
+        peer = cls(*await asyncio.open_connection(host, int(port)))
+        peer.writer.write(request(**UPGRADE, Authorization=f"Bearer {token}") + first)
+        head = await peer.reader.readuntil(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 101 "), head
+        return peer
+
+    async def ask(self, payload: payloads.Payload, number: int = 1) -> object:
+        self.writer.write(frames.encode(number, payload))
+        return await self.answer()
+
+    async def answer(self) -> object:
+        while not self.frames:
+            data = await self.reader.read(65536)
+            assert data, "the session ended"
+            self.frames += self.splitter.feed(data)
+        frame = self.frames.pop(0)
+        return frames.decode(frame.kind, frame.payload)
+
+    async def ended(self) -> bool:
+        """Waits until the server closes."""
+        try:
+            return await self.reader.read() == b""
+        except ConnectionError:
+            return True
+
+
+def test_a_session_speaks_frames_and_asks_the_api(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        await rig.create()
+        hello = frames.encode(1, payloads.Hello(client="test"))
+        peer = await Peer.connect(rig, rig.tokens["administer"], hello)
+        welcome = await peer.answer()
+        assert isinstance(welcome, payloads.Welcome)
+        called = await peer.ask(payloads.Call("GET", "/api/v1/status", b""), 2)
+        assert isinstance(called, payloads.Called)
+        assert called.status == 200
+        assert json.loads(called.body)["name"] == "ALPHA"
+        missing = await peer.ask(payloads.Call("GET", "/api/v1/nothing", b""), 3)
+        assert isinstance(missing, payloads.Called)
+        assert missing.status == 404
+        assert rig.admin.traffic.sessions == 1
+        peer.writer.close()
+        while rig.admin.traffic.sessions:
+            await rig.desk.call(lambda m: None)
+        assert rig.admin.sessions == {}
+        assert rig.admin.memory.held == 0
+
+    with_api(tmp_path, work)
+
+
+def test_a_session_has_the_role_of_its_token(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        peer = await Peer.connect(rig, rig.tokens["read"])
+        await peer.ask(payloads.Hello())
+        body = msgspec.json.encode({"path": ORDERS})
+        called = await peer.ask(payloads.Call("POST", "/api/v1/queues", body), 2)
+        assert isinstance(called, payloads.Called)
+        assert called.status == 403
+
+    with_api(tmp_path, work)
+
+
+def test_messages_of_a_broken_session_are_back(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        await rig.create()
+        await rig.send(label="one")
+        peer = await Peer.connect(rig, rig.tokens["administer"])
+        await peer.ask(payloads.Hello())
+        opened = await peer.ask(payloads.Open(ORDERS, QueueAccessType.RECEIVE), 2)
+        assert isinstance(opened, payloads.Opened)
+        read = frames.Read(opened.queue, 0, 0, 0, 1, 0)
+        peer.writer.write(frames.encode_read(frames.RECEIVE, 3, read))
+        await peer.answer()
+        assert await rig.labels() == []
+        peer.writer.transport.abort()
+        while not await rig.labels():
+            pass
+        assert await rig.labels() == ["one"]
+
+    with_api(tmp_path, work)
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({**UPGRADE, "Authorization": ""}, 401),
+        ({**UPGRADE, "Authorization": "Bearer pht_0_0"}, 401),
+        ({**UPGRADE, "Upgrade": ""}, 426),
+        ({**UPGRADE, "Upgrade": "websocket"}, 426),
+        ({**UPGRADE, "Connection": "close"}, 426),
+        ({**UPGRADE, "Host": "evil.example"}, 403),
+        ({**UPGRADE, "Host": ""}, 400),
+        ({**UPGRADE, "Origin": "http://evil.example"}, 403),
+        ({**UPGRADE, "X": "x" * 9000}, 431),
+        ({**UPGRADE, " Bad": "x"}, 400),
+    ],
+)
+def test_sessions_that_do_not_begin(headers: dict[str, str], status: int, tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        given = {"Authorization": f"Bearer {rig.tokens['administer']}", **headers}
+        answer = await rig.raw(request(**given))
+        head, _, body = answer.partition(b"\r\n\r\n")
+        assert head.split()[1] == str(status).encode()
+        assert json.loads(body)["error"]["cause"]
+        assert rig.admin.traffic.sessions == 0
+
+    with_api(tmp_path, work)
+
+
+def test_other_versions_of_http_begin_no_session(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        old = request(**UPGRADE).replace(b"HTTP/1.1", b"HTTP/1.0")
+        assert (await rig.raw(old)).split()[1] == b"400"
+
+    with_api(tmp_path, work)
+
+
+def test_sessions_end_with_their_token(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        peer = await Peer.connect(rig, token := await rig.token(role=Role.OPERATE))
+        other = await Peer.connect(rig, rig.tokens["operate"])
+        await peer.ask(payloads.Hello())
+        token_id = token.split("_")[1]
+        assert (await rig.ask("DELETE", f"/api/v1/tokens/{token_id}")).status == 200
+        assert await peer.ended()
+        assert isinstance(await other.ask(payloads.Hello()), payloads.Welcome)
+        expires = int(time.time()) + 2
+        short = await Peer.connect(rig, await rig.token(expires_s=expires))
+        assert await short.ended()
+        bob = await Peer.connect(rig, await rig.user("bob"))
+        await rig.ask("DELETE", "/api/v1/users/bob")
+        assert await bob.ended()
+
+    with_api(tmp_path, work)
+
+
+def test_nonsense_ends_the_session_and_no_other(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        peer = await Peer.connect(rig, rig.tokens["operate"], b"\xff" * 100)
+        await peer.ended()
+        other = await Peer.connect(rig, rig.tokens["operate"])
+        assert isinstance(await other.ask(payloads.Hello()), payloads.Welcome)
+
+    with_api(tmp_path, work)
+
+
+def test_what_is_on_its_way_is_on_the_account(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        await rig.create()
+        peer = await Peer.connect(rig, rig.tokens["operate"])
+        await peer.ask(payloads.Hello())
+        opened = await peer.ask(payloads.Open(ORDERS, QueueAccessType.SEND), 2)
+        assert isinstance(opened, payloads.Opened)
+        message = Message(body=b"x" * 2_000_000)
+        message.destination_queue_format_name = r"DIRECT=OS:ALPHA\private$\orders"
+        frame = frames.encode_send(3, opened.queue, 0, 0, [serialize(message)])
+        data = b"".join(frame) if isinstance(frame, list) else frame
+        peer.writer.write(data[:1_000_000])
+        while rig.admin.memory.held < 1_000_000:
+            await rig.desk.call(lambda m: None)
+        peer.writer.write(data[1_000_000:])
+        await peer.answer()
+        assert len(await rig.labels()) == 1
+        assert rig.admin.memory.held == 0
+
+    with_api(tmp_path, work)
+
+
+def test_the_control_socket_takes_sessions_without_a_token(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        peer = Peer(*await asyncio.open_unix_connection(rig.socket))
+        peer.writer.write(request(**UPGRADE))
+        await peer.reader.readuntil(b"\r\n\r\n")
+        await peer.ask(payloads.Hello())
+        body = msgspec.json.encode({"path": ORDERS})
+        called = await peer.ask(payloads.Call("POST", "/api/v1/queues", body), 2)
+        assert isinstance(called, payloads.Called)
+        assert called.status == 201
+
+    with_api(tmp_path, work)
+
+
+def test_a_stop_answers_what_was_asked_and_closes(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        peer = await Peer.connect(rig, rig.tokens["operate"])
+        await peer.ask(payloads.Hello())
+        await rig.server.stop(5.0)
+        assert await peer.ended()
+        rig.admin.enter()
+
+    with_api(tmp_path, work)
