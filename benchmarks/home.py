@@ -14,7 +14,7 @@ from posthouse.engine.manager import QueueManager
 from posthouse.engine.settings import EngineSettings
 from posthouse.model.properties import QueueProperties
 from posthouse.runtime.driver import Answer, Call, Driver
-from posthouse.runtime.embedded import STORE, real_clock
+from posthouse.runtime.home import STORE, real_clock
 from posthouse.security.access import Caller
 from posthouse.store.log import LogStore
 from posthouse.store.settings import StoreSettings

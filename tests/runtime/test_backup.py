@@ -30,8 +30,8 @@ from posthouse.runtime.backup import (
     read_manifest,
     restore,
 )
-from posthouse.runtime.embedded import STORE, EmbeddedQueueManager
-from posthouse.runtime.home import Home, Started, start_manager
+from posthouse.runtime.embedded import EmbeddedQueueManager
+from posthouse.runtime.home import STORE, Home, Started, start_manager
 from posthouse.runtime.loop import Loop
 from posthouse.security.access import Caller
 from posthouse.store.disk import RealDisk

@@ -28,8 +28,7 @@ from posthouse.engine.transfer import SEQUENCE_NUMBER_MAX, OutgoingTransferInfo
 from posthouse.model.errors import InvalidParameter, OperationCancelled
 from posthouse.model.guids import format_guid
 from posthouse.runtime.driver import Driver
-from posthouse.runtime.embedded import STORE, real_clock
-from posthouse.runtime.home import Home
+from posthouse.runtime.home import STORE, Home, real_clock
 from posthouse.runtime.loop import Loop
 from posthouse.runtime.settings_file import SETTINGS_NAME
 from posthouse.store.checkpoint import checkpoint_names, read_head

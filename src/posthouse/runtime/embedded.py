@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
-import socket
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -17,38 +14,14 @@ from posthouse.engine.effects import Read
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.queue import Queue
 from posthouse.engine.settings import EngineSettings
-from posthouse.model.errors import ServiceNotAvailable
 from posthouse.model.message import Message, MessageId
 from posthouse.model.properties import QueueProperties
-from posthouse.runtime.driver import Delivery, Driver
+from posthouse.runtime.driver import Delivery
+from posthouse.runtime.home import Home, host_name, start_manager
 from posthouse.security.access import Caller
-from posthouse.store.base import Recovered
-from posthouse.store.disk import RealDisk
-from posthouse.store.log import LogStore
 from posthouse.store.settings import StoreSettings
 
 T = TypeVar("T")
-STORE = "store"  # the store's folder in a home
-
-
-def real_clock() -> tuple[int, int]:
-    """Monotonic milliseconds and UTC seconds of this machine."""
-    return time.monotonic_ns() // 1_000_000, int(time.time())
-
-
-def lock_home(home: Path) -> int:
-    """Takes a home for this process; the lock goes with the returned descriptor."""
-    home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    handle = os.open(home, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(handle)
-        raise ServiceNotAvailable(
-            f"the home {home} is in use by another queue manager",
-            "Stop the other process, or name another home.",
-        ) from None
-    return handle
 
 
 class EmbeddedQueueManager:
@@ -62,27 +35,17 @@ class EmbeddedQueueManager:
         settings: EngineSettings | None = None,
         store_settings: StoreSettings | None = None,
     ) -> None:
-        home = Path(home)
-        self._lock = lock_home(home)
+        self._home = Home(Path(home))
+        store_settings = store_settings or StoreSettings()
+        if store_settings.store_id == bytes(16):
+            store_settings = replace(store_settings, store_id=os.urandom(16))
+        settings = settings or EngineSettings(name or host_name())
         try:
-            disk = RealDisk(home / STORE)
-            store_settings = store_settings or StoreSettings()
-            if store_settings.store_id == bytes(16):
-                store_settings = replace(store_settings, store_id=os.urandom(16))
-            self.store = LogStore(disk, store_settings)
-            self.recovered: Recovered = self.store.recover()
-            settings = settings or EngineSettings(name or socket.gethostname().partition(".")[0])
-            store = self.store
-            self.manager = QueueManager(
-                settings, self.recovered.state, store.read, os.urandom, store.read_many
-            )
-            self.driver = Driver(self.manager, self.store, real_clock)
-            self.manager.start(*real_clock())
-            self.driver.end_turn()
-            self.driver.sync()
+            started = start_manager(self._home, settings, store_settings)
         except BaseException:
-            os.close(self._lock)
+            self._home.close()
             raise
+        self.store, self.recovered, self.manager, self.driver = started
         self.administrator = Caller.administrator()
 
     def run(self, call: Callable[[QueueManager], T]) -> T:
@@ -124,7 +87,7 @@ class EmbeddedQueueManager:
     def close(self) -> None:
         """A clean stop: express messages are kept too."""
         self.driver.close()
-        os.close(self._lock)
+        self._home.close()
 
     def __enter__(self) -> Self:
         return self

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import socket
 import stat
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -14,13 +16,33 @@ from posthouse.engine.manager import QueueManager
 from posthouse.engine.settings import EngineSettings
 from posthouse.model.errors import ServiceNotAvailable
 from posthouse.runtime.driver import Driver
-from posthouse.runtime.embedded import STORE, lock_home, real_clock
 from posthouse.store.base import Recovered
 from posthouse.store.disk import RealDisk
 from posthouse.store.log import LogStore
 from posthouse.store.settings import StoreSettings
 
 HOME_MODE = 0o700
+STORE = "store"  # the store's folder in a home
+
+
+def real_clock() -> tuple[int, int]:
+    """Monotonic milliseconds and UTC seconds of this machine."""
+    return time.monotonic_ns() // 1_000_000, int(time.time())
+
+
+def lock_home(home: Path) -> int:
+    """Takes a home for this process; the lock goes with the returned descriptor."""
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    handle = os.open(home, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(handle)
+        raise ServiceNotAvailable(
+            f"the home {home} is in use by another queue manager",
+            "Stop the other process, or name another home.",
+        ) from None
+    return handle
 
 
 def default_home(environment: Mapping[str, str] = os.environ) -> Path:
@@ -79,7 +101,7 @@ def start_manager(
     home: Home,
     settings: EngineSettings,
     store_settings: StoreSettings,
-    on_event: Callable[[Event], None],
+    on_event: Callable[[Event], None] = lambda event: None,
 ) -> Started:
     """Opens the store and starts the engine on it; what it appended is synced."""
     store = LogStore(RealDisk(home.path / STORE), store_settings)
