@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
@@ -23,8 +24,9 @@ NAME = "ALPHA"
 class Serving:
     """One run of a server on a home."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, tls: ssl.SSLContext | None = None) -> None:
         self.home = home
+        self._tls = tls
         self.url = ""
         self._loop = asyncio.new_event_loop()
         self._stop = asyncio.Event()
@@ -52,9 +54,10 @@ class Serving:
         self.desk = desk = Loop(started.driver)
         desk.start()
         self.admin = admin = Admin(desk, version="0")
-        self.control, self.tcp = ControlSocket(admin), AdminServer(admin)
+        self.control, self.tcp = ControlSocket(admin), AdminServer(admin, tls=self._tls)
         await self.control.start(str(self.home), 0)
-        self.url = f"http://{await self.tcp.start('127.0.0.1', 0)}"
+        scheme = "https" if self._tls else "http"
+        self.url = f"{scheme}://{await self.tcp.start('127.0.0.1', 0)}"
         self._started.set()
         await self._stop.wait()
         desk.cancel_waits()
@@ -96,9 +99,9 @@ class Serving:
 
 
 @contextmanager
-def serving(home: Path) -> Iterator[Serving]:
+def serving(home: Path, tls: ssl.SSLContext | None = None) -> Iterator[Serving]:
     """A server for the length of a test."""
-    server = Serving(home)
+    server = Serving(home, tls)
     try:
         yield server
     finally:

@@ -12,13 +12,14 @@ from typing import TypeVar, cast
 from posthouse.client.address import Address
 from posthouse.client.blocking import FRUITLESS_MAX, RETRY_FIRST_S, RETRY_MAX_S
 from posthouse.client.core import Core
-from posthouse.client.errors import ClientConnectionError, ServerUnreachable, SessionEnded
+from posthouse.client.errors import SessionEnded
 from posthouse.client.operations import Operation
 from posthouse.client.requests import Request
 from posthouse.client.upgrade import (
     Upgrading,
     as_connection_error,
     lost_connection,
+    unreachable,
     upgrade_request,
     worth_retrying,
 )
@@ -176,13 +177,9 @@ class AioChannel:
             if connection.transport is not None:
                 connection.transport.abort()
             self.lost(connection, error if isinstance(error, Exception) else _closed())
-            raise self._named(error) from None
-
-    def _named(self, error: BaseException) -> BaseException:
-        if isinstance(error, OSError) and not isinstance(error, ClientConnectionError):
-            reason = error.strerror or str(error) or "it did not answer in time"
-            return ServerUnreachable(f"no queue manager answers at {self._address.shown}: {reason}")
-        return error
+            if isinstance(error, OSError):
+                raise unreachable(address, error) from None
+            raise
 
     def begun(self, connection: _Connection) -> None:
         """The upgrade is done: the session begins."""

@@ -7,13 +7,16 @@ import select
 import socket
 import ssl
 import threading
+from collections import deque
+from itertools import islice
 from typing import Final, Protocol
 
 from posthouse.client.address import Address
-from posthouse.client.errors import ClientConnectionError, ServerUnreachable, SessionEnded
-from posthouse.client.upgrade import Upgrading, upgrade_request
+from posthouse.client.errors import SessionEnded
+from posthouse.client.upgrade import Upgrading, unreachable, upgrade_request
 
 READ_SIZE: Final = 1 << 18
+BUFFERS_MAX: Final = 64  # of one write
 _KEEPALIVE: Final = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
 
 
@@ -46,7 +49,7 @@ class SocketLink:
         self._address = address
         self._tls = tls
         self._socket: socket.socket | None = None
-        self._left = bytearray()  # to be written
+        self._left: deque[memoryview] = deque()  # to be written
         self._poll = select.poll()
         self._polls_out = False
         self._woken, self._waker = socket.socketpair()
@@ -61,11 +64,7 @@ class SocketLink:
             return self._connect(timeout)
         except OSError as error:
             self.disconnect()
-            if isinstance(error, ClientConnectionError):
-                raise
-            raise ServerUnreachable(
-                f"no queue manager answers at {self._address.shown}: {error.strerror or error}"
-            ) from None
+            raise unreachable(self._address, error) from None
         except BaseException:
             self.disconnect()
             raise
@@ -104,14 +103,12 @@ class SocketLink:
             connection = self._socket
             if connection is None:
                 return
-            joined = data[0] if len(data) == 1 else b"".join(data)
-            if self._left:
-                self._left += joined
-                return
-            sent = _try_send(connection, joined)
-            if sent < len(joined):
-                self._left += memoryview(joined)[sent:]
-                self.wake()
+            waiting = bool(self._left)
+            self._left.extend(map(memoryview, data))
+            if not waiting:
+                _write_some(connection, self._left)
+                if self._left:
+                    self.wake()
 
     def read(self, timeout: float | None) -> bytes:
         """Bytes of the queue manager."""
@@ -131,7 +128,8 @@ class SocketLink:
                     self._woken.recv(4096)
                 continue
             if events & select.POLLOUT:
-                self._write_left(connection)
+                with self._lock:
+                    _write_some(connection, self._left)
             if events & ~select.POLLOUT:
                 return _try_receive(connection)
         return b""
@@ -141,14 +139,6 @@ class SocketLink:
         if isinstance(connection, ssl.SSLSocket) and connection.pending():
             return _try_receive(connection)
         return None
-
-    def _write_left(self, connection: socket.socket) -> None:
-        with self._lock:
-            while self._left:
-                sent = _try_send(connection, bytes(self._left[: 1 << 20]))
-                if not sent:
-                    return
-                del self._left[:sent]
 
     def wake(self) -> None:
         """One byte is enough, and more are no harm."""
@@ -179,9 +169,23 @@ def _tune(connection: socket.socket) -> None:
             connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
-def _try_send(connection: socket.socket, data: bytes) -> int:
+def _write_some(connection: socket.socket, left: deque[memoryview]) -> None:
+    """Writes what the system takes now; what it does not take stays."""
+    while left:
+        sent = _try_send(connection, left)
+        if not sent:
+            return
+        while left and sent >= len(left[0]):
+            sent -= len(left.popleft())
+        if sent:
+            left[0] = left[0][sent:]
+
+
+def _try_send(connection: socket.socket, left: deque[memoryview]) -> int:
     try:
-        return connection.send(data)
+        if len(left) == 1 or isinstance(connection, ssl.SSLSocket):
+            return connection.send(left[0])
+        return connection.sendmsg(list(islice(left, BUFFERS_MAX)))
     except (BlockingIOError, ssl.SSLWantWriteError, ssl.SSLWantReadError):
         return 0
 

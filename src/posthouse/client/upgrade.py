@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from typing import Final
 
 import msgspec
@@ -96,6 +97,19 @@ class Upgrading:
             f"{self._address.shown} does not speak client sessions{said}",
             "Name the admin endpoint of a queue manager, port 8816 unless set otherwise.",
         )
+
+
+def unreachable(address: Address, error: OSError) -> ClientConnectionError:
+    """Why there is no connection, and what to do about that."""
+    if isinstance(error, ClientConnectionError):
+        return error
+    if isinstance(error, ssl.SSLError):
+        return ClientConnectionError(
+            f"{address.shown} and this client do not agree on TLS: {error.strerror or error}",
+            "Pass tls= a context that trusts its certificate, and write https:// where it has one.",
+        )
+    reason = error.strerror or str(error) or "it did not answer in time"
+    return ServerUnreachable(f"no queue manager answers at {address.shown}: {reason}")
 
 
 def as_connection_error(error: Exception) -> Exception:

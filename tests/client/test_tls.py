@@ -1,0 +1,75 @@
+"""Sessions over TLS, with a certificate that only the tests know."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import posthouse
+from posthouse import ClientConnectionError
+from tests.client.serving import Serving, serving
+
+DATA = Path(__file__).parent / "data"
+CERTIFICATE, KEY = DATA / "certificate.pem", DATA / "key.pem"
+LARGE = bytes(3_000_000)
+
+
+@pytest.fixture
+def secured(home: Path) -> Iterator[Serving]:
+    """A server whose admin endpoint speaks TLS."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(CERTIFICATE, KEY)
+    with serving(home, context) as server:
+        yield server
+
+
+@pytest.fixture
+def token(secured: Serving) -> str:
+    """A token of the administrator."""
+    with posthouse.connect(secured.home) as local:
+        made: str = local.call("POST", "/tokens", {"role": "administer"})["token"]
+        return made
+
+
+def trusting() -> ssl.SSLContext:
+    return ssl.create_default_context(cafile=CERTIFICATE)
+
+
+def test_messages_over_tls(secured: Serving, token: str, path: str) -> None:
+    with posthouse.connect(url=secured.url, token=token, tls=trusting()) as manager:
+        queue = manager.create_queue(path)
+        queue.send_many([b"%d" % number for number in range(1000)])
+        queue.send(LARGE)
+        bodies = [message.body for message in queue.consume(timeout=0)]
+    assert bodies == [*(b"%d" % number for number in range(1000)), LARGE]
+
+
+def test_messages_over_tls_awaited(secured: Serving, token: str, path: str) -> None:
+    async def main() -> list[bytes]:
+        url, tls = secured.url, trusting()
+        async with posthouse.aio.connect(url=url, token=token, tls=tls) as manager:
+            queue = await manager.create_queue(path)
+            await queue.send_many([b"small", LARGE])
+            return [message.body async for message in queue.consume(timeout=0)]
+
+    assert asyncio.run(main()) == [b"small", LARGE]
+
+
+def test_a_certificate_that_nobody_vouches_for(secured: Serving, token: str) -> None:
+    async def main() -> None:
+        await posthouse.aio.connect(url=secured.url, token=token)
+
+    with pytest.raises(ClientConnectionError, match="tls="):
+        posthouse.connect(url=secured.url, token=token)
+    with pytest.raises(ClientConnectionError, match="tls="):
+        asyncio.run(main())
+
+
+def test_tls_where_there_is_none(server: Serving) -> None:
+    url = server.url.replace("http://", "https://")
+    with pytest.raises(ConnectionError):
+        posthouse.connect(url=url, token="pht_x", timeout=5)
