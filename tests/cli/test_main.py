@@ -22,7 +22,7 @@ def raising(error: BaseException) -> int:
         raise error
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(main, "app", app)
+        patch.setattr(main, "program", lambda word: typer.main.get_command(app))
         return main.run([])
 
 
@@ -31,11 +31,18 @@ def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == f"posthouse {__version__}\n"
 
 
-def test_every_noun_has_its_command(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_noun_has_its_commands(capsys: pytest.CaptureFixture[str]) -> None:
     assert main.run(["--help"]) == main.DONE
     said = capsys.readouterr().out
-    for noun in main.NOUNS:
-        assert f" {noun.__name__.rpartition('.')[2]} " in said
+    words = [word for commands in main.NOUNS.values() for word in commands]
+    assert sorted(main.program().commands) == sorted(words)
+    for word in words:
+        assert f" {word} " in said
+
+
+def test_the_first_word_decides_what_is_loaded() -> None:
+    assert list(main.program("peek").commands) == ["receive", "peek"]
+    assert len(main.program("no-such-command").commands) > 10
 
 
 def test_an_unknown_command_is_wrong_usage() -> None:

@@ -31,7 +31,9 @@ def bench(
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="One line of JSON for each figure.")] = False,
 ) -> None:
-    """Measure store and engine beside other stores on the same disk.
+    """Measure store and engine beside other stores on the same disk, all in one run.
+
+    Needs a source checkout.
 
     Example: posthouse bench --quick
     """

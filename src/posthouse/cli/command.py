@@ -55,6 +55,8 @@ _COMMON = (
     ),
     inspect.Parameter("json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Json),
 )
+COMMON_NAMES = tuple(parameter.name for parameter in _COMMON)
+"""The options of every command that talks to a queue manager."""
 
 
 def talking(command: Callable[Concatenate[Remote, P], None]) -> Callable[..., None]:

@@ -58,6 +58,9 @@ def decode(
 ) -> None:
     """Print packets field by field, with the section of the document for each header.
 
+    A packet that breaks its document ends the command with exit code 1 and the offset; the
+    packets in front of it are printed.
+
     Example: posthouse decode message.bin
     """
     for at, packet in split(read_input(file)):

@@ -26,7 +26,11 @@ NO_QUOTA = "none"
 T = TypeVar("T")
 
 Label = typer.Option("--label", metavar="TEXT", help="What people read.")
-PrivacyLevel = typer.Option("--privacy", help="Whether bodies are encrypted: may be, have to be.")
+PrivacyLevel = typer.Option(
+    "--privacy",
+    metavar="none|optional|body",
+    help="Whether bodies are encrypted: never, if the sender wants, always.",
+)
 Quota = typer.Option("--quota", metavar="KIB", help="Limit of the messages' size; none for none.")
 JournalQuota = typer.Option("--journal-quota", metavar="KIB", help="The same for the journal.")
 BasePriority = typer.Option(

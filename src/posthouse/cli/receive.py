@@ -16,7 +16,9 @@ from posthouse.cli.message_view import line, show_one
 from posthouse.cli.output import print_json, say
 from posthouse.client.manager import Queue
 from posthouse.client.message import Message
-from posthouse.model.errors import IoTimeout
+from posthouse.model.errors import IoTimeout, QueueError
+from posthouse.model.message_json import MessageJson
+from posthouse.model.paths import PathName
 from posthouse.protocols.admin.types import LOOKUP_ID_MAX, WAIT_MAX_MS
 
 BATCH = 100
@@ -70,7 +72,7 @@ def receive(
     queue = remote.queue(source)
     if lookup_id is not None:
         _one_alone(count, follow)
-        show_one(queue.lookup(lookup_id, receive=True).to_json(), json=remote.json)
+        show_one(_shown(remote, queue.lookup(lookup_id, receive=True)), json=remote.json)
         return
     _print_all(remote, _received(queue, count, timeout, follow), count, follow)
 
@@ -111,7 +113,7 @@ def peek(
     queue = remote.queue(source)
     if lookup_id is not None:
         _one_alone(count, follow)
-        show_one(queue.lookup(lookup_id).to_json(), json=remote.json)
+        show_one(_shown(remote, queue.lookup(lookup_id)), json=remote.json)
         return
     left = count or (None if follow else 1)
     messages = _stepped(queue, timeout, follow) if follow or timeout else queue.browse(page=BATCH)
@@ -134,7 +136,7 @@ def _print_all(
     try:
         for message in messages:
             found = True
-            _print(message, remote.json, single)
+            _print(_shown(remote, message), remote.json, single)
     except KeyboardInterrupt:
         if not follow:
             raise
@@ -143,11 +145,22 @@ def _print_all(
         raise IoTimeout("no message was there, or came in time")
 
 
-def _print(message: Message, json: bool, single: bool) -> None:
+def _print(message: MessageJson, json: bool, single: bool) -> None:
     if json:
-        print_json(message.to_json())
+        print_json(message)
     elif single:
-        show_one(message.to_json(), json=False)
+        show_one(message, json=False)
     else:
-        say(line(message.to_json()))
+        say(line(message))
     sys.stdout.flush()
+
+
+def _shown(remote: Remote, message: Message) -> MessageJson:
+    """With the whole name of the queue, whatever it was asked for by."""
+    shown = message.to_json()
+    with suppress(QueueError):  # of a format name
+        path = PathName.parse(message.queue)
+        if path.computer == ".":
+            path = path.with_computer(remote.client.name)
+        shown.queue = str(path)
+    return shown

@@ -59,6 +59,10 @@ def serve(
 ) -> None:
     """Run a queue manager until SIGTERM or Ctrl-C.
 
+    It then stops accepting, finishes calls that have begun, cancels waiting reads and syncs.
+    SIGHUP reopens the log. A second process on the same home, a damaged store or a port in use end
+    it with exit code 1, wrong settings with exit code 2.
+
     Example: posthouse serve --home ./alpha --name ALPHA --ports ephemeral --ready-file alpha.json
     """
     # Here, because the HTTP libraries take longer to load than other commands take altogether.

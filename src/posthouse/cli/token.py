@@ -42,7 +42,10 @@ def create(
         str, typer.Option("--user", metavar="NAME", help="Whose rights the token has.")
     ] = "administrator",
     role: Annotated[
-        RoleWord, typer.Option("--role", help="What management the token allows.")
+        RoleWord,
+        typer.Option(
+            "--role", metavar="read|operate|administer", help="What management the token allows."
+        ),
     ] = "read",
     queues: Annotated[
         list[str] | None,

@@ -1,0 +1,136 @@
+"""docs/commands.md from the program's own help: `python -m posthouse.cli.commands_page`."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from posthouse.cli.command import COMMON_NAMES
+from posthouse.cli.main import program
+
+_TOP = """# The `posthouse` program
+
+Every command explains itself with `--help` and an example. Tables and progress are for people;
+`--json` prints one JSON value a line for machines. Text that came from elsewhere (labels, names,
+bodies) is printed with control characters escaped, so that no message can steer your terminal.
+
+| Exit code | Means |
+|---|---|
+| 0 | done |
+| 1 | refused; standard error has the code, the cause and what to do |
+| 2 | wrong usage |
+| 3 | not reachable |
+
+A refusal reads like `MQ_ERROR_QUEUE_NOT_FOUND (0xC00E0003): ...`.
+
+Commands that talk to a queue manager have these options too:
+
+| Option | Meaning |
+|---|---|
+{common}
+
+Queues are named by path names (`.\\private$\\orders`, `HOST\\private$\\orders`,
+`.\\private$\\orders;poison`) or format names (`DIRECT=OS:...`, `DIRECT=TCP:...`, `PRIVATE=...`,
+`PUBLIC=...`). Forward slashes do for the backslashes of path names, which spares quoting them
+twice: `'./private$/orders'`. The journal of a queue is `PATH;journal`; system queues are
+`./system$;journal`, `./system$;deadletter` and `./system$;deadxact`.
+
+Commands that destroy something ask on a terminal (`--yes` answers) and act at once without one.
+
+`posthouse --version` prints the version. `posthouse completion bash` prints what a shell needs to
+complete all this.
+
+## Filters
+
+`--where` and `message find` take a filter: comparisons of fields of the message JSON, joined by
+`and`, `or`, `not` and brackets, such as `priority >= 5 and label ~ "order"`. `~` is for texts that
+contain another one, whatever the letter case, `!~` for those that do not; the others are `=`, `!=`,
+`<`, `<=`, `>`, `>=`. Times are written as in `arrived_time < "2026-01-31T12:00:00Z"`, flags alone
+as in `not authenticated`.
+
+## Exported messages
+
+`message export` writes one message a line, with the fields of the message JSON: `id`, `label`,
+`body` and `extension` in base64, and so on. `message import` sends all that a sender says: body and
+its type, label, priority, delivery, acknowledgments, journaling, admin and response queue,
+correlation, extension, times to live. What the queue manager itself says of a message is new:
+identifier, class, times, sender, lookup id.
+
+This page is made from the program's help.
+"""
+
+
+def commands_page() -> str:
+    """The whole page."""
+    found = sorted(commands(program(), "posthouse"))
+    options = {name: one for _, command in found for one in command.params for name in [one.name]}
+    common = "\n".join(_row(options[name]) for name in COMMON_NAMES)
+    sections = [_section(name, command) for name, command in found]
+    return _TOP.format(common=common) + "".join(sections)
+
+
+def commands(command: Any, name: str) -> Iterator[tuple[str, Any]]:
+    """Every command below this one that does something, by the words a user types."""
+    inner = getattr(command, "commands", None)
+    if inner is None:
+        yield name, command
+        return
+    for word in inner:
+        yield from commands(inner[word], f"{name} {word}")
+
+
+def example(command: Any) -> str:
+    """The example in a command's help."""
+    return _parts(command)[1]
+
+
+def _parts(command: Any) -> tuple[str, str]:
+    words, _, example = inspect.cleandoc(command.help or "").partition("Example: ")
+    return words.strip(), example.strip()
+
+
+def _section(name: str, command: Any) -> str:
+    own = [one for one in command.params if one.name != "help" and not _is_common(command, one)]
+    words, example = _parts(command)
+    lines = ["", f"## {name}", "", words, "", "```sh", example, "```"]
+    if own:
+        lines += ["", "| Option | Meaning |", "|---|---|", *map(_row, own)]
+    return "\n".join([*lines, ""])
+
+
+def _is_common(command: Any, parameter: Any) -> bool:
+    """Whether it is one of the options that the top of the page explains."""
+    names = {one.name for one in command.params}
+    return parameter.name in COMMON_NAMES and names >= set(COMMON_NAMES)
+
+
+def _row(parameter: Any) -> str:
+    if parameter.param_type_name == "argument":
+        shown = f"`{parameter.metavar or parameter.name.upper()}`"
+    else:
+        words = [*parameter.opts, *parameter.secondary_opts]
+        value = "" if parameter.is_flag else f" {_value(parameter)}"
+        shown = ", ".join(f"`{word}{value}`" for word in words)
+    return f"| {shown} | {_escaped(parameter.help or '')}{_default(parameter)} |"
+
+
+def _value(parameter: Any) -> str:
+    words: str = parameter.metavar or parameter.name.upper()
+    return words.replace("|", "\\|")
+
+
+def _default(parameter: Any) -> str:
+    default = parameter.default
+    silent = default in (None, "", False) or parameter.param_type_name == "argument"
+    return "" if silent else f" Default: {getattr(default, 'value', default)}."
+
+
+def _escaped(text: str) -> str:
+    return re.sub(r"([|<>])", r"\\\1", text)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(commands_page())

@@ -1,0 +1,171 @@
+"""`posthouse receive` and `posthouse peek`."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from tests.cli.conftest import Posthouse
+from tests.client.serving import Serving
+
+ORDERS = "./private$/orders"
+WHOLE = "ALPHA\\private$\\orders"
+
+
+@pytest.fixture(autouse=True)
+def orders(ph: Posthouse) -> None:
+    ph("queue", "create", ORDERS)
+    ph("queue", "purge", ORDERS)
+
+
+def send(ph: Posthouse, *bodies: str) -> None:
+    ph("send", ORDERS, "--lines", "-", stdin="\n".join(bodies).encode())
+
+
+def texts(lines: list[dict[str, str]]) -> list[str]:
+    return [line["body_text"] for line in lines]
+
+
+def test_one_message_is_shown_whole_and_gone(ph: Posthouse) -> None:
+    ph("send", ORDERS, "--body", "<order/>", "--label", "order 1", "--app-specific", "7")
+    said = ph("receive", ORDERS)
+    assert said.code == 0
+    for line in ("label           order 1", f"queue           {WHOLE}", "app specific    7"):
+        assert f"{line}\n" in said.out
+    assert said.out.endswith("\n<order/>\n")
+    assert ph("receive", ORDERS).code == 1
+
+
+def test_an_empty_queue_is_a_refusal_with_its_code(ph: Posthouse) -> None:
+    for verb in ("receive", "peek"):
+        refused = ph(verb, ORDERS)
+        assert refused.code == 1
+        assert refused.out == ""
+        assert refused.err.startswith("MQ_ERROR_IO_TIMEOUT (0xC00E001B): ")
+
+
+def test_so_many_as_were_asked_for(ph: Posthouse) -> None:
+    send(ph, *map(str, range(250)))
+    first = ph("receive", ORDERS, "--count", "120", "--json").lines
+    assert texts(first) == [str(number) for number in range(120)]
+    assert {line["queue"] for line in first} == {WHOLE}
+    rest = ph("receive", ORDERS, "--count", "1000", "--json").lines
+    assert texts(rest) == [str(number) for number in range(120, 250)]
+
+
+def test_people_get_a_line_for_each_of_many(ph: Posthouse) -> None:
+    send(ph, "a", "b" * 200)
+    lines = ph("receive", ORDERS, "--count", "5").out.splitlines()
+    assert len(lines) == 2
+    assert lines[0].endswith("  normal  1    a")
+    assert lines[1].endswith("b...")
+
+
+def test_peeking_takes_nothing(ph: Posthouse) -> None:
+    send(ph, "1", "2", "3")
+    assert texts(ph("peek", ORDERS, "--json").lines) == ["1"]
+    assert texts(ph("peek", ORDERS, "--count", "9", "--json").lines) == ["1", "2", "3"]
+    assert texts(ph("peek", ORDERS, "--count", "2", "--timeout", "0.01", "--json").lines) == [
+        "1",
+        "2",
+    ]
+    assert ph("queue", "show", ORDERS, "--json").value["messages"] == 3
+
+
+def test_a_message_by_its_lookup_id(ph: Posthouse) -> None:
+    send(ph, "1", "2", "3")
+    wanted = ph("peek", ORDERS, "--count", "3", "--json").lines[1]
+    lookup_id = str(wanted["lookup_id"])
+    assert ph("peek", ORDERS, "--lookup-id", lookup_id, "--json").value == wanted
+    assert ph("receive", ORDERS, "--lookup-id", lookup_id, "--json").value["id"] == wanted["id"]
+    gone = ph("receive", ORDERS, "--lookup-id", lookup_id)
+    assert gone.code == 1
+    assert gone.err.startswith("MQ_ERROR_MESSAGE_NOT_FOUND (0xC00E0088): ")
+    assert texts(ph("receive", ORDERS, "--count", "3", "--json").lines) == ["1", "3"]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ["--lookup-id", "1", "--count", "2"],
+        ["--lookup-id", "1", "--follow"],
+        ["--lookup-id", "0"],
+        ["--count", "0"],
+        ["--timeout", "-1"],
+        ["--timeout", "soon"],
+    ],
+)
+def test_wrong_usage(ph: Posthouse, wrong: list[str]) -> None:
+    assert ph("receive", ORDERS, *wrong).code == 2
+    assert ph("peek", ORDERS, *wrong).code == 2
+
+
+def when_somebody_waits(server: Serving, then: Callable[[], None]) -> threading.Thread:
+    """Calls `then` once a reader waits at the queue."""
+
+    def watch() -> None:
+        while not server.ask(lambda m: sum(len(queue.waiters) for queue in m.queues.all())):
+            pass
+        then()
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    return thread
+
+
+@pytest.mark.parametrize("verb", ["receive", "peek"])
+def test_following_waits_for_what_comes(ph: Posthouse, server: Serving, verb: str) -> None:
+    import posthouse
+
+    def deliver() -> None:
+        with posthouse.connect(server.home) as qm:
+            qm.queue(ORDERS).send_many([b"2", b"3"])
+
+    send(ph, "1")
+    sender = when_somebody_waits(server, deliver)
+    said = ph(verb, ORDERS, "--follow", "--count", "3", "--json")
+    sender.join()
+    assert said.code == 0
+    assert texts(said.lines) == ["1", "2", "3"]
+    left = 0 if verb == "receive" else 3
+    assert ph("queue", "show", ORDERS, "--json").value["messages"] == left
+
+
+def test_a_wait_with_an_end(ph: Posthouse, server: Serving) -> None:
+    import posthouse
+
+    def deliver() -> None:
+        with posthouse.connect(server.home) as qm:
+            qm.queue(ORDERS).send(b"late")
+
+    sender = when_somebody_waits(server, deliver)
+    assert texts(ph("receive", ORDERS, "--timeout", "60", "--json").lines) == ["late"]
+    sender.join()
+    assert ph("receive", ORDERS, "--timeout", "0.01").code == 1
+
+
+def test_dead_letters_and_journals_are_queues_too(ph: Posthouse) -> None:
+    ph("queue", "set", ORDERS, "--journal")
+    ph("send", ORDERS, "--body", "kept")
+    ph("receive", ORDERS)
+    assert ph("peek", f"{ORDERS};journal", "--json").value["body_text"] == "kept"
+    ph("queue", "set", ORDERS, "--no-journal")
+    ph("send", ORDERS, "--body", "dead", "--dead-letter", "--time-to-be-received", "0")
+    dead = ph("receive", "./system$;deadletter", "--timeout", "5", "--json").value
+    assert (dead["body_text"], dead["class"]) == ("dead", "nack-receive-timeout")
+
+
+def test_hostile_messages_cannot_steer_the_terminal(ph: Posthouse) -> None:
+    hostile = "\x1b[2J\r\x9b1m\u202eevil[bold]\x7f"
+    ph("send", ORDERS, "--body", hostile, "--label", hostile)
+    for options in ([], ["--count", "2"], ["--json"]):
+        said = ph("peek", ORDERS, *options).out
+        assert not {"\x1b", "\r", "\x9b", "\u202e", "\x7f"} & set(said)
+        assert "evil[bold]" in said
+
+
+def test_a_message_that_is_no_text_is_shown_as_bytes(ph: Posthouse) -> None:
+    ph("send", ORDERS, "--body-file", "-", stdin=b"\x00\x1b[2J")
+    assert ph("receive", ORDERS).out.endswith("\n00 1b 5b 32 4a\n")

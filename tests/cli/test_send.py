@@ -1,0 +1,164 @@
+"""`posthouse send`."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Posthouse
+
+ORDERS, BOOKED = "./private$/orders", "./private$/booked"
+
+
+@pytest.fixture(autouse=True)
+def queues(ph: Posthouse) -> None:
+    for name in (ORDERS, "./private$/answers"):
+        ph("queue", "create", name)
+    ph("queue", "create", BOOKED, "--transactional")
+    for name in (ORDERS, BOOKED):
+        ph("queue", "purge", name)
+
+
+def received(ph: Posthouse, queue: str = ORDERS, count: int = 100) -> list[dict[str, Any]]:
+    return ph("receive", queue, "--count", str(count), "--json").lines
+
+
+def test_text_arrives_as_it_was_typed(ph: Posthouse) -> None:
+    sent = ph("send", ORDERS, "--body", "grün €", "--label", "order 1")
+    assert sent.code == 0
+    (message,) = received(ph)
+    assert message["id"] == sent.out.strip()
+    assert (message["body_text"], message["label"]) == ("grün €", "order 1")
+    assert base64.b64decode(message["body"]) == "grün €".encode()
+    assert (message["priority"], message["delivery"]) == (3, "express")
+
+
+def test_a_body_type_of_wide_text_sends_wide_text(ph: Posthouse) -> None:
+    ph("send", ORDERS, "--body", "wide", "--body-type", "8")
+    (message,) = received(ph)
+    assert base64.b64decode(message["body"]) == "wide".encode("utf-16-le")
+    assert (message["body_text"], message["body_type"]) == ("wide", 8)
+
+
+def test_every_option_reaches_the_message(ph: Posthouse, tmp_path: Path) -> None:
+    (tmp_path / "extension").write_bytes(b"\x00\xff")
+    (tmp_path / "body").write_bytes(b"\x01\x02")
+    options = ["--label", "all of it", "--app-specific", "4294967295", "--priority", "7"]
+    options += [
+        "--recoverable",
+        "--journal",
+        "--dead-letter",
+        "--admin-queue",
+        "./private$/answers",
+    ]
+    options += ["--ack", "pos-arrival,neg-receive", "--response-queue", "./private$/answers"]
+    options += ["--correlation", "ab" * 20, "--time-to-reach-queue", "60"]
+    options += ["--time-to-be-received", "3600", "--body-type", "17"]
+    options += ["--trace", "PUBLIC=00112233-4455-6677-8899-aabbccddeeff"]
+    files = ["--body-file", str(tmp_path / "body"), "--extension-file", str(tmp_path / "extension")]
+    assert ph("send", ORDERS, *options, *files).code == 0
+    (message,) = received(ph)
+    expected = {
+        "label": "all of it",
+        "app_specific": 4294967295,
+        "priority": 7,
+        "delivery": "recoverable",
+        "journal": ["positive", "negative"],
+        "admin_queue": "DIRECT=OS:ALPHA\\private$\\answers",
+        "response_queue": "DIRECT=OS:ALPHA\\private$\\answers",
+        "acknowledge": ["pos-arrival", "neg-receive"],
+        "correlation_id": "ab" * 20,
+        "time_to_be_received": 3600,
+        "body_type": 17,
+        "trace": "PUBLIC=00112233-4455-6677-8899-aabbccddeeff",
+        "body": "AQI=",
+        "extension": "AP8=",
+    }
+    message["journal"].sort(reverse=True)
+    assert {name: message[name] for name in expected} == expected
+    (answer,) = received(ph, "./private$/answers")
+    assert answer["class"] == "ack-reach-queue"
+
+
+def test_each_line_becomes_a_message(ph: Posthouse, tmp_path: Path) -> None:
+    (tmp_path / "lines").write_bytes(b"one\ntwo\r\n\nlast \xff")
+    sent = ph("send", ORDERS, "--lines", tmp_path / "lines", "--json")
+    assert len(sent.lines) == 4
+    messages = received(ph)
+    assert [message["id"] for message in messages] == [line["id"] for line in sent.lines]
+    bodies = [base64.b64decode(message["body"]) for message in messages]
+    assert bodies == [b"one", b"two", b"", b"last \xff"]
+
+
+def test_standard_input_is_a_file_too(ph: Posthouse) -> None:
+    ph("send", ORDERS, "--body-file", "-", stdin=b"a\nb\n")
+    ph("send", ORDERS, "--lines", "-", stdin=b"c\nd\n")
+    assert [message["body_text"] for message in received(ph)] == ["a\nb\n", "c", "d"]
+
+
+def test_many_alike(ph: Posthouse) -> None:
+    sent = ph("send", ORDERS, "--body", "x", "--count", "1500")
+    assert len(set(sent.out.split())) == 1500
+    assert len(received(ph, count=2000)) == 1500
+
+
+def test_transactional_queues_take_transactional_messages(ph: Posthouse) -> None:
+    refused = ph("send", BOOKED, "--body", "x")
+    assert refused.code == 1
+    assert refused.err.startswith("MQ_ERROR_TRANSACTION_USAGE (0xC00E0050): ")
+    assert ph("send", BOOKED, "--body", "x", "--transactional").code == 0
+    assert ph("send", BOOKED, "--lines", "-", "--transactional", stdin=b"1\n2\n3\n").code == 0
+    messages = received(ph, BOOKED)
+    assert [message["body_text"] for message in messages] == ["x", "1", "2", "3"]
+    marks = [(m["transaction"]["first"], m["transaction"]["last"]) for m in messages]
+    assert marks == [(True, True), (True, False), (False, False), (False, True)]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ["--body", "x", "--lines", "y"],
+        ["--lines", "-", "--count", "2"],
+        ["--priority", "8"],
+        ["--ack", "sometimes"],
+        ["--count", "0"],
+        ["--app-specific", "-1"],
+        ["--body-file", "/no/such/file"],
+        ["--body-type", "x"],
+    ],
+)
+def test_wrong_usage_sends_nothing(ph: Posthouse, wrong: list[str]) -> None:
+    assert ph("send", ORDERS, *wrong).code == 2
+    assert ph("queue", "show", ORDERS, "--json").value["messages"] == 0
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ["--correlation", "abc"],
+        ["--label", "x" * 300],
+        ["--trace", "./private$/orders"],
+        ["--admin-queue", "no queue"],
+    ],
+)
+def test_what_no_message_can_have_is_refused(ph: Posthouse, wrong: list[str]) -> None:
+    refused = ph("send", ORDERS, "--body", "x", *wrong)
+    assert refused.code == 1
+    assert refused.err.startswith("MQ_ERROR_")
+    assert ph("queue", "show", ORDERS, "--json").value["messages"] == 0
+
+
+def test_a_file_that_no_message_can_hold_is_refused(ph: Posthouse, tmp_path: Path) -> None:
+    with (tmp_path / "huge").open("wb") as file:
+        file.truncate((4 << 20) + 1)
+    assert ph("send", ORDERS, "--body-file", tmp_path / "huge").code == 2
+    assert ph("send", ORDERS, "--lines", tmp_path / "huge").code == 2
+
+
+def test_no_queue_no_message(ph: Posthouse) -> None:
+    refused = ph("send", "./private$/nowhere", "--body", "x")
+    assert refused.code == 1
+    assert refused.err.startswith("MQ_ERROR_QUEUE_NOT_FOUND (0xC00E0003): ")

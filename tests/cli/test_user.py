@@ -1,0 +1,77 @@
+"""`posthouse user`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from posthouse.cli import user
+from tests.cli.conftest import Posthouse
+
+
+@pytest.fixture(autouse=True)
+def nobody(ph: Posthouse) -> Iterator[None]:
+    yield
+    for line in ph("user", "list", "--json").lines:
+        ph("user", "delete", line["name"])
+
+
+def test_a_user_comes_with_a_password_from_standard_input(ph: Posthouse) -> None:
+    added = ph("user", "add", "alice", "--doors", "http,rpc", "--json", stdin=b"secret\n").value
+    assert (added["name"], added["doors"], added["password"]) == ("alice", ["http", "rpc"], True)
+    assert added["sid"].startswith("S-1-5-21-")
+
+
+@pytest.mark.parametrize(("options", "stdin"), [([], b""), ([], b"\n"), (["--no-password"], b"x")])
+def test_a_user_may_have_no_password(ph: Posthouse, options: list[str], stdin: bytes) -> None:
+    added = ph("user", "add", "bob", *options, stdin=stdin)
+    assert "doors http, no password" in added.out
+
+
+def test_no_option_takes_a_password(ph: Posthouse) -> None:
+    assert ph("user", "add", "bob", "--password", "secret").code == 2
+    assert ph("user", "passwd", "bob", "secret").code == 2
+
+
+def test_a_person_types_the_password_twice(ph: Posthouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    typed = iter(["one", "one", "one", "two"])
+    monkeypatch.setattr(user.getpass, "getpass", lambda prompt: next(typed))
+    assert ph("user", "add", "alice", "--json", terminal=True).value["password"]
+    assert ph("user", "passwd", "alice", terminal=True).code == 2
+
+
+def test_a_name_is_taken_once(ph: Posthouse) -> None:
+    ph("user", "add", "alice")
+    refused = ph("user", "add", "ALICE")
+    assert refused.code == 1
+    assert refused.err.startswith("MQ_ERROR_ILLEGAL_USER (0xC00E0011): ")
+    assert ph("user", "add", "\x1b[2J").code == 1
+
+
+def test_a_user_changes(ph: Posthouse) -> None:
+    ph("user", "add", "alice")
+    changed = ph("user", "set", "alice", "--disabled", "--administrator", "--doors", "ncp")
+    assert changed.out.endswith("doors ncp, administrator, no password, disabled\n")
+    changed = ph("user", "set", "alice", "--enabled", "--no-administrator", "--doors", "")
+    assert changed.out.endswith("doors none, no password\n")
+    assert ph("user", "set", "alice").code == 2
+    assert ph("user", "set", "alice", "--doors", "window").code == 2
+
+
+def test_a_password_changes_and_is_not_empty(ph: Posthouse) -> None:
+    ph("user", "add", "alice")
+    assert ph("user", "passwd", "alice", stdin=b"new\r\n").out == "alice has a new password.\n"
+    assert ph("user", "list", "--json").value["password"]
+    assert ph("user", "passwd", "alice").code == 2
+    assert ph("user", "passwd", "alice", stdin=b"x" * 2000).code == 2
+    assert ph("user", "passwd", "nobody", stdin=b"new\n").code == 1
+
+
+def test_a_user_is_deleted_after_a_question(ph: Posthouse) -> None:
+    ph("user", "add", "alice")
+    refused = ph("user", "delete", "alice", terminal=True, stdin=b"\n")
+    assert refused.code == 1
+    assert "alice" in ph("user", "list").out
+    assert ph("user", "delete", "alice", "--json").value == {"done": True}
+    assert ph("user", "delete", "alice").code == 1
