@@ -74,6 +74,8 @@ ORDER = MessageJson(
         "class = normal and class_code = 0",
         r'queue ~ "private$\orders"',
         'sent_time >= "2026-01-31"',
+        "sent_time >= 2026-01-31 and sent_time < 2026-01-31T12:00:01Z",
+        "sent_time = 2026-01-31T13:00:00+01:00",
         'sent_time = "2026-01-31T13:00:00+01:00"',
         "arrived_time > '2026-01-31T12:00:00Z'",
         "acknowledge = pos-arrival",

@@ -96,7 +96,8 @@ class _Token(NamedTuple):
 
 _TOKENS = re.compile(
     r"""\s*(?:
-    (?P<number>-?(?:0[xX][0-9a-fA-F]{1,16}|[0-9]{1,19})(?![\w.]))
+    (?P<time>[0-9]{4}-[0-9]{2}-[0-9]{2}(?:T[0-9:.]{2,20}(?:Z|[+-][0-9:]{2,5})?)?(?![\w.]))
+  | (?P<number>-?(?:0[xX][0-9a-fA-F]{1,16}|[0-9]{1,19})(?![\w.]))
   | (?P<word>[^\W\d][\w.$-]*)
   | (?P<string>"[^"\\]*(?:\\[\s\S][^"\\]*)*"|'[^']*')
   | (?P<operator>==|!=|<=|>=|!~|[=<>~])
@@ -126,7 +127,7 @@ def _fault(at: int, what: str, remedy: str = _EXAMPLE) -> InvalidParameter:
     return InvalidParameter(f"the filter, at character {at + 1}: {what}", remedy)
 
 
-_TEXTS: Final = ("word", "string", "number")  # digits need no quotes to be a text
+_TEXTS: Final = ("word", "string", "number", "time")  # digits need no quotes to be a text
 
 
 class _Parser:

@@ -1,0 +1,71 @@
+"""The examples of docs/api.md, run with curl as they are printed, and its tables."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from posthouse.model.filters import FIELDS
+from posthouse.protocols.admin.routes import PREFIX, ROUTES
+from tests.protocols.admin.api_rig import ApiRig, with_api
+
+PAGE = (Path(__file__).parent.parent.parent / "docs" / "api.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
+def test_every_example_works_as_printed(tmp_path: Path) -> None:
+    """The answers are those of a server on the port and in the home that the page names."""
+
+    async def work(rig: ApiRig) -> None:
+        home = tmp_path / "user" / ".local" / "share"
+        home.mkdir(parents=True)
+        (home / "posthouse").symlink_to(tmp_path / "home")
+        lines = ["set -eo pipefail", *BLOCKS, "echo finished"]
+        script = "\n".join(lines).replace("http://127.0.0.1:8816", rig.url)
+        process = await asyncio.create_subprocess_exec(
+            "bash",
+            "-c",
+            script,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=tmp_path,
+            env={"HOME": str(tmp_path / "user"), "PATH": "/usr/local/bin:/usr/bin:/bin"},
+        )
+        output, errors = await process.communicate()
+        assert process.returncode == 0, (output[-300:], errors, rig.faults)
+        assert output.endswith(b"finished\n")
+        assert b'"error":{' not in output
+        assert await rig.labels() == ["order 3"]
+
+    (tmp_path / "home").mkdir()
+    with_api(tmp_path / "home", work)
+
+
+def test_every_path_is_in_the_table() -> None:
+    rows = [
+        f"| `{route.method} {route.path.removeprefix(PREFIX)}` | {route.role.value} "
+        f"| {route.summary} |"
+        for route in ROUTES
+    ]
+    assert "\n".join(rows) in PAGE
+
+
+def test_every_field_of_filters_is_named() -> None:
+    filters = PAGE.partition("## Filters")[2].partition("\n## ")[0]
+    for field in FIELDS:
+        assert f"`{field}`" in filters, field
+
+
+def test_every_metric_is_named(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> str:
+        return (await rig.get("/metrics")).text
+
+    for family in text_string_to_metric_families(with_api(tmp_path, work)):
+        assert f"`{family.name}" in PAGE, family.name
