@@ -74,7 +74,7 @@ def test_every_open_point_of_a_rule_is_settled() -> None:
                 assert f"| {mark} |" in words, mark
 
 
-def test_the_first_conversation_of_the_readme_works_as_printed(
+def test_the_python_of_the_readme_works_as_printed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     readme = (ROOT / "README.md").read_text()
@@ -83,4 +83,4 @@ def test_the_first_conversation_of_the_readme_works_as_printed(
     exec(compile(code, "README.md", "exec"), {})
     said = capsys.readouterr().out
     assert "order 1 b'<order/>'" in said
-    assert "accepted=1, waiting=0, locked=0, received=1" in said
+    assert "every message accounted for: True" in said

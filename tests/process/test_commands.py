@@ -1,0 +1,209 @@
+"""The command line beside a real server: terminals, pipes, signals, every example as printed."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import pty
+import re
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import posthouse
+from posthouse.cli import main
+from posthouse.cli.commands_page import commands, example
+from tests.process.serving import Serving
+
+ROOT = Path(__file__).parents[2]
+PROGRAM = [sys.executable, "-m", "posthouse.cli.main"]
+ORDERS = "./private$/orders"
+EXAMPLES = {name: example(command) for name, command in commands(main.program(), "posthouse")}
+# These run a while, and have tests of their own.
+ELSEWHERE = {"posthouse serve", "posthouse bench", "posthouse demo"}
+# These name something that is not there.
+REFUSED = {"posthouse transaction commit", "posthouse transaction abort", "posthouse token revoke"}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    with Serving(tmp_path_factory.mktemp("serving"), "--name", "ALPHA") as running:
+        running.ready()
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def home(server: Serving, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands find the server; whatever they write goes into a folder of the test."""
+    monkeypatch.setenv("POSTHOUSE_HOME", str(server.home))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+
+
+def quietly(*words: str) -> int:
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        return main.run(list(words))
+
+
+# -- the examples
+
+
+def run_line(line: str, monkeypatch: pytest.MonkeyPatch) -> int:
+    """A line as a shell runs it, with `<` and `>`."""
+    words, given, taken = list[str](), io.BytesIO(), ""
+    rest = iter(shlex.split(line))
+    for word in rest:
+        if word == "<":
+            given = io.BytesIO(Path(next(rest)).read_bytes())
+        elif word == ">":
+            taken = str(Path(next(rest)).expanduser())
+        else:
+            words.append(str(Path(word).expanduser()) if word.startswith("~") else word)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(given))
+    with contextlib.redirect_stdout(io.StringIO()) as said:
+        code = main.run(words[1:])
+    if taken:
+        Path(taken).write_text(said.getvalue())
+    return code
+
+
+def prepare(folder: Path) -> None:
+    """What the examples take for granted."""
+    with posthouse.connect() as qm:
+        with contextlib.suppress(posthouse.QueueError):
+            qm.delete_queue(ORDERS)  # one that an example made may be transactional
+        for name in ("audit", "in", "orders"):
+            queue = qm.create_queue(f"./private$/{name}", exist_ok=True)
+        queue.send(b"x", dead_letter=True)
+        (folder / "message.bin").write_bytes(queue.peek(0).packet)
+        qm.queue("DIRECT=OS:beta\\private$\\orders").send(b"x")
+        with contextlib.suppress(posthouse.QueueError):
+            qm.call("POST", "/users", {"name": "alice"})
+    (folder / "orders.jsonl").write_text('{"body_text": "x"}\n')
+    (folder / "password.txt").write_text("correct horse\n")
+    (folder / ".local/share/bash-completion/completions").mkdir(parents=True)
+
+
+@pytest.mark.parametrize("name", sorted(EXAMPLES.keys() - ELSEWHERE))
+def test_the_example_in_the_help_works(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepare(tmp_path)
+    if name in ("posthouse restore", "posthouse doctor"):
+        quietly("backup", "./backup-monday")
+    if name == "posthouse doctor":
+        quietly("restore", "./backup-monday", "--home", ".local/share/posthouse")
+    if name == "posthouse message export":
+        (tmp_path / "orders.jsonl").unlink()
+    if name == "posthouse queue create":
+        quietly("queue", "delete", ORDERS)
+    if name == "posthouse user add":
+        quietly("user", "delete", "alice")
+    assert run_line(EXAMPLES[name], monkeypatch) == (1 if name in REFUSED else 0)
+
+
+def test_the_first_conversation_of_the_readme_works_as_printed(tmp_path: Path) -> None:
+    readme = (ROOT / "README.md").read_text()
+    (script,) = re.findall(r"## A first conversation\n.*?```sh\n(.*?)```", readme, re.DOTALL)
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-e"],
+        input=script,
+        env={"PATH": path, "HOME": str(tmp_path)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(script.splitlines()) <= 10
+    assert "<order/>" in done.stdout
+    assert '"label":"order 1"' in done.stdout
+
+
+# -- terminals, pipes and signals
+
+
+def test_a_person_at_a_terminal_is_asked(server: Serving) -> None:
+    asked = "./private$/asked"
+    quietly("queue", "create", asked)
+    quietly("send", asked, "--body", "x")
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [*PROGRAM, "queue", "purge", asked], stdin=theirs, stdout=theirs, stderr=theirs
+    )
+    os.close(theirs)
+    os.write(ours, b"n\n")
+    said = read_all(ours)
+    assert process.wait(30) == 1
+    assert b"messages? [y/N]" in said
+    assert b"Nothing was changed." in said
+    assert quietly("peek", asked) == 0
+
+
+def read_all(terminal: int) -> bytes:
+    said = b""
+    with contextlib.suppress(OSError):  # how a terminal says that the other side is gone
+        while data := os.read(terminal, 4096):
+            said += data
+    os.close(terminal)
+    return said
+
+
+def test_following_ends_well_with_ctrl_c(server: Serving) -> None:
+    quietly("queue", "create", "./private$/followed")
+    quietly("send", "./private$/followed", "--body", "1")
+    process = subprocess.Popen(
+        [*PROGRAM, "receive", "./private$/followed", "--follow", "--json"],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert json.loads(process.stdout.readline())["body_text"] == "1"
+    quietly("send", "./private$/followed", "--body", "2")
+    assert json.loads(process.stdout.readline())["body_text"] == "2"
+    process.send_signal(signal.SIGINT)
+    assert process.wait(30) == 0
+    process.stdout.close()
+
+
+def test_a_reader_who_has_seen_enough_costs_nothing(server: Serving) -> None:
+    """What did not reach anybody is still in the queue."""
+    quietly("queue", "create", "./private$/piped")
+    quietly("send", "./private$/piped", "--body", "x" * 20_000, "--count", "50")
+    receive = shlex.join([*PROGRAM, "receive", "./private$/piped", "--count", "50", "--json"])
+    done = subprocess.run(
+        ["bash", "-c", f"{receive} | head -c 10"], capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, '{"id":"' + done.stdout[7:], "")
+    with posthouse.connect() as qm:
+        assert qm.queue("./private$/piped").count() > 40
+
+
+# -- backup
+
+
+def test_a_backup_becomes_a_queue_manager_of_its_own(
+    server: Serving, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    quietly("queue", "create", "./private$/saved")
+    quietly("send", "./private$/saved", "--body", "kept", "--recoverable")
+    assert main.run(["backup", "copy", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"directory": str(tmp_path / "copy")}
+    assert main.run(["restore", "copy", "--home", str(server.home)]) == 1  # in use
+    assert main.run(["restore", "copy", "--home", str(tmp_path / "home"), "--json"]) == 0
+    capsys.readouterr()
+    assert main.run(["restore", "copy", "--home", str(tmp_path / "home")]) == 1  # has a store
+    with Serving(tmp_path) as second:
+        second.ready()
+        with posthouse.connect(second.home) as qm:
+            assert qm.queue("./private$/saved").receive(0).body == b"kept"
+    next((tmp_path / "copy" / "store").glob("*.log")).write_bytes(b"damaged")
+    assert main.run(["restore", "copy", "--home", str(tmp_path / "third")]) == 1
