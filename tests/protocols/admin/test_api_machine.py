@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from posthouse.engine.books import Books
+from posthouse.engine.effects import Event
 from posthouse.model.guids import format_guid
 from posthouse.model.properties import QueueAccessType
+from posthouse.protocols.admin import metrics, page
 from posthouse.protocols.admin.conversation import Decide
 from posthouse.protocols.admin.rates import Rates
 from posthouse.security.access import Caller
@@ -208,5 +211,59 @@ def test_every_queue_name_fits_a_path(tmp_path: Path) -> None:
         slashes = await rig.get("/api/v1/queues/" + ".%2Fprivate$%2Fa%7Bb%7D%27c%C3%BCd")
         assert slashes.json["path"] == shown.json["path"]
         assert ORDERS not in shown.text
+
+    with_api(tmp_path, work)
+
+
+def test_the_log_has_who_changed_what(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        events: list[Event] = []
+        rig.desk.driver.on_event = events.append
+        await rig.post("/api/v1/users", {"name": "eve", "password": "s3cret"})
+        root = await rig.user("root", administrator=True)
+        await rig.post("/api/v1/queues", {"path": ORDERS}, token=root)
+        grant = {"who": "eve", "rights": ["peek", "send"]}
+        await rig.post(at() + "/access/grant", grant, token=root)
+        await rig.post(at() + "/purge", token=root)
+        made = await rig.post("/api/v1/tokens", {"user": "eve"}, token=root)
+        await rig.ask("DELETE", f"/api/v1/tokens/{made.json['info']['id']}", token=root)
+        await rig.post("/api/v1/users/eve/password", {"password": "other"}, token=root)
+        await rig.ask("DELETE", "/api/v1/users/eve", token=root)
+        await rig.ask("DELETE", at(), token=root)
+        await rig.post("/api/v1/queues", {"path": "nonsense"}, token=root)
+        assert [event.name for event in events] == [
+            "user_added",
+            "queue_created",
+            "access_changed",
+            "queue_purged",
+            "token_created",
+            "token_revoked",
+            "password_changed",
+            "user_deleted",
+            "queue_deleted",
+        ]
+        assert [event.details["by"] for event in events] == ["administrator"] + ["root"] * 8
+        assert events[2].details["grant"] == "eve"
+        words = str(events)
+        assert "s3cret" not in words
+        assert "other" not in words
+        assert made.json["token"].split("_")[2] not in words
+
+    with_api(tmp_path, work)
+
+
+def test_very_many_queues_are_counted_and_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(metrics, "QUEUES_MAX", 3)
+    monkeypatch.setattr(page, "QUEUES_SHOWN", 2)
+
+    async def work(rig: ApiRig) -> None:
+        for number in range(5):
+            await rig.create(rf".\private$\q{number}")
+        scraped = (await rig.get("/metrics")).text
+        assert scraped.count("\nposthouse_queue_messages{") == 3
+        assert "posthouse_queues_left_out 12.0" in scraped
+        assert "3 more queues are not shown" in (await rig.get("/")).text
 
     with_api(tmp_path, work)

@@ -67,6 +67,10 @@ class Context:
         if self.caller.scopes is not None:
             raise AccessDenied("this token is for some queues only")
 
+    def tell(self, manager: QueueManager, event: str, **details: object) -> None:
+        """One line for the operator's log: who changed what."""
+        manager.core.event(event, **details, by=self.caller.name)
+
 
 Access = QueueAccessType
 _ADMINISTRATIVE = {Access.PEEK: Access.PEEK_ADMIN, Access.RECEIVE: Access.RECEIVE_ADMIN}

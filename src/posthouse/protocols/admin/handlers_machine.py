@@ -108,7 +108,7 @@ def commit_transaction(
     """Commits a prepared transaction in its coordinator's place. The log keeps who did it."""
     identifier = _prepared(manager, context, params)
     manager.transaction_commit(identifier)
-    _tell(manager, context, "transaction_committed_by_hand", identifier)
+    context.tell(manager, "transaction_committed_by_hand", id=format_guid(identifier))
     return Done()
 
 
@@ -119,7 +119,7 @@ def abort_transaction(
     context.require_administrator()
     identifier = _known(manager, params)
     manager.transaction_abort(identifier)
-    _tell(manager, context, "transaction_aborted_by_hand", identifier)
+    context.tell(manager, "transaction_aborted_by_hand", id=format_guid(identifier))
     return Done()
 
 
@@ -141,10 +141,6 @@ def _prepared(manager: QueueManager, context: Context, params: TransactionParams
     return identifier
 
 
-def _tell(manager: QueueManager, context: Context, event: str, identifier: bytes) -> None:
-    manager.core.event(event, id=format_guid(identifier), user=context.caller.name)
-
-
 # -- operations
 
 
@@ -154,6 +150,7 @@ def take_offline(
     """Stops talking to other queue managers; queues here stay usable."""
     context.require_administrator()
     manager.take_offline()
+    context.tell(manager, "taken_offline")
     return OnlineJson(online=False)
 
 
@@ -163,6 +160,7 @@ def bring_online(
     """Talks to other queue managers again."""
     context.require_administrator()
     manager.bring_online()
+    context.tell(manager, "brought_online")
     return OnlineJson(online=True)
 
 

@@ -190,7 +190,9 @@ def create_queue(
         multicast_address=body.multicast or None,
         base_priority=body.base_priority,
     )
-    return describe(manager, context, manager.create_queue(body.path, properties, context.caller))
+    queue = manager.create_queue(body.path, properties, context.caller)
+    context.tell(manager, "queue_created", queue=queue.name)
+    return describe(manager, context, queue)
 
 
 def _kib(quota: int | None) -> int:
@@ -231,6 +233,7 @@ def delete_queue(
     count = sum(member.state.count for member in family)
     if not params.dry_run:
         manager.delete_queue(params.queue, context.caller)
+        context.tell(manager, "queue_deleted", queue=queue.name, messages=count)
     return CountJson(messages=count, dry_run=params.dry_run)
 
 
@@ -243,6 +246,7 @@ def purge_queue(
             count = descriptor.target().state.count
         else:
             count = manager.purge_queue(descriptor)
+            context.tell(manager, "queue_purged", queue=descriptor.target().name, messages=count)
     return CountJson(messages=count, dry_run=params.dry_run)
 
 
@@ -329,7 +333,7 @@ def grant(manager: QueueManager, context: Context, params: QueueParams, body: Gr
     """Gives rights on a queue."""
     old, sid = _editable(manager, params.queue), sid_of(manager, body.who)
     new = old.grant(sid, parse_rights(",".join(body.rights)))
-    manager.set_queue_security(params.queue, context.caller, new.pack())
+    _set_access(manager, context, params.queue, new, grant=body.who, rights=",".join(body.rights))
     return Done()
 
 
@@ -337,15 +341,26 @@ def deny(manager: QueueManager, context: Context, params: QueueParams, body: Gra
     """Denies rights on a queue, whatever else grants them."""
     old, sid = _editable(manager, params.queue), sid_of(manager, body.who)
     new = old.deny(sid, parse_rights(",".join(body.rights)))
-    manager.set_queue_security(params.queue, context.caller, new.pack())
+    _set_access(manager, context, params.queue, new, deny=body.who, rights=",".join(body.rights))
     return Done()
 
 
 def revoke(manager: QueueManager, context: Context, params: QueueParams, body: RevokeBody) -> Done:
     """Removes all entries of somebody from the access list of a queue."""
     new = _editable(manager, params.queue).revoke(sid_of(manager, body.who))
-    manager.set_queue_security(params.queue, context.caller, new.pack())
+    _set_access(manager, context, params.queue, new, revoke=body.who)
     return Done()
+
+
+def _set_access(
+    manager: QueueManager,
+    context: Context,
+    name: str,
+    security: SecurityDescriptor,
+    **details: object,
+) -> None:
+    manager.set_queue_security(name, context.caller, security.pack())
+    context.tell(manager, "access_changed", queue=find_queue(manager, name).name, **details)
 
 
 def _editable(manager: QueueManager, name: str) -> SecurityDescriptor:

@@ -96,9 +96,9 @@ def add_user(context: Context, params: Nothing, body: UserCreateBody) -> Steps[U
         check(manager)
         groups = (ADMINISTRATORS,) if body.administrator else ()
         doors = _doors(body.doors)
-        return _user_json(
-            manager.accounts.add(body.name, groups=groups, doors=doors, http=verifier)
-        )
+        account = manager.accounts.add(body.name, groups=groups, doors=doors, http=verifier)
+        context.tell(manager, "user_added", user=account.name, administrator=body.administrator)
+        return _user_json(account)
 
     yield from at_once(check)  # before the costly part
     verifier = None
@@ -134,6 +134,13 @@ def set_user(
     if not isinstance(body.disabled, UnsetType):
         account = msgspec.structs.replace(account, disabled=body.disabled)
     manager.accounts.replace(account)
+    context.tell(
+        manager,
+        "user_changed",
+        user=account.name,
+        administrator=account.is_administrator,
+        disabled=account.disabled,
+    )
     return _user_json(account)
 
 
@@ -147,6 +154,7 @@ def set_password(context: Context, params: UserParams, body: PasswordBody) -> St
     def store(manager: QueueManager) -> Done:
         account = msgspec.structs.replace(check(manager), http=verifier)
         manager.accounts.replace(account)
+        context.tell(manager, "password_changed", user=account.name)
         return Done()
 
     yield from at_once(check)
@@ -160,6 +168,7 @@ def delete_user(manager: QueueManager, context: Context, params: UserParams, bod
     name = _account(manager, params.name).name
     context.services.revoked(context.services.tokens.remove_of(name))
     manager.accounts.remove(name)
+    context.tell(manager, "user_deleted", user=name)
     return Done()
 
 
@@ -198,6 +207,7 @@ def create_token(
     token, text = context.services.tokens.create(
         body.user, role=Role(body.role), scopes=parse_scopes(body.queues), expires_s=expires_s
     )
+    context.tell(manager, "token_created", id=token.id, user=token.user, role=token.role.value)
     return TokenCreatedJson(token=text, info=_token_json(token))
 
 
@@ -209,4 +219,5 @@ def revoke_token(
     if not context.services.tokens.remove(params.id):
         raise NoSuchToken(f"there is no token {params.id}")
     context.services.revoked([params.id])
+    context.tell(manager, "token_revoked", id=params.id)
     return Done()
