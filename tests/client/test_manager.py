@@ -119,6 +119,45 @@ def test_many_messages_keep_their_order(manager: Manager, path: str) -> None:
     assert queue.count() == 0
 
 
+def test_large_messages_go_both_ways_at_once(manager: Manager, path: str) -> None:
+    """Neither side may wait for the other to read."""
+    queue = manager.create_queue(path)
+    bodies = [bytes([number]) * 3_000_000 for number in range(8)]
+    found: list[bytes] = []
+
+    def read() -> None:
+        found.extend(queue.receive(timeout=30).body for _ in bodies)
+
+    threads = [threading.Thread(target=work) for work in (read, lambda: queue.send_many(bodies))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == bodies
+
+
+def test_bodies_may_come_of_the_same_session(manager: Manager, path: str) -> None:
+    """What is sent is made while it is sent; that may need the session too."""
+    queue = manager.create_queue(path)
+    other = manager.create_queue(path + "-copy")
+    queue.send_many([b"%d" % number for number in range(700)])
+    other.send_many(message.body for message in queue.browse())
+    assert other.count() == 700
+
+
+def test_what_breaks_while_it_is_sent(manager: Manager, path: str) -> None:
+    queue = manager.create_queue(path)
+
+    def bodies() -> Iterator[bytes]:
+        yield from [b"x"] * 300
+        raise KeyError("oh")
+
+    with pytest.raises(KeyError):
+        queue.send_many(bodies())
+    queue.send(b"last", priority=0)
+    assert [message.body for message in queue.consume(timeout=0)][-1] == b"last"
+
+
 def test_drafts_differ(manager: Manager, path: str) -> None:
     queue = manager.create_queue(path)
     queue.send_many([Draft(b"low", priority=1), Draft(b"high", priority=6, label="now")])

@@ -107,9 +107,10 @@ class AioChannel:
                 elif not request.done:
                     await self._wait(request)
         except StopIteration as end:
-            self._flush_soon()
             value: T = end.value
             return value
+        finally:
+            self._flush_soon()  # what the last step handed over and nobody waits for
 
     async def _wait(self, request: Request) -> None:
         """Until it is done. One that must not be torn off holds a cancellation back."""

@@ -91,9 +91,10 @@ class Channel:
                 if request is not None and not request.done:
                     self._wait(request)
         except StopIteration as end:
-            self._flush()  # what the last step handed over and nobody waits for
             value: T = end.value
             return value
+        finally:
+            self._flush()  # what the last step handed over and nobody waits for
 
     def _flush(self) -> None:
         with self.core.lock:
