@@ -82,8 +82,11 @@ def test_what_cannot_be_moved_is_counted_with_its_reason(tmp_path: Path) -> None
         result = await bulk(rig, "move", to=AUDIT, where="label < 2")
         assert (result["matched"], result["done"], result["refused"]) == (2, 0, 2)
         assert result["error"]["name"] == "MQ_ERROR_TRANSACTION_USAGE"
-        nowhere = await bulk(rig, "move", to=r".\private$\none", where="label < 2")
-        assert nowhere["error"]["name"] == "MQ_ERROR_QUEUE_NOT_FOUND"
+        body = {"to": r".\private$\none", "where": "label < 2"}
+        for action in ("move", "copy", "resend"):
+            nowhere = await rig.post(f"{at()}/{action}", body)
+            assert nowhere.status == 404
+            assert nowhere.json["error"]["name"] == "MQ_ERROR_QUEUE_NOT_FOUND"
         same = await bulk(rig, "move", to=ORDERS, where="label < 2")
         assert same["refused"] == 2
         assert len(await rig.labels()) == 4
@@ -190,5 +193,28 @@ def test_odd_selections_are_refused(body: Any, status: int, tmp_path: Path) -> N
         await fill(rig, 1)
         assert (await rig.post(at() + "/delete", body)).status == status
         assert len(await rig.labels()) == 1
+
+    with_api(tmp_path, work)
+
+
+def test_a_target_that_goes_half_way_is_told_with_the_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work(rig: ApiRig) -> None:
+        await rig.create()
+        await rig.create(AUDIT)
+        await fill(rig, 7)
+        manager = rig.desk.manager
+        move = manager.move_message
+
+        def move_and_delete(*args: Any) -> None:
+            move(*args)
+            if manager.books(manager.queues.all()[-2]).accepted == 3:
+                manager.delete_queue(AUDIT, manager.core.system)
+
+        monkeypatch.setattr(manager, "move_message", move_and_delete)
+        result = await bulk(rig, "move", to=AUDIT, where="priority < 8")
+        assert (result["matched"], result["done"], result["refused"]) == (7, 3, 4)
+        assert result["error"]["name"] == "MQ_ERROR_QUEUE_NOT_FOUND"
 
     with_api(tmp_path, work)

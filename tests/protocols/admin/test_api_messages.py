@@ -129,6 +129,10 @@ def test_a_transactional_message_says_so(tmp_path: Path) -> None:
         ({"unknown": 1}, 400),
         ([], 400),
         ("text", 400),
+        ({"priority": 4.5}, 400),
+        ({"priority": 4.0, "app_specific": 7.0}, 201),
+        ({"priority": 4.0, "body_text": 7.0}, 400),
+        ({"app_specific": 1e300}, 400),
         (None, 201),
     ],
 )

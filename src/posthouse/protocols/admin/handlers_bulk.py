@@ -200,10 +200,22 @@ class _Work:
 Act = Callable[[_Work, Found, Message], None]
 
 
+Target = tuple[str, QueueAccessType]
+
+
 def _bulk(
-    context: Context, queue: str, body: SelectBody, act: Act, *, sends: bool = False
+    context: Context,
+    queue: str,
+    body: SelectBody,
+    act: Act,
+    *,
+    target: Target | None = None,
+    sends: bool = False,
 ) -> Steps[BulkJson]:
-    """Chooses messages and acts on each, step by step."""
+    """Chooses messages and acts on each, step by step.
+
+    A target that cannot be opened refuses the request, unless some of it is done already.
+    """
     tally, choice = _Tally(), _choice(context, queue, body)
     while (batch := (yield from choice.next(tally))) is not None:
         if body.dry_run:
@@ -214,19 +226,29 @@ def _bulk(
                 work.append((found, copy_of(found.packet) if sends else Message()))
             except RemoteProtocolError as error:
                 tally.add(QueueError(f"the message {found.read.lookup_id} is damaged: {error}"))
-        if work:
-            outcomes = yield from _acted(context, queue, act, work)
-            for outcome in outcomes:
-                tally.add(outcome)
+        try:
+            outcomes = yield from _acted(context, queue, act, work, target)
+        except QueueError as error:
+            if not tally.done:
+                raise
+            outcomes = [error] * len(work)
+        for outcome in outcomes:
+            tally.add(outcome)
     return tally.result(body.dry_run)
 
 
 def _acted(
-    context: Context, queue: str, act: Act, batch: list[tuple[Found, Message]]
+    context: Context,
+    queue: str,
+    act: Act,
+    batch: list[tuple[Found, Message]],
+    target: Target | None,
 ) -> Steps[list[QueueError | None]]:
     def step(manager: QueueManager) -> list[QueueError | None]:
         work = _Work(manager, context, queue)
         try:
+            if target is not None:
+                work.queue(*target)
             return [_outcome(work, act, found, message) for found, message in batch]
         finally:
             work.close()
@@ -287,7 +309,7 @@ def move_messages(context: Context, params: QueueParams, body: SelectToBody) -> 
         target = work.queue(body.to, Access.MOVE)
         work.manager.move_message(work.source, found.read.lookup_id, target)
 
-    return _bulk(context, params.queue, body, move)
+    return _bulk(context, params.queue, body, move, target=(body.to, Access.MOVE))
 
 
 def copy_messages(context: Context, params: QueueParams, body: SelectToBody) -> Steps[BulkJson]:
@@ -297,7 +319,7 @@ def copy_messages(context: Context, params: QueueParams, body: SelectToBody) -> 
         target = work.queue(body.to, Access.SEND)
         send_one(work.manager, target, message, _is_transactional(target, message))
 
-    return _bulk(context, params.queue, body, copy, sends=True)
+    return _bulk(context, params.queue, body, copy, target=(body.to, Access.SEND), sends=True)
 
 
 def resend_messages(context: Context, params: QueueParams, body: ResendBody) -> Steps[BulkJson]:
@@ -307,4 +329,5 @@ def resend_messages(context: Context, params: QueueParams, body: ResendBody) -> 
         name = body.to or message.destination_queue_format_name
         _send_again(work, found, message, name)
 
-    return _bulk(context, params.queue, body, resend, sends=True)
+    target = None if body.to is None else (body.to, Access.SEND)
+    return _bulk(context, params.queue, body, resend, target=target, sends=True)
