@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posthouse.client.core import UNANSWERED_MAX, Core
+from posthouse.client.core import UNANSWERED_MAX
 from posthouse.client.errors import (
     ClientConnectionError,
     MessageReturned,
@@ -24,9 +24,6 @@ from posthouse.client.requests import (
     EndRequest,
     Handle,
     OpenWait,
-    ReadRequest,
-    Request,
-    SendRequest,
     TransactionHandle,
 )
 from posthouse.model.enumerations import QueueAccessType
@@ -40,77 +37,7 @@ from posthouse.model.errors import (
 )
 from posthouse.wire import frame_payloads as payloads
 from posthouse.wire import frames
-from posthouse.wire.frames import Delivered, Frame, Splitter
-
-ORDERS = r".\private$\orders"
-
-
-class Peer:
-    """The other end: reads what the core sends and answers by hand."""
-
-    def __init__(self, *, greet: bool = True, unanswered_max: int = 64) -> None:
-        self.now = 0.0
-        self.core = Core(b"s" * 16, "test", lambda: self.now)
-        self.unanswered_max = unanswered_max
-        self.handles = itertools.count(1000)
-        if greet:
-            self.connect()
-
-    def connect(self) -> list[Frame]:
-        """A new connection, welcomed; returns what came behind the greeting."""
-        self.core.begin()
-        (hello,) = self.heard()
-        assert hello.kind == frames.HELLO
-        self.answer(hello.request, self.welcome())
-        return self.heard()
-
-    def welcome(self) -> payloads.Welcome:
-        return payloads.Welcome(
-            1, "posthouse", "ALPHA", b"g" * 16, 1 << 26, 1024, 65536, 10000, self.unanswered_max
-        )
-
-    def heard(self) -> list[Frame]:
-        return Splitter().feed(b"".join(self.core.take_outgoing()))
-
-    def answer(self, number: int, payload: payloads.Payload) -> None:
-        self.core.receive(frames.encode(number, payload))
-
-    def opened(self, frame: Frame, **about: Any) -> list[Frame]:
-        """Answers an OPEN; returns what follows from that."""
-        assert frame.kind == frames.OPEN
-        destination = r"DIRECT=OS:ALPHA\private$\orders"
-        opened = payloads.Opened(next(self.handles), destination, destination, False, **about)
-        self.answer(frame.request, opened)
-        return self.heard()
-
-    def refuse(self, number: int, error: QueueError) -> None:
-        self.answer(number, frames.refusal(error))
-
-    # -- requests
-
-    def ping(self) -> Request:
-        request = Ask(payloads.Ping, frames.DONE)
-        self.core.submit(request)
-        return request
-
-    def receive(self, handle: Handle, timeout: float | None = None, **options: Any) -> ReadRequest:
-        request = ReadRequest(frames.RECEIVE, handle, timeout, 1, self.core.clock, **options)
-        self.core.submit(request)
-        return request
-
-    def send(self, handle: Handle, transaction: TransactionHandle | None = None) -> SendRequest:
-        request = SendRequest(handle, [b"packet"], 6, transaction)
-        self.core.submit(request)
-        return request
-
-
-def receiving() -> Handle:
-    return Handle(ORDERS, QueueAccessType.RECEIVE)
-
-
-def delivered(lookup_id: int) -> Delivered:
-    return Delivered(lookup_id, 0, 0, 0, 0, 0, 3, 0, 0, b"", b"packet")
-
+from tests.client.peer import ORDERS, Peer, delivered, receiving
 
 # -- answers
 
