@@ -64,7 +64,9 @@ class Home:
             self.recovered = self.store.recover()
         self.recover_s, self.recover_cpu_s = watch.wall_s, watch.cpu_s
         settings = EngineSettings("BENCH")
-        self.manager = QueueManager(settings, self.recovered.state, self.store.read, os.urandom)
+        self.manager = QueueManager(
+            settings, self.recovered.state, self.store.read, os.urandom, self.store.read_many
+        )
         self.driver = Driver(self.manager, self.store, real_clock)
         self.manager.start(*real_clock())
         self.driver.end_turn()

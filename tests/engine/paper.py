@@ -86,7 +86,11 @@ class Paper:
         self.log = list(log)
         self.packets = {r[1]: r[3] for r in self.log if r[0] == MESSAGE}
         self.manager = QueueManager(
-            self.settings, replay(self.log), self.packets.__getitem__, random.Random(7).randbytes
+            self.settings,
+            replay(self.log),
+            self.packets.__getitem__,
+            random.Random(7).randbytes,
+            lambda numbers: [(b"", self.packets[number]) for number in numbers],
         )
         self.manager.start(self.clock.now_ms, self.clock.utc_seconds)
         self.end_turn()

@@ -15,7 +15,14 @@ from posthouse.engine.descriptor import OpenQueueDescriptor, QueueAccessType, Qu
 from posthouse.engine.effects import Effects, Event, Read
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.queue import Queue
-from posthouse.engine.records import CHANGE, EXPRESS, MESSAGE, unpack_arrival, unpack_change
+from posthouse.engine.records import (
+    CHANGE,
+    EXPRESS,
+    MESSAGE,
+    sender_of,
+    unpack_arrival,
+    unpack_change,
+)
 from posthouse.engine.settings import EngineSettings
 from posthouse.engine.state import State
 from posthouse.engine.transaction import Transaction
@@ -45,6 +52,7 @@ class PaperStore:
     def __init__(self, log: list[Any] | None = None) -> None:
         self.log = log or []
         self.packets: dict[int, bytes] = {}
+        self.senders: dict[int, bytes] = {}
         self.appended = self.synced = len(self.log)
 
     def recover_state(self) -> State:
@@ -53,6 +61,7 @@ class PaperStore:
         for kind, number, head, packet in self.log[: self.synced]:
             if kind == MESSAGE:
                 self.packets[number] = packet
+                self.senders[number] = sender_of(head)
                 state.apply_message(unpack_arrival(head + packet))
             elif kind == CHANGE:
                 state.apply_change(unpack_change(head))
@@ -60,9 +69,10 @@ class PaperStore:
 
     def append(self, records: Any) -> int:
         self.log.extend(records)
-        for kind, number, _, packet in records:
+        for kind, number, head, packet in records:
             if kind in (MESSAGE, EXPRESS):
                 self.packets[number] = packet
+                self.senders[number] = sender_of(head)
         self.appended = len(self.log)
         return self.appended
 
@@ -73,11 +83,11 @@ class PaperStore:
     def read(self, number: int) -> bytes:
         return self.packets[number]
 
-    def read_many(self, numbers: list[int]) -> list[bytes]:
-        return [self.packets[number] for number in numbers]
+    def read_many(self, numbers: list[int]) -> list[tuple[bytes, bytes]]:
+        return [(self.senders[number], self.packets[number]) for number in numbers]
 
     def read_sender(self, number: int) -> bytes:
-        return b""
+        return self.senders[number]
 
     def has_room(self) -> bool:
         return True

@@ -8,6 +8,7 @@ from typing import Any
 from posthouse.engine.effects import Effects, Read
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.records import (
+    ARRIVAL_SIZE,
     CHANGE,
     DROP,
     EXPRESS,
@@ -192,7 +193,9 @@ def test_packets_of_a_turn_are_found_without_looking_at_any_record_twice() -> No
     effects = Effects()
     effects.records = records = Counted()
     for number in range(1, 101):
-        records.append((EXPRESS if number % 2 else MESSAGE, number, b"head", b"%d" % number))
+        records.append(
+            (EXPRESS if number % 2 else MESSAGE, number, bytes(ARRIVAL_SIZE), b"%d" % number)
+        )
         effects.commit(ending(number))
         assert effects.packet(number) == b"%d" % number
         assert effects.packet(number // 2 + 1) == b"%d" % (number // 2 + 1)

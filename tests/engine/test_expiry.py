@@ -355,7 +355,9 @@ def test_a_message_that_expired_in_somebodys_hands_expires_after_a_crash_too() -
     rig.hold(rig.open("q", RECEIVE))
     rig.advance(10)
     state = State.load(rig.manager.core.state.dump())
-    manager = QueueManager(rig.settings, state, rig.store.read, rig.random.randbytes)
+    manager = QueueManager(
+        rig.settings, state, rig.store.read, rig.random.randbytes, rig.store.read_many
+    )
     manager.start(rig.clock.now_ms, rig.clock.utc_seconds)
     rig.clock.advance(HELD_AGAIN_S * 1000)
     manager.begin_turn(rig.clock.now_ms, rig.clock.utc_seconds)

@@ -21,7 +21,9 @@ def rig() -> Rig:
 
 
 def unstarted(name: str = "ALPHA") -> QueueManager:
-    return QueueManager(EngineSettings(name), State(), lambda number: b"", lambda size: bytes(size))
+    return QueueManager(
+        EngineSettings(name), State(), lambda number: b"", bytes, lambda numbers: []
+    )
 
 
 @pytest.mark.spec("MS-MQDMPR 3.1.1.1/18")

@@ -70,7 +70,11 @@ class Bench:
         settings = EngineSettings("ALPHA")
         chance = Random(1)
         self.manager = QueueManager(
-            replace(settings), self.store.recover().state, self.store.read, chance.randbytes
+            replace(settings),
+            self.store.recover().state,
+            self.store.read,
+            chance.randbytes,
+            self.store.read_many,
         )
         self.manager.start(self.clock.now_ms, self.clock.utc_seconds)
         self.driver = Driver(

@@ -101,7 +101,11 @@ class Bench:
         self.store = WatchedStore(self.disk, self.trace)
         settings = EngineSettings("ALPHA", directory_integrated=False, step_messages=10)
         self.manager = QueueManager(
-            settings, self.store.recover().state, self.store.read, Random(1).randbytes
+            settings,
+            self.store.recover().state,
+            self.store.read,
+            Random(1).randbytes,
+            self.store.read_many,
         )
         driver = Driver(
             self.manager, self.store, lambda: (self.clock.now_ms, self.clock.utc_seconds)

@@ -13,7 +13,7 @@ COUNT, STEP = 10, 3
 
 def bodies(home: Home, name: str) -> list[bytes]:
     numbers = [number for _, number in home.queue(name).state.order.forward()]
-    return [deserialize(packet).body for packet in home.store.read_many(numbers)]
+    return [deserialize(packet).body for _, packet in home.store.read_many(numbers)]
 
 
 def is_there(home: Home) -> bool:

@@ -11,7 +11,7 @@ from posthouse.store.log import LogStore
 from posthouse.store.positions import Place
 from posthouse.store.read import GAP_MAX, RUN_MAX, follows
 from posthouse.store.settings import StoreSettings
-from tests.store.rig import Rig, packet_of
+from tests.store.rig import Rig, packet_of, sender_of
 
 SETTINGS = StoreSettings(store_id=b"0123456789abcdef", segment_size=4000)
 
@@ -30,7 +30,8 @@ def filled(disk: SimDisk, count: int = 60) -> tuple[Rig, list[int]]:
 def test_many_packets_come_in_the_order_asked_for(cold: float) -> None:
     rig, numbers = filled(SimDisk(cold_reads=cold))
     for order in (numbers, numbers[::-1], numbers[::3], [numbers[0]] * 3, []):
-        assert rig.store.read_many(order) == [packet_of(number, 200) for number in order]
+        found = [(sender_of(number), packet_of(number, 200)) for number in order]
+        assert rig.store.read_many(order) == found
 
 
 def test_neighbours_are_read_at_once() -> None:
@@ -69,7 +70,8 @@ def test_a_file_that_lost_its_end_is_damage_of_what_lay_there() -> None:
     disk.cut(name, data.index(packet_of(numbers[3])))
     with pytest.raises(Unreadable):
         rig.store.read_many(numbers)
-    assert rig.store.read_many(numbers[:3]) == [packet_of(number) for number in numbers[:3]]
+    packets = [packet for _, packet in rig.store.read_many(numbers[:3])]
+    assert packets == [packet_of(number) for number in numbers[:3]]
 
 
 @pytest.mark.parametrize("many", [False, True])

@@ -111,8 +111,8 @@ def test_the_layout_of_messages_is_fixed() -> None:
 
 def test_messages_without_a_sender_are_packed_the_same() -> None:
     messages = [message._replace(sender=b"") for message in MESSAGES]
-    plain = frames.encode_plain_messages(9, [m[:9] for m in messages], [m[10] for m in messages])
-    assert plain == frames.encode_messages(9, messages)
+    lists = [m[:9] for m in messages], [m[9] for m in messages], [m[10] for m in messages]
+    assert frames.encode_message_lists(9, *lists) == frames.encode_messages(9, messages)
 
 
 @given(cuts=st.lists(st.integers(0, len(STREAM)), max_size=20))

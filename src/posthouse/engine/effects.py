@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from posthouse.engine.records import CHANGE, EXPRESS, MESSAGE, Change, Record, Row
+from posthouse.engine.records import CHANGE, EXPRESS, MESSAGE, Change, Record, Row, sender_of
 from posthouse.model.errors import QueueError
 from posthouse.security.peer_calls import Verb
 
@@ -30,6 +30,7 @@ class Read(NamedTuple):
     moves: int
     last_move: int
     flags: int
+    sender: bytes = b""  # as its door verified it; empty for nobody
 
 
 class Wake(NamedTuple):
@@ -78,6 +79,7 @@ class Effects:
         "joined",
         "packets",
         "records",
+        "senders",
         "wakes",
     )
 
@@ -91,6 +93,7 @@ class Effects:
         self.events: list[Event] = []
         self.asks: list[Ask] = []
         self.packets: dict[int, bytes] = {}  # those that were needed: brought or fetched
+        self.senders: dict[int, bytes] = {}  # of the same messages
         self._seen = 0  # so many records have been looked at for packets
 
     def packet(self, number: int) -> bytes | None:
@@ -101,9 +104,10 @@ class Effects:
         """
         records = self.records
         for at in range(self._seen, len(records)):
-            kind, its_number, _, packet = records[at]
+            kind, its_number, head, packet = records[at]
             if kind in (MESSAGE, EXPRESS):
                 self.packets[its_number] = packet
+                self.senders[its_number] = sender_of(head)
         self._seen = len(records)
         return self.packets.get(number)
 

@@ -19,7 +19,7 @@ from posthouse.engine.transaction import Transaction
 from posthouse.model.errors import MessageStorageFailed
 
 ReadPacket = Callable[[int], bytes]
-ReadPackets = Callable[[list[int]], list[bytes]]
+ReadPackets = Callable[[list[int]], list[tuple[bytes, bytes]]]  # verified senders and packets
 _REMEDY = (
     "Go on with the next message; `posthouse doctor` tells more. An administrator can move this "
     "one to a subqueue by its lookup identifier, and purge that."
@@ -29,10 +29,10 @@ _REMEDY = (
 class Fetching(Reading):
     """How messages are seen and leave queues, each with its packet."""
 
-    def __init__(self, core: Core, read: ReadPacket, read_many: ReadPackets | None) -> None:
+    def __init__(self, core: Core, read: ReadPacket, read_many: ReadPackets) -> None:
         super().__init__(core)
         self._read = read
-        self._read_many = read_many or (lambda numbers: list(map(read, numbers)))
+        self._read_many = read_many
         self.damaged: set[int] = set()  # set aside, each with a lock of nobody's
 
     # -- packets
@@ -41,7 +41,7 @@ class Fetching(Reading):
         """Puts a packet into the turn's effects; Unreadable if it is damaged."""
         effects = self.core.effects
         if effects.packet(number) is None:
-            effects.packets[number] = self._read(number)
+            ((effects.senders[number], effects.packets[number]),) = self._read_many([number])
 
     def fetch_many(self, numbers: list[int]) -> None:
         """The same for several; Unreadable if any of them is damaged."""
@@ -50,7 +50,8 @@ class Fetching(Reading):
         if effects.records or effects.packets:
             missing = [number for number in numbers if effects.packet(number) is None]
         if missing:
-            effects.packets.update(zip(missing, self._read_many(missing), strict=True))
+            for number, found in zip(missing, self._read_many(missing), strict=True):
+                effects.senders[number], effects.packets[number] = found
 
     def packet_or_nothing(self, number: int) -> bytes:
         """The packet for what follows from a message; empty if that has to go without."""

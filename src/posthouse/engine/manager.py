@@ -21,7 +21,7 @@ from posthouse.engine.descriptor import (
 )
 from posthouse.engine.effects import Effects, Read
 from posthouse.engine.expiry import Expiry
-from posthouse.engine.fetching import Fetching
+from posthouse.engine.fetching import Fetching, ReadPackets
 from posthouse.engine.machine import (
     MANAGER_KEY,
     ManagerRecord,
@@ -76,7 +76,7 @@ class QueueManager:
         state: State,
         read: Callable[[int], bytes],
         random_bytes: Callable[[int], bytes],
-        read_many: Callable[[list[int]], list[bytes]] | None = None,
+        read_many: ReadPackets,
     ) -> None:
         core = Core(settings, state, lambda n: self.reading.packet_or_nothing(n), random_bytes)
         self.core = core

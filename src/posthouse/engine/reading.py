@@ -27,12 +27,12 @@ from posthouse.model.properties import MessageSeekAction as MessageSeekAction
 ENDS = frozenset({ACK_RECEIVE, NACK_RECEIVE_REJECTED})  # what a reader can say of a message
 
 
-def read_of_row(number: int, row: Row) -> Read:
+def read_of_row(number: int, row: Row, sender: bytes) -> Read:
     """A message as its reader sees it."""
     lookup_id, queue, _, arrived, _, _, last_move, message_class, aborts, moves, *rest = row
     priority, flags = rest[0], rest[1]
     fields = (number, lookup_id, queue, priority, message_class, arrived)
-    return tuple.__new__(Read, (*fields, aborts, moves, last_move, flags))
+    return tuple.__new__(Read, (*fields, aborts, moves, last_move, flags, sender))
 
 
 class Reading:
@@ -127,8 +127,8 @@ class Reading:
     # -- taking
 
     def read_of(self, number: int, row: Row) -> Read:
-        """What a reader gets."""
-        return read_of_row(number, row)
+        """What a reader gets; whoever fetches the packet knows the sender."""
+        return read_of_row(number, row, self.core.effects.senders.get(number, b""))
 
     def take(
         self,
@@ -214,7 +214,11 @@ class Reading:
         elif not core.outcomes.received_run(queue, numbers, rows):
             for number, row in zip(numbers, rows, strict=True):
                 core.outcomes.delete(queue, number, row, ACK_RECEIVE)
-        return list(map(read_of_row, numbers, rows))
+        senders = core.effects.senders
+        return [
+            read_of_row(number, row, senders[number])
+            for number, row in zip(numbers, rows, strict=True)
+        ]
 
     def _cursor_dequeue(
         self, queue: Queue, cursor: Cursor, timeout_ms: int | None

@@ -124,6 +124,17 @@ def pack_arrival(
     return head + sender if sender else head
 
 
+_SENDER_SIZE = struct.Struct("<H")
+_SENDER_SIZE_AT = ARRIVAL_SIZE - 4  # sizes of sender and extra come last
+
+
+def sender_of(block: bytes | memoryview, at: int = 0) -> bytes:
+    """The verified sender in an arrival block."""
+    (size,) = _SENDER_SIZE.unpack_from(block, at + _SENDER_SIZE_AT)
+    at += ARRIVAL_SIZE
+    return bytes(block[at : at + size]) if size else b""
+
+
 class Arrival(NamedTuple):
     """A MESSAGE record read back; the packet is `payload[packet_at:]`."""
 

@@ -56,7 +56,7 @@ class Store(Protocol):
         `posthouse.engine.effects.Unreadable` when that one packet cannot be had.
         """
 
-    def read_many(self, numbers: list[int]) -> list[bytes]:
+    def read_many(self, numbers: list[int]) -> list[tuple[bytes, bytes]]:
         """The same for several, in that order; Unreadable when any of them cannot be had."""
 
     def read_sender(self, number: int) -> bytes:

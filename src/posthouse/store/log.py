@@ -10,6 +10,7 @@ from posthouse.engine.records import (
     FLAG_EXPRESS,
     Change,
     Record,
+    sender_of,
     unpack_arrival,
     unpack_change,
 )
@@ -186,28 +187,29 @@ class LogStore:
         record = self._record(place)
         return record[HEADER_SIZE + block_size(record, HEADER_SIZE) :]
 
-    def read_many(self, numbers: list[int]) -> list[bytes]:
-        """The packets of several; what lies close together is fetched at once."""
+    def read_many(self, numbers: list[int]) -> list[tuple[bytes, bytes]]:
+        """Verified senders and packets; what lies close together is fetched at once."""
         self._writer.check()
-        packets: list[bytes] = []
+        found: list[tuple[bytes, bytes]] = []
         run: list[Place] = []
         for number in numbers:
             place = self.ledger.positions.get(number)
             if run and (place is None or not follows(run, place)):
-                self._read_run(run, packets)
+                self._read_run(run, found)
                 run = []
             if place is None:
-                packets.append(self.read(number))
+                payload = self._express_payload(number)
+                found.append((sender_of(payload), payload[block_size(payload) :]))
             else:
                 run.append(place)
         if run:
-            self._read_run(run, packets)
-        return packets
+            self._read_run(run, found)
+        return found
 
-    def _read_run(self, run: list[Place], packets: list[bytes]) -> None:
+    def _read_run(self, run: list[Place], found: list[tuple[bytes, bytes]]) -> None:
         segment = self._segment(run[0].segment)
         try:
-            packets += packets_of(self._files.open(segment), segment.name, run)
+            found += packets_of(self._files.open(segment), segment.name, run)
         except OSError as error:
             raise unreadable(segment.name, run[0].offset, error) from error
 

@@ -10,6 +10,7 @@ from posthouse.engine.records import (
     EXPRESS,
     MESSAGE,
     Record,
+    sender_of,
     unpack_arrival,
     unpack_change,
 )
@@ -110,9 +111,9 @@ class MemoryStore:
         """The packet of a message."""
         return self._packet(number)[1]
 
-    def read_many(self, numbers: list[int]) -> list[bytes]:
-        """The packets of several."""
-        return [self._packet(number)[1] for number in numbers]
+    def read_many(self, numbers: list[int]) -> list[tuple[bytes, bytes]]:
+        """Verified senders and packets of several."""
+        return [(sender_of(head), packet) for head, packet in map(self._packet, numbers)]
 
     def read_sender(self, number: int) -> bytes:
         """The verified sender stored with a message."""

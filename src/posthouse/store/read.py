@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from zlib import crc32
 
+from posthouse.engine.records import sender_of
 from posthouse.store.disk import Disk, File
 from posthouse.store.errors import StoreDamaged
 from posthouse.store.format import CRC, HEADER_SIZE
@@ -64,8 +65,8 @@ def follows(run: list[Place], place: Place) -> bool:
     )
 
 
-def packets_of(file: File, name: str, run: list[Place]) -> list[bytes]:
-    """The packets of records that lie close together, in one read; each checksum is verified."""
+def packets_of(file: File, name: str, run: list[Place]) -> list[tuple[bytes, bytes]]:
+    """Senders and packets of records that lie close together, in one read; each is verified."""
     start, size = run[0].offset, run[-1].offset + run[-1].size - run[0].offset
     data = file.read_now(start, size)
     if data is None:
@@ -77,7 +78,7 @@ def packets_of(file: File, name: str, run: list[Place]) -> list[bytes]:
         if end > len(data) or crc32(view[at + CRC.size : end]) != CRC.unpack_from(data, at)[0]:
             raise StoreDamaged(name, place.offset, WRONG)
         at += HEADER_SIZE
-        packets.append(data[at + block_size(data, at) : end])
+        packets.append((sender_of(data, at), data[at + block_size(data, at) : end]))
     return packets
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Final, NamedTuple
 
 import msgspec
@@ -300,15 +301,22 @@ def encode_messages(request: int, messages: Sequence[Delivered]) -> bytes:
     return b"".join((head, *heads, *tails))
 
 
-def encode_plain_messages(
-    request: int, headers: Sequence[tuple[int, ...]], packets: Sequence[bytes]
+def encode_message_lists(
+    request: int,
+    headers: Sequence[tuple[int, ...]],
+    senders: Sequence[bytes],
+    packets: Sequence[bytes],
 ) -> bytes:
-    """The same for messages without a sender: their first nine values, and their packets."""
+    """The same for messages whose parts come apart: their first nine values, sender, packet."""
     pack, count = _MESSAGE.pack, len(headers)
-    heads = [pack(*header, 0, len(packet)) for header, packet in zip(headers, packets, strict=True)]
-    size = _REST + 4 + MESSAGE_HEADER_SIZE * count + sum(map(len, packets))
-    head = _pack_header(size, MESSAGES, request) + _LENGTH.pack(count)
-    return b"".join((head, *heads, *packets))
+    heads = [
+        pack(*header, len(sender), len(packet))
+        for header, sender, packet in zip(headers, senders, packets, strict=True)
+    ]
+    size = MESSAGE_HEADER_SIZE * count + sum(map(len, senders)) + sum(map(len, packets))
+    head = _pack_header(_REST + 4 + size, MESSAGES, request) + _LENGTH.pack(count)
+    tails = chain.from_iterable(zip(senders, packets, strict=True))
+    return b"".join((head, *heads, *tails))
 
 
 def decode_messages(payload: bytes) -> list[Delivered]:

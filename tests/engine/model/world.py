@@ -111,7 +111,11 @@ class World:
         for part, said in replica.items():
             assert found[part] == said, f"{part}: {found[part]}, the log alone says {said}"
         self.manager = QueueManager(
-            self.settings, recovered.state, self.store.read, self.random.randbytes
+            self.settings,
+            recovered.state,
+            self.store.read,
+            self.random.randbytes,
+            self.store.read_many,
         )
         self.driver = Driver(self.manager, self.store, self._clocks)
         self.manager.start(*self._clocks())

@@ -22,6 +22,7 @@ from posthouse.protocols.admin.message_json import (
     readable,
 )
 from posthouse.protocols.admin.types import SendBody
+from posthouse.security.sids import ADMINISTRATORS
 from posthouse.wire.glance import glance
 from posthouse.wire.message import deserialize, serialize
 from tests.wire.strategies import messages
@@ -85,9 +86,9 @@ def test_senders_and_transactions() -> None:
         sender_identifier=bytes(range(16)),
         sender_identifier_type=SenderIdentifierType.QUEUE_MANAGER_IDENTIFIER,
     )
-    assert shown(serialize(machine)).sender == "03020100-0504-0706-0809-0a0b0c0d0e0f"
-    nobody = Message(sender_identifier_type=SenderIdentifierType.NONE)
-    assert shown(serialize(nobody)).sender == ""
+    assert shown(serialize(machine)).sender == ""  # a claim is no proof
+    verified = READ._replace(sender=ADMINISTRATORS)
+    assert shown(serialize(machine), verified).sender == "S-1-5-32-544"
     sent = Message(
         transactional_message_sequence_identifier=TxSequenceId(1, 2),
         transaction_identifier=9,

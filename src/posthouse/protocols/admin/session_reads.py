@@ -13,7 +13,7 @@ from posthouse.engine.transaction import Transaction
 from posthouse.model.errors import InsufficientResources, InvalidParameter, IoTimeout
 from posthouse.protocols.desk import Answer
 from posthouse.wire import frames
-from posthouse.wire.frames import READ_AT_ONCE, READ_NEXT, encode_plain_messages
+from posthouse.wire.frames import READ_AT_ONCE, READ_NEXT, encode_message_lists
 
 if TYPE_CHECKING:
     from posthouse.protocols.admin.session import ClientSession
@@ -36,9 +36,10 @@ def encode_reads(request: int, answer: Answer) -> bytes:
             moves,
             last_move,
             flags,
+            _,
         ) in reads
     ]
-    return encode_plain_messages(request, headers, answer.packets)
+    return encode_message_lists(request, headers, [read.sender for read in reads], answer.packets)
 
 
 class ReadRequest:
