@@ -49,6 +49,34 @@ def test_an_unknown_command_is_wrong_usage() -> None:
     assert main.run(["no-such-command"]) == main.WRONG_USAGE
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["\x1b[2J"],
+        ["send", "x", "--\x1b[2J"],
+        ["send", "x", "\x1b[2J"],
+        ["send", "x", "--priority", "\x1b[2J"],
+        ["queue", "\x1b[2J"],
+        ["status", "--url", "\x1b[2J"],
+        ["queue", "grant", "x", "y", "\x1b[2J"],
+    ],
+)
+def test_wrong_usage_is_told_without_steering_the_terminal(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main.run(words) == main.WRONG_USAGE
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "\x1b" not in said.err
+    assert said.err
+
+
+@pytest.mark.parametrize("words", [[], ["queue"]])
+def test_no_command_gets_the_help(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run(words) == main.WRONG_USAGE
+    assert "Usage: posthouse" in capsys.readouterr().out
+
+
 def test_a_refusal_prints_code_cause_and_remedy(capsys: pytest.CaptureFixture[str]) -> None:
     refusal = QueueNotFound("there is no queue \x1b[2Jorders", "Create it first.")
     assert raising(refusal) == main.REFUSED

@@ -151,8 +151,17 @@ def test_dead_letters_are_sent_again(ph: Posthouse) -> None:
 
 def test_what_is_refused_stays_and_says_why(ph: Posthouse) -> None:
     send(ph, "1", "2")
-    refused = ph("message", "copy", ORDERS, "./private$/nowhere")
+    ph("queue", "create", "./private$/small", "--quota", "0")
+    refused = ph("message", "move", ORDERS, "./private$/small")
     assert refused.code == 1
+    assert refused.out == "move: 0 messages done.\n"
     assert refused.err.startswith("2 messages were refused and stay. The first: MQ_ERROR_")
     assert texts(ph, ORDERS) == ["1", "2"]
-    assert ph("message", "move", "./private$/nowhere", OTHER).code == 1
+
+
+def test_queues_that_are_not_there_are_refused(ph: Posthouse) -> None:
+    send(ph, "1")
+    for words in ([ORDERS, "./private$/nowhere"], ["./private$/nowhere", ORDERS]):
+        refused = ph("message", "copy", *words)
+        assert refused.code == 1
+        assert "MQ_ERROR_QUEUE_NOT_FOUND (0xC00E0003)" in refused.err

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 
@@ -38,6 +38,9 @@ NOUNS = {
     "demo": ("demo",),
     "completion": ("completion",),
 }
+
+# Of click, or of the copy that typer brings along.
+UsageError = cast(type[Exception], typer.BadParameter.__mro__[1])
 
 DONE = 0
 REFUSED = 1
@@ -84,17 +87,23 @@ def posthouse(
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command line; returns its exit code."""
+    command = program(arguments[0] if arguments else "")
     try:
-        program(arguments[0] if arguments else "")(args=list(arguments), prog_name="posthouse")
+        outcome = command(args=list(arguments), prog_name="posthouse", standalone_mode=False)
+        return outcome if isinstance(outcome, int) else DONE
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else DONE
+    except UsageError as error:
+        _tell_usage(error)
+        return WRONG_USAGE
+    except typer.Abort:
+        complain("Nothing was changed.")
+        return REFUSED
     except QueueError as error:
         complain(str(error))
         return REFUSED
     except RemoteProtocolError as error:
         complain(f"Not a valid packet: {error}")
-        return REFUSED
-    except BrokenPipeError:  # whoever reads our output has seen enough
         return REFUSED
     except ClientConnectionError as error:
         complain(f"Not reachable: {error}")
@@ -106,7 +115,14 @@ def run(arguments: Sequence[str]) -> int:
         complain(f"{error.filename or 'input/output'}: {error.strerror or error}")
         misnamed = isinstance(error, FileNotFoundError | IsADirectoryError | NotADirectoryError)
         return WRONG_USAGE if misnamed else REFUSED
-    return DONE
+
+
+def _tell_usage(error: Any) -> None:
+    """What is wrong with a command line, in lines of ours: it may hold anything."""
+    for line in error.format_message().splitlines():
+        complain(line)
+    if error.ctx is not None:
+        complain(f"See: {error.ctx.command_path} --help")
 
 
 def main() -> None:

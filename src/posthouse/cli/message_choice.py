@@ -9,6 +9,7 @@ import typer
 
 from posthouse.cli.connection import Remote, path_of
 from posthouse.cli.progress import bar
+from posthouse.model.errors import QueueError
 from posthouse.model.message_json import MessageJson
 from posthouse.protocols.admin.types import (
     LOOKUP_ID_MAX,
@@ -41,13 +42,21 @@ def chosen(
     check(where, lookup_ids)
     if lookup_ids:
         return list(dict.fromkeys(lookup_ids))
-    queue = remote.ask(QueueJson, "GET", path_of("queues", source))
-    with bar("looking", queue.messages, quiet=remote.json) as advance:
+    total = count_of(remote, source)
+    with bar("looking", total, quiet=remote.json) as advance:
         found: list[int] = []
         for page in pages(remote, source, where, bodies=False):
             found += [message.lookup_id for message in page.messages]
-            advance(page.scanned, queue.messages)
+            advance(page.scanned, total)
         return found
+
+
+def count_of(remote: Remote, source: str) -> int:
+    """How many messages there are to look at, for the progress; 0 for who may not know."""
+    try:
+        return remote.ask(QueueJson, "GET", path_of("queues", source)).messages
+    except QueueError:
+        return 0
 
 
 def check(where: str | None, lookup_ids: list[int] | None) -> None:

@@ -15,8 +15,8 @@ from msgspec import Meta
 
 from posthouse.cli.command import DryRun, talking
 from posthouse.cli.connection import Remote, path_of
-from posthouse.cli.message_choice import LookupIds, Source, Where, check, found_messages
-from posthouse.cli.output import complain, print_json, say
+from posthouse.cli.message_choice import LookupIds, Source, Where, check, count_of, found_messages
+from posthouse.cli.output import complain, json_line, print_json, say
 from posthouse.cli.progress import bar
 from posthouse.client.packets import Draft
 from posthouse.model.errors import IllegalPropertyValue, QueueError
@@ -34,7 +34,6 @@ from posthouse.protocols.admin.types import (
 STANDARD: Final = "-"
 LINE_SIZE_MAX: Final = 8 * BODY_SIZE_MAX  # the body in base64, and as text with escapes
 AT_ONCE: Final = 500  # messages of one portion, and of one transaction
-_encode = msgspec.json.Encoder().encode
 
 
 class Line(msgspec.Struct):
@@ -114,11 +113,11 @@ def export(
     check(where, lookup_ids)
     if file.exists() and not overwrite and str(file) != STANDARD:
         raise typer.BadParameter(f"{file} is there already; name another, or use --overwrite")
-    total = remote.ask(QueueJson, "GET", path_of("queues", source)).messages
+    total = count_of(remote, source)
     done = 0
     with _writing(file) as out, bar("exporting", total, quiet=remote.json) as advance:
         for message in _messages(remote, source, where, lookup_ids):
-            out.write(_encode(message) + b"\n")
+            out.write(json_line(message).encode() + b"\n")
             done += 1
             advance(done, total)
     if str(file) == STANDARD:

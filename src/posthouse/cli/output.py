@@ -41,9 +41,15 @@ def complain(text: str) -> None:
 
 def print_json(value: Any) -> None:
     """One value as a line of JSON; bytes become base64."""
+    sys.stdout.write(json_line(value) + "\n")
+
+
+def json_line(value: Any) -> str:
+    """The JSON of a value, with what JSON leaves as it is escaped: a terminal may be reading."""
     line = msgspec.json.encode(value).decode()
-    # JSON leaves these as they are, and a terminal may be reading.
-    sys.stdout.write("".join(_json_escape(character) for character in line) + "\n")
+    if line.isascii():
+        return line.replace("\x7f", "\\u007f")
+    return "".join(map(_json_escape, line))
 
 
 def _json_escape(character: str) -> str:

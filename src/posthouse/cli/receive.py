@@ -67,7 +67,7 @@ def receive(
 
     Without a message in time the exit code is 1.
 
-    Example: posthouse receive './private$/orders' --count 10 --timeout 5 --json
+    Example: posthouse receive './private$/orders' --count 10 --timeout 0.5 --json
     """
     queue = remote.queue(source)
     if lookup_id is not None:
