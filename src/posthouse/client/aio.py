@@ -175,6 +175,7 @@ class AioChannel:
                     )
                 await connection.ready
         except BaseException as error:
+            connection.ready.cancel()
             if connection.transport is not None:
                 connection.transport.abort()
             self.lost(connection, error if isinstance(error, Exception) else _closed())
