@@ -1,0 +1,69 @@
+"""The names that users type do not change: every command and option that was promised is there."""
+
+from __future__ import annotations
+
+import pytest
+
+from posthouse.cli.commands_page import commands
+from posthouse.cli.main import program
+
+COMMON = "--home --url --token-file --json"
+PROMISED = {
+    "queue create": "PATH --transactional --journal --authenticated --privacy --quota "
+    "--journal-quota --label --base-priority --multicast",
+    "queue list": "--outgoing --system",
+    "queue show": "PATH",
+    "queue set": "PATH",
+    "queue delete": "PATH --yes --dry-run",
+    "queue purge": "PATH --yes --dry-run",
+    "queue pause": "PATH",
+    "queue resume": "PATH",
+    "queue retry": "PATH",
+    "queue grant": "PATH WHO RIGHTS",
+    "queue deny": "PATH WHO RIGHTS",
+    "queue revoke": "PATH WHO",
+    "queue access": "PATH",
+    "send": "DEST --body --body-file --lines --label --app-specific --extension-file --priority "
+    "--recoverable --transactional --journal --dead-letter --admin-queue --ack --response-queue "
+    "--correlation --time-to-reach-queue --time-to-be-received --trace --body-type --count",
+    "receive": "SRC --count --timeout --lookup-id --follow",
+    "peek": "SRC --count --timeout --lookup-id --follow",
+    "message move": "SRC DEST --where --lookup-id --dry-run",
+    "message copy": "SRC DEST --where --lookup-id --dry-run",
+    "message delete": "SRC --where --lookup-id --dry-run --yes",
+    "message resend": "SRC --to --where --lookup-id --dry-run",
+    "message export": "SRC FILE --where --lookup-id",
+    "message import": "FILE DEST --dry-run",
+    "message find": "FILTER",
+    "message explain": "ID",
+    "user add": "NAME --doors",
+    "user passwd": "NAME",
+    "user list": "",
+    "user delete": "NAME --yes",
+    "token create": "--user --role --queue --expires",
+    "token list": "",
+    "token revoke": "ID --yes",
+    "transaction list": "",
+    "transaction commit": "ID",
+    "transaction abort": "ID",
+    "offline": "",
+    "online": "",
+    "backup": "DIR",
+}
+PROGRAM = dict(commands(program(), "posthouse"))
+
+
+@pytest.mark.parametrize("name", PROMISED)
+def test_every_promised_name_is_there(name: str) -> None:
+    command = PROGRAM[f"posthouse {name}"]
+    words = {option for parameter in command.params for option in parameter.opts}
+    words |= {parameter.metavar for parameter in command.params}
+    words |= set(
+        command.get_help_option_names(command.make_context(name, [], resilient_parsing=True))
+    )
+    assert set(f"{PROMISED[name]} {COMMON}".split()) <= words
+
+
+@pytest.mark.parametrize("name", ["restore", "decode", "doctor", "bench", "demo", "serve"])
+def test_other_promised_commands_are_there(name: str) -> None:
+    assert f"posthouse {name}" in PROGRAM
