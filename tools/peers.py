@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 from functools import cache
+from pathlib import Path
 from typing import NamedTuple
 
 
@@ -20,6 +21,16 @@ class Peer(NamedTuple):
     package: str
     probe: tuple[str, ...]
     why: str
+    folder: str = ""  # a pattern of folders off the PATH; the last one that fits counts
+
+    @property
+    def program(self) -> str | None:
+        """Where it is; None: it is not installed."""
+        found = shutil.which(self.probe[0])
+        if found is None and self.folder:
+            folders = sorted(map(str, Path("/").glob(self.folder.lstrip("/"))))
+            found = shutil.which(self.probe[0], path=os.pathsep.join(reversed(folders)))
+        return found
 
 
 PEERS = {
@@ -28,6 +39,12 @@ PEERS = {
         probe=("strace", "-o", os.devnull, "true"),
         why="shows on a real process that no answer leaves before its sync",
     ),
+    "postgres": Peer(
+        package="postgresql",
+        probe=("postgres", "--version"),
+        why="commits and rolls back together with queues, whoever dies on the way",
+        folder="/usr/lib/postgresql/*/bin",
+    ),
 }
 
 
@@ -35,10 +52,11 @@ PEERS = {
 def missing(name: str) -> str | None:
     """Why the peer cannot be used here, or None where it can."""
     peer = PEERS[name]
-    if shutil.which(peer.probe[0]) is None:
+    program = peer.program
+    if program is None:
         return f"{name} is not installed (make peers)"
     try:
-        subprocess.run(peer.probe, check=True, capture_output=True, timeout=60)
+        subprocess.run((program, *peer.probe[1:]), check=True, capture_output=True, timeout=60)
     except (OSError, subprocess.SubprocessError) as error:
         return f"{name} does not work here: {error}"
     return None

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from posthouse.client.errors import SessionEnded as SessionEnded
     from posthouse.client.errors import SessionLost as SessionLost
     from posthouse.client.errors import TransactionAborted as TransactionAborted
+    from posthouse.client.errors import TransactionInDoubt as TransactionInDoubt
+    from posthouse.client.errors import TransactionUnconfirmed as TransactionUnconfirmed
     from posthouse.client.manager import Consumer as Consumer
     from posthouse.client.manager import Cursor as Cursor
     from posthouse.client.manager import Queue as Queue
@@ -50,6 +52,8 @@ _PLACES = {
     "SessionLost": "posthouse.client.errors",
     "Transaction": "posthouse.client.manager",
     "TransactionAborted": "posthouse.client.errors",
+    "TransactionInDoubt": "posthouse.client.errors",
+    "TransactionUnconfirmed": "posthouse.client.errors",
     "connect": "posthouse.client.manager",
 }
 _MODULES = {"aio": "posthouse.aio", "errors": "posthouse.model.errors"}

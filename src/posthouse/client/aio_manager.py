@@ -8,10 +8,11 @@ from __future__ import annotations
 import contextlib
 import os
 import ssl
-from collections.abc import AsyncIterator, Generator, Iterable
+from collections.abc import AsyncIterator, Generator, Iterable, Sequence
 from types import TracebackType
 from typing import Any, Self, Unpack
 
+from posthouse.client import joint_operations as joint
 from posthouse.client import management
 from posthouse.client import operations as ops
 from posthouse.client.address import Address, resolve
@@ -20,6 +21,8 @@ from posthouse.client.bodies import Body
 from posthouse.client.consuming import Browsing, Consuming
 from posthouse.client.errors import ClientConnectionError
 from posthouse.client.handles import OpenQueue, Seek, extended
+from posthouse.client.joining import Joined, Known, Recovered, await_steps, recover
+from posthouse.client.joint_operations import SessionDecisions
 from posthouse.client.manager import CONNECT_TIMEOUT_S, PAGE, RECONNECT_S
 from posthouse.client.message import Message
 from posthouse.client.operations import MessageIds
@@ -101,6 +104,7 @@ class QueueManagerClient:
     def __init__(self, channel: AioChannel) -> None:
         self._channel = channel
         self._queues: dict[tuple[str, bool], Queue] = {}
+        self._known = Known()
 
     async def __aenter__(self) -> Self:
         return self
@@ -193,9 +197,19 @@ class QueueManagerClient:
 
     # -- the rest
 
-    def transaction(self) -> Transaction:
-        """A transaction over any queues of this queue manager, for an `async with` statement."""
-        return Transaction(self._channel)
+    def transaction(self, *, join: Sequence[Any] = ()) -> Transaction:
+        """A transaction over any queues of this queue manager, for an `async with` statement.
+
+        `join` takes connections of databases with the two-phase methods of the DB-API: what is
+        done through them meanwhile commits with the transaction, or not at all.
+        """
+        decisions = SessionDecisions(self._channel.core, self._channel.run)
+        return Transaction(self._channel, Joined(join, decisions, self._known) if join else None)
+
+    async def recover(self, connection: Any) -> Recovered:
+        """Settles what clients that died left prepared in a database; every join does it too."""
+        decisions = SessionDecisions(self._channel.core, self._channel.run)
+        return await await_steps(recover(connection, decisions, self._known))
 
     async def status(self) -> StatusJson:
         """The queue manager in one look."""
@@ -366,24 +380,57 @@ class Queue:
 class Transaction:
     """Sends and receives that happen all together or not at all."""
 
-    def __init__(self, channel: AioChannel) -> None:
+    def __init__(self, channel: AioChannel, joined: Joined | None = None) -> None:
         self._channel = channel
+        self._joined = joined
         self._handle: TransactionHandle | None = None
+        self._parts: list[Part] = []
 
     async def begin(self) -> Self:
         """Begins it; an `async with` statement does that itself."""
         if self._handle is not None:
             raise TransactionSequence("the transaction has begun already")
         self._handle = await self._channel.run(ops.begin(self._channel.core))
+        if self._joined is not None:
+            try:
+                await await_steps(self._joined.begin(self._handle.identifier))
+            except BaseException:
+                with contextlib.suppress(ClientConnectionError, QueueError):
+                    await self._channel.run(ops.abort(self._channel.core, self._take()))
+                raise
         return self
+
+    async def enlist(self, other: QueueManagerClient) -> Part:
+        """Makes another queue manager take part; what is sent and received there has `tx=` this.
+
+        The two have to be peers of each other (`posthouse peer add`).
+        """
+        core = self._channel.core
+        guid = other._channel.core.guid
+        token = await self._channel.run(joint.enlist(core, self.handle, guid))
+        part = Part(other._channel)
+        part._handle = await other._channel.run(joint.begin_part(other._channel.core, token))
+        self._parts.append(part)
+        return part
 
     async def commit(self) -> None:
         """Makes it all happen, durably. Raises `TransactionAborted` where nothing happened."""
-        await self._channel.run(ops.commit(self._channel.core, self._take()))
+        core, handle, run = self._channel.core, self._take(), self._channel.run
+        if self._joined is None:
+            await run(ops.commit(core, handle))
+            return
+        steps = self._joined.commit(
+            lambda branches: run(ops.commit(core, handle, branches)),
+            lambda: run(ops.abort(core, handle)),
+        )
+        await await_steps(steps)
 
     async def abort(self) -> None:
         """Nothing of it happens: what was received is back in its queues."""
-        await self._channel.run(ops.abort(self._channel.core, self._take()))
+        handle = self._take()
+        if self._joined is not None:
+            await await_steps(self._joined.roll_back())
+        await self._channel.run(ops.abort(self._channel.core, handle))
 
     @property
     def handle(self) -> TransactionHandle:
@@ -394,6 +441,8 @@ class Transaction:
 
     def _take(self) -> TransactionHandle:
         handle, self._handle = self.handle, None
+        for part in self._parts:
+            part._handle = None
         return handle
 
     async def __aenter__(self) -> Self:
@@ -412,6 +461,22 @@ class Transaction:
         else:
             with contextlib.suppress(ClientConnectionError, QueueError):
                 await self.abort()
+
+
+class Part(Transaction):
+    """What another queue manager does in a transaction; it ends with that."""
+
+    async def begin(self) -> Self:
+        """It began when it was enlisted."""
+        raise TransactionSequence("a part of a transaction has begun already")
+
+    async def commit(self) -> None:
+        """Only the whole is committed."""
+        raise TransactionSequence("commit the transaction that this is a part of")
+
+    async def enlist(self, other: QueueManagerClient) -> Part:
+        """Only the whole takes more participants."""
+        raise TransactionSequence("enlist in the transaction that this is a part of")
 
 
 def _handle(transaction: Transaction | None) -> TransactionHandle | None:

@@ -38,6 +38,18 @@ class TransactionAborted(SessionLost):
     default_remedy = "Begin a new transaction and do its work again."
 
 
+class TransactionInDoubt(SessionLost):
+    """The session broke over the commit, and joined databases wait for the decision."""
+
+    default_remedy = "Close the databases' connections; qm.recover(connection) settles them."
+
+
+class TransactionUnconfirmed(ClientConnectionError):
+    """The transaction is committed, and a joined database has still to carry that out."""
+
+    default_remedy = "Do not repeat the work: qm.recover(connection), or the next join, ends it."
+
+
 class MessageReturned(SessionLost):
     """The session broke before the end of a received message: it is back in its queue."""
 

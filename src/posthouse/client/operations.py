@@ -351,15 +351,20 @@ def begin(core: Core) -> Operation[TransactionHandle]:
     return TransactionHandle(begun.transaction, begun.identifier, request.generation)
 
 
-def commit(core: Core, transaction: TransactionHandle) -> Operation[None]:
-    """All of it is done and durable, or the error says that nothing is."""
+def commit(
+    core: Core, transaction: TransactionHandle, branches: Sequence[tuple[str, str]] = ()
+) -> Operation[None]:
+    """All of it is done and durable, or the error says that nothing is.
+
+    The decision is kept until the branches, prepared databases, are confirmed.
+    """
     yield from transaction.abandoned
     if transaction.spoiled:
         yield from abort(core, transaction)
         raise TransactionAborted(
             "a receive was cancelled while its message was on its way, so it was aborted"
         )
-    request = CommitRequest(transaction)
+    request = CommitRequest(transaction, branches)
     core.submit(request)
     yield request
     try:

@@ -6,7 +6,7 @@ so that it can be sent again in another connection, where the handles are others
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from posthouse.model.enumerations import MessageSeekAction, QueueAccessType, QueueShareMode
@@ -180,18 +180,25 @@ class OpenWait(Request):
 
 
 class CommitRequest(Request):
-    """COMMIT: asked again, it tells what became of the transaction."""
+    """COMMIT: asked again, it tells what became of the transaction.
 
-    __slots__ = ()
+    `branches` are databases that are prepared, and wait for the decision.
+    """
+
+    __slots__ = ("_branches",)
     holds = True
 
-    def __init__(self, transaction: TransactionHandle) -> None:
+    def __init__(
+        self, transaction: TransactionHandle, branches: Sequence[tuple[str, str]] = ()
+    ) -> None:
         super().__init__(frames.DONE, transaction=transaction, needs_id=True)
+        self._branches = list(branches)
 
     def encode(self) -> bytes:
         """The frame."""
         assert self.transaction is not None
-        return frames.encode(self.number, Commit(self.transaction.number, self.request_id))
+        payload = Commit(self.transaction.number, self.request_id, self._branches)
+        return frames.encode(self.number, payload)
 
 
 class SendRequest(Request):
