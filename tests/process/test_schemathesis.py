@@ -45,9 +45,9 @@ async def turning(rig: ApiRig) -> AsyncIterator[None]:
 
 @pytest.mark.parametrize("role", ["read", "operate", "administer", "none"])
 def test_schemathesis_finds_nothing(role: str, tmp_path: Path, dose: Dose) -> None:
-    examples, all_phases = dose(3, 500), "coverage,fuzzing,stateful"
-    # The cases that the document alone gives are many: usually they run as one role and as nobody.
-    thorough = dose(role in ("administer", "none"), True)
+    examples, all_phases = dose(2, 500), "coverage,fuzzing,stateful"
+    # The cases that the document alone gives are many: usually they run as one role only.
+    thorough = dose(role == "administer", True)
 
     async def work(rig: ApiRig) -> None:
         await rig.create()
@@ -63,7 +63,7 @@ def test_schemathesis_finds_nothing(role: str, tmp_path: Path, dose: Dose) -> No
         command = [sys.executable, "-m", "schemathesis.cli", "--config-file", str(settings)]
         command += ["run", str(document), "--url", rig.url, "--checks", "all", "--mode", "all"]
         command += ["--max-examples", str(examples), "--no-color", "--seed", "1"]
-        command += ["--phases", all_phases if thorough else "fuzzing,stateful"]
+        command += ["--phases", all_phases if thorough else "fuzzing"]
         command += ["--generation-database", "none"]
         if role != "none":
             command += ["--header", f"Authorization: Bearer {rig.tokens[role]}"]
