@@ -17,7 +17,7 @@ from posthouse.protocols.admin import scanning
 from posthouse.security.access import Caller
 from tests.protocols.admin.api_rig import AUDIT, ORDERS, ApiRig, at, with_api
 
-HOSTILE = '\x1b[31m"><script>alert(1)</script>\r\n\u202e\u2028{}\\'
+HOSTILE = '\x1b[31m"><script>alert(1)</script>\r\n\u202e\u2028\x7f\x9b31m\u200b\ufeff{}\\'
 
 
 async def receive(rig: ApiRig, queue: str = ORDERS, **body: Any) -> list[Any]:
@@ -152,8 +152,7 @@ def test_hostile_labels_come_back_as_they_were(tmp_path: Path) -> None:
         await rig.send(label=HOSTILE)
         reply = await rig.get(at() + "/messages")
         assert reply.json["messages"][0]["label"] == HOSTILE
-        assert "\x1b" not in reply.text
-        assert reply.text.isascii() or "\u2028" in reply.text
+        assert reply.text.isprintable()
 
     with_api(tmp_path, work)
 

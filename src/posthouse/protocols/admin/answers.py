@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-import msgspec
-
 from posthouse.engine.manager import QueueManager
 from posthouse.model.errors import AccessDenied, QueueError
 from posthouse.model.properties import QueueManagerState
@@ -15,6 +13,7 @@ from posthouse.model.text import excerpt
 from posthouse.protocols.admin import metrics, openapi
 from posthouse.protocols.admin import page as plain_page
 from posthouse.protocols.admin.api import match
+from posthouse.protocols.admin.encoding import encode_json
 from posthouse.protocols.admin.gate import Headers, Identity
 from posthouse.protocols.admin.refusals import (
     MethodNotAllowed,
@@ -31,7 +30,6 @@ HEALTH: Final = "/healthz"
 METRICS: Final = "/metrics"
 PAGE: Final = "/"
 _BROWSED: Final = frozenset({PAGE, METRICS, OPENAPI})
-_encode = msgspec.json.Encoder().encode
 
 
 class HttpAnswer(NamedTuple):
@@ -51,7 +49,7 @@ def refusal(error: QueueError, *, browsed: bool = False) -> HttpAnswer:
         headers["WWW-Authenticate"] = f'{scheme} realm="posthouse"'
     if isinstance(error, MethodNotAllowed):
         headers["Allow"] = ", ".join(error.allowed)
-    return HttpAnswer(status, _encode(error_json(error)), JSON, headers)
+    return HttpAnswer(status, encode_json(error_json(error)), JSON, headers)
 
 
 def api_answer(status: int, body: bytes, method: str, path: str) -> HttpAnswer:
@@ -88,7 +86,7 @@ class Pages:
         self._metrics = shown
         self._version = version
         self._healthy = healthy
-        self._document = _encode(openapi.document(version))
+        self._document = encode_json(openapi.document(version))
 
     def is_browsed(self, path: str) -> bool:
         """Whether it is one of the paths that a browser opens."""

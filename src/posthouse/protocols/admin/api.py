@@ -12,6 +12,7 @@ from posthouse.model.errors import AccessDenied, QueueError
 from posthouse.model.text import excerpt
 from posthouse.protocols.admin.context import Context, Services
 from posthouse.protocols.admin.conversation import Conversation
+from posthouse.protocols.admin.encoding import encode_json
 from posthouse.protocols.admin.refusals import (
     BadRequest,
     MethodNotAllowed,
@@ -28,7 +29,6 @@ from posthouse.security.accounts import Role
 QUERY_FIELDS_MAX = 16
 _FLOAT_EXACT = 1 << 53
 _SMALL = 1 << 20  # of bodies that may be taken apart without knowing what they should be
-_encode = msgspec.json.Encoder().encode
 _DECODERS = {route.body: msgspec.json.Decoder(route.body) for route in ROUTES}
 
 Done = Callable[[int, bytes], None]
@@ -70,7 +70,7 @@ class Api:
 
         def finish(value: Any, error: Exception | None) -> None:
             if error is None:
-                done(route.status, _encode(value))
+                done(route.status, encode_json(value))
             elif isinstance(error, QueueError):
                 self._refuse(error, done, counted=error is conversation.refusal)
             else:
@@ -85,7 +85,7 @@ class Api:
     def _refuse(self, error: QueueError, done: Done, *, counted: bool) -> None:
         if not counted:
             self.desk.manager.refused(error)
-        done(status_of(error), _encode(error_json(error)))
+        done(status_of(error), encode_json(error_json(error)))
 
 
 def match(method: str, path: str) -> Matched:
