@@ -6,6 +6,7 @@ The public names are loaded when they are first used, so that importing the pack
 from __future__ import annotations
 
 from importlib import import_module
+from os import PathLike
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -60,10 +61,10 @@ _MODULES = {"aio": "posthouse.aio", "errors": "posthouse.model.errors"}
 __all__ = ["__version__", "aio", "errors", "open", *_PLACES]
 
 
-def open(home: str, *, name: str | None = None) -> QueueManagerClient:
+def open(home: str | PathLike[str], *, name: str | None = None) -> QueueManagerClient:
     """A queue manager in this process, on a home that no other process has (contract, section 4).
 
-    The same names as `connect`; every call is durable when it returns, and `close` stops it.
+    The same names as `connect`; what is durable is so when its call returns. `close` stops it.
     """
     from posthouse.client.embedded import open_home
 

@@ -33,7 +33,7 @@ def manager(
         with posthouse.connect(server.home) as connected:
             yield connected
     else:
-        with posthouse.open(str(home), name="ALPHA") as opened:
+        with posthouse.open(home, name="ALPHA") as opened:
             yield opened
 
 
@@ -367,10 +367,10 @@ def test_nobody_there(home: Path) -> None:
 
 def test_a_home_has_one_queue_manager(home: Path) -> None:
     with (
-        posthouse.open(str(home)),
+        posthouse.open(home),
         pytest.raises(ServiceNotAvailable, match="in use"),
     ):
-        posthouse.open(str(home))
+        posthouse.open(home)
 
 
 def test_a_token_over_tcp(server: Serving, path: str, tmp_path: Path) -> None:

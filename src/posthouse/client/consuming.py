@@ -10,7 +10,6 @@ from collections import deque
 from typing import Final
 
 from posthouse.client.core import Core
-from posthouse.client.errors import ClientConnectionError
 from posthouse.client.message import Message
 from posthouse.client.operations import Operation, open_cursor, peek
 from posthouse.client.requests import CursorHandle, EndRequest, Handle, ReadRequest
@@ -37,6 +36,7 @@ class Consuming:
         self._finished: list[int] = []  # lookup ids that are to be ended
         self._locked_in = 0  # the connection that holds all of these
         self._ends: deque[EndRequest] = deque()
+        self._doubtful: set[int] = set()  # handed out before, and not ended for all we know
         self._asked: ReadRequest | None = None
         self._ended_at = core.clock()
         self.closed = False
@@ -54,7 +54,13 @@ class Consuming:
         current = self._current
         if current is not None:
             self._finished.append(current.lookup_id)
-        self._current = message = ready.popleft()
+        return self._hand_out()
+
+    def _hand_out(self) -> Message:
+        self._current = message = self._ready.popleft()
+        if self._doubtful and message.lookup_id in self._doubtful:
+            self._doubtful.remove(message.lookup_id)
+            message.in_doubt = True
         return message
 
     def next(self) -> Operation[Message | None]:
@@ -71,8 +77,7 @@ class Consuming:
         if self._prefetch and self._asked is None and len(self._ready) <= self._batch // 2:
             self._ask()
         yield from self._settle(ENDS_MAX)
-        self._current = self._ready.popleft()
-        return self._current
+        return self._hand_out()
 
     def done(self) -> Operation[None]:
         """Everything handed out so far is ended, durably."""
@@ -138,17 +143,17 @@ class Consuming:
         """Looks at the answers to ends; waits for the oldest where too many are under way.
 
         An end that a broken connection took along is no error here: the message comes again, and
-        says that it is in doubt.
+        says that it is in doubt (decision 42).
         """
         ends = self._ends
         while ends and (ends[0].done or len(ends) > count_max):
             request = ends.popleft()
             yield request
             error = request.error
-            if isinstance(error, ClientConnectionError):
-                continue
             if isinstance(error, QueueError) and not request.repeated:
                 raise error
+            if error is not None:
+                self._doubtful.update(request.lookup_ids)
 
 
 class Browsing:
