@@ -166,6 +166,13 @@ def test_hostile_messages_cannot_steer_the_terminal(ph: Posthouse) -> None:
         assert "evil[bold]" in said
 
 
+def test_lines_of_a_body_are_lines_for_people(ph: Posthouse) -> None:
+    ph("send", ORDERS, "--body", "one\ntwo")
+    assert ph("receive", ORDERS).out.endswith("\none\ntwo\n")
+
+
 def test_a_message_that_is_no_text_is_shown_as_bytes(ph: Posthouse) -> None:
+    ph("send", ORDERS, "--body-file", "-", stdin=bytes(2000))
+    assert ph("receive", ORDERS).out.endswith("00 00 ... (--json has all)\n")
     ph("send", ORDERS, "--body-file", "-", stdin=b"\x00\x1b[2J")
     assert ph("receive", ORDERS).out.endswith("\n00 1b 5b 32 4a\n")

@@ -158,6 +158,13 @@ def test_a_file_that_no_message_can_hold_is_refused(ph: Posthouse, tmp_path: Pat
     assert ph("send", ORDERS, "--lines", tmp_path / "huge").code == 2
 
 
+def test_a_refusal_in_the_middle_tells_what_was_sent(ph: Posthouse) -> None:
+    ph("queue", "create", "./private$/tiny", "--quota", "1")
+    refused = ph("send", "./private$/tiny", "--lines", "-", stdin=b"x" * 300 + b"\n" + b"y" * 3000)
+    assert refused.code == 1
+    assert "messages in front of the refused ones were sent\n" in refused.err
+
+
 def test_no_queue_no_message(ph: Posthouse) -> None:
     refused = ph("send", "./private$/nowhere", "--body", "x")
     assert refused.code == 1

@@ -45,6 +45,9 @@ def test_a_prepared_transaction_is_listed_and_committed(ph: Posthouse, server: S
     (line,) = ph("transaction", "list", "--json").lines
     assert (line["id"], line["state"], line["operations"]) == (identifier, "prepared", 1)
     assert identifier in ph("transaction", "list").out
+    looked = ph("transaction", "commit", identifier, "--dry-run")
+    assert looked.out == f"{identifier} is prepared; commit would end its 1 operations.\n"
+    assert ph("transaction", "abort", identifier, "--dry-run", "--json").value["id"] == identifier
     assert ph("transaction", "commit", identifier).out == f"{identifier}: commit is done.\n"
     assert messages(ph) == 1
     assert ph("transaction", "list", "--json").lines == []
@@ -61,4 +64,5 @@ def test_what_is_unknown_is_refused(ph: Posthouse) -> None:
     refused = ph("transaction", "commit", str(uuid.uuid4()))
     assert refused.code == 1
     assert refused.err.startswith("MQ_ERROR_TRANSACTION_SEQUENCE (0xC00E0051): ")
+    assert ph("transaction", "abort", str(uuid.uuid4()), "--dry-run").code == 1
     assert ph("transaction", "abort", "17").code == 2

@@ -72,6 +72,10 @@ def test_a_user_is_deleted_after_a_question(ph: Posthouse) -> None:
     ph("user", "add", "alice")
     refused = ph("user", "delete", "alice", terminal=True, stdin=b"\n")
     assert refused.code == 1
+    ph("token", "create", "--user", "alice")
+    looked = ph("user", "delete", "ALICE", "--dry-run")
+    assert looked.out == "alice and 1 tokens would go.\n"
     assert "alice" in ph("user", "list").out
-    assert ph("user", "delete", "alice", "--json").value == {"done": True}
+    gone = ph("user", "delete", "alice", "--json").value
+    assert gone == {"user": "alice", "tokens": 1, "dry_run": False}
     assert ph("user", "delete", "alice").code == 1

@@ -100,7 +100,8 @@ def run(arguments: Sequence[str]) -> int:
         complain("Nothing was changed.")
         return REFUSED
     except QueueError as error:
-        complain(str(error))
+        for words in (str(error), *getattr(error, "__notes__", ())):
+            complain(words)
         return REFUSED
     except RemoteProtocolError as error:
         complain(f"Not a valid packet: {error}")

@@ -8,6 +8,7 @@ from posthouse.model.message_json import MessageJson
 COLUMNS = ("lookup id", "queue", "arrived", "priority", "class", "bytes", "label", "body")
 TEXT_SHOWN = 60
 BYTES_SHOWN = 16
+BODY_SHOWN = 1024
 
 
 def row(message: MessageJson) -> tuple[str, ...]:
@@ -25,8 +26,9 @@ def row(message: MessageJson) -> tuple[str, ...]:
 
 
 def line(message: MessageJson) -> str:
-    """The same as a line, for messages that come one by one."""
-    return "  ".join(row(message)[:1] + row(message)[2:])
+    """The same as a line, for messages that come one by one from one queue."""
+    number, _, *rest = row(message)
+    return "  ".join([number, *rest])
 
 
 def _shortened(text: str) -> str:
@@ -72,7 +74,13 @@ def show_one(message: MessageJson, *, json: bool) -> None:
             "body": f"{message.body_size:,} bytes",
         }
     )
-    say(text if text is not None else (message.body or b"").hex(" "))
+    for line in text.split("\n") if text is not None else [_dump(message.body or b"")]:
+        say(line)
+
+
+def _dump(body: bytes) -> str:
+    shown = body[:BODY_SHOWN].hex(" ")
+    return shown if len(body) <= BODY_SHOWN else f"{shown} ... (--json has all)"
 
 
 def _seconds(value: int | None) -> str:

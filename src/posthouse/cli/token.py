@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
-from posthouse.cli.command import Yes, confirm, group, talking
+from posthouse.cli.command import DryRun, Yes, confirm, group, talking
 from posthouse.cli.connection import Remote, path_of
 from posthouse.cli.output import complain, print_json, print_table, say
-from posthouse.model.errors import IllegalPropertyValue
+from posthouse.model.errors import IllegalPropertyValue, StatusNotFound
 from posthouse.model.message_json import parse_time, time_text
 from posthouse.protocols.admin.types import (
     Done,
@@ -127,6 +127,7 @@ def revoke(
     id: Annotated[
         str, typer.Argument(metavar="ID", help="The identifier that `token list` shows.")
     ],
+    dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:
     """Revoke a token: it is good for nothing from now on, and its open sessions end.
@@ -135,9 +136,23 @@ def revoke(
     """
     if not TOKEN_ID.fullmatch(id):
         raise typer.BadParameter("a token's identifier has 16 hex digits; `token list` shows it")
+    if dry_run:
+        _show(remote, id)
+        return
     confirm(lambda: f"Revoke the token {id}?", yes)
     done = remote.ask(Done, "DELETE", path_of("tokens", id))
     if remote.json:
         print_json(done)
     else:
         say(f"{id} is revoked.")
+
+
+def _show(remote: Remote, id: str) -> None:
+    tokens = remote.ask(TokenListJson, "GET", path_of("tokens")).tokens
+    found = [token for token in tokens if token.id == id]
+    if not found:
+        raise StatusNotFound(f"there is no token {id}", "List the tokens.")
+    if remote.json:
+        print_json(found[0])
+    else:
+        say(f"{id} would be revoked: {_described(found[0])}.")

@@ -6,9 +6,10 @@ from typing import Annotated
 
 import typer
 
-from posthouse.cli.command import Yes, confirm, group, guid, talking
+from posthouse.cli.command import DryRun, Yes, confirm, group, guid, talking
 from posthouse.cli.connection import Remote, path_of
 from posthouse.cli.output import print_json, print_table, say
+from posthouse.model.errors import TransactionSequence
 from posthouse.protocols.admin.types import Done, TransactionListJson
 
 Identifier = Annotated[
@@ -53,28 +54,41 @@ def list_transactions(remote: Remote) -> None:
 
 
 @talking
-def commit(remote: Remote, id: Identifier, yes: Yes = False) -> None:
+def commit(remote: Remote, id: Identifier, dry_run: DryRun = False, yes: Yes = False) -> None:
     """Commit a prepared transaction in its coordinator's place. The log keeps that it was you.
 
     Example: posthouse transaction commit 5b7a4a3e-7d0c-4f5e-9a51-0f5a4e6c2b11
     """
-    _end(remote, id, "commit", yes)
+    _end(remote, guid(id), "commit", dry_run, yes)
 
 
 @talking
-def abort(remote: Remote, id: Identifier, yes: Yes = False) -> None:
+def abort(remote: Remote, id: Identifier, dry_run: DryRun = False, yes: Yes = False) -> None:
     """Abort a transaction; a prepared one in its coordinator's place.
 
     Example: posthouse transaction abort 5b7a4a3e-7d0c-4f5e-9a51-0f5a4e6c2b11
     """
-    _end(remote, id, "abort", yes)
+    _end(remote, guid(id), "abort", dry_run, yes)
 
 
-def _end(remote: Remote, id: str, verb: str, yes: bool) -> None:
-    identifier = guid(id)
+def _end(remote: Remote, identifier: str, verb: str, dry_run: bool, yes: bool) -> None:
+    if dry_run:
+        _tell(remote, identifier, verb)
+        return
     confirm(lambda: f"{verb.capitalize()} {identifier}, whatever its coordinator decides?", yes)
     done = remote.ask(Done, "POST", path_of("transactions", identifier, verb))
     if remote.json:
         print_json(done)
     else:
         say(f"{identifier}: {verb} is done.")
+
+
+def _tell(remote: Remote, identifier: str, verb: str) -> None:
+    found = remote.ask(TransactionListJson, "GET", path_of("transactions")).transactions
+    one = next((one for one in found if one.id == identifier), None)
+    if one is None:
+        raise TransactionSequence(f"the transaction {identifier} is unknown or has ended")
+    if remote.json:
+        print_json(one)
+    else:
+        say(f"{identifier} is {one.state}; {verb} would end its {one.operations:,} operations.")

@@ -9,13 +9,14 @@ from typing import Annotated, get_args
 import typer
 from msgspec import UNSET
 
-from posthouse.cli.command import Yes, confirm, group, talking, words
+from posthouse.cli.command import DryRun, Yes, confirm, group, talking, words
 from posthouse.cli.connection import Remote, path_of
 from posthouse.cli.output import print_json, print_table, say
 from posthouse.protocols.admin.types import (
     Done,
     DoorWord,
     PasswordBody,
+    TokenListJson,
     UserCreateBody,
     UserJson,
     UserListJson,
@@ -159,14 +160,25 @@ def list_users(remote: Remote) -> None:
 
 
 @talking
-def delete(remote: Remote, name: Name, yes: Yes = False) -> None:
+def delete(remote: Remote, name: Name, dry_run: DryRun = False, yes: Yes = False) -> None:
     """Delete a user and the user's tokens; queues stay.
 
     Example: posthouse user delete alice --yes
     """
-    confirm(lambda: f"Delete the user {name} and all tokens of that user?", yes)
-    done = remote.ask(Done, "DELETE", path_of("users", name))
+    if not dry_run:
+        confirm(lambda: f"Delete the user {name} and {_tokens(remote, name):,} tokens?", yes)
+    user = remote.ask(UserJson, "GET", path_of("users", name))
+    tokens = _tokens(remote, user.name)
+    if not dry_run:
+        remote.ask(Done, "DELETE", path_of("users", name))
     if remote.json:
-        print_json(done)
+        print_json({"user": user.name, "tokens": tokens, "dry_run": dry_run})
     else:
-        say(f"{name} is deleted.")
+        would = "would go" if dry_run else "are gone"
+        say(f"{user.name} and {tokens:,} tokens {would}.")
+
+
+def _tokens(remote: Remote, name: str) -> int:
+    """How many tokens let this user in."""
+    tokens = remote.ask(TokenListJson, "GET", path_of("tokens")).tokens
+    return sum(token.user.casefold() == name.casefold() for token in tokens)
