@@ -16,7 +16,7 @@ from posthouse.security.accounts import Role
 from posthouse.wire import frame_payloads as payloads
 from posthouse.wire import frames
 from posthouse.wire.message import serialize
-from tests.protocols.admin.api_rig import ORDERS, ApiRig, with_api
+from tests.protocols.admin.api_rig import ORDERS, ApiRig, at, with_api
 
 UPGRADE = {"Host": "localhost", "Connection": "keep-alive, Upgrade", "Upgrade": "posthouse/1"}
 
@@ -116,6 +116,25 @@ def test_messages_of_a_broken_session_are_back(tmp_path: Path) -> None:
         while not await rig.labels():
             pass
         assert await rig.labels() == ["one"]
+
+    with_api(tmp_path, work)
+
+
+def test_a_receive_asked_of_the_api_ends_with_its_session(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        await rig.create()
+        peer = await Peer.connect(rig, rig.tokens["administer"])
+        await peer.ask(payloads.Hello())
+        body = msgspec.json.encode({"timeout_ms": 60_000})
+        call = payloads.Call("POST", at() + "/receive", body)
+        peer.writer.write(frames.encode(2, call))
+        while not (await rig.get(at())).json["waiting_readers"]:
+            pass
+        peer.writer.transport.abort()
+        while (await rig.get(at())).json["readers"]:
+            pass
+        await rig.send(label="kept")
+        assert await rig.labels() == ["kept"]
 
     with_api(tmp_path, work)
 

@@ -54,6 +54,7 @@ class Conversation(Generic[T]):
         self._finish = finish
         self._waiting: Wait | None = None
         self._cancelled = False
+        self.ended = False
         self.refusal: QueueError | None = None  # the engine's own, which it has counted
 
     def start(self) -> None:
@@ -72,8 +73,10 @@ class Conversation(Generic[T]):
         try:
             step = move()
         except StopIteration as end:
+            self.ended = True
             self._finish(end.value, None)
         except Exception as error:
+            self.ended = True
             self._finish(None, error)
         else:
             self._take(step)

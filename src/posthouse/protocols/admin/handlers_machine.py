@@ -1,4 +1,4 @@
-"""The queue manager as a whole: status, books, transactions, offline and online, backup."""
+"""The queue manager as a whole: status, books, offline and online, backup."""
 
 from __future__ import annotations
 
@@ -7,26 +7,21 @@ from dataclasses import asdict
 from posthouse.engine.books import books_of
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.queue import Queue
-from posthouse.engine.transaction import Transaction, TransactionState
 from posthouse.model.errors import InvalidParameter
-from posthouse.model.guids import format_guid, parse_guid
+from posthouse.model.guids import format_guid
 from posthouse.model.message_json import time_text
 from posthouse.protocols.admin.context import Context
 from posthouse.protocols.admin.conversation import Steps, looked_at
-from posthouse.protocols.admin.refusals import NoSuchTransaction, Unavailable
+from posthouse.protocols.admin.refusals import Unavailable
 from posthouse.protocols.admin.types import (
     BackupBody,
     BackupJson,
     BooksJson,
     BooksListJson,
     CountedJson,
-    Done,
     Nothing,
     OnlineJson,
     StatusJson,
-    TransactionInfoJson,
-    TransactionListJson,
-    TransactionParams,
 )
 from posthouse.security.rights import GET_QUEUE_PROPERTIES
 
@@ -74,71 +69,6 @@ def _visible(manager: QueueManager, context: Context, queue: Queue) -> bool:
 def _books_json(queue: Queue) -> BooksJson:
     books = books_of(queue)
     return BooksJson(queue=queue.name, balanced=books.balanced, **asdict(books))
-
-
-# -- transactions
-
-
-def list_transactions(
-    manager: QueueManager, context: Context, params: Nothing, body: Nothing
-) -> TransactionListJson:
-    """Lists the transactions that have not ended, prepared ones with their coordinator."""
-    context.require_administrator()
-    found = sorted(manager.transactions.open.values(), key=lambda t: t.identifier)
-    return TransactionListJson(transactions=[_info(manager, one) for one in found])
-
-
-def _info(manager: QueueManager, transaction: Transaction) -> TransactionInfoJson:
-    prepared = transaction.state is TransactionState.PREPARED
-    idle_ms = manager.core.now_ms - transaction.last_used_ms
-    return TransactionInfoJson(
-        id=format_guid(transaction.identifier),
-        state=transaction.state.value,
-        operations=len(transaction.by_message),
-        bytes=transaction.size,
-        coordinator=transaction.coordinator.hex(),
-        prepared_time=time_text(transaction.prepared_at) if prepared else None,
-        idle_s=max(idle_ms, 0) // 1000,
-    )
-
-
-def commit_transaction(
-    manager: QueueManager, context: Context, params: TransactionParams, body: Nothing
-) -> Done:
-    """Commits a prepared transaction in its coordinator's place. The log keeps who did it."""
-    identifier = _prepared(manager, context, params)
-    manager.transaction_commit(identifier)
-    context.tell(manager, "transaction_committed_by_hand", id=format_guid(identifier))
-    return Done()
-
-
-def abort_transaction(
-    manager: QueueManager, context: Context, params: TransactionParams, body: Nothing
-) -> Done:
-    """Aborts a transaction; of a prepared one in its coordinator's place."""
-    context.require_administrator()
-    identifier = _known(manager, params)
-    manager.transaction_abort(identifier)
-    context.tell(manager, "transaction_aborted_by_hand", id=format_guid(identifier))
-    return Done()
-
-
-def _known(manager: QueueManager, params: TransactionParams) -> bytes:
-    identifier = parse_guid(params.id)
-    if identifier not in manager.transactions.open:
-        raise NoSuchTransaction(f"the transaction {params.id} is unknown or has ended")
-    return identifier
-
-
-def _prepared(manager: QueueManager, context: Context, params: TransactionParams) -> bytes:
-    """An operator decides what waits for a coordinator; work of a client goes on by itself."""
-    context.require_administrator()
-    identifier = _known(manager, params)
-    if manager.transactions.open[identifier].state is not TransactionState.PREPARED:
-        raise NoSuchTransaction(
-            f"the transaction {params.id} is not prepared", "Its client will end it, or abort it."
-        )
-    return identifier
 
 
 # -- operations

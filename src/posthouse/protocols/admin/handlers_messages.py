@@ -193,8 +193,9 @@ def send_message(context: Context, params: QueueParams, body: SendBody) -> Steps
     `transactional` sends it in a transaction of its own.
     """
 
+    message = message_of(body, context.services.tokens.core.settings.computer_name)
+
     def send(manager: QueueManager) -> MessageId:
-        message = message_of(body, manager.core.settings.computer_name)
         with opened(manager, params.queue, QueueAccessType.SEND, context) as descriptor:
             return send_one(manager, descriptor, message, body.delivery == "transactional")
 

@@ -20,8 +20,10 @@ from posthouse.protocols.admin.answers import (
 )
 from posthouse.protocols.admin.api import Api
 from posthouse.protocols.admin.gate import Gate, Identity
+from posthouse.protocols.admin.handlers_two_phase import PEER_CALL, call_of
 from posthouse.protocols.admin.metrics import Traffic
 from posthouse.protocols.admin.refusals import BadRequest, BodyTooLarge, OurFault
+from posthouse.protocols.desk import Answer
 from posthouse.protocols.memory import RECEIVE, Holder, MemoryAccount
 
 METHODS: Final = frozenset({"GET", "HEAD", "POST", "PATCH", "PUT", "DELETE", "OPTIONS"})
@@ -85,6 +87,8 @@ class HttpFace:
             if path == HEALTH:
                 return pages.health(request.method)
             self._gate.check(request.headers)
+            if path == PEER_CALL:
+                return await self._peer_answer(request)
             identity = self._gate.identify(request.headers, int(time.time()), browsed=browsed)
             if browsed:
                 return pages.show(path, request.method, identity)
@@ -92,6 +96,22 @@ class HttpFace:
         except QueueError as error:
             self._api.desk.manager.refused(error)
             return refusal(error, browsed=browsed)
+
+    async def _peer_answer(self, request: web.BaseRequest) -> HttpAnswer:
+        """The signed answer to a call of another queue manager."""
+        text = call_of(request.method, request.headers.getall("Authorization", []))
+        answered: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+
+        def done(answer: Answer) -> None:
+            if not answered.done():
+                answered.set_result(answer)
+
+        self._api.desk.decide(lambda manager: manager.two_phase.called(text), done)
+        answer = await answered
+        if answer.error is not None:
+            return refusal(answer.error)
+        assert isinstance(answer.value, str)
+        return HttpAnswer(200, answer.value.encode("ascii"), "text/plain")
 
     async def _api_answer(
         self, request: web.BaseRequest, path: str, identity: Identity

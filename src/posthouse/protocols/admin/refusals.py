@@ -58,6 +58,13 @@ class NoSuchTransaction(errors.TransactionSequence):
     default_remedy = "List the transactions: it may have ended by itself."
 
 
+class NoSuchPeer(QueueError):
+    """There is no peer of that name."""
+
+    http_status: Final = 404
+    default_remedy = "List the peers."
+
+
 class MethodNotAllowed(QueueError):
     """The path is there, but not for this method."""
 

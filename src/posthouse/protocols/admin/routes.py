@@ -12,7 +12,9 @@ from posthouse.protocols.admin import handlers_machine as machine
 from posthouse.protocols.admin import handlers_messages as messages
 from posthouse.protocols.admin import handlers_queues as queues
 from posthouse.protocols.admin import handlers_security as security
+from posthouse.protocols.admin import handlers_two_phase as two_phase
 from posthouse.protocols.admin import types as t
+from posthouse.protocols.admin import types_two_phase as t2
 from posthouse.protocols.admin.context import Context
 from posthouse.protocols.admin.conversation import Steps, at_once, looked_at
 from posthouse.security.accounts import Role
@@ -275,12 +277,12 @@ ROUTES: Final[tuple[Route, ...]] = (
     ),
     _route("DELETE", "/tokens/{id}", ADMINISTER, security.revoke_token, t.Done, t.TokenParams),
     # the queue manager
-    _route("GET", "/transactions", READ, machine.list_transactions, t.TransactionListJson),
+    _route("GET", "/transactions", READ, two_phase.list_transactions, t.TransactionListJson),
     _route(
         "POST",
         "/transactions/{id}/commit",
         OPERATE,
-        machine.commit_transaction,
+        two_phase.commit_transaction,
         t.Done,
         t.TransactionParams,
     ),
@@ -288,10 +290,22 @@ ROUTES: Final[tuple[Route, ...]] = (
         "POST",
         "/transactions/{id}/abort",
         OPERATE,
-        machine.abort_transaction,
+        two_phase.abort_transaction,
         t.Done,
         t.TransactionParams,
     ),
+    _route("GET", "/peers", ADMINISTER, two_phase.list_peers, t2.PeerListJson),
+    _route(
+        "POST",
+        "/peers",
+        ADMINISTER,
+        two_phase.add_peer,
+        t2.PeerAddedJson,
+        _N,
+        t2.PeerAddBody,
+        status=201,
+    ),
+    _route("DELETE", "/peers/{name}", ADMINISTER, two_phase.remove_peer, t.Done, t2.PeerParams),
     _route("POST", "/offline", OPERATE, machine.take_offline, t.OnlineJson),
     _route("POST", "/online", OPERATE, machine.bring_online, t.OnlineJson),
     _route(

@@ -25,9 +25,9 @@ from posthouse.engine.tokens import Tokens
 from posthouse.model.errors import QueueError
 from posthouse.protocols.admin import control
 from posthouse.protocols.admin.answers import Pages, plain_response, refusal
-from posthouse.protocols.admin.api import Api
+from posthouse.protocols.admin.api import Api, Done
 from posthouse.protocols.admin.context import Services
-from posthouse.protocols.admin.conversation import Outside, Resume
+from posthouse.protocols.admin.conversation import Conversation, Outside, Resume
 from posthouse.protocols.admin.gate import (
     SESSION_LINE,
     SWITCHING,
@@ -138,18 +138,6 @@ class Admin:
         loop = asyncio.get_running_loop()
         self._sampling = loop.call_later(SAMPLE_INTERVAL_MS / 1000, self._sample)
 
-    def call(
-        self,
-        caller: Caller,
-        role: str,
-        method: str,
-        target: str,
-        body: bytes,
-        done: Callable[[int, bytes], None],
-    ) -> None:
-        """The API for the CALL frames of client sessions."""
-        self.api.call(caller, Role(role), method, target, body, done)
-
     def end_sessions_of(self, token_ids: list[str]) -> None:
         """Tokens were revoked: what was opened with them closes."""
         for token_id in token_ids:
@@ -208,6 +196,7 @@ class Connection(asyncio.Protocol):
         self._head = bytearray()
         self._identity: Identity | None = None
         self._holder: Holder | None = None
+        self._calls: dict[object, Conversation[Any]] = {}  # of the API, under way
         self._large = False  # a frame larger than small ones is on its way
         self._timer: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
@@ -285,6 +274,8 @@ class Connection(asyncio.Protocol):
             self._holder.leave()
             self._holder = None
         session.lost()
+        for call in list(self._calls.values()):
+            call.cancel()
 
     # -- timers
 
@@ -356,7 +347,7 @@ class Connection(asyncio.Protocol):
             identity.caller,
             identity.role.value,
             self._write,
-            api=self.admin.call,
+            api=self._call,
             limits=self.admin.session_limits,
             soon=self._soon,
             close=self.transport.close,
@@ -369,6 +360,20 @@ class Connection(asyncio.Protocol):
             self._set_timer(max(identity.expires_s - time.time(), 0.0), self.close)
         if rest:
             session.receive(rest)
+
+    def _call(
+        self, caller: Caller, role: str, method: str, target: str, body: bytes, done: Done
+    ) -> None:
+        """The API for the CALL frames of the session; what waits ends with it."""
+        asked = object()
+
+        def finished(status: int, content: bytes) -> None:
+            self._calls.pop(asked, None)
+            done(status, content)
+
+        call = self.admin.api.call(caller, Role(role), method, target, body, finished)
+        if call is not None and not call.ended:
+            self._calls[asked] = call
 
     def _write(self, frames: list[bytes]) -> None:
         self.transport.writelines(frames)

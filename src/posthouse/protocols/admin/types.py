@@ -499,7 +499,9 @@ class TransactionInfoJson(Json):
     operations: int
     bytes: int
     coordinator: str
+    participants: list[str]
     prepared_time: str | None
+    decided_time: str | None
     idle_s: int
 
 
