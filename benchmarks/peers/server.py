@@ -97,10 +97,10 @@ def serving(server: Server) -> Iterator[Server]:
             _await(server, helper, partial(is_open, port))
         process = stack.enter_context(_started(server, server.command()))
         server.pid = process.pid
+        stack.callback(_stop, process, server.stop_signal)
         _await(server, process, server.accepts)
         server.settle()
         yield server
-        _stop(process, server.stop_signal)
 
 
 def _started(server: Server, command: Command) -> AbstractContextManager[Process]:
@@ -118,7 +118,7 @@ def _await(server: Server, process: Process, ready: Callable[[], bool]) -> None:
 
 def _stop(process: Process, number: signal.Signals) -> None:
     """Politely; whoever does not listen is killed behind this."""
-    process.send_signal(number)
+    process.send_signal(number)  # nothing happens to one that has ended
     with suppress(TimeoutExpired):
         process.wait(STOP_S)
 
