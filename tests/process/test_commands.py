@@ -25,6 +25,7 @@ from tests.process.serving import Serving
 ROOT = Path(__file__).parents[2]
 PROGRAM = [sys.executable, "-m", "posthouse.cli.main"]
 ORDERS = "./private$/orders"
+PEER = "5b7a4a3e-7d0c-4f5e-9a51-0f5a4e6c2b11"
 EXAMPLES = {name: example(command) for name, command in commands(main.program(), "posthouse")}
 # These run a while, and have tests of their own.
 ELSEWHERE = {"posthouse serve", "posthouse bench", "posthouse demo"}
@@ -86,6 +87,8 @@ def prepare(folder: Path) -> None:
         qm.queue("DIRECT=OS:beta\\private$\\orders").send(b"x")
         with contextlib.suppress(posthouse.QueueError):
             qm.call("POST", "/users", {"name": "alice"})
+        with contextlib.suppress(posthouse.QueueError):
+            qm.call("DELETE", "/peers/BETA")
     (folder / "orders.jsonl").write_text('{"body_text": "x"}\n')
     (folder / "password.txt").write_text("correct horse\n")
     (folder / ".local/share/bash-completion/completions").mkdir(parents=True)
@@ -104,6 +107,8 @@ def test_the_example_in_the_help_works(
         (tmp_path / "orders.jsonl").unlink()
     if name == "posthouse queue create":
         quietly("queue", "delete", ORDERS)
+    if name == "posthouse peer remove":
+        quietly("peer", "add", "BETA", PEER, "http://beta:8816")
     if name == "posthouse user add":
         quietly("user", "delete", "alice")
     assert run_line(EXAMPLES[name], monkeypatch) == (1 if name in REFUSED else 0)

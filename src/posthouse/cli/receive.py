@@ -156,8 +156,9 @@ def _print(message: MessageJson, json: bool, single: bool) -> None:
 
 
 def _shown(remote: Remote, message: Message) -> MessageJson:
-    """With the whole name of the queue, whatever it was asked for by."""
+    """With the whole name of the queue, whatever it was asked for by, and its verified sender."""
     shown = message.to_json()
+    shown.sender = message.sender or shown.sender
     with suppress(QueueError):  # of a format name
         path = PathName.parse(message.queue)
         if path.computer == ".":
