@@ -83,9 +83,7 @@ def _read_key(file: Path) -> str:
         with file.open(encoding="utf-8", errors="replace") as lines:
             text = lines.read(KEY_FILE_MAX)
     if not KEY.fullmatch(text.strip()):
-        raise typer.BadParameter(
-            "the file holds no key; `peer add` on the other side prints one"
-        )
+        raise typer.BadParameter("the file holds no key; `peer add` on the other side prints one")
     return text.strip()
 
 
