@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from posthouse.client import operations as ops
 from posthouse.client.consuming import END_AFTER_S, Browsing, Consuming
-from posthouse.client.errors import SessionLost
+from posthouse.client.errors import MessageReturned, SessionLost
 from posthouse.client.packets import Options
 from posthouse.client.requests import Handle
 from posthouse.model.enumerations import QueueAccessType
@@ -69,6 +69,27 @@ def test_done_ends_what_is_in_hand() -> None:
     take(pair, consuming)
     pair.run(consuming.done())
     assert pair.bodies(ORDERS) == [b"2", b"3", b"4"]
+
+
+def test_done_tells_when_messages_went_back() -> None:
+    pair = filled(5)
+    consuming = consumer(pair)
+    take(pair, consuming)
+    pair.break_off()
+    with pytest.raises(MessageReturned):
+        pair.run(consuming.done())
+    again = pair.run(consuming.next())
+    assert again is not None
+    assert (again.body, again.in_doubt) == (b"0", True)
+    pair.run(consuming.done())
+
+
+def test_a_consumer_that_finds_nothing_more_has_ended_everything() -> None:
+    pair = filled(3)
+    consuming = consumer(pair, prefetch=True)
+    while take(pair, consuming) is not None:
+        pass
+    assert pair.bodies(ORDERS) == []
 
 
 def test_ends_do_not_wait_for_long() -> None:

@@ -553,7 +553,10 @@ class Consumer:
         return message or await self._channel.run(self._consuming.next())
 
     async def done(self) -> None:
-        """What was handed out so far is done; returns when that is durable."""
+        """What was handed out so far is done; returns when that is durable.
+
+        Raises `MessageReturned` where a broken connection gave messages back instead.
+        """
         await self._channel.run(self._consuming.done())
 
     async def close(self) -> None:

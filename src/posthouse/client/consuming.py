@@ -10,6 +10,7 @@ from collections import deque
 from typing import Final
 
 from posthouse.client.core import Core
+from posthouse.client.errors import MessageReturned
 from posthouse.client.message import Message
 from posthouse.client.operations import Operation, open_cursor, peek
 from posthouse.client.requests import CursorHandle, EndRequest, Handle, ReadRequest
@@ -80,10 +81,11 @@ class Consuming:
         return self._hand_out()
 
     def done(self) -> Operation[None]:
-        """Everything handed out so far is ended, durably."""
+        """Everything handed out so far is ended, durably; `MessageReturned` where it is not."""
         self._put_down()
         self._end_finished()
-        yield from self._settle(0)
+        if not (yield from self._all_ended()):
+            raise MessageReturned("the connection broke before the messages were ended")
 
     def close(self) -> Operation[None]:
         """Ends what is done with; the message in hand and those not seen go back."""
@@ -124,7 +126,9 @@ class Consuming:
             try:
                 delivered = request.result()
             except IoTimeout:
-                return False
+                if (yield from self._all_ended()):
+                    return False
+                continue  # what a broken connection gave back may be there by now
             if request.generation == self._core.generation:
                 name = self._handle.name
                 self._ready.extend([Message(one, name) for one in delivered])
@@ -138,6 +142,12 @@ class Consuming:
             request = EndRequest(self._handle, finished, self._locked_in)
             self._core.submit(request)
             self._ends.append(request)
+
+    def _all_ended(self) -> Operation[bool]:
+        """Waits for all ends. False: some messages went back instead."""
+        before = len(self._doubtful)
+        yield from self._settle(0)
+        return len(self._doubtful) == before
 
     def _settle(self, count_max: int) -> Operation[None]:
         """Looks at the answers to ends; waits for the oldest where too many are under way.

@@ -508,7 +508,10 @@ class Consumer:
         return message or self._channel.run(self._consuming.next())
 
     def done(self) -> None:
-        """What was handed out so far is done; returns when that is durable."""
+        """What was handed out so far is done; returns when that is durable.
+
+        Raises `MessageReturned` where a broken connection gave messages back instead.
+        """
         self._channel.run(self._consuming.done())
 
     def close(self) -> None:
