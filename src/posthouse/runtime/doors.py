@@ -43,6 +43,7 @@ def make_admin(service: Service) -> Admin:
         fault=_fault_writer(service),
         healthy=lambda: service.desk.failure is None,
         session_limits=SessionLimits(frame_size_max=section.body_size_max),
+        memory=service.memory,
     )
 
 
