@@ -18,6 +18,7 @@ from benchmarks.peers.driver import Meter, make_driver
 from benchmarks.peers.goals import TARGETS, goals, median_of_ratios
 from benchmarks.peers.server import Command, Server, free_port, process_tree, serving
 from benchmarks.peers.work import DURABLE, WORKS, Load, Mode, Work
+from benchmarks.place import temporary_place
 from benchmarks.witness import NotSynced
 
 ROOT = Path(__file__).parent.parent
@@ -85,9 +86,8 @@ def test_messages_that_do_not_come_end_the_run() -> None:
 # -- syncs
 
 
+@pytest.mark.peer("strace")
 def test_our_acknowledgements_mean_a_sync(ours: Entrant, tmp_path: Path) -> None:
-    if not proof.can_trace():
-        pytest.skip("strace is not installed (make peers)")
     proofs = proof.prove(ours, 3, tmp_path)
     assert len(proofs) == 5
     assert all(one.covered == one.groups == 3 for one in proofs)
@@ -211,6 +211,22 @@ def test_waits_follow_each_other() -> None:
 
 
 # -- the others
+
+
+@pytest.mark.parametrize("name", [name for name in PEERS if name != OURS])
+def test_what_is_sent_to_another_queue_comes_back(name: str) -> None:
+    if why := PEERS[name].missing():
+        pytest.skip(why)
+    with (
+        temporary_place(None) as place,
+        place.fresh("peer") as directory,
+        serving(make_server(name, directory)) as server,
+    ):
+        for work in WORKS[:4]:
+            if work.mode in PEERS[name].modes:
+                assert run_round(Entrant(name, server), work, Load(work.mode, 150, 100))
+        assert server.cpu_s() > 0
+    assert not Path(f"/proc/{server.pid}").exists()
 
 
 def test_a_missing_peer_is_left_out_with_one_line(

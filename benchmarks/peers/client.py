@@ -43,12 +43,6 @@ def client(role: str, peer: str, address: str, queue: str, load: Load) -> Iterat
             timer.cancel()
 
 
-def prepare(peer: str, address: str, queue: str, mode: Mode) -> None:
-    """An empty queue."""
-    with client("prepare", peer, address, queue, Load(mode, 0, 0)) as child:
-        child.report("done")
-
-
 # -- the side that works
 
 
@@ -57,10 +51,7 @@ def main(role: str, peer: str, address: str, queue: str, *numbers: str) -> None:
     mode, messages, size = numbers
     load = Load(Mode(mode), int(messages), int(size))
     driver = make_driver(peer, address)
-    if role == "prepare":
-        driver.prepare(queue, load.mode)
-        _say(done=True)
-    elif role == "prove":
+    if role == "prove":
         _prove(driver, queue, load)
     else:
         _measure(driver, role, queue, load)

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from benchmarks.peers.brokers import NatsServer, PostgresServer, RabbitServer, RedisServer
-from benchmarks.peers.client import client, prepare
+from benchmarks.peers.client import client
+from benchmarks.peers.driver import make_driver
 from benchmarks.peers.ours import PosthouseServer
 from benchmarks.peers.server import Server
 from benchmarks.peers.work import DURABLE, Load, Mode, Work
@@ -94,7 +95,7 @@ Round = dict[str, Leg]  # by the words of the work
 def run_round(entrant: Entrant, work: Work, load: Load) -> Round:
     """Everything of a workload, once."""
     queue = f"q{work.name}"
-    prepare(entrant.name, entrant.server.address, queue, load.mode)
+    make_driver(entrant.name, entrant.server.address).prepare(queue, load.mode)
     if load.mode is Mode.EXPRESS:
         return {work.sending: _both(entrant, queue, load)}
     sending = _alone(entrant, "produce", queue, load)

@@ -16,8 +16,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from benchmarks.peers.client import client, prepare
+from benchmarks.peers.client import client
 from benchmarks.peers.contest import OURS, Entrant
+from benchmarks.peers.driver import make_driver
 from benchmarks.peers.work import KIB, ONE_AT_A_TIME, RECEIVE, SEND, TRANSACTION, Load, Mode
 from benchmarks.processes import started
 from benchmarks.witness import NotSynced
@@ -76,7 +77,7 @@ def prove(entrant: Entrant, groups: int, directory: Path) -> list[Proof]:
 def _prove_mode(entrant: Entrant, mode: Mode, groups: int, directory: Path) -> list[Proof]:
     name, server = entrant
     queue, trace = f"proof_{mode.value}", directory / f"{name}-{mode.value}.trace"
-    prepare(name, server.address, queue, mode)
+    make_driver(name, server.address).prepare(queue, mode)
     with client("prove", name, server.address, queue, Load(mode, groups, KIB)) as child:
         child.report("ready")
         with traced(server.processes(), trace):
