@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import unicodedata
 
 import pytest
@@ -65,3 +66,12 @@ def test_long_cells_are_neither_cut_nor_wrapped_for_programs(
 ) -> None:
     print_table("Queue", ["name", "count"], [["q" * 500, "1"]])
     assert f"{'q' * 500}  1" in capsys.readouterr().out
+
+
+def test_names_are_broken_last(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    monkeypatch.setenv("COLUMNS", "60")
+    print_table("", ("name", "label"), [("ALPHA\\private$\\orders;journal", "word " * 20)])
+    assert "ALPHA\\private$\\orders;journal " in capsys.readouterr().out

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 LINE_LENGTH_MAX = 10_000
+NAMES_WIDTH_MAX = 40
 # Controls, invisible and direction-changing characters, lone surrogates, line separators.
 _ESCAPED = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
@@ -60,13 +61,15 @@ def _json_escape(character: str) -> str:
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """A table for people; cells may come from anywhere."""
+    """A table for people; cells may come from anywhere. The first column is broken last."""
+    cells = [[safe(cell) for cell in row] for row in rows]
     heading = Text(safe(title)) if title else None
     table = Table(title=heading, title_justify="left", box=None, pad_edge=False)
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(safe(cell)) for cell in row))
+    short = all(len(row[0]) <= NAMES_WIDTH_MAX for row in cells)
+    for number, column in enumerate(columns):
+        table.add_column(column, overflow="fold", no_wrap=short and number == 0)
+    for row in cells:
+        table.add_row(*map(Text, row))
     # Where nobody looks, nothing is wrapped: another program reads the lines.
     width = None if sys.stdout.isatty() else LINE_LENGTH_MAX
     Console(highlight=False, width=width).print(table)

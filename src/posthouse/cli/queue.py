@@ -144,17 +144,26 @@ def all_queues(
 
 
 def _row(queue: QueueJson) -> tuple[str, ...]:
-    kind = f"{queue.kind}, transactional" if queue.transactional else queue.kind
+    kind = ["" if queue.kind == "private" else queue.kind.replace("_", " "), queue.state]
+    kind.append("transactional" if queue.transactional else "")
     return (
         queue.path or queue.format_name,
         f"{queue.messages:,}",
-        f"{queue.bytes:,}",
+        _size(queue.bytes),
         _age(queue.oldest_age_s),
         f"{queue.accepted_per_s:.1f}",
         f"{queue.received_per_s:.1f}",
-        f"{kind}, {queue.state}" if queue.state else kind,
+        ", ".join(filter(None, kind)),
         queue.label,
     )
+
+
+def _size(count: int) -> str:
+    """Bytes for people."""
+    for unit, size in (("GB", 10**9), ("MB", 10**6), ("KB", 10**3)):
+        if count >= size:
+            return f"{count / size:.1f} {unit}"
+    return str(count)
 
 
 def _age(seconds: int | None) -> str:
