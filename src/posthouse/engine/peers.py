@@ -48,6 +48,10 @@ class Peers:
             raise StatusNotFound(f"there is no peer {excerpt(name)}", "List the peers.")
         return peer
 
+    def knows(self, name: str) -> bool:
+        """Whether there is a peer of that name."""
+        return peer_key(name) in self._by_name
+
     def of(self, guid: bytes) -> Peer | None:
         """The peer with that identifier."""
         return self._by_guid.get(guid)

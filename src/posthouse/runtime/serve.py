@@ -16,9 +16,11 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from posthouse.engine.effects import Event
+from posthouse.model.errors import QueueError
 from posthouse.model.guids import format_guid
 from posthouse.protocols.connections import Connections
 from posthouse.protocols.memory import MemoryAccount
+from posthouse.runtime.coordination import Coordination
 from posthouse.runtime.home import Home, Started, host_name, start_manager
 from posthouse.runtime.limits import keep_private, raise_file_limit
 from posthouse.runtime.logs import Log, LogFile, LogStream
@@ -33,6 +35,7 @@ from posthouse.runtime.settings_file import (
     name_fault,
     read_settings,
 )
+from posthouse.security.peers import check_url
 from posthouse.store.errors import StoreError
 
 MEMORY_LOOK_S = 2.5  # while memory is short: how often slow packets are looked for
@@ -215,6 +218,7 @@ class Server:
         self.endpoints: dict[str, str] = {}
         self._places: list[Place] = []
         self._failure: BaseException | None = None
+        self._coordination: Coordination | None = None
         self._damage_told = False
 
     async def serve(self, doors: Doors) -> Outcome:
@@ -229,6 +233,7 @@ class Server:
         desk.start()
         try:
             await self._open(doors(self._service()))
+            self._coordinate()
             self._announce()
             keep_telling(self.notifier, loop.call_later)
             await self._ending.wait()
@@ -272,6 +277,22 @@ class Server:
                     f"{name} cannot listen on {where}: {error.strerror or error}"
                 ) from None
             self._places.append(place)
+
+    def _coordinate(self) -> None:
+        """Shares transactions with peers, who call the admin endpoint."""
+        section, admin = self.settings.transactions, self.settings.admin
+        authorities = section.peer_authorities and str(self.home.path / section.peer_authorities)
+        try:
+            self._coordination = Coordination(self.desk, self.log, authorities=authorities)
+        except OSError as error:  # ssl.SSLError is one
+            raise NotStarted(f"[transactions] peer_authorities cannot be used: {error}") from None
+        scheme, endpoint = "https" if admin.certificate else "http", self.endpoints.get("admin")
+        url = section.url or (f"{scheme}://{endpoint}" if endpoint else "")
+        try:
+            self.started.manager.two_phase.coordinator.url = check_url(url) if url else ""
+        except QueueError as error:
+            raise NotStarted(f"[transactions] url: {error}") from None
+        self._coordination.start()
 
     def _announce(self) -> None:
         name = self.settings.queue_manager.name
@@ -369,6 +390,8 @@ class Server:
             for task in late:
                 task.cancel()
             await asyncio.gather(*stops, return_exceptions=True)
+        if self._coordination is not None:
+            await self._coordination.stop()
         await self.desk.stop()
         self.log.info("stopped")
 

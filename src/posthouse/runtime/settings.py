@@ -156,6 +156,22 @@ class TransactionsSection(Struct, frozen=True):
     enlistment_s: Annotated[
         int, Meta(ge=1, le=DAY_S, description="How long a transaction token is good for.")
     ] = _engine.enlistment_s
+    url: Annotated[
+        str,
+        Meta(
+            max_length=512,
+            description="Where peers call this queue manager, as their `peer add` says it; empty: "
+            "the address of the admin endpoint.",
+        ),
+    ] = ""
+    peer_authorities: Annotated[
+        str,
+        Meta(
+            max_length=4096,
+            description="PEM file of certificates that those of peers are checked against, beside "
+            "the system's; relative to the home.",
+        ),
+    ] = ""
 
 
 class StoreSection(Struct, frozen=True):

@@ -100,8 +100,11 @@ class Metrics(Collector):
         family = GaugeMetricFamily(
             "posthouse_transactions", "Transactions that have not ended.", labels=["state"]
         )
-        for state in (TransactionState.ACTIVE, TransactionState.PREPARED):
-            family.add_metric([state.value], states[state])
+        for state in TransactionState:
+            if state is not TransactionState.ENDED:
+                family.add_metric([state.value], states[state])
+        decided = self.manager.two_phase.coordinator.decided()
+        family.add_metric(["committed"], len(decided))
         yield family
         yield _counter(
             "posthouse_refusals", "Requests refused, by reason.", "reason", core.refusals
