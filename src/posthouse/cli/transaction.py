@@ -28,7 +28,9 @@ def register(app: typer.Typer) -> None:
 
 @talking
 def list_transactions(remote: Remote) -> None:
-    """List the transactions that have not ended, prepared ones with their coordinator.
+    """List the transactions that have not ended, and whom each waits for.
+
+    A prepared one waits for its coordinator, a committed one for participants to confirm it.
 
     Example: posthouse transaction list
     """
@@ -37,7 +39,7 @@ def list_transactions(remote: Remote) -> None:
         for one in found:
             print_json(one)
         return
-    columns = ("transaction", "state", "operations", "bytes", "idle", "prepared", "coordinator")
+    columns = ("transaction", "state", "operations", "bytes", "idle", "since", "waits for")
     rows = (
         (
             one.id,
@@ -45,8 +47,8 @@ def list_transactions(remote: Remote) -> None:
             f"{one.operations:,}",
             f"{one.bytes:,}",
             f"{one.idle_s} s",
-            one.prepared_time or "",
-            one.coordinator,
+            one.prepared_time or one.decided_time or "",
+            ", ".join(one.participants) or one.coordinator,
         )
         for one in found
     )
