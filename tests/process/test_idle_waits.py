@@ -1,0 +1,98 @@
+"""Ten thousand receives that wait cost nothing, on either side, and all of them are served."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import msgspec
+
+import posthouse
+from tests.conftest import Dose
+from tests.process.serving import Serving
+from tests.process.waiter import QUEUE, memory_mib, processor_s
+
+RECEIVES, CANCELLED = 10_000, 1_000
+QUIET_S = 1.5  # upkeep of the server comes to its end
+IDLE_MAX = 0.01  # of a processor
+
+
+class Waiting:
+    """The client process."""
+
+    def __init__(self, home: Path) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tests.process.waiter", str(home)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            bufsize=0,
+        )
+        self.pid = self.process.pid
+
+    def tell(self, word: str, number: int) -> Any:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(f"{word} {number}\n".encode())
+        answer = self.process.stdout.readline()
+        assert answer, "the client process failed"
+        return msgspec.json.decode(answer)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.close()
+        self.process.stdout.close()
+        if kind is not None:
+            self.process.kill()
+        assert self.process.wait() == 0 or kind is not None
+
+
+def idle_shares(seconds: float, *pids: int) -> list[float]:
+    """Which part of a processor processes use that have nothing to do."""
+    begun, before = time.monotonic(), [processor_s(pid) for pid in pids]
+    time.sleep(seconds)
+    used = [processor_s(pid) - was for pid, was in zip(pids, before, strict=True)]
+    passed = time.monotonic() - begun
+    return [one / passed for one in used]
+
+
+def test_receives_that_wait_cost_nothing_and_all_are_served(tmp_path: Path, dose: Dose) -> None:
+    with Serving(tmp_path) as serving:
+        serving.ready()
+        with posthouse.connect(serving.home) as qm, Waiting(serving.home) as waiting:
+            pids = waiting.pid, serving.process.pid
+            queue = qm.create_queue(QUEUE)
+            assert waiting.tell("wait", 0) == 0
+            before = [memory_mib(pid) for pid in pids]
+            assert waiting.tell("wait", RECEIVES) == RECEIVES
+            after = [memory_mib(pid) for pid in pids]
+            time.sleep(QUIET_S)
+            shares = idle_shares(dose(3, 30), *pids)
+            for who, share, was, now in zip(
+                ("client", "server"), shares, before, after, strict=True
+            ):
+                print(f"{who}: idle {share:.3%} of a processor, memory {was:.0f} to {now:.0f} MiB")
+            assert max(shares) < IDLE_MAX
+
+            assert waiting.tell("cancel", CANCELLED) == RECEIVES - CANCELLED
+            assert waiting.tell("wait", CANCELLED) == RECEIVES
+            bodies = [f"order {number}" for number in range(RECEIVES)]
+            queue.send_many(bodies, recoverable=True)
+            assert sorted(waiting.tell("served", RECEIVES)) == sorted(bodies)
+            assert queue.count() == 0
+            (books,) = [book for book in qm.books().books if book.accepted]
+            assert (books.accepted, books.received, books.locked) == (RECEIVES, RECEIVES, 0)
+            assert qm.books().balanced
+            assert all(processor_s(pid) > 0.1 for pid in pids)  # it is measured at all

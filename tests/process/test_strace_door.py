@@ -1,0 +1,130 @@
+"""The kernel's own account of a server: its answers leave the socket when the log is synced."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import posthouse
+from posthouse.wire import frames
+from posthouse.wire.frames import Splitter
+from tests.process.shop import LEFT, NOTES, ORDERS, RIGHT, open_shop
+from tests.store.faults.test_strace import Call, parsed
+
+CALLS = "pwritev,pwritev2,pwrite64,write,writev,sendmsg,sendto,fdatasync,fsync,openat"
+SOCKET_WRITES = ("write", "writev", "sendmsg", "sendto")
+PATH = re.compile(r"<((?:\\x[0-9a-f]{2})+)>")
+BYTES = re.compile(r'"((?:\\x[0-9a-f]{2})*)"')
+START_S = 60.0
+SENDS, BATCHES, COMMITS, RECEIVES = 20, 5, 10, 20
+
+
+def traced(folder: Path) -> list[Call]:
+    """What a server did while one client worked, one thing at a time."""
+    trace, ready, home = folder / "trace", folder / "ready.json", folder / "home"
+    command = ["strace", "-f", "-y", "-xx", "-s", "1000000", "-e", f"trace={CALLS}"]
+    command += ["-o", str(trace), sys.executable, "-m", "posthouse.cli.main", "serve"]
+    command += ["--home", str(home), "--ready-file", str(ready), "--ports", "ephemeral"]
+    environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1"}
+    process = subprocess.Popen(command, env=environment)
+    try:
+        until = time.monotonic() + START_S
+        while not ready.exists():
+            assert time.monotonic() < until
+            assert process.poll() is None
+            time.sleep(0.02)
+        open_shop(home)
+        work(home)
+        os.kill(json.loads(ready.read_text())["pid"], signal.SIGTERM)
+        assert process.wait(START_S) == 0
+    finally:
+        process.kill()
+        process.wait()
+    return parsed(PATH.sub(lambda found: f"<{unescaped(found[1]).decode()}>", trace.read_text()))
+
+
+def unescaped(text: str) -> bytes:
+    """What strace wrote in hexadecimal."""
+    return bytes.fromhex(text.replace("\\x", ""))
+
+
+def work(home: Path) -> None:
+    """Durable sends small and large, ends of received messages, commits."""
+    with posthouse.connect(home) as qm:
+        orders = qm.queue(ORDERS)
+        for _ in range(SENDS):
+            orders.send(b"x", recoverable=True)
+            qm.queue(NOTES).send(b"express")
+        for _ in range(BATCHES):  # large ones are synced by the writer thread
+            orders.send_many([b"x" * 1000] * 200, recoverable=True)
+        for _ in range(RECEIVES):
+            orders.receive(0)
+        for _ in range(COMMITS):
+            with qm.transaction() as tx:
+                qm.queue(LEFT).send(b"left", tx=tx)
+                qm.queue(RIGHT).send(b"right", tx=tx)
+
+
+def answers(call: Call) -> list[int]:
+    """The kinds of the frames in a write to a client."""
+    if call.name not in SOCKET_WRITES or not call.path.startswith("socket:"):
+        return []
+    data = b"".join(map(unescaped, BYTES.findall(call.text)))
+    if data.startswith(b"HTTP/"):
+        data = data.partition(b"\r\n\r\n")[2]
+    return [kind for kind, _, _ in Splitter().feed(data)]
+
+
+def account(calls: list[Call], store: str) -> tuple[Counter[str], list[str]]:
+    """What was seen, and the answers that left while something of the log was not synced."""
+    unsynced: set[str] = set()
+    early: list[str] = []
+    seen: Counter[str] = Counter()
+    for call in calls:
+        name, path, text = call
+        log = path.startswith(store) and path.endswith(".log")
+        if log and name.startswith("pwrite"):
+            unsynced.add(path)
+            seen["log writes"] += 1
+        elif log and name == "openat" and "O_CREAT" in text:
+            unsynced.add(store)
+        elif log and name in ("fdatasync", "fsync"):
+            unsynced.discard(path)
+            seen["log syncs"] += 1
+        elif name == "fsync" and path == store:
+            unsynced.discard(store)
+        for kind in answers(call):
+            seen[NAMES.get(kind, "other frames")] += 1
+            if kind in NAMES and unsynced:
+                early.append(f"{NAMES[kind]} while {sorted(unsynced)} wait")
+    return seen, early
+
+
+NAMES = {frames.SENT: "SENT", frames.ENDED: "ENDED", frames.DONE: "DONE"}
+
+
+@pytest.mark.peer("strace")
+@pytest.mark.spec("MS-MQDMPR 3.1.7.1.9/11")
+def test_answers_leave_the_socket_when_the_kernel_has_synced(tmp_path: Path) -> None:
+    calls = traced(tmp_path)
+    store = str((tmp_path / "home" / "store").resolve())
+    seen, early = account(calls, store)
+    print(dict(seen))
+    assert early == []
+    assert seen["SENT"] >= 2 * SENDS + BATCHES + 2 * COMMITS
+    assert seen["ENDED"] == RECEIVES
+    assert seen["DONE"] >= COMMITS
+    assert seen["log syncs"] >= SENDS + BATCHES + RECEIVES + COMMITS
+
+    unsynced = [call for call in calls if call.name not in ("fdatasync", "fsync")]
+    _, early = account(unsynced, store)
+    assert len(early) > SENDS + RECEIVES + COMMITS  # without syncs it would have been noticed
