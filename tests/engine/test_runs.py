@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from posthouse.engine.client_calls import receive_several
 from posthouse.engine.order import CHUNK, Lane, Order
 from posthouse.engine.records import (
     COLUMNS,
@@ -25,6 +27,7 @@ from posthouse.engine.state import State
 from posthouse.engine.table import PAGE_ROWS, MessageTable
 from posthouse.model.errors import QueueError, TransactionSequence
 from posthouse.model.message import ACK_POS_RECEIVE, DeliveryGuarantee
+from posthouse.wire.message import deserialize
 from tests.engine.rig import RECEIVE, Rig
 from tests.engine.sends import packet_of
 
@@ -351,3 +354,32 @@ def test_reads_of_a_transaction_do_not_end_by_themselves(rig: Rig) -> None:
     with pytest.raises(QueueError, match="ends with the transaction"):
         rig.run(lambda m: m.dequeue_messages_end(reader, [read.lookup_id]))
     assert rig.queue("ledger").locked == 1
+
+
+@given(st.lists(KINDS, min_size=1, max_size=8), st.integers(2, 10), st.booleans(), st.booleans())
+def test_a_reader_of_several_is_woken_with_what_came_together(
+    kinds: list[dict[str, Any]], count: int, two_phase: bool, alike: bool
+) -> None:
+    if alike:
+        kinds = [kinds[0] | {"body": kind["body"]} for kind in kinds]
+    rig, woken = Rig(), list[Any]()
+    rig.create("orders")
+    reader = rig.open("orders", RECEIVE)
+    options = {"two_phase": two_phase, "timeout_ms": 500, "token": woken.append, "tag": "t"}
+    wait = partial(receive_several, count=count, transaction=None, **options)
+    assert rig.run(lambda m: wait(m, reader)) is None
+    out = rig.open("orders")
+    packets = [packet_of(**kind) for kind in kinds]
+    rig.run(lambda m: m.send_packets(out, packets))
+    (answer,) = woken
+    got = [deserialize(packet).body for packet in answer.packets]
+    there = rig.bodies("orders")  # locked ones too
+    left = len(there) - (len(got) if two_phase else 0)
+    assert sorted(there + ([] if two_phase else got)) == sorted(kind["body"] for kind in kinds)
+    assert 1 <= len(got) <= count
+    if alike:  # the others may come one by one, and the first that comes ends the wait
+        assert len(got) == min(count, len(kinds))
+    assert rig.queue("orders").locked == (len(got) if two_phase else 0)
+    rig.check_books()
+    again = rig.run(lambda m: wait(m, reader))
+    assert (again is None) == (not left)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import NamedTuple
 
 from posthouse.engine.descriptor import OpenQueueDescriptor, QueueAccessType
+from posthouse.engine.effects import Read
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.reading import ENDS
 from posthouse.engine.sending import destination_name
@@ -45,6 +47,36 @@ def count(manager: QueueManager, descriptor: OpenQueueDescriptor) -> QueueCount:
     """For whoever may look into the queue."""
     queue = manager.opening.check(descriptor, QueueAccessType.PEEK)
     return QueueCount(queue.state.count, queue.locked, queue.state.bytes)
+
+
+def receive_several(
+    manager: QueueManager,
+    descriptor: OpenQueueDescriptor,
+    count: int,
+    transaction: Transaction | None,
+    *,
+    two_phase: bool,
+    timeout_ms: int | None,
+    token: object,
+    tag: Hashable,
+) -> list[Read] | None:
+    """Messages that are there, several if there are. None: it waits for the first that comes."""
+    reads = manager.dequeue_messages(descriptor, count, transaction, two_phase=two_phase)
+    if reads:
+        return reads
+    manager.waiting.wait(
+        descriptor.target(),
+        descriptor,
+        timeout_ms,
+        destructive=True,
+        cursor=None,
+        transaction=transaction,
+        tag=tag,
+        two_phase=two_phase and transaction is None,
+        token=token,
+        count=count,
+    )
+    return None
 
 
 def send_to_list(

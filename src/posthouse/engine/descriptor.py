@@ -95,6 +95,7 @@ class WaitingMessageReadOperation:
     """[MS-MQDMPR] 3.1.1.10: a read that waits for a message."""
 
     __slots__ = (
+        "count",
         "cursor",
         "deadline_ms",
         "descriptor",
@@ -120,7 +121,9 @@ class WaitingMessageReadOperation:
         cursor: Cursor | None,
         transaction: Transaction | None,
         two_phase: bool,
+        count: int = 1,
     ) -> None:
+        self.count = count  # so many messages at most, of those that are there when it is served
         self.order = order
         self.queue = queue
         self.descriptor = descriptor

@@ -34,10 +34,10 @@ class Read(NamedTuple):
 
 
 class Wake(NamedTuple):
-    """A waiting read ended: with a message or with an error."""
+    """A waiting read ended: with a message, several if it asked for them, or an error."""
 
     token: object
-    read: Read | None
+    read: Read | list[Read] | None
     error: QueueError | None
 
 

@@ -106,7 +106,7 @@ class Fetching(Reading):
         *,
         two_phase: bool = False,
     ) -> list[Read]:
-        """Up to `count` messages at once, in queue order, without waiting or damaged ones.
+        """Up to `count` messages at once, in queue order, without damaged ones.
 
         Not more than the reader's share of memory at a time, but one of any size.
         """

@@ -380,6 +380,7 @@ class QueueManager:
     ) -> list[Read]:
         """Up to `count` messages that are there now; fewer when there are fewer."""
         self.opening.check(descriptor, QueueAccessType.RECEIVE)
+        two_phase = two_phase and transaction is None
         return self.reading.dequeue_many(descriptor, count, transaction, two_phase=two_phase)
 
     def dequeue_messages_end(self, descriptor: OpenQueueDescriptor, lookup_ids: list[int]) -> None:

@@ -8,7 +8,7 @@ from heapq import heapify, heappop, heappush
 from posthouse.engine.core import Core
 from posthouse.engine.cursor import Cursor, CursorEvent
 from posthouse.engine.descriptor import OpenQueueDescriptor, WaitingMessageReadOperation
-from posthouse.engine.effects import Wake
+from posthouse.engine.effects import Read, Wake
 from posthouse.engine.order import Place
 from posthouse.engine.queue import Queue
 from posthouse.engine.records import Row
@@ -46,6 +46,7 @@ class Waiting:
         tag: Hashable,
         two_phase: bool,
         token: object,
+        count: int = 1,
     ) -> None:
         """Wait For New Message (3.1.7.3.1), with its timer (3.1.7.3.4)."""
         if timeout_ms is not None and timeout_ms <= 0:
@@ -65,6 +66,7 @@ class Waiting:
             cursor=cursor,
             transaction=transaction,
             two_phase=two_phase,
+            count=count,
         )
         self._waiting[self._orders] = operation
         queue.waiters[self._orders] = operation
@@ -149,7 +151,20 @@ class Waiting:
                 operation.descriptor,
                 two_phase=operation.two_phase,
             )
-        self.core.effects.wakes.append(Wake(operation.token, read, None))
+        found = read if operation.count == 1 else [read, *self._more(operation)]
+        self.core.effects.wakes.append(Wake(operation.token, found, None))
+
+    def _more(self, operation: WaitingMessageReadOperation) -> list[Read]:
+        """What came together with the message that a reader of several waited for."""
+        try:
+            return self.core.reading.dequeue_many(
+                operation.descriptor,
+                operation.count - 1,
+                operation.transaction,
+                two_phase=operation.two_phase,
+            )
+        except QueueError:  # they are damaged, or too many for its transaction: it has the one
+            return []
 
     def cancel(self, order: int, error: QueueError) -> None:
         """Waiting Message Read Timer Stop (3.1.7.3.5): the read ends with this error."""

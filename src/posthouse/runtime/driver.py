@@ -235,5 +235,4 @@ def _packets(value: object, fetched: dict[int, bytes]) -> tuple[bytes, ...]:
 def _woken(wake: Wake, fetched: dict[int, bytes]) -> tuple[Release, Answer]:
     release = wake.token
     assert callable(release), "a waiting read's token is what to do with its answer"
-    packets = () if wake.read is None else (fetched[wake.read.number],)
-    return release, Answer(wake.read, wake.error, packets)
+    return release, Answer(wake.read, wake.error, _packets(wake.read, fetched))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
+from posthouse.engine.client_calls import receive_several
 from posthouse.engine.cursor import Cursor, CursorState
 from posthouse.engine.descriptor import OpenQueueDescriptor
 from posthouse.engine.effects import Read
 from posthouse.engine.manager import QueueManager
-from posthouse.engine.transaction import Transaction
 from posthouse.model.errors import InsufficientResources, InvalidParameter, IoTimeout
 from posthouse.protocols.desk import Answer
 from posthouse.wire import frames
@@ -75,15 +74,6 @@ class ReadRequest:
         """What is there; None: it waits, and `woken` is its token."""
         raise NotImplementedError
 
-    def more(self, manager: QueueManager) -> list[Read]:
-        """What else is there when the read was woken."""
-        raise NotImplementedError
-
-    @property
-    def wants_more(self) -> bool:
-        """Whether it takes along what came together with the message it waited for."""
-        return False
-
     @property
     def timeout_ms(self) -> int | None:
         """How long to wait; None for ever."""
@@ -112,16 +102,7 @@ class ReadRequest:
         session.requests += 1
         if answer.error is not None:
             session.desk.manager.refused(answer.error)
-        if answer.error is None and self.wants_more:
-            session.desk.decide(self.more, partial(self._complete, answer))
-        else:
-            session.answered(self.request, encode_reads, 0, answer)
-
-    def _complete(self, first: Answer, rest: Answer) -> None:
-        if rest.error is None and rest.value:
-            reads = [first.value, *rest.value]  # type: ignore[misc]
-            first = Answer(reads, None, first.packets + rest.packets)
-        self.session.answered(self.request, encode_reads, 0, first)
+        session.answered(self.request, encode_reads, 0, answer)
 
 
 class ReceiveRequest(ReadRequest):
@@ -139,10 +120,17 @@ class ReceiveRequest(ReadRequest):
                 "too many messages were received and not ended", "End some of them first."
             )
         transaction = self.session.transaction(manager, asked.transaction)
-        if cursor is None and asked.count_max > 1:
-            reads = self._several(manager, descriptor, transaction, self.count_max)
-            if reads:
-                return reads
+        if cursor is None and self.count_max > 1:
+            return receive_several(
+                manager,
+                descriptor,
+                self.count_max,
+                transaction,
+                two_phase=self._two_phase,
+                timeout_ms=self.timeout_ms,
+                token=self.woken,
+                tag=self,
+            )
         return manager.dequeue_message(
             descriptor,
             timeout_ms=self.timeout_ms,
@@ -152,28 +140,6 @@ class ReceiveRequest(ReadRequest):
             two_phase=self._two_phase,
             token=self.woken,
         )
-
-    @property
-    def wants_more(self) -> bool:
-        """A cursor is asked for the others one by one."""
-        return self.count_max > 1 and not self.asked.cursor
-
-    def more(self, manager: QueueManager) -> list[Read]:
-        """What came together with the first."""
-        session = self.session
-        assert self.descriptor is not None
-        transaction = session.transaction(manager, self.asked.transaction)
-        return self._several(manager, self.descriptor, transaction, self.count_max - 1)
-
-    def _several(
-        self,
-        manager: QueueManager,
-        descriptor: OpenQueueDescriptor,
-        transaction: Transaction | None,
-        count_max: int,
-    ) -> list[Read]:
-        two_phase = self._two_phase and transaction is None
-        return manager.dequeue_messages(descriptor, count_max, transaction, two_phase=two_phase)
 
     @property
     def _two_phase(self) -> bool:
