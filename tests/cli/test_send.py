@@ -169,3 +169,10 @@ def test_no_queue_no_message(ph: Posthouse) -> None:
     refused = ph("send", "./private$/nowhere", "--body", "x")
     assert refused.code == 1
     assert refused.err.startswith("MQ_ERROR_QUEUE_NOT_FOUND (0xC00E0003): ")
+
+
+def test_a_list_of_queues_gets_a_message_each(ph: Posthouse) -> None:
+    names = "DIRECT=OS:ALPHA\\private$\\orders,DIRECT=OS:ALPHA\\private$\\answers"
+    assert ph("send", names, "--body", "both").code == 0
+    assert received(ph)[0]["body_text"] == "both"
+    assert received(ph, "./private$/answers")[0]["body_text"] == "both"

@@ -18,7 +18,7 @@ from posthouse.wire.message import deserialize
 class OpenQueue(NamedTuple):
     """What a client has to know of a queue it has opened."""
 
-    destination: str  # the name its packets carry; empty for a list
+    destination: str  # the name its packets carry; of a list, that of its first element
     transactional: bool
     outgoing: bool
 
@@ -34,7 +34,7 @@ class QueueCount(NamedTuple):
 def about(manager: QueueManager, descriptor: OpenQueueDescriptor) -> OpenQueue:
     """How messages for an open queue are made."""
     if descriptor.nested:
-        return OpenQueue("", False, False)
+        return OpenQueue(destination_name(manager.core, descriptor.nested[0]), False, False)
     queue = descriptor.target()
     return OpenQueue(
         destination_name(manager.core, descriptor),
