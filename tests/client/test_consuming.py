@@ -84,6 +84,20 @@ def test_done_tells_when_messages_went_back() -> None:
     pair.run(consuming.done())
 
 
+def test_done_tells_of_messages_that_went_back_before_it_was_asked() -> None:
+    pair = filled(5)
+    consuming = consumer(pair)
+    assert [take(pair, consuming) for _ in range(3)] == [b"0", b"1", b"2"]
+    pair.break_off()
+    assert take(pair, consuming) == b"0"
+    with pytest.raises(MessageReturned):  # 1 and 2 are in the queue again
+        pair.run(consuming.done())
+    assert pair.bodies(ORDERS) == [b"1", b"2", b"3", b"4"]
+    assert [take(pair, consuming) for _ in range(2)] == [b"1", b"2"]
+    pair.run(consuming.done())
+    assert pair.bodies(ORDERS) == [b"3", b"4"]
+
+
 def test_a_consumer_that_finds_nothing_more_has_ended_everything() -> None:
     pair = filled(3)
     consuming = consumer(pair, prefetch=True)

@@ -38,6 +38,7 @@ class Consuming:
         self._locked_in = 0  # the connection that holds all of these
         self._ends: deque[EndRequest] = deque()
         self._doubtful: set[int] = set()  # handed out before, and not ended for all we know
+        self._returned: set[int] = set()  # those of them that `done` has not told of
         self._asked: ReadRequest | None = None
         self._ended_at = core.clock()
         self.closed = False
@@ -61,6 +62,7 @@ class Consuming:
         self._current = message = self._ready.popleft()
         if self._doubtful and message.lookup_id in self._doubtful:
             self._doubtful.remove(message.lookup_id)
+            self._returned.discard(message.lookup_id)
             message.in_doubt = True
         return message
 
@@ -84,7 +86,9 @@ class Consuming:
         """Everything handed out so far is ended, durably; `MessageReturned` where it is not."""
         self._put_down()
         self._end_finished()
-        if not (yield from self._all_ended()):
+        yield from self._settle(0)
+        if self._returned:
+            self._returned.clear()
             raise MessageReturned("the connection broke before the messages were ended")
 
     def close(self) -> Operation[None]:
@@ -164,6 +168,7 @@ class Consuming:
                 raise error
             if error is not None:
                 self._doubtful.update(request.lookup_ids)
+                self._returned.update(request.lookup_ids)
 
 
 class Browsing:
