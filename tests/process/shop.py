@@ -14,7 +14,7 @@ import posthouse
 from posthouse.model.errors import IoTimeout
 
 ORDERS = r".\private$\orders"  # durable, received by many
-DIARY = r".\private$\diary"  # durable, of one sender, read at the end: its order matters
+DIARY = r".\private$\diary"  # durable, of one sender and one reader: its order matters
 LEFT = r".\private$\left"  # transactional: what goes in here ...
 RIGHT = r".\private$\right"  # ... goes in here too, in order
 MOVED = r".\private$\moved"  # transactional: from LEFT, each once
@@ -58,6 +58,8 @@ class Told:
     acknowledged: set[bytes] = field(default_factory=set)  # sent to ORDERS, and answered
     unknown: set[bytes] = field(default_factory=set)  # sent to ORDERS, and never answered
     diary: list[bytes] = field(default_factory=list)  # answered, in order
+    read: list[tuple[bytes, bool]] = field(default_factory=list)  # from DIARY; and if in doubt
+    put_down: set[bytes] = field(default_factory=set)  # read, and ended
     committed: set[bytes] = field(default_factory=set)
     aborted: set[bytes] = field(default_factory=set)
     undecided: list[list[bytes]] = field(default_factory=list)  # commits that nobody answered

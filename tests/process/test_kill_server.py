@@ -15,7 +15,7 @@ import pytest
 
 import posthouse
 import posthouse.aio
-from posthouse import ClientConnectionError, IoTimeout, TransactionAborted
+from posthouse import ClientConnectionError, IoTimeout, MessageReturned, TransactionAborted
 from posthouse.client.core import Core
 from posthouse.client.requests import CommitRequest, EndRequest, Request, SendRequest
 from tests.conftest import Dose
@@ -28,7 +28,7 @@ STEPS = 2  # that each client takes with a new server before the next kill may c
 KILL_WITHIN_S = 0.15
 PATIENCE_S = 60.0
 DAY = 20  # kills; at its end all queues are emptied and looked at
-PAUSE_S = 0.05  # of those who could fill the disk
+PAUSE_S = 0.02  # at most, between two steps: the load is many clients, not many messages
 AIO_SENDERS, AIO_RECEIVERS = 4, 4
 # Small, so that segments are sealed, compacted and checkpointed while they are killed.
 SETTINGS = "[store]\nsegment_size = '1MiB'\nexpress_memory = '64KiB'\n"
@@ -50,7 +50,7 @@ class Load:
         self._threads: list[threading.Thread] = []
 
     def start(self) -> None:
-        for kind in (Diary, Sender, Pairs, Mover, Receiver, Impatient):
+        for kind in (Diary, Reader, Sender, Pairs, Mover, Receiver, Impatient):
             self._spawn(kind(self, self.draw()).work)
         self._spawn(lambda: asyncio.run(Crowd(self, self.draw()).work()))
 
@@ -71,17 +71,21 @@ class Load:
 
     def repeat(self, name: str, step: Step) -> None:
         """One client's work."""
+        drawn = self.draw()
         self.steps[name] = 0
         while not self._stop.is_set():
             step()
             self.steps[name] += 1
+            time.sleep(drawn.uniform(0, PAUSE_S))
 
     async def repeat_aio(self, name: str, step: AioStep) -> None:
         """The same for a task."""
+        drawn = self.draw()
         self.steps[name] = 0
         while not self._stop.is_set():
             await step()
             self.steps[name] += 1
+            await asyncio.sleep(drawn.uniform(0, PAUSE_S))
 
     def wait_for_steps(self, count: int) -> None:
         """Until every client has come on by so many, counted from now."""
@@ -132,14 +136,38 @@ class Client:
 
 
 class Diary(Client):
-    """Durable batches of several frames each, to a queue that nobody else sends to."""
+    """Durable batches, some of several frames, to a queue that nobody else sends to."""
 
     def step(self) -> None:
-        bodies = self.bodies(500)
+        bodies = self.bodies(self.drawn.choice((30, 30, 30, 600)))
         ids = self.qm.queue(DIARY).send_many(bodies, recoverable=True)
         assert len(ids) == len(set(ids)) == len(bodies)
         self.told.diary += bodies
-        time.sleep(PAUSE_S)
+
+
+class Reader(Client):
+    """Reads the diary on and on; what it had when the server died comes again, and says so."""
+
+    def work(self) -> None:
+        with posthouse.connect(self.load.home) as self.qm:
+            self.load.cores.append(self.qm._channel.core)
+            with self.qm.queue(DIARY).consume(timeout=0.05, batch=50) as self.consumer:
+                self.load.repeat(self.name, self.step)
+
+    def step(self) -> None:
+        bodies: list[bytes] = []
+        for _ in range(self.drawn.randint(1, 300)):
+            message = self.consumer.next()
+            if message is None:
+                break
+            bodies.append(message.body)
+            self.told.read.append((message.body, message.in_doubt))
+        try:
+            self.consumer.done()
+        except MessageReturned:
+            return
+        assert self.told.put_down.isdisjoint(bodies), "read again though it was ended"
+        self.told.put_down.update(bodies)
 
 
 class Sender(Client):
@@ -153,7 +181,6 @@ class Sender(Client):
         else:
             self.qm.queue(ORDERS).send_many(bodies, recoverable=True)
         self.told.acknowledged.update(bodies)
-        time.sleep(PAUSE_S)
 
 
 class Pairs(Client):
@@ -291,7 +318,6 @@ class Crowd:
         bodies = names.take(self.drawn.randint(1, 20))
         await self.qm.queue(NOTES).send_many(bodies)
         self.told.notes.update(bodies)
-        await asyncio.sleep(PAUSE_S)
 
     async def take_notes(self, names: Names) -> None:
         try:
@@ -331,7 +357,7 @@ def check(qm: posthouse.QueueManagerClient, told: Told) -> Counter[str]:
     once = [body for body in seen.elements() if body not in told.doubted]
     shop.each_once([*once, *told.doubted], told.acknowledged, unknown)
 
-    assert shop.drain(qm, DIARY) == told.diary
+    check_diary(told, shop.drain(qm, DIARY))
     right = shop.drain(qm, RIGHT)
     shop.each_once(right, told.committed, unknown)
     assert told.aborted.isdisjoint(right)
@@ -353,12 +379,23 @@ def check(qm: posthouse.QueueManagerClient, told: Told) -> Counter[str]:
             "durable": len(told.acknowledged) + len(told.diary),
             "of unknown outcome": len(unknown),
             "received in doubt": len(told.doubted),
+            "read in doubt": sum(in_doubt for _, in_doubt in told.read),
             "committed": len(told.committed),
             "aborted": len(told.aborted),
             "express": len(told.notes),
             "express lost": len(told.notes) - len(noted),
         }
     )
+
+
+def check_diary(told: Told, left: list[bytes]) -> None:
+    """It was read in order; what came again was in doubt."""
+    assert told.put_down.isdisjoint(left), "there again though it was ended"
+    first: dict[bytes, None] = {}
+    for body, in_doubt in told.read:
+        assert in_doubt or body not in first, f"{body!r} came again and did not say so"
+        first[body] = None
+    assert [*first, *(body for body in left if body not in first)] == told.diary
 
 
 def in_order(bodies: list[bytes]) -> bool:
