@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import posthouse
-from posthouse.client import joining, manager
+from posthouse.client import joining, transaction
 from posthouse.client.errors import (
     ServerUnreachable,
     TransactionAborted,
@@ -388,7 +388,7 @@ def test_a_client_that_dies_at_any_step_leaves_nothing_that_recovery_does_not_se
         name = f"{path}-{number}"
         client = posthouse.connect(server.home)
         with monkeypatch.context() as patch:
-            patch.setattr(manager, "run_steps", steps)
+            patch.setattr(transaction, "run_steps", steps)
             with contextlib.suppress(Killed):
                 work(client, name, *map(make, databases))
         client.close()

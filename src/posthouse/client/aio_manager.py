@@ -5,21 +5,19 @@ Objects of one session belong to one event loop; any number of tasks may use the
 
 from __future__ import annotations
 
-import contextlib
 import os
 import ssl
 from collections.abc import AsyncIterator, Generator, Iterable, Sequence
 from types import TracebackType
 from typing import Any, Self, Unpack
 
-from posthouse.client import joint_operations as joint
 from posthouse.client import management
 from posthouse.client import operations as ops
 from posthouse.client.address import Address, resolve
 from posthouse.client.aio import AioChannel
+from posthouse.client.aio_transaction import Transaction
 from posthouse.client.bodies import Body
 from posthouse.client.consuming import Browsing, Consuming
-from posthouse.client.errors import ClientConnectionError
 from posthouse.client.handles import OpenQueue, Seek, extended
 from posthouse.client.joining import Joined, Known, Recovered, await_steps, recover
 from posthouse.client.joint_operations import SessionDecisions
@@ -28,7 +26,7 @@ from posthouse.client.message import Message
 from posthouse.client.operations import MessageIds
 from posthouse.client.packets import Draft, SendOptions
 from posthouse.client.requests import CursorHandle, Handle, TransactionHandle
-from posthouse.model.errors import QueueError, QueueExists, TransactionSequence
+from posthouse.model.errors import QueueExists
 from posthouse.model.guids import format_guid
 from posthouse.protocols.admin.types import (
     BooksListJson,
@@ -375,108 +373,6 @@ class Queue:
     async def close(self) -> None:
         """Gives back what is open; the next use opens it again. A session's end does it too."""
         await self._channel.run(self._open.close())
-
-
-class Transaction:
-    """Sends and receives that happen all together or not at all."""
-
-    def __init__(self, channel: AioChannel, joined: Joined | None = None) -> None:
-        self._channel = channel
-        self._joined = joined
-        self._handle: TransactionHandle | None = None
-        self._parts: list[Part] = []
-
-    async def begin(self) -> Self:
-        """Begins it; an `async with` statement does that itself."""
-        if self._handle is not None:
-            raise TransactionSequence("the transaction has begun already")
-        self._handle = await self._channel.run(ops.begin(self._channel.core))
-        if self._joined is not None:
-            try:
-                await await_steps(self._joined.begin(self._handle.identifier))
-            except BaseException:
-                with contextlib.suppress(ClientConnectionError, QueueError):
-                    await self._channel.run(ops.abort(self._channel.core, self._take()))
-                raise
-        return self
-
-    async def enlist(self, other: QueueManagerClient) -> Part:
-        """Makes another queue manager take part; what is sent and received there has `tx=` this.
-
-        The two have to be peers of each other (`posthouse peer add`).
-        """
-        core = self._channel.core
-        guid = other._channel.core.guid
-        token = await self._channel.run(joint.enlist(core, self.handle, guid))
-        part = Part(other._channel)
-        part._handle = await other._channel.run(joint.begin_part(other._channel.core, token))
-        self._parts.append(part)
-        return part
-
-    async def commit(self) -> None:
-        """Makes it all happen, durably. Raises `TransactionAborted` where nothing happened."""
-        core, handle, run = self._channel.core, self._take(), self._channel.run
-        if self._joined is None:
-            await run(ops.commit(core, handle))
-            return
-        steps = self._joined.commit(
-            lambda branches: run(ops.commit(core, handle, branches)),
-            lambda: run(ops.abort(core, handle)),
-        )
-        await await_steps(steps)
-
-    async def abort(self) -> None:
-        """Nothing of it happens: what was received is back in its queues."""
-        handle = self._take()
-        if self._joined is not None:
-            await await_steps(self._joined.roll_back())
-        await self._channel.run(ops.abort(self._channel.core, handle))
-
-    @property
-    def handle(self) -> TransactionHandle:
-        """The transaction as the session knows it."""
-        if self._handle is None:
-            raise TransactionSequence("the transaction has not begun, or has ended")
-        return self._handle
-
-    def _take(self) -> TransactionHandle:
-        handle, self._handle = self.handle, None
-        for part in self._parts:
-            part._handle = None
-        return handle
-
-    async def __aenter__(self) -> Self:
-        return await self.begin()
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._handle is None:
-            return
-        if kind is None:
-            await self.commit()
-        else:
-            with contextlib.suppress(ClientConnectionError, QueueError):
-                await self.abort()
-
-
-class Part(Transaction):
-    """What another queue manager does in a transaction; it ends with that."""
-
-    async def begin(self) -> Self:
-        """It began when it was enlisted."""
-        raise TransactionSequence("a part of a transaction has begun already")
-
-    async def commit(self) -> None:
-        """Only the whole is committed."""
-        raise TransactionSequence("commit the transaction that this is a part of")
-
-    async def enlist(self, other: QueueManagerClient) -> Part:
-        """Only the whole takes more participants."""
-        raise TransactionSequence("enlist in the transaction that this is a part of")
 
 
 def _handle(transaction: Transaction | None) -> TransactionHandle | None:

@@ -5,21 +5,18 @@ Objects of one session may be used by several threads at a time.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import ssl
 from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Any, Self, Unpack
 
-from posthouse.client import joint_operations as joint
 from posthouse.client import management
 from posthouse.client import operations as ops
 from posthouse.client.address import resolve
 from posthouse.client.blocking import Channel
 from posthouse.client.bodies import Body
 from posthouse.client.consuming import Browsing, Consuming
-from posthouse.client.errors import ClientConnectionError
 from posthouse.client.handles import OpenQueue, Seek, extended
 from posthouse.client.joining import Joined, Known, Recovered, recover, run_steps
 from posthouse.client.joint_operations import SessionDecisions
@@ -28,7 +25,8 @@ from posthouse.client.message import Message
 from posthouse.client.operations import MessageIds
 from posthouse.client.packets import Draft, SendOptions
 from posthouse.client.requests import CursorHandle, Handle, TransactionHandle
-from posthouse.model.errors import QueueError, QueueExists, TransactionSequence
+from posthouse.client.transaction import Transaction
+from posthouse.model.errors import QueueExists
 from posthouse.model.guids import format_guid
 from posthouse.protocols.admin.types import (
     BooksListJson,
@@ -330,108 +328,6 @@ class Queue:
     def close(self) -> None:
         """Gives back what is open; the next use opens it again. A session's end does it too."""
         self._channel.run(self._open.close())
-
-
-class Transaction:
-    """Sends and receives that happen all together or not at all."""
-
-    def __init__(self, channel: Channel, joined: Joined | None = None) -> None:
-        self._channel = channel
-        self._joined = joined
-        self._handle: TransactionHandle | None = None
-        self._parts: list[Part] = []
-
-    def begin(self) -> Self:
-        """Begins it; a `with` statement does that itself."""
-        if self._handle is not None:
-            raise TransactionSequence("the transaction has begun already")
-        self._handle = self._channel.run(ops.begin(self._channel.core))
-        if self._joined is not None:
-            try:
-                run_steps(self._joined.begin(self._handle.identifier))
-            except BaseException:
-                with contextlib.suppress(ClientConnectionError, QueueError):
-                    self._channel.run(ops.abort(self._channel.core, self._take()))
-                raise
-        return self
-
-    def enlist(self, other: QueueManagerClient) -> Part:
-        """Makes another queue manager take part; what is sent and received there has `tx=` this.
-
-        The two have to be peers of each other (`posthouse peer add`).
-        """
-        core = self._channel.core
-        guid = other._channel.core.guid
-        token = self._channel.run(joint.enlist(core, self.handle, guid))
-        part = Part(other._channel)
-        part._handle = other._channel.run(joint.begin_part(other._channel.core, token))
-        self._parts.append(part)
-        return part
-
-    def commit(self) -> None:
-        """Makes it all happen, durably. Raises `TransactionAborted` where nothing happened."""
-        core, handle, run = self._channel.core, self._take(), self._channel.run
-        if self._joined is None:
-            run(ops.commit(core, handle))
-            return
-        steps = self._joined.commit(
-            lambda branches: run(ops.commit(core, handle, branches)),
-            lambda: run(ops.abort(core, handle)),
-        )
-        run_steps(steps)
-
-    def abort(self) -> None:
-        """Nothing of it happens: what was received is back in its queues."""
-        handle = self._take()
-        if self._joined is not None:
-            run_steps(self._joined.roll_back())
-        self._channel.run(ops.abort(self._channel.core, handle))
-
-    @property
-    def handle(self) -> TransactionHandle:
-        """The transaction as the session knows it."""
-        if self._handle is None:
-            raise TransactionSequence("the transaction has not begun, or has ended")
-        return self._handle
-
-    def _take(self) -> TransactionHandle:
-        handle, self._handle = self.handle, None
-        for part in self._parts:
-            part._handle = None
-        return handle
-
-    def __enter__(self) -> Self:
-        return self.begin()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._handle is None:
-            return
-        if kind is None:
-            self.commit()
-        else:
-            with contextlib.suppress(ClientConnectionError, QueueError):
-                self.abort()
-
-
-class Part(Transaction):
-    """What another queue manager does in a transaction; it ends with that."""
-
-    def begin(self) -> Self:
-        """It began when it was enlisted."""
-        raise TransactionSequence("a part of a transaction has begun already")
-
-    def commit(self) -> None:
-        """Only the whole is committed."""
-        raise TransactionSequence("commit the transaction that this is a part of")
-
-    def enlist(self, other: QueueManagerClient) -> Part:
-        """Only the whole takes more participants."""
-        raise TransactionSequence("enlist in the transaction that this is a part of")
 
 
 def _handle(transaction: Transaction | None) -> TransactionHandle | None:

@@ -1,0 +1,135 @@
+"""Transactions of the asyncio client, with databases and other queue managers in them."""
+
+from __future__ import annotations
+
+import contextlib
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from posthouse.client import joint_operations as joint
+from posthouse.client import operations as ops
+from posthouse.client.aio import AioChannel
+from posthouse.client.errors import ClientConnectionError, TransactionAborted
+from posthouse.client.joining import Joined, await_steps
+from posthouse.client.requests import TransactionHandle
+from posthouse.model.errors import QueueError, TransactionSequence
+
+if TYPE_CHECKING:
+    from posthouse.client.aio_manager import QueueManagerClient
+
+
+class Transaction:
+    """Sends and receives that happen all together or not at all."""
+
+    def __init__(self, channel: AioChannel, joined: Joined | None = None) -> None:
+        self._channel = channel
+        self._joined = joined
+        self._handle: TransactionHandle | None = None
+        self._parts: list[Part] = []
+
+    async def begin(self) -> Self:
+        """Begins it; an `async with` statement does that itself."""
+        if self._handle is not None:
+            raise TransactionSequence("the transaction has begun already")
+        self._handle = await self._channel.run(ops.begin(self._channel.core))
+        if self._joined is not None:
+            try:
+                await await_steps(self._joined.begin(self._handle.identifier))
+            except BaseException:
+                with contextlib.suppress(ClientConnectionError, QueueError):
+                    await self._channel.run(ops.abort(self._channel.core, self._take()))
+                raise
+        return self
+
+    async def enlist(self, other: QueueManagerClient) -> Part:
+        """Makes another queue manager take part; what is sent and received there has `tx=` this.
+
+        The two have to be peers of each other (`posthouse peer add`).
+        """
+        core = self._channel.core
+        guid = other._channel.core.guid
+        token = await self._channel.run(joint.enlist(core, self.handle, guid))
+        part = Part(other._channel)
+        part._handle = await other._channel.run(joint.begin_part(other._channel.core, token))
+        self._parts.append(part)
+        return part
+
+    async def commit(self) -> None:
+        """Makes it all happen, durably. Raises `TransactionAborted` where nothing happened."""
+        try:
+            await self._commit(self._take())
+        except (QueueError, TransactionAborted):
+            await self._abort_parts()
+            raise
+        for part in self._parts:
+            part._handle = None
+
+    async def _commit(self, handle: TransactionHandle) -> None:
+        core, run = self._channel.core, self._channel.run
+        if self._joined is None:
+            await run(ops.commit(core, handle))
+            return
+        steps = self._joined.commit(
+            lambda branches: run(ops.commit(core, handle, branches)),
+            lambda: run(ops.abort(core, handle)),
+        )
+        await await_steps(steps)
+
+    async def abort(self) -> None:
+        """Nothing of it happens: what was received is back in its queues."""
+        handle = self._take()
+        if self._joined is not None:
+            await await_steps(self._joined.roll_back())
+        await self._abort_parts()
+        await self._channel.run(ops.abort(self._channel.core, handle))
+
+    async def _abort_parts(self) -> None:
+        """Others would find out by themselves, but later."""
+        for part in self._parts:
+            if part._handle is not None:
+                with contextlib.suppress(ClientConnectionError, QueueError):
+                    await part.abort()
+
+    @property
+    def handle(self) -> TransactionHandle:
+        """The transaction as the session knows it."""
+        if self._handle is None:
+            raise TransactionSequence("the transaction has not begun, or has ended")
+        return self._handle
+
+    def _take(self) -> TransactionHandle:
+        handle, self._handle = self.handle, None
+        return handle
+
+    async def __aenter__(self) -> Self:
+        return await self.begin()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._handle is None:
+            return
+        if kind is None:
+            await self.commit()
+        else:
+            with contextlib.suppress(ClientConnectionError, QueueError):
+                await self.abort()
+
+
+class Part(Transaction):
+    """What another queue manager does in a transaction; it ends with that."""
+
+    async def begin(self) -> Self:
+        """It began when it was enlisted."""
+        raise TransactionSequence("a part of a transaction has begun already")
+
+    async def commit(self) -> None:
+        """Only the whole is committed."""
+        raise TransactionSequence("commit the transaction that this is a part of")
+
+    async def enlist(self, other: QueueManagerClient) -> Part:
+        """Only the whole takes more participants."""
+        raise TransactionSequence("enlist in the transaction that this is a part of")
