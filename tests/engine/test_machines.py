@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from posthouse.security.peer_calls import Verb
 from tests.conftest import SOAK
 from tests.engine.machines import World
 
@@ -73,6 +74,17 @@ def test_a_cut_between_two_machines_heals_and_all_agree(after_ms: int, one_way: 
     world.network.heal("ALPHA", "BETA")
     world.settle()
     world.check()
+
+
+def test_who_asks_before_the_last_vote_has_come_waits_on() -> None:
+    world = World(names=NAMES)
+    world.network.partition("GAMMA", "ALPHA")
+    world.commit(world.work())
+    world.clock.advance(14_000)
+    assert [ask.verb for ask in world.asks.values()].count(Verb.OUTCOME) > 0
+    world.network.heal("GAMMA", "ALPHA")
+    world.settle()
+    assert world.check()
 
 
 def test_a_client_that_leaves_aborts_everywhere() -> None:

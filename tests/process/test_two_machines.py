@@ -76,7 +76,7 @@ def test_whoever_is_killed_during_a_commit_both_agree(
     machines: tuple[Machine, Machine], dose: Dose
 ) -> None:
     alpha, beta = machines
-    for number in range(dose(8, 300)):
+    for number in range(dose(6, 300)):
         body, told = f"{number}".encode(), list[bool | None]()
         tx = alpha.qm.transaction().begin()
         part = tx.enlist(beta.qm)
