@@ -123,3 +123,20 @@ def test_a_message_is_found_by_its_identifier_alone(entries: dict[int, int]) -> 
     for lookup_id in range(62):
         number = lookup_id + 100 if lookup_id in entries else 0
         assert order.number(lookup_id) == (entries.get(lookup_id, 0), number)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 2), st.booleans()), max_size=40),
+    st.lists(st.integers(1, 45), max_size=20)
+    | st.builds(lambda a: [*range(a, 45)], st.integers(1, 44)),
+)
+def test_many_identifiers_are_found_as_each_of_them_is(
+    entries: list[tuple[int, bool]], wanted: list[int]
+) -> None:
+    order = Order()
+    for lookup_id, (priority, _) in enumerate(entries, 1):
+        order.lane(priority).insert(lookup_id, 100 + lookup_id)
+    for lookup_id, (priority, stays) in enumerate(entries, 1):
+        if not stays:
+            order.lane(priority).remove(lookup_id)
+    assert order.numbers(wanted) == [order.number(one)[1] for one in wanted]

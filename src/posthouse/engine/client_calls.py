@@ -111,10 +111,10 @@ def end_otherwise(
     queue = manager.opening.check(descriptor, QueueAccessType.RECEIVE)
     if positive and message_class not in ENDS:
         raise InvalidParameter(f"a read does not end with the class 0x{message_class:04X}")
-    if len(set(lookup_ids)) != len(lookup_ids):
-        raise TransactionSequence("a read is to end twice")
-    for lookup_id in lookup_ids:
-        number = queue.current_number(lookup_id)
+    numbers = [queue.current_number(lookup_id) for lookup_id in lookup_ids]
+    if len(set(numbers)) != len(numbers):  # a moved message answers to several identifiers
+        raise TransactionSequence("a read is to end twice, or is not there")
+    for lookup_id, number in zip(lookup_ids, numbers, strict=True):
         lock = manager.core.locks.get(number) if number else None
         if lock is None or lock.holder is not descriptor:
             raise TransactionSequence(f"no read of lookup id {lookup_id} waits for its end here")

@@ -203,9 +203,14 @@ class ClientSessions:
         if kept is not None:
             return kept.count
         with self.core.one_step():
+            effects = self.core.effects
+            at = len(effects.records)
             act()
             result = Result(request_id, kind, self.core.utc, count)
-            self._keep(session, result, self.core.effects.change)
+            if effects.change or any(record[0] < EXPRESS for record in effects.records[at:]):
+                self._keep(session, result, effects.change)
+            else:  # express messages only
+                self._remember(session, result)
         return count
 
     def send_once(

@@ -176,6 +176,7 @@ class Opening:
 
     def _check_remote_sender(self, caller: Caller) -> None:
         """Nobody unknown sends to other computers, nor a token cut to queues of this one."""
+        caller.check_limit(WRITE_MESSAGE)
         if not caller.authenticated:
             raise AccessDenied("only known users send to other computers from here")
         if caller.scopes is not None:
@@ -347,6 +348,7 @@ class Opening:
             raise AccessDenied(f"the account {caller.name} has changed; log in again")
         role = queue.definition.role
         if role is QueueRole.OUTGOING:
+            caller.check_limit(_RIGHTS[access])
             if access is not _SEND:
                 self._check_administrator(caller)
             if access is _SEND:

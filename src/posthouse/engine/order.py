@@ -160,12 +160,17 @@ class Lane:
             assert found is not None
             at += self._remove_together(*found, ids[at : at + CHUNK])
 
+    def numbers_of(self, ids: list[int]) -> list[int]:
+        """The message with the first of these identifiers and those right behind it, if any."""
+        found = self._find(ids[0])
+        if found is None:
+            return []
+        _, chunk, at = found
+        return chunk.numbers[at : at + _together(chunk, at, ids)].tolist()
+
     def _remove_together(self, index: int, chunk: _Chunk, at: int, ids: list[int]) -> int:
         """Takes out the first of these and those that stand right behind it in its chunk."""
-        numbers, here = chunk.numbers, chunk.ids[at : at + len(ids)].tolist()
-        some = len(here)
-        if here != ids[:some]:
-            some = next(i for i in range(some) if here[i] != ids[i])
+        numbers, some = chunk.numbers, _together(chunk, at, ids)
         chunk.live -= some
         self.count -= some
         if not chunk.live:
@@ -237,6 +242,15 @@ class Lane:
             self._last = chunk.ids[-1]
 
 
+def _together(chunk: _Chunk, at: int, ids: list[int]) -> int:
+    """How many of these identifiers stand one behind the other from a place in a chunk on."""
+    here = chunk.ids[at : at + len(ids)].tolist()
+    some = len(here)
+    if here != ids[:some]:
+        some = next(i for i in range(some) if here[i] != ids[i])
+    return some
+
+
 def _packed(entries: list[tuple[int, int]]) -> _Chunk:
     chunk = _Chunk()
     chunk.ids.extend([i for i, _ in entries])
@@ -284,6 +298,19 @@ class Order:
             if number:
                 return priority, number
         return 0, 0
+
+    def numbers(self, ids: list[int]) -> list[int]:
+        """The numbers of messages with these identifiers, 0 for each that is not here."""
+        numbers: list[int] = []
+        while (at := len(numbers)) < len(ids):
+            wanted = ids[at : at + CHUNK]
+            for priority in self.used:
+                if some := self.lane(priority).numbers_of(wanted):
+                    numbers += some
+                    break
+            else:
+                numbers.append(0)
+        return numbers
 
     def forward(
         self, place: Place = START, *, available: bool = False

@@ -279,22 +279,30 @@ class Reading:
     ) -> tuple[int, Lock]:
         """The message a descriptor has read and not ended."""
         number = queue.current_number(lookup_id)
+        return number, self._lock_of(descriptor, number, lookup_id)
+
+    def _lock_of(self, descriptor: OpenQueueDescriptor, number: int, lookup_id: int) -> Lock:
         lock = self.core.locks.get(number) if number else None
         if lock is None:
             raise TransactionSequence(f"no read of lookup id {lookup_id} is waiting for its end")
         if lock.holder is not descriptor:
             raise TransactionSequence(f"lookup id {lookup_id} was read by somebody else")
-        return number, lock
+        return lock
 
     def end_many(self, descriptor: OpenQueueDescriptor, lookup_ids: list[int]) -> None:
         """Dequeue Message End for messages that were received outside transactions: all or none."""
         core, queue = self.core, descriptor.target()
         if len(set(lookup_ids)) != len(lookup_ids):
             raise TransactionSequence("a read is to end twice")
-        held = [self._held(queue, descriptor, lookup_id) for lookup_id in lookup_ids]
-        if any(lock.transaction is not None for _, lock in held):
-            raise TransactionSequence("a read inside a transaction ends with the transaction")
-        numbers = [number for number, _ in held]
+        numbers = [
+            number or queue.current_number(lookup_id)
+            for number, lookup_id in zip(
+                queue.state.order.numbers(lookup_ids), lookup_ids, strict=True
+            )
+        ]
+        for number, lookup_id in zip(numbers, lookup_ids, strict=True):
+            if self._lock_of(descriptor, number, lookup_id).transaction is not None:
+                raise TransactionSequence("a read inside a transaction ends with the transaction")
         rows = core.state.table.rows(numbers)
         for number in numbers:
             core.unlock(queue, number)

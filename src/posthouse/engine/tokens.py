@@ -2,7 +2,7 @@
 
 A token belongs to a user, or to the administrator that every queue manager has. Only a hash of its
 secret is kept. Whoever shows a token gets the caller of its user as that is now, narrowed to the
-queues of the token.
+queues of the token, and to looking where its role is to read.
 """
 
 from __future__ import annotations
@@ -26,10 +26,12 @@ from posthouse.security.accounts import (
     token_text,
     user_key,
 )
+from posthouse.security.rights import GET_QUEUE_PERMISSIONS, GET_QUEUE_PROPERTIES, PEEK_MESSAGE
 
 ADMINISTRATOR: Final = "administrator"
 """The user of tokens that act as the control socket does; no account may bear the name."""
 TOKENS_MAX: Final = 10_000
+_LOOKING: Final = PEEK_MESSAGE | GET_QUEUE_PROPERTIES | GET_QUEUE_PERMISSIONS
 _KEY = b"token:"
 
 
@@ -129,7 +131,8 @@ class Tokens:
             raise _refused() from None
         known = self._granted.get(token.id)
         if known is None or known[0] is not user:
-            granted = Granted(user.narrowed(token.scopes), token.role, token)
+            limit = _LOOKING if token.role is Role.READ else ~0
+            granted = Granted(user.narrowed(token.scopes, limit), token.role, token)
             self._granted[token.id] = known = user, granted
         return known[1]
 
