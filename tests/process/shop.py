@@ -65,7 +65,7 @@ class Told:
     undecided: list[list[bytes]] = field(default_factory=list)  # commits that nobody answered
     notes: set[bytes] = field(default_factory=set)  # express, sent and answered
     received: Counter[bytes] = field(default_factory=Counter)  # from ORDERS
-    doubted: set[bytes] = field(default_factory=set)  # received, and said to be in doubt
+    doubted: set[bytes] = field(default_factory=set)  # the same, but said to be in doubt
     noted: Counter[bytes] = field(default_factory=Counter)  # received from NOTES
     moved: set[bytes] = field(default_factory=set)
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -74,9 +74,10 @@ class Told:
         """These were received from ORDERS."""
         with self.lock:
             for message in messages:
-                self.received[message.body] += 1
                 if message.in_doubt:
                     self.doubted.add(message.body)
+                else:
+                    self.received[message.body] += 1
 
 
 def drain(qm: posthouse.QueueManagerClient, name: str) -> list[bytes]:
