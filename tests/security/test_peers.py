@@ -104,7 +104,8 @@ def test_any_bytes_are_a_record_or_malformed(data: bytes) -> None:
 
 
 def test_a_key_shows_in_no_text_of_its_peer() -> None:
-    for text in (repr(peer()), str(peer()), f"{peer()}", repr([peer()])):
+    shown = " ".join(map(str, peer().__rich_repr__()))
+    for text in (repr(peer()), str(peer()), f"{peer()}", repr([peer()]), shown):
         assert KEY.hex() not in text
         assert repr(KEY)[2:-1] not in text
         assert "BETA" in text

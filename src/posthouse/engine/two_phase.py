@@ -9,7 +9,7 @@ from posthouse.engine.joint import JointState
 from posthouse.engine.participant import Participant
 from posthouse.engine.peer_asks import PeerAsks
 from posthouse.engine.peers import Peers
-from posthouse.engine.transaction import Transaction, TransactionState
+from posthouse.engine.transaction import Transaction, TransactionState, Vote
 from posthouse.model.errors import TransactionSequence
 from posthouse.model.guids import format_guid
 from posthouse.security.peer_calls import (
@@ -107,6 +107,18 @@ class TwoPhase:
             self.participant.told(peer, identifier, reply)
 
     # -- clients and operators
+
+    def prepare_for_client(self, identifier: bytes, coordinator: bytes) -> Vote:
+        """A client that coordinates by itself (3.1.4.6); what others take part in is not its."""
+        transaction = self.core.transactions.find(identifier)
+        shared = transaction.coordinator or identifier in self.coordinator.joints
+        if self.peers.of(coordinator) is not None or (
+            shared and transaction.state is not TransactionState.PREPARED
+        ):
+            raise TransactionSequence(
+                "other queue managers take part in this transaction, and they prepare it"
+            )
+        return self.core.transactions.prepare_for(coordinator, identifier)
 
     def abort_for_client(self, identifier: bytes) -> None:
         """A client gives up; what is prepared for a peer is not its any more."""

@@ -36,6 +36,9 @@ class Peer(msgspec.Struct, frozen=True, kw_only=True):
     def __repr__(self) -> str:
         return f"<peer {self.name!r} {format_guid(self.guid)} at {self.url!r}>"
 
+    def __rich_repr__(self) -> list[tuple[str, str]]:
+        return [("name", self.name), ("url", self.url)]  # rich asks here instead
+
     def checked(self) -> "Peer":
         """The peer, if all of it is possible."""
         if not _NAME.fullmatch(self.name) or len(self.name) > PEER_NAME_LENGTH_MAX:

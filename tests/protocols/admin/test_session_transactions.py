@@ -213,6 +213,21 @@ def test_a_part_of_a_peers_transaction_is_begun_with_its_token(
     assert rig.bodies("ledger") == [b"paid"]
 
 
+def test_a_client_prepares_nothing_that_others_take_part_in(
+    rig: SessionRig, client: Client
+) -> None:
+    token = pack_token(EnlistmentToken(PEER, URL, b"t" * 16, START_UTC + 60), KEY)
+    theirs, ours, plain = work(client, token), work(client), work(client)
+    client.ask(payloads.Enlist(ours.transaction, PEER), payloads.Enlisted)
+    for begun, coordinator in ((theirs, PEER), (theirs, b"me"), (ours, b"me"), (plain, PEER)):
+        answer = client.refused(payloads.Prepare(begun.transaction, coordinator))
+        assert is_refused(answer, TransactionSequence)
+    for _ in range(2):
+        voted = client.ask(payloads.Prepare(plain.transaction, b"me"), payloads.Voted)
+        assert voted.vote == "prepared"
+    client.done(payloads.Commit(plain.transaction))
+
+
 def test_any_other_token_is_refused(rig: SessionRig, client: Client) -> None:
     forged = pack_token(EnlistmentToken(PEER, URL, b"t" * 16, START_UTC + 60), b"x" * 32)
     for token in (b"token of Windows", forged):

@@ -109,7 +109,7 @@ def on_prepare(session: ClientSession, request: int, payload: bytes) -> None:
 
     def call(manager: QueueManager) -> payloads.Voted:
         transaction = session.own_transaction(manager, asked.transaction)
-        vote = manager.dtc_transaction_prepare(transaction.identifier, asked.coordinator)
+        vote = manager.two_phase.prepare_for_client(transaction.identifier, asked.coordinator)
         return payloads.Voted(vote.value)
 
     session.decide(request, call, structure)
