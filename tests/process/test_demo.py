@@ -3,25 +3,51 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from posthouse.cli import main
-from posthouse.engine.books import Books
-from posthouse.runtime.demonstration import BATCH, Report
+from posthouse.cli.demo_server import DemoServer
+from posthouse.cli.demonstration import SHOPS, Arrived, Report
+from posthouse.model.errors import ServiceNotAvailable
+from posthouse.protocols.admin.types import BooksListJson
+from posthouse.runtime.home import lock_home
 
 
 def test_the_demonstration_loses_nothing_and_its_books_balance(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     home = tmp_path / "home"
-    assert main.run(["demo", "--home", str(home), "--orders", "1000", "--json"]) == 0
+    assert main.run(["demo", "--home", str(home), "--orders", "400", "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
-    assert 500 <= report["acknowledged_before_kill"] <= report["found_after_kill"] < 1000
+    assert 200 <= report["acknowledged_before_kill"] < 400
+    assert report["in_flight_at_kill"] >= 1
     assert report["in_order"]
     assert report["sound"]
+    assert [each["orders"] for each in report["arrived"]] == [100] * len(SHOPS)
+    assert report["shared_transactions"] == 2
     assert report["dead_letters"] == {"nack-receive-timeout": 3, "nack-queue-purged": 2}
+    assert report["books"].keys() == report["addresses"].keys() == {"ALPHA", "BETA"}
+    for name in ("alpha", "beta"):  # stopped, and the data is still there
+        os.close(lock_home(home / name))
+        assert (home / name / "store").is_dir()
+
+
+def test_people_see_what_happened_and_where_it_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main.run(["demo", "--home", str(tmp_path), "--orders", "201"]) == 0
+    said = capsys.readouterr()
+    assert "kill -9 of ALPHA" in said.err
+    assert "sending" in said.err
+    assert "north  51      " in said.out
+    assert "http://127.0.0.1:" in said.out
+    assert f"posthouse queue list --home {tmp_path / 'alpha'}" in said.out
 
 
 def test_a_folder_with_something_in_it_is_refused(
@@ -33,23 +59,52 @@ def test_a_folder_with_something_in_it_is_refused(
     assert (tmp_path / "precious").read_text() == "data"
 
 
+def test_who_stops_it_stops_its_servers(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "posthouse.cli.main", "demo", "--orders", "1000000"]
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if b"BETA serves" in line:
+                process.send_signal(signal.SIGTERM)
+                break
+        process.stderr.read()
+        assert process.wait(60) == 128 + signal.SIGTERM
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_server_that_does_not_start_is_explained(tmp_path: Path) -> None:
+    with DemoServer(tmp_path, "ALPHA") as server:
+        taken = lock_home(server.home)
+        server.launch()
+        with pytest.raises(ServiceNotAvailable, match=r"ended with exit code 1.*in use"):
+            server.ready()
+        os.close(taken)
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"acknowledged_before_kill": 2 * BATCH},
-        {"found_after_kill": BATCH + 1},
-        {"in_order": False},
-        {"books": {"q": Books(1, 0, 0, 0, 0, 0, 0, 0, 0)}},
+        {"arrived": [Arrived("north", 100, 1, False)]},
+        {"arrived": [Arrived("north", 99, 1, True)]},
+        {"journaled": 99},
+        {"undone": False},
+        {"dead_letters": {"nack-queue-purged": 4}},
+        {"books": {"ALPHA": BooksListJson([], True), "BETA": BooksListJson([], False)}},
+        {"books": {"ALPHA": BooksListJson([], True)}},
+        {"stopped_well": False},
     ],
 )
 def test_the_report_is_unsound_when_anything_is_missing(
     tmp_path: Path, wrong: dict[str, object]
 ) -> None:
     sound = {
-        "acknowledged_before_kill": BATCH,
-        "found_after_kill": BATCH,
-        "in_order": True,
-        "books": {"q": Books(1, 0, 0, 1, 0, 0, 0, 0, 0)},
+        "arrived": [Arrived("north", 100, 1, True)],
+        "journaled": 100,
+        "undone": True,
+        "dead_letters": {"nack-queue-purged": 5},
+        "books": {name: BooksListJson([], True) for name in ("ALPHA", "BETA")},
+        "stopped_well": True,
     }
     assert Report(tmp_path, 100, **sound).sound  # type: ignore[arg-type]
     assert not Report(tmp_path, 100, **sound | wrong).sound  # type: ignore[arg-type]

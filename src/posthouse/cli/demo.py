@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
+import signal
+import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.text import Text
 
-from posthouse.cli.output import complain, print_json, print_table, say
-from posthouse.runtime.demonstration import Report, demonstrate
+from posthouse.cli.demonstration import Audience, Report, demonstrate
+from posthouse.cli.output import complain, print_json, print_table, safe, say
+
+STEPS = ("sending", "handing over", "receiving")
 
 
 def register(app: typer.Typer) -> None:
@@ -29,20 +37,24 @@ def demo(
     ] = 10_000,
     json: Annotated[bool, typer.Option("--json", help="The report as one line of JSON.")] = False,
 ) -> None:
-    """Send orders, kill the sender, recover, read everything back and check the books.
+    """Run two queue managers, kill one under load, share transactions, check the books of both.
 
     Ends with exit code 0 only if nothing acknowledged was lost, nothing came twice and the books
-    balance.
+    balance. The data stays; the servers are stopped at the end.
 
     Example: posthouse demo --orders 2000
     """
-    place = home or Path(tempfile.mkdtemp(prefix="posthouse-demo-"))
     if home is not None and home.exists() and any(home.iterdir()):
         complain(f"{home} is not empty. Name a new folder, or leave --home out.")
         raise typer.Exit(2)
+    place = (home or Path(tempfile.mkdtemp(prefix="posthouse-demo-"))).absolute()
     try:
-        report = _run(place, orders, quiet=json)
-    except BaseException:
+        with _stopped_by_signals():
+            report = _run(place, orders, quiet=json)
+    except Exception:
+        complain(f"The demonstration broke off. Data and logs are in {place}.")
+        raise
+    except BaseException:  # whoever stops it wants nothing of it
         if home is None:
             shutil.rmtree(place, ignore_errors=True)
         raise
@@ -51,69 +63,117 @@ def demo(
     else:
         _show(report)
     if not report.sound:
-        complain("The books do not balance. Please report this with the folder named above.")
+        complain("This is not as it should be. Please report it with the folder named above.")
         raise typer.Exit(1)
 
 
+@contextmanager
+def _stopped_by_signals() -> Iterator[None]:
+    """So that the servers are stopped too: on their own they would stay."""
+    stopping = (signal.SIGTERM, signal.SIGHUP)
+    before = {each: signal.signal(each, lambda got, _: sys.exit(128 + got)) for each in stopping}
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+
 def _run(home: Path, orders: int, *, quiet: bool) -> Report:
-    columns = (TextColumn("{task.description:10}"), BarColumn(), MofNCompleteColumn())
-    console = Console(stderr=True, quiet=quiet)
+    columns = (TextColumn("{task.description:12}"), BarColumn(), MofNCompleteColumn())
+    console = Console(stderr=True, quiet=quiet, highlight=False)
     with Progress(*columns, TimeElapsedColumn(), console=console) as bars:
-        tasks = {what: bars.add_task(what, total=orders) for what in ("sending", "receiving")}
+        tasks = {step: bars.add_task(step, start=False, visible=False) for step in STEPS}
 
-        def progress(what: str, done: int, total: int) -> None:
-            bars.update(tasks[what], completed=done, total=total)
+        def progress(step: str, done: int, total: int) -> None:
+            bars.start_task(tasks[step])
+            bars.update(tasks[step], completed=done, total=total, visible=True)
 
-        return demonstrate(home, orders, progress)
+        return demonstrate(home, orders, Audience(lambda t: console.print(Text(safe(t))), progress))
 
 
 def _values(report: Report) -> dict[str, object]:
     return {
         "home": str(report.home),
+        "addresses": report.addresses,
         "orders": report.orders,
         "acknowledged_before_kill": report.acknowledged_before_kill,
-        "found_after_kill": report.found_after_kill,
-        "recovery_ms": round(report.recovery_ms, 1),
-        "sent_per_second": round(report.sent_per_second),
-        "received_per_second": round(report.received_per_second),
+        "in_flight_at_kill": report.in_flight_at_kill,
+        "begun_again": report.begun_again,
+        "restart_ms": report.restart_ms,
+        "sent_per_second": report.sent_per_second,
+        "shared_transactions": report.shared_transactions,
+        "undone": report.undone,
+        "handed_over_per_second": report.handed_over_per_second,
+        "received_per_second": report.received_per_second,
+        "arrived": [each._asdict() for each in report.arrived],
+        "journaled": report.journaled,
         "in_order": report.in_order,
         "dead_letters": report.dead_letters,
+        "books": report.books,
         "sound": report.sound,
     }
 
 
 def _show(report: Report) -> None:
     say("")
+    print_table("What happened", ("step", "result"), _steps(report))
+    say("")
     print_table(
-        "What happened",
-        ("step", "result"),
+        "What arrived at BETA",
+        ("shop", "orders", "amount", "each once, in order"),
         (
-            ("orders acknowledged before kill -9", f"{report.acknowledged_before_kill:,}"),
-            ("orders found after recovery", f"{report.found_after_kill:,}"),
-            ("recovery", f"{report.recovery_ms:.0f} ms"),
-            ("sent, transactions of 50", f"{report.sent_per_second:,.0f}/s"),
-            ("received, transactions of 200", f"{report.received_per_second:,.0f}/s"),
-            ("each once and in order", "yes" if report.in_order else "NO"),
-            *((f"dead letters: {why}", str(count)) for why, count in report.dead_letters.items()),
+            (each.shop, f"{each.orders:,}", f"{each.amount:,}", _yes(each.in_order))
+            for each in report.arrived
         ),
     )
     say("")
+    _show_books(report)
+    say("")
+    _show_places(report)
+
+
+def _steps(report: Report) -> Iterator[tuple[str, str]]:
+    yield "sent to ALPHA by 4 clients", f"{report.sent_per_second:,}/s, the kill included"
+    yield "  acknowledged before kill -9", f"{report.acknowledged_before_kill:,} orders"
+    yield "  in flight at the kill", f"{report.in_flight_at_kill} transactions"
+    yield "  begun again by the clients", f"{report.begun_again} transactions"
+    yield "  start after the kill", f"{report.restart_ms:,} ms"
+    yield "handed over to BETA", f"{report.handed_over_per_second:,}/s"
+    yield "  transactions over both", f"{report.shared_transactions}"
+    yield "  one given up left no trace", _yes(report.undone)
+    yield "received at BETA", f"{report.received_per_second:,}/s"
+    yield "kept in the journal of ALPHA", f"{report.journaled:,} orders"
+    for reason, count in report.dead_letters.items():
+        yield f"dead letters: {reason}", f"{count}"
+
+
+def _show_books(report: Report) -> None:
+    columns = ("accepted", "waiting", "locked", "received", "expired", "purged")
     print_table(
-        "Books: accepted = waiting + received + expired + purged",
-        ("queue", "accepted", "waiting", "received", "expired", "purged", "balanced"),
+        "Books: accepted = waiting + locked + received + expired + purged",
+        ("queue", *columns, "balanced"),
         (
             (
-                name,
-                str(books.accepted),
-                str(books.waiting),
-                str(books.received),
-                str(books.expired),
-                str(books.purged),
-                "yes" if books.balanced else "NO",
+                books.queue,
+                *(f"{getattr(books, column):,}" for column in columns),
+                _yes(books.balanced),
             )
-            for name, books in report.books.items()
+            for each in report.books.values()
+            for books in each.books
             if books.accepted
         ),
     )
-    say("")
-    say(f"The data is in {report.home}; look at it with: posthouse doctor --store {report.home}")
+
+
+def _show_places(report: Report) -> None:
+    for name, address in report.addresses.items():
+        say(f"{name} served API and metrics at {address}; its files: {report.home / name.lower()}")
+    home = shlex.quote(str(report.home / "alpha"))
+    say("Both are stopped now. To look around, start one again:")
+    say(f"  posthouse serve --home {home} &")
+    say(f"  posthouse queue list --home {home}")
+
+
+def _yes(fact: bool) -> str:
+    return "yes" if fact else "NO"
