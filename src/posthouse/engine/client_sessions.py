@@ -7,7 +7,7 @@ time; nothing is done twice. So the result of a request is kept in the step that
 - A batch of messages is a record for each. The result stands in front of them and names their
   numbers; after a crash it is cut to those that the log has, and asked again the rest is sent.
 
-Results of express messages are kept in memory only: a crash takes both.
+Results of express messages are kept in memory only: a crash takes both. A clean stop keeps both.
 """
 
 from __future__ import annotations
@@ -140,6 +140,18 @@ class ClientSessions:
                 yield number, ordinal, arrived
             if arrived < count:
                 return
+
+    # -- stop
+
+    def keep_all(self) -> None:
+        """A clean stop keeps express messages, so what is only remembered of them is kept too."""
+        change, definitions = Change(), self.core.state.definitions
+        for session in self._names.values():
+            for result in session.results.values():
+                key = TABLE_CLIENT_SESSION, session.key(result.request_id)
+                if definitions.get(key) != _encode(result):
+                    self._keep(session, result, change)
+        self.core.commit(change)
 
     # -- names
 

@@ -221,6 +221,7 @@ class QueueManager:
             for order in list(queue.waiters):
                 self.waiting.cancel(order, error)
         self.moving.break_off(error)
+        self.client_sessions.keep_all()
         self.state = QueueManagerState.STOPPED
 
     def _ready(self) -> None:

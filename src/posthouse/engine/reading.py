@@ -292,8 +292,8 @@ class Reading:
     def end_many(self, descriptor: OpenQueueDescriptor, lookup_ids: list[int]) -> None:
         """Dequeue Message End for messages that were received outside transactions: all or none."""
         core, queue = self.core, descriptor.target()
-        if len(set(lookup_ids)) != len(lookup_ids):
-            raise TransactionSequence("a read is to end twice")
+        if len(lookup_ids) > len(descriptor.held):
+            raise TransactionSequence("more reads are to end than wait for it here")
         numbers = [
             number or queue.current_number(lookup_id)
             for number, lookup_id in zip(
@@ -303,6 +303,8 @@ class Reading:
         for number, lookup_id in zip(numbers, lookup_ids, strict=True):
             if self._lock_of(descriptor, number, lookup_id).transaction is not None:
                 raise TransactionSequence("a read inside a transaction ends with the transaction")
+        if len(set(numbers)) != len(numbers):  # a moved message answers to several identifiers
+            raise TransactionSequence("a read is to end twice")
         rows = core.state.table.rows(numbers)
         for number in numbers:
             core.unlock(queue, number)

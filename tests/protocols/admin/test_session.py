@@ -366,6 +366,31 @@ def test_an_end_is_for_all_or_none(rig: SessionRig, client: Client, positive: bo
     assert is_refused(client.end(other, [b.lookup_id], positive=positive), TransactionSequence)
 
 
+@pytest.mark.parametrize("positive", [True, False])
+def test_a_moved_message_ends_once_whatever_it_is_called(
+    rig: SessionRig, client: Client, positive: bool
+) -> None:
+    client.send(client.open(), packets(b"a"))
+    source, later = client.open(access=RECEIVE), client.open(ORDERS + ";later", MOVE)
+    (before,) = client.read(client.open(access=PEEK), kind=frames.PEEK)
+    client.done(payloads.Move(source, before.lookup_id, later, 0))
+    source = client.open(ORDERS + ";later", RECEIVE)
+    (moved, *_) = client.read(source, count=2)
+    both = [moved.lookup_id, before.lookup_id]
+    assert is_refused(client.end(source, both, positive=positive), TransactionSequence)
+    assert rig.queue("orders;later").locked == 1
+    assert client.end(source, [before.lookup_id], positive=positive) == 1
+
+
+def test_more_ends_than_reads_are_refused_unseen(rig: SessionRig, client: Client) -> None:
+    client.send(client.open(), packets(b"a"))
+    source = client.open(access=RECEIVE)
+    (read,) = client.read(source)
+    answer = client.end(source, [read.lookup_id, *range(100, 1000)])
+    assert is_refused(answer, TransactionSequence)
+    assert client.end(source, [read.lookup_id]) == 1
+
+
 def test_a_message_received_at_once_has_no_end(rig: SessionRig, client: Client) -> None:
     client.send(client.open(), packets(b"a", b"b"))
     source = client.open(access=RECEIVE)

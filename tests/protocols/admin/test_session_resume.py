@@ -410,6 +410,23 @@ class DiskRig(SessionRig):
             self.driver.tidy()
 
 
+def test_a_clean_stop_keeps_what_became_of_express_messages() -> None:
+    disk = SimDisk()
+    rig = DiskRig(disk).provision()
+    client = rig.client(name=NAME)
+    batch = packets(b"a", b"b", b"c", recoverable=False)
+    sent = client.send(client.open(), batch, request_id=1)
+    source = client.open(access=RECEIVE)
+    ids = [message.lookup_id for message in client.read(source, count=2)]
+    assert client.end(source, ids, request_id=2) == 2
+    rig.driver.close()
+    rig = DiskRig(disk)
+    client = rig.client(name=NAME)
+    assert client.send(client.open(), batch, request_id=1) == sent
+    assert client.end(source, ids, request_id=2) == 2
+    assert rig.bodies("orders") == [b"c"]
+
+
 class Memory:
     """What a client that never forgets knows: what it asked for, and what it was told."""
 
