@@ -61,6 +61,11 @@ class Tokens:
         """Every token, the oldest first."""
         return sorted(self._tokens.values(), key=lambda token: (token.created_s, token.id))
 
+    def of(self, user: str) -> list[Token]:
+        """The tokens of a user."""
+        key = user_key(user)
+        return [token for token in self._tokens.values() if user_key(token.user) == key]
+
     def find(self, token_id: str) -> Token | None:
         """The token of that identifier."""
         return self._tokens.get(token_id)
@@ -109,8 +114,7 @@ class Tokens:
 
     def remove_of(self, user: str) -> list[str]:
         """A user goes, and his tokens with him: the next of that name must not inherit them."""
-        key = user_key(user)
-        gone = [token.id for token in self._tokens.values() if user_key(token.user) == key]
+        gone = [token.id for token in self.of(user)]
         for token_id in gone:
             self.remove(token_id)
         return gone

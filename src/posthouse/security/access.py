@@ -58,7 +58,8 @@ class Caller:
     """On whose behalf an operation runs.
 
     `groups` are the SIDs that count when rights are given, the own one included; `deny_only` those
-    that count only when rights are denied. `scopes` narrow everything, for tokens.
+    that count only when rights are denied. `scopes` narrow everything, for tokens; `limit` is what
+    the role of a token leaves of the rights on any queue.
     """
 
     __slots__ = (
@@ -66,6 +67,7 @@ class Caller:
         "deny_only",
         "groups",
         "is_administrator",
+        "limit",
         "name",
         "origin",
         "scopes",
@@ -82,6 +84,7 @@ class Caller:
         deny_only: frozenset[bytes] = _NOBODY,
         scopes: Scopes | None = None,
         origin: Origin | None = None,
+        limit: int = ~0,
     ) -> None:
         self.origin = origin or Origin()  # the proof of identity; narrowed callers share it
         self.sid = sid
@@ -91,6 +94,7 @@ class Caller:
         self.is_administrator = is_administrator
         self.deny_only = deny_only
         self.scopes = scopes
+        self.limit = limit
 
     @classmethod
     def user(cls, sid: bytes, name: str, groups: Iterable[bytes] = ()) -> Self:
@@ -120,7 +124,7 @@ class Caller:
         denied = frozenset((ANONYMOUS, sid))
         return cls(sid, format_sid(sid), frozenset((EVERYONE,)), False, False, denied)
 
-    def narrowed(self, scopes: Scopes | None) -> Self:
+    def narrowed(self, scopes: Scopes | None, limit: int = ~0) -> Self:
         """The same caller, limited to the queues and rights of a token; nothing widens it again."""
         assert self.scopes is None
         return type(self)(
@@ -132,17 +136,25 @@ class Caller:
             self.deny_only,
             scopes,
             self.origin,
+            limit,
         )
 
     def scope(self, path: str) -> int:
         """The rights that the token leaves on a queue; all where there is no such limit."""
         if self.scopes is None:
-            return ~0
+            return self.limit
         mask = 0
         for pattern, rights in self.scopes:
             if matches_pattern(pattern, path):
                 mask |= rights
-        return mask
+        return mask & self.limit
+
+    def check_limit(self, desired: int) -> None:
+        """Refuses what the role of a token leaves to nobody, whatever the queue."""
+        if desired & ~self.limit:
+            raise AccessDenied(
+                "this token is for looking only", "Use one of role operate or administer."
+            )
 
     def __repr__(self) -> str:
         return f"<Caller {self.name} {format_sid(self.sid)}>"
@@ -245,6 +257,7 @@ class Guard:
         """Refuses with MQ_ERROR_ACCESS_DENIED unless the caller has all these rights."""
         missing = desired & ~self.mask(caller)
         if missing:
+            caller.check_limit(missing)
             raise AccessDenied(
                 f"{caller.name} lacks the right {format_rights(missing)} on {self.path}"
             )

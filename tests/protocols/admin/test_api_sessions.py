@@ -100,6 +100,32 @@ def test_a_session_has_the_role_of_its_token(tmp_path: Path) -> None:
     with_api(tmp_path, work)
 
 
+def test_a_token_to_read_takes_and_sends_nothing_over_a_session(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        await rig.create()
+        await rig.send(label="one")
+        peer = await Peer.connect(rig, rig.tokens["read"])
+        await peer.ask(payloads.Hello())
+        elsewhere = r"DIRECT=OS:BETA\private$\orders"
+        for number, (queue, access) in enumerate(
+            [
+                (ORDERS, QueueAccessType.RECEIVE),
+                (ORDERS, QueueAccessType.SEND),
+                (ORDERS, QueueAccessType.MOVE),
+                (elsewhere, QueueAccessType.SEND),
+            ],
+            2,
+        ):
+            refused = await peer.ask(payloads.Open(queue, access), number)
+            assert isinstance(refused, payloads.Refusal), (queue, access)
+            assert "looking only" in refused.cause
+        opened = await peer.ask(payloads.Open(ORDERS, QueueAccessType.PEEK), 9)
+        assert isinstance(opened, payloads.Opened)
+        assert await rig.labels() == ["one"]
+
+    with_api(tmp_path, work)
+
+
 def test_messages_of_a_broken_session_are_back(tmp_path: Path) -> None:
     async def work(rig: ApiRig) -> None:
         await rig.create()
@@ -152,6 +178,7 @@ def test_a_receive_asked_of_the_api_ends_with_its_session(tmp_path: Path) -> Non
         ({**UPGRADE, "Origin": "http://evil.example"}, 403),
         ({**UPGRADE, "X": "x" * 9000}, 431),
         ({**UPGRADE, " Bad": "x"}, 400),
+        ({**UPGRADE, "X": "x\nHost: evil.example"}, 400),
     ],
 )
 def test_sessions_that_do_not_begin(headers: dict[str, str], status: int, tmp_path: Path) -> None:
@@ -189,6 +216,51 @@ def test_sessions_end_with_their_token(tmp_path: Path) -> None:
         bob = await Peer.connect(rig, await rig.user("bob"))
         await rig.ask("DELETE", "/api/v1/users/bob")
         assert await bob.ended()
+
+    with_api(tmp_path, work)
+
+
+CHANGES = [
+    ("PATCH", "/api/v1/users/bob", {"administrator": False}),
+    ("PATCH", "/api/v1/users/bob", {"disabled": True}),
+    ("POST", "/api/v1/users/bob/password", {"password": "another"}),
+]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_sessions_end_when_their_user_changes(
+    change: tuple[str, str, dict[str, object]], tmp_path: Path
+) -> None:
+    async def work(rig: ApiRig) -> None:
+        bob = await Peer.connect(rig, await rig.user("bob", administrator=True))
+        other = await Peer.connect(rig, rig.tokens["operate"])
+        await bob.ask(payloads.Hello())
+        assert (await rig.ask(*change)).status == 200
+        assert await bob.ended()
+        assert isinstance(await other.ask(payloads.Hello()), payloads.Welcome)
+
+    with_api(tmp_path, work)
+
+
+def test_who_changes_himself_is_answered_and_has_nothing_more_to_say(tmp_path: Path) -> None:
+    """An open session keeps no right that its account has lost."""
+
+    async def work(rig: ApiRig) -> None:
+        bob = await Peer.connect(rig, await rig.user("bob", administrator=True))
+        await bob.ask(payloads.Hello())
+        path, body = "/api/v1/users/bob", msgspec.json.encode({"administrator": False})
+        grab = msgspec.json.encode({"role": "administer"})
+        bob.writer.write(
+            frames.encode(2, payloads.Call("PATCH", path, body))
+            + frames.encode(3, payloads.Call("POST", "/api/v1/tokens", grab))
+        )
+        answers = [await bob.answer(), await bob.answer()]  # a refusal need not wait for the disk
+        assert {answer.status for answer in answers if isinstance(answer, payloads.Called)} == {
+            200,
+            403,
+        }
+        assert await bob.ended()
+        assert len(rig.admin.tokens.of("administrator")) == len(Role)
 
     with_api(tmp_path, work)
 

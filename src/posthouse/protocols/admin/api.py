@@ -62,6 +62,7 @@ class Api:
                 raise AccessDenied(
                     f"this needs a token of role {route.role.value}, and yours is {role.value}"
                 )
+            self._check_current(caller)
             params, content = _params(route, values, query), _content(route, body)
         except QueueError as error:
             self._refuse(error, done, counted=False)
@@ -81,6 +82,11 @@ class Api:
         conversation: Conversation[Any] = Conversation(self.desk, steps, finish)
         conversation.start()
         return conversation
+
+    def _check_current(self, caller: Caller) -> None:
+        """A session outlives changes of its account, but not with what the account had before."""
+        if caller.origin in self.desk.manager.core.stale_origins:
+            raise AccessDenied(f"the account {caller.name} has changed", "Log in again.")
 
     def _refuse(self, error: QueueError, done: Done, *, counted: bool) -> None:
         if not counted:

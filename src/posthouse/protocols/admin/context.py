@@ -39,8 +39,8 @@ def on_the_spot(work: Callable[[], object]) -> Outside:
 class Services:
     """What handlers have beside the engine.
 
-    `backup` makes the step that copies the home; `revoked` is told of tokens that ended, `fault` of
-    errors that are ours.
+    `backup` makes the step that copies the home; `revoked` is told of tokens whose sessions are to
+    end, `fault` of errors that are ours.
     """
 
     tokens: Tokens

@@ -7,6 +7,7 @@ that no web page can have a browser speak to a queue manager in its name.
 from __future__ import annotations
 
 import binascii
+import re
 from base64 import b64decode
 from ipaddress import ip_address
 from typing import Final, NamedTuple
@@ -112,6 +113,7 @@ def _password(credentials: str) -> str:
 
 SESSION_LINE: Final = f"GET {PREFIX}/session ".encode()
 PROTOCOL: Final = "posthouse/1"
+_BREAKS: Final = re.compile(r"[\0\r\n]")
 SWITCHING: Final = (
     f"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: {PROTOCOL}\r\n\r\n"
 ).encode()
@@ -139,7 +141,7 @@ def upgrade_headers(head: bytes) -> CIMultiDict[str]:
     headers: CIMultiDict[str] = CIMultiDict()
     for line in lines:
         name, colon, value = line.partition(":")
-        if not colon or not name or name != name.strip() or "\0" in value or "\r" in value:
+        if not colon or not name or name != name.strip() or _BREAKS.search(value):
             raise BadRequest("a header of the request is malformed")
         headers.add(name, value.strip())
     options = {word.strip().lower() for word in headers.get("Connection", "").split(",")}

@@ -134,6 +134,7 @@ def set_user(
     if not isinstance(body.disabled, UnsetType):
         account = msgspec.structs.replace(account, disabled=body.disabled)
     manager.accounts.replace(account)
+    _end_sessions(context, account)
     context.tell(
         manager,
         "user_changed",
@@ -142,6 +143,11 @@ def set_user(
         disabled=account.disabled,
     )
     return _user_json(account)
+
+
+def _end_sessions(context: Context, account: Account) -> None:
+    """The tokens stay good, for what the account may do from now on."""
+    context.services.revoked([token.id for token in context.services.tokens.of(account.name)])
 
 
 def set_password(context: Context, params: UserParams, body: PasswordBody) -> Steps[Done]:
@@ -154,6 +160,7 @@ def set_password(context: Context, params: UserParams, body: PasswordBody) -> St
     def store(manager: QueueManager) -> Done:
         account = msgspec.structs.replace(check(manager), http=verifier)
         manager.accounts.replace(account)
+        _end_sessions(context, account)
         context.tell(manager, "password_changed", user=account.name)
         return Done()
 

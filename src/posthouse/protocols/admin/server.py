@@ -57,6 +57,7 @@ from posthouse.security.accounts import Role
 HEADER_MAX: Final = 8192
 LINE_MAX: Final = 1 << 16  # a filter in a query, percent-encoded
 POLL_S: Final = 0.02  # while a stop waits for what has begun
+FAREWELL_S: Final = 0.2  # for answers on their way, to a session whose token is good no more
 _PEER = struct.Struct("3i")
 _COUNTED: Final = (RECEIVE, UNSYNCED, Buffer.SEND.value)
 
@@ -139,10 +140,9 @@ class Admin:
         self._sampling = loop.call_later(SAMPLE_INTERVAL_MS / 1000, self._sample)
 
     def end_sessions_of(self, token_ids: list[str]) -> None:
-        """Tokens were revoked: what was opened with them closes."""
-        for token_id in token_ids:
-            for connection in list(self.sessions.get(token_id, ())):
-                connection.close()
+        """Tokens were revoked, or their user has changed: what was opened with them closes."""
+        for connection in [one for id in token_ids for one in self.sessions.get(id, ())]:
+            connection.end()
 
 
 def _awaited(backup: Backup) -> Callable[[str], Outside]:
@@ -197,6 +197,7 @@ class Connection(asyncio.Protocol):
         self._identity: Identity | None = None
         self._holder: Holder | None = None
         self._calls: dict[object, Conversation[Any]] = {}  # of the API, under way
+        self._ending = False
         self._large = False  # a frame larger than small ones is on its way
         self._timer: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
@@ -306,6 +307,12 @@ class Connection(asyncio.Protocol):
         """Ends it when what was written is sent."""
         self.transport.close()
 
+    def end(self) -> None:
+        """Takes nothing more in, and closes once what was asked a moment ago is answered."""
+        self._ending = True
+        self._pause(True)
+        self._set_timer(FAREWELL_S, self.close)
+
     # -- the first bytes
 
     def _begin(self) -> None:
@@ -413,7 +420,7 @@ class Connection(asyncio.Protocol):
     def _pause(self, paused: bool) -> None:
         if self.transport.is_closing():
             return
-        if paused or self.door.stopping:
+        if paused or self._ending or self.door.stopping:
             self.transport.pause_reading()
         else:
             self.transport.resume_reading()
