@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import os
+import ssl
 from collections.abc import Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -18,6 +19,7 @@ from posthouse.engine.effects import Ask
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.settings import EngineSettings
 from posthouse.protocols.admin.handlers_two_phase import PEER_CALL
+from posthouse.protocols.admin.server import AdminServer
 from posthouse.runtime import coordination
 from posthouse.runtime.coordination import Coordination
 from posthouse.runtime.driver import Driver
@@ -32,6 +34,7 @@ from tests.protocols.admin.api_rig import ApiRig
 
 PATH = r".\private$\orders"
 KEY = b"k" * 32
+CERTIFICATES = Path(__file__).parents[1] / "vectors" / "tls"
 
 
 class Machine(ApiRig):
@@ -196,6 +199,38 @@ def test_strangers_at_the_door_of_peers_are_refused(tmp_path: Path) -> None:
         assert (await alpha.post(PEER_CALL, token=good, headers=headers)).status == 403
 
     with_two(tmp_path, work)
+
+
+@pytest.mark.parametrize("trusted", [True, False])
+def test_certificates_of_peers_are_checked(tmp_path: Path, trusted: bool) -> None:
+    async def work(alpha: Machine, beta: Machine) -> None:
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.load_cert_chain(CERTIFICATES / "localhost.pem", CERTIFICATES / "localhost.key")
+        door = AdminServer(beta.admin, tls=context)
+        address = await door.start("127.0.0.1", 0)
+        await alpha.run(lambda m: m.two_phase.remove_peer("BETA"))
+        beta.url = f"https://localhost:{address.rpartition(':')[2]}"
+        await alpha.trust(beta)
+        authorities = str(CERTIFICATES / "localhost.pem") if trusted else ""
+        calls = Coordination(alpha.desk, alpha.log, authorities=authorities, timeout_s=5)
+        calls.start()
+        async with alpha.client() as here:
+            tx = await here.transaction().begin()
+            await alpha.run(
+                lambda m: m.two_phase.coordinator.token(m.transactions.find(identifier(tx)), "BETA")
+            )
+            with pytest.raises(posthouse.QueueError, match="aborted it" if trusted else "no vote"):
+                await tx.commit()
+        assert ("peer_does_not_answer" in alpha.lines.getvalue()) is not trusted
+        await calls.stop()
+        await door.stop(1)
+
+    with_two(tmp_path, work, prepare_s=1)
+
+
+def identifier(tx: Any) -> bytes:
+    found: bytes = tx.handle.identifier
+    return found
 
 
 @pytest.mark.parametrize("answer", ["status", "redirect", "endless", "binary"])
