@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import signal
 import subprocess
@@ -119,6 +120,27 @@ def test_a_deferred_constraint_that_fails_at_the_vote_aborts_all(
             tx.commit()
         connection.close()  # psycopg has no other use for it
         assert queue.count() == postgres.prepared() == 0
+
+
+def test_asyncio_joins_connections_of_asyncio(server: Serving, postgres: Postgres) -> None:
+    async def work() -> None:
+        async with posthouse.aio.connect(server.home) as qm:
+            queue = await qm.create_queue(r".\private$\awaited", transactional=True)
+            connection = await psycopg.AsyncConnection.connect(postgres.dsn)
+            for name in ("awaited", "awaited"):  # the second insert is refused
+                try:
+                    async with qm.transaction(join=[connection]) as tx:
+                        await queue.send(b"paid", tx=tx)
+                        await connection.execute("INSERT INTO payments VALUES (%s)", (name,))
+                except psycopg.errors.UniqueViolation:
+                    pass
+            assert await queue.count() == 1
+            assert await qm.recover(connection) == ([], [], [])
+            await connection.close()
+
+    asyncio.run(work())
+    assert paid(postgres, "awaited")
+    assert postgres.prepared() == unconfirmed(server) == 0
 
 
 @pytest.mark.parametrize("restart", [False, True], ids=["", "restart"])
