@@ -12,6 +12,7 @@ import pytest
 
 from posthouse.model.message import Message
 from posthouse.model.properties import QueueAccessType
+from posthouse.protocols.memory import Buffer
 from posthouse.security.accounts import Role
 from posthouse.wire import frame_payloads as payloads
 from posthouse.wire import frames
@@ -293,6 +294,35 @@ def test_what_is_on_its_way_is_on_the_account(tmp_path: Path) -> None:
         await peer.answer()
         assert len(await rig.labels()) == 1
         assert rig.admin.memory.held == 0
+
+    with_api(tmp_path, work)
+
+
+def test_reading_goes_on_when_both_memory_and_the_client_allow_it(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        await rig.create()
+        peer = await Peer.connect(rig, rig.tokens["operate"])
+        await peer.ask(payloads.Hello())
+        opened = await peer.ask(payloads.Open(ORDERS, QueueAccessType.SEND), 2)
+        assert isinstance(opened, payloads.Opened)
+        (connection,) = [one for one in rig.server.open if one.session is not None]
+        other, much = rig.admin.memory.open("elsewhere", print, print), rig.admin.memory.limit * 2
+        message = Message(body=b"x" * 2_000_000)
+        message.destination_queue_format_name = r"DIRECT=OS:ALPHA\private$\orders"
+        other.take(Buffer.SEND.value, much // 3)
+        data = frames.encode_send(3, opened.queue, 0, 0, [serialize(message)])
+        peer.writer.write(data[:100_000])
+        while connection.transport.is_reading():
+            await rig.desk.call(lambda m: None)
+        connection.pause_writing()
+        connection.resume_writing()
+        assert not connection.transport.is_reading()
+        connection.pause_writing()
+        other.give(Buffer.SEND.value, much // 3)
+        assert not connection.transport.is_reading()
+        connection.resume_writing()
+        peer.writer.write(data[100_000:])
+        assert await peer.answer() == (1,)
 
     with_api(tmp_path, work)
 

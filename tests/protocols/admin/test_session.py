@@ -841,6 +841,25 @@ def test_more_bytes_than_it_may_ask_are_not_begun(rig: SessionRig) -> None:
     assert len(rig.bodies("orders")) == 4
 
 
+@pytest.mark.parametrize("kind", [frames.RECEIVE, frames.PEEK, frames.LOOKUP])
+def test_what_reads_have_brought_holds_up_the_next_ones(rig: SessionRig, kind: int) -> None:
+    client = rig.client(limits=SessionLimits(request_bytes_max=3000))
+    client.send(client.open(), packets(*(b"x" * 1000 for _ in range(9))))
+    source = client.open(access=RECEIVE)
+    for _ in range(9):
+        if kind == frames.LOOKUP:
+            client.put(payloads.Lookup(source, 0, MessageSeekAction.FIRST, True, 0))
+        else:
+            client.put_read(source, kind=kind)
+    assert client.pauses == [True]
+    assert client.session.requests == 3
+    rig.desk.settle()
+    assert client.pauses == [True, False]
+    assert client.session.answer_bytes == client.session.requests == 0
+    assert not rig.driver.waiting_answers
+    assert len(client.answers) == client.requests
+
+
 def test_waiting_reads_leave_room_for_other_requests(rig: SessionRig) -> None:
     client = rig.client(limits=SessionLimits(requests_max=2))
     source = client.open(access=RECEIVE)

@@ -305,6 +305,8 @@ class Connection(asyncio.Protocol):
 
     def close(self) -> None:
         """Ends it when what was written is sent."""
+        if self.session is not None:
+            self.session.flush()  # answers of this round of the loop
         self.transport.close()
 
     def end(self) -> None:
@@ -412,7 +414,8 @@ class Connection(asyncio.Protocol):
         self.transport.abort()
 
     def _resume(self) -> None:
-        self._pause(False)
+        """There is memory again; the session may have reasons of its own to read nothing."""
+        self._pause(self.session is not None and self.session.paused)
 
     def _soon(self, call: Callable[[], None]) -> None:
         self._loop.call_soon(call)
@@ -420,7 +423,8 @@ class Connection(asyncio.Protocol):
     def _pause(self, paused: bool) -> None:
         if self.transport.is_closing():
             return
-        if paused or self._ending or self.door.stopping:
+        short = self._holder is not None and self._holder.waiting
+        if paused or short or self._ending or self.door.stopping:
             self.transport.pause_reading()
         else:
             self.transport.resume_reading()

@@ -80,6 +80,7 @@ class ClientSession:
         self.closed = False
         self.requests = 0  # outstanding, beside waiting reads
         self.request_bytes = 0
+        self.answer_bytes = 0  # of messages that were read, until their answers are let out
         self.named: NamedSession | None = None
         start = int.from_bytes(desk.manager.core.random_bytes(4), "little")
         self.queues = queue_handles(start, limits)
@@ -131,11 +132,16 @@ class ClientSession:
             if (
                 self._held
                 or self.requests >= limits.requests_max
-                or self.request_bytes >= limits.request_bytes_max
+                or self.request_bytes + self.answer_bytes >= limits.request_bytes_max
             ):
                 break
             self._handle(backlog.popleft())
         self._set_paused((bool(backlog) or self._held) and not self.closed)
+
+    @property
+    def paused(self) -> bool:
+        """Whether nothing more is to be read."""
+        return self._paused
 
     def _set_paused(self, paused: bool) -> None:
         if paused is not self._paused:

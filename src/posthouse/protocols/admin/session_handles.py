@@ -37,7 +37,8 @@ class SessionLimits:
 
     frame_size_max: int = FRAME_SIZE_MAX
     requests_max: int = 1024  # outstanding; more are not read
-    request_bytes_max: int = 16 << 20  # of outstanding requests, beyond the one that passes it
+    request_bytes_max: int = 16 << 20  # of outstanding requests and of messages read by them,
+    # beyond the one that passes it
     waits_max: int = 65_536  # waiting reads
     handles_max: int = 16_384  # of each kind
     held_max: int = 65_536  # messages received through one handle and not ended

@@ -41,6 +41,14 @@ def encode_reads(request: int, answer: Answer) -> bytes:
     return encode_message_lists(request, headers, [read.sender for read in reads], answer.packets)
 
 
+def bytes_of(manager: QueueManager, found: Read | list[Read]) -> int:
+    """How much the packets are that a read of this turn has brought."""
+    packets = manager.core.effects.packets
+    if isinstance(found, Read):
+        return len(packets[found.number])
+    return sum([len(packets[read[0]]) for read in found])
+
+
 class ReadRequest:
     """A RECEIVE or PEEK from its frame to its answer."""
 
@@ -49,6 +57,7 @@ class ReadRequest:
         self.request = request
         self.asked = asked
         self.descriptor: OpenQueueDescriptor | None = None  # once it waits
+        self.size = 0  # of what it found at once
 
     def begin(self) -> None:
         """Decides it: served now, or it waits."""
@@ -66,6 +75,9 @@ class ReadRequest:
             self.descriptor = descriptor
             session.waits[self.request] = self
             session.settle()
+        else:
+            self.size = bytes_of(manager, found)
+            session.answer_bytes += self.size
         return found
 
     def take(
@@ -86,6 +98,7 @@ class ReadRequest:
 
     def _answered(self, answer: Answer) -> None:
         if answer.value is not None or answer.error is not None:
+            self.session.answer_bytes -= self.size
             self.session.answered(self.request, encode_reads, 0, answer)
 
     def cancel(self, manager: QueueManager) -> None:

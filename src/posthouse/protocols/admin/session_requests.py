@@ -27,6 +27,7 @@ from posthouse.protocols.admin.session_reads import (
     PeekRequest,
     ReadRequest,
     ReceiveRequest,
+    bytes_of,
     encode_reads,
 )
 from posthouse.protocols.desk import Answer
@@ -213,10 +214,12 @@ def _begin(read: ReadRequest) -> None:
 def on_lookup(session: ClientSession, request: int, payload: bytes) -> None:
     """LOOKUP: Read Message By Lookup Identifier (3.1.7.1.13)."""
     asked = decoded(payloads.Lookup, frames.LOOKUP, payload)
+    size = 0
 
     def call(manager: QueueManager) -> object:
+        nonlocal size
         transaction = session.transaction(manager, asked.transaction)
-        return manager.read_message_by_lookup_identifier(
+        read = manager.read_message_by_lookup_identifier(
             session.queues.get(asked.queue).descriptor,
             asked.lookup_id,
             asked.action,
@@ -224,8 +227,15 @@ def on_lookup(session: ClientSession, request: int, payload: bytes) -> None:
             transaction=transaction,
             two_phase=not asked.peek and transaction is None,
         )
+        size = bytes_of(manager, read)
+        session.answer_bytes += size
+        return read
 
-    session.decide(request, call, encode_reads)
+    def encode(number: int, answer: Answer) -> bytes:
+        session.answer_bytes -= size
+        return encode_reads(number, answer)
+
+    session.decide(request, call, encode)
 
 
 def on_end(session: ClientSession, request: int, payload: bytes) -> None:
