@@ -115,6 +115,17 @@ def test_what_does_not_match(text: str) -> None:
     assert not parse_filter(text).matches(ORDER)
 
 
+def test_one_filter_looks_at_each_message_anew() -> None:
+    """A text is folded once for all comparisons with it, and never taken for another one."""
+    where = parse_filter(
+        "label ~ ORDER and label !~ old and (body_text ~ a or body_text ~ STRASSE)"
+    )
+    texts = [("order", "a"), ("Old order", "a"), ("order", "b"), ("order", "stra\xdfe"), ("", "a")]
+    messages = [msgspec.structs.replace(ORDER, label=a, body_text=b) for a, b in texts]
+    for _ in range(2):
+        assert [where.matches(one) for one in messages] == [True, False, False, True, False]
+
+
 def test_a_body_that_is_no_text_contains_nothing() -> None:
     binary = msgspec.structs.replace(ORDER, body_text=None)
     assert not parse_filter("body_text ~ order").matches(binary)

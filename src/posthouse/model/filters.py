@@ -70,6 +70,7 @@ FIELDS: Final = {
 
 Predicate = Callable[[MessageJson], bool]
 Test = Callable[[object], bool]
+Fold = Callable[[str], str]
 
 
 class Filter(NamedTuple):
@@ -137,6 +138,7 @@ class _Parser:
         self._tokens = _tokens(text)
         self._next = next(self._tokens)
         self._comparisons = 0
+        self._folds: dict[str, Fold] = {}
 
     def whole(self) -> Predicate:
         predicate = self._either(0)
@@ -208,7 +210,12 @@ class _Parser:
         if sign.text not in _OPERATORS[kind]:
             allowed = " ".join(_OPERATORS[kind])
             raise _fault(sign.at, f"{field} cannot be compared with {sign.text}", f"Use {allowed}.")
-        return _compared(field, _test(kind, sign.text, self._value(field, kind)))
+        value = self._value(field, kind)
+        if sign.text not in ("~", "!~"):
+            return _compared(field, _test(kind, sign.text, value))
+        assert isinstance(value, str)
+        fold = self._folds.setdefault(field, _folding())
+        return _compared(field, _containing(value.casefold(), fold, negated=sign.text == "!~"))
 
     def _value(self, field: str, kind: Kind) -> int | str | bool:
         token = self._step()
@@ -270,9 +277,6 @@ _OPERATORS: Final[dict[Kind, tuple[str, ...]]] = {
 
 
 def _test(kind: Kind, sign: str, value: int | str | bool) -> Test:
-    if sign in ("~", "!~"):
-        assert isinstance(value, str)
-        return _containing(value.casefold(), negated=sign == "!~")
     compare = _ORDER[sign]
     if kind is Kind.WORDS:
         return _holding(value, negated=sign == "!=")
@@ -282,12 +286,25 @@ def _test(kind: Kind, sign: str, value: int | str | bool) -> Test:
     return lambda actual: sign == "!=" if actual is None else compare(actual, value)
 
 
-def _containing(part: str, *, negated: bool) -> Test:
+def _containing(part: str, fold: Fold, *, negated: bool) -> Test:
     def test(actual: object) -> bool:
-        texts = actual if isinstance(actual, list) else [actual or ""]
-        return any(part in str(text).casefold() for text in texts) != negated
+        texts: list[str] = actual if isinstance(actual, list) else [str(actual or "")]
+        return any(part in fold(text) for text in texts) != negated
 
     return test
+
+
+def _folding() -> Fold:
+    """Folds a text once for all comparisons of a field: for a large body that is most of it."""
+    last = folded = ""
+
+    def fold(text: str) -> str:
+        nonlocal last, folded
+        if text is not last:
+            last, folded = text, text.casefold()
+        return folded
+
+    return fold
 
 
 def _holding(word: object, *, negated: bool) -> Test:

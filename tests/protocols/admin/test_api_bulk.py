@@ -218,3 +218,27 @@ def test_a_target_that_goes_half_way_is_told_with_the_counts(
         assert result["error"]["name"] == "MQ_ERROR_QUEUE_NOT_FOUND"
 
     with_api(tmp_path, work)
+
+
+def test_a_source_that_goes_half_way_is_told_with_the_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work(rig: ApiRig) -> None:
+        await rig.create()
+        await fill(rig, 7)
+        manager, done = rig.desk.manager, list[int]()
+        read = manager.read_message_by_lookup_identifier
+
+        def read_and_delete(queue: Any, lookup_id: int, **options: Any) -> Any:
+            result = read(queue, lookup_id, **options)
+            done.append(lookup_id)
+            if len(done) == 3:
+                manager.delete_queue(ORDERS, manager.core.system)
+            return result
+
+        monkeypatch.setattr(manager, "read_message_by_lookup_identifier", read_and_delete)
+        result = await bulk(rig, "delete", where="priority < 8")
+        assert (result["matched"], result["done"], result["refused"]) == (3, 3, 0)
+        assert result["error"]["name"] == "MQ_ERROR_QUEUE_NOT_FOUND"
+
+    with_api(tmp_path, work)

@@ -7,7 +7,12 @@ from typing import Any
 import pytest
 
 from posthouse.engine.manager import QueueManager
-from posthouse.model.errors import AccessDenied, QueueError, RemoteProtocolError
+from posthouse.model.errors import (
+    AccessDenied,
+    OperationCancelled,
+    QueueError,
+    RemoteProtocolError,
+)
 from posthouse.protocols.admin.context import on_the_spot
 from posthouse.protocols.admin.conversation import (
     Conversation,
@@ -176,6 +181,27 @@ def test_a_cancelled_wait_ends_and_cleans_up() -> None:
     conversation.cancel()
     desk.settle()
     assert waiting.cancelled == 1
+
+
+@pytest.mark.parametrize(("looks", "steps_done"), [(True, 1), (False, 3)])
+def test_only_a_look_is_broken_off_when_nobody_wants_it_any_more(
+    looks: bool, steps_done: int
+) -> None:
+    done: list[int] = []
+
+    def steps() -> Steps[str]:
+        for number in range(3):
+            yield Decide(lambda m, number=number: done.append(number))  # type: ignore[misc]
+        return "all"
+
+    desk, ends = TurnDesk(Rig().driver), Ends()
+    conversation = Conversation(desk, steps(), ends, looks=looks)
+    conversation.start()
+    conversation.cancel()
+    desk.settle()
+    assert len(done) == steps_done
+    assert conversation.ended
+    assert isinstance(ends.errors[0], OperationCancelled) is looks
 
 
 def test_who_leaves_before_the_wait_began_cancels_it_too() -> None:

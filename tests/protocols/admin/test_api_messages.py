@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -14,6 +15,7 @@ import pytest
 from posthouse.model.message_json import MessageJson
 from posthouse.model.properties import QueueAccessType
 from posthouse.protocols.admin import scanning
+from posthouse.protocols.admin.conversation import Outside
 from posthouse.security.access import Caller
 from tests.protocols.admin.api_rig import AUDIT, ORDERS, ApiRig, at, with_api
 
@@ -219,6 +221,30 @@ def test_large_messages_make_short_pages(tmp_path: Path) -> None:
         assert [message["label"] for message in rest["messages"]] == ["2"]
         assert rest["next"] is None
         assert len(await receive(rig, count=3)) == 2
+
+    with_api(tmp_path, work)
+
+
+def test_large_messages_are_compared_beside_the_loop(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        beside: list[object] = []
+        offload = rig.admin.services.offload
+
+        def counted(task: Callable[[], object]) -> Outside:
+            beside.append(task)
+            return offload(task)
+
+        rig.admin.services.offload = counted
+        await rig.create()
+        for word in ("one", "two"):
+            await rig.send(label=word, body_text=f"{word} " + "x" * 400_000)
+        assert await rig.labels(where="body_text ~ ONE") == ["one"]
+        assert len(beside) == 1
+        done = await rig.post(at() + "/delete", {"where": "body_text ~ TWO"})
+        assert done.json["done"] == 1
+        assert len(beside) == 2
+        await rig.send(label="small")
+        assert await rig.labels(where="label = small") == ["small"]
 
     with_api(tmp_path, work)
 

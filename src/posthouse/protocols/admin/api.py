@@ -79,7 +79,9 @@ class Api:
                 self._refuse(OurFault("the server failed over this request"), done, counted=False)
 
         steps = route.handler(context, params, content)
-        conversation: Conversation[Any] = Conversation(self.desk, steps, finish)
+        conversation: Conversation[Any] = Conversation(
+            self.desk, steps, finish, looks=route.method == "GET"
+        )
         conversation.start()
         return conversation
 

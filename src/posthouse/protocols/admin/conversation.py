@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator
 from typing import Generic, NamedTuple, TypeVar
 
 from posthouse.engine.manager import QueueManager
-from posthouse.model.errors import QueueError
+from posthouse.model.errors import OperationCancelled, QueueError
 from posthouse.protocols.desk import Answer, Desk, Release
 
 T = TypeVar("T")
@@ -46,12 +46,18 @@ Finish = Callable[[T | None, Exception | None], None]
 
 
 class Conversation(Generic[T]):
-    """Runs one generator to its end; `finish` gets its value, or the error that ended it."""
+    """Runs one generator to its end; `finish` gets its value, or the error that ended it.
 
-    def __init__(self, desk: Desk, steps: Steps[T], finish: Finish[T]) -> None:
+    One that only `looks` is broken off between two steps when whoever asked has gone.
+    """
+
+    def __init__(
+        self, desk: Desk, steps: Steps[T], finish: Finish[T], *, looks: bool = False
+    ) -> None:
         self._desk = desk
         self._steps = steps
         self._finish = finish
+        self._looks = looks
         self._waiting: Wait | None = None
         self._cancelled = False
         self.ended = False
@@ -62,7 +68,7 @@ class Conversation(Generic[T]):
         self._advance(lambda: next(self._steps))
 
     def cancel(self) -> None:
-        """Whoever asked has gone: a wait ends now, anything else runs to its end."""
+        """Whoever asked has gone: a wait ends now, a look soon, what changes things runs on."""
         self._cancelled = True
         waiting = self._waiting
         if waiting is not None:
@@ -82,7 +88,9 @@ class Conversation(Generic[T]):
             self._take(step)
 
     def _take(self, step: Step) -> None:
-        if isinstance(step, Decide):
+        if self._cancelled and self._looks:
+            self._throw(OperationCancelled("whoever asked has gone"))
+        elif isinstance(step, Decide):
             self._decide(step.call, self._answered)
         elif isinstance(step, Wait):
             self._waiting = step

@@ -30,7 +30,7 @@ from posthouse.protocols.admin.conversation import Decide, Steps, at_once
 from posthouse.protocols.admin.handlers_messages import begin, send_one
 from posthouse.protocols.admin.message_json import copy_of
 from posthouse.protocols.admin.refusals import error_body
-from posthouse.protocols.admin.scanning import STEP_BYTES, STEP_MESSAGES, Found, Scan
+from posthouse.protocols.admin.scanning import STEP_BYTES, STEP_MESSAGES, Found, Scan, examined
 from posthouse.protocols.admin.types import (
     BulkJson,
     ErrorBody,
@@ -100,7 +100,9 @@ class _ByFilter:
         if not self._ceiling:
             self._ceiling = yield from at_once(lambda manager: manager.core.lookup_ids.value)
         batch = yield from self._scan.step()
-        chosen = [found for found in batch if self._where.matches(found.json())]
+        matching = yield from examined(self._scan.context, batch, self._where)
+        pairs = zip(batch, matching, strict=True)
+        chosen = [found for found, message in pairs if message is not None]
         tally.matched += len(chosen)
         return chosen
 
@@ -214,10 +216,11 @@ def _bulk(
 ) -> Steps[BulkJson]:
     """Chooses messages and acts on each, step by step.
 
-    A target that cannot be opened refuses the request, unless some of it is done already.
+    A queue that cannot be opened refuses the request, unless some of it is done already: then the
+    answer says how much, and why no more.
     """
     tally, choice = _Tally(), _choice(context, queue, body)
-    while (batch := (yield from choice.next(tally))) is not None:
+    while (batch := (yield from _next(choice, tally))) is not None:
         if body.dry_run:
             continue
         work = list[tuple[Found, Message]]()
@@ -235,6 +238,16 @@ def _bulk(
         for outcome in outcomes:
             tally.add(outcome)
     return tally.result(body.dry_run)
+
+
+def _next(choice: _Choice, tally: _Tally) -> Steps[list[Found] | None]:
+    try:
+        return (yield from choice.next(tally))
+    except QueueError as error:  # the queue was deleted meanwhile, or its rights have changed
+        if not tally.done:
+            raise
+        tally.error = tally.error or error_body(error)
+        return None
 
 
 def _acted(

@@ -27,6 +27,7 @@ STEP_MESSAGES: Final = 500
 STEP_BYTES: Final = 4 << 20  # of packets that one step fetches
 STEP_ROWS: Final = 20_000  # that one step looks at
 SCAN_MAX: Final = 100_000  # messages that one request reads
+EXAMINED_BYTES: Final = 256 << 10  # above them packets are read and compared beside the loop
 
 Wanted = Callable[[Row], bool]
 
@@ -64,7 +65,7 @@ class Scan:
         self.place = place
         self.done = False
         self.queue = queue
-        self._context = context
+        self.context = context
         self._access = access
         self._wanted = wanted
         self._locked = locked
@@ -79,7 +80,7 @@ class Scan:
         ]
 
     def _look(self, manager: QueueManager, count: int) -> list[Read]:
-        with opened(manager, self.queue, self._access, self._context) as descriptor:
+        with opened(manager, self.queue, self._access, self.context) as descriptor:
             return self._reads(manager, descriptor.target(), count)
 
     def _reads(self, manager: QueueManager, queue: Queue, count: int) -> list[Read]:
@@ -99,6 +100,22 @@ class Scan:
         return reads
 
 
+def examined(
+    context: Context, batch: list[Found], where: Filter | None
+) -> Steps[list[MessageJson | None]]:
+    """The messages that a filter matches, None for others; large ones hold nobody else up."""
+
+    def examine() -> list[MessageJson | None]:
+        messages = map(Found.json, batch)
+        return [one if where is None or where.matches(one) else None for one in messages]
+
+    if sum(len(found.packet) for found in batch) <= EXAMINED_BYTES:
+        return examine()
+    answer = yield context.services.offload(examine)
+    assert isinstance(answer.value, list)
+    return answer.value
+
+
 class Page(NamedTuple):
     """What a search found, and where it stopped: None at the end."""
 
@@ -113,10 +130,10 @@ def search(scan: Scan, where: Filter | None, limit: int, scan_max: int = SCAN_MA
     scanned = size = 0
     while not scan.done:
         batch = yield from scan.step(STEP_MESSAGES if where else min(limit, STEP_MESSAGES))
-        for found in batch:
+        messages = yield from examined(scan.context, batch, where)
+        for found, message in zip(batch, messages, strict=True):
             scanned += 1
-            message = found.json()
-            if where is None or where.matches(message):
+            if message is not None:
                 page.append(message)
                 size += len(found.packet)
             full = len(page) >= limit or size >= STEP_BYTES

@@ -380,7 +380,7 @@ class BulkJson(Json):
     """What came of an operation on many messages.
 
     `gone` were taken by somebody else meanwhile; `refused` stayed, for the reason in `error` and
-    perhaps others.
+    perhaps others. An `error` with none refused says why the work ended before all were looked at.
     """
 
     matched: int
