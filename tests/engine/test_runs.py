@@ -29,7 +29,7 @@ from posthouse.model.errors import QueueError, TransactionSequence
 from posthouse.model.message import ACK_POS_RECEIVE, DeliveryGuarantee
 from posthouse.wire.message import deserialize
 from tests.engine.rig import RECEIVE, Rig
-from tests.engine.sends import packet_of
+from tests.engine.sends import packet_of, transactional_packet
 
 QUEUE = 16
 
@@ -383,3 +383,51 @@ def test_a_reader_of_several_is_woken_with_what_came_together(
     rig.check_books()
     again = rig.run(lambda m: wait(m, reader))
     assert (again is None) == (not left)
+
+
+SENDS = st.lists(
+    st.tuples(
+        st.sampled_from(["orders", "orders", "orders", "bills"]),
+        st.fixed_dictionaries(
+            {
+                "body": st.binary(max_size=8),
+                "time_to_be_received": st.sampled_from([0xFFFFFFFF, 0xFFFFFFFF, 0, 60]),
+                "positive_journaling_requested": st.sampled_from([False, False, False, True]),
+            }
+        ),
+        st.integers(1, 6),
+    ),
+    max_size=6,
+)
+
+
+@given(SENDS, st.integers(0, 2), st.sampled_from(["commit", "abort", "prepare"]))
+def test_a_transaction_ends_as_if_its_messages_came_one_by_one(
+    sends: list[tuple[str, dict[str, Any], int]], waiting: int, end: str
+) -> None:
+    # Without a buffer its messages are in the log, pending, before the end: one by one.
+    together, single = Rig(), Rig(transaction_buffer=0)
+    woken: dict[Rig, list[Any]] = {together: [], single: []}
+    for rig in (together, single):
+        for name in ("orders", "bills"):
+            rig.create(name, transactional=True)
+        reader = rig.open("orders", RECEIVE)
+        for _ in range(waiting):
+            rig.run(lambda m, r=reader, w=woken[rig]: m.dequeue_message(r, token=w.append))  # type: ignore[misc]
+        tx = rig.begin("t1")
+        for name, kind, count in sends:
+            out, packets = rig.open(name), [transactional_packet(**kind) for _ in range(count)]
+            rig.run(lambda m, o=out, p=packets, t=tx: m.send_packets(o, p, t))  # type: ignore[misc]
+        if end == "prepare":
+            rig.run(lambda m, t=tx: m.transaction_prepare(t.identifier, single_phase=False))  # type: ignore[misc]
+        if end == "abort":
+            rig.abort(tx)
+        else:
+            rig.commit(tx)
+        rig.check_books()
+        assert all(queue.reserved == 0 for queue in rig.manager.queues.all())
+    assert told(together) == told(single)
+    assert [a.packets for a in woken[together]] == [a.packets for a in woken[single]]
+    for rig in (together, single):
+        rig.restart()
+    assert told(together) == told(single)

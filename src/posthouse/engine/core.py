@@ -49,12 +49,13 @@ if TYPE_CHECKING:
     from posthouse.engine.outcome import Outcomes
     from posthouse.engine.queues import Queues
     from posthouse.engine.sending import Sending
-    from posthouse.engine.transaction import Transaction
+    from posthouse.engine.transaction import Transaction, TransactionalOperation
     from posthouse.engine.transactions import Transactions
     from posthouse.engine.transfer import Transfer
     from posthouse.engine.two_phase import TwoPhase
     from posthouse.engine.waiting import Waiting
 
+NO_LOOKUP_ID = bytes(8)  # how a row begins that is pending
 _U64 = struct.Struct("<Q")
 
 
@@ -288,6 +289,26 @@ class Core:
             number += 1
             at += ROW_SIZE
         return numbers
+
+    def commit_run(
+        self, number: int, row: Row, sends: list[TransactionalOperation], change: Change
+    ) -> None:
+        """Sends of a transaction that are alike but for packet and ordinal become messages.
+
+        In the log they are pending until the change.
+        """
+        sizes = [send.size for send in sends]
+        ordinals = [send.ordinal for send in sends]
+        rows = self.state.arrive_run(number, row, sizes, ordinals)
+        change.settle_run(number, rows)
+        pack, add, at = ARRIVAL_OF_ROW.pack, self.effects.records.append, 0
+        for send in sends:
+            sender, pending = send.sender, NO_LOOKUP_ID + rows[at + 8 : at + ROW_SIZE]
+            head = pack(number, pending, *send.span, len(sender), 0) + sender
+            assert send.packet is not None
+            add((MESSAGE, number, head, send.packet))
+            number += 1
+            at += ROW_SIZE
 
     def settle(
         self, number: int, row: Row, reason: int, change: Change | None, extra: bytes | None = None

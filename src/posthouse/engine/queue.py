@@ -164,6 +164,11 @@ class Queue:
         _, number = self.state.order.number(lookup_id)
         return number or self.root.aliases.get(lookup_id, 0)
 
+    @property
+    def is_plain_target(self) -> bool:
+        """What comes here stays here, as far as the queue is concerned."""
+        return self.outgoing is None and not self.deleted
+
     def make_room(self, priority: int, lookup_id: int) -> None:
         """A message came back: seeks must not skip it."""
         lane = self.state.order.lane(priority)

@@ -171,6 +171,8 @@ Record = tuple[int, int, bytes, bytes]
 
 _COUNTS = struct.Struct("<III")
 _SETTLE = struct.Struct("<QBHQIIIIIIHHHBBBBxx")
+_SETTLE_OF_ROW = struct.Struct("<QBH44s")  # the same, with the row packed already
+assert _SETTLE_OF_ROW.size == _SETTLE.size
 _END = struct.Struct("<QB")
 _DEFINE = struct.Struct("<BHI")
 _DELETED = 0xFFFFFFFF
@@ -203,25 +205,35 @@ class Define(NamedTuple):
 class Change:
     """Collects one atomic CHANGE record."""
 
-    __slots__ = ("defines", "ends", "settles")
+    __slots__ = ("_runs", "defines", "ends", "settles")
 
     def __init__(self) -> None:
         self.settles: list[Settle] = []
+        self._runs: list[bytes] = []  # settles that are packed already
         self.ends: list[tuple[int, int]] = []  # each an End, or as good as one
         self.defines: list[Define] = []
 
     def __bool__(self) -> bool:
-        return bool(self.settles or self.ends or self.defines)
+        return bool(self.settles or self.ends or self.defines or self._runs)
 
     def take(self, other: Change) -> None:
         """What another one has, behind what this one has."""
         self.settles += other.settles
+        self._runs += other._runs
         self.ends += other.ends
         self.defines += other.defines
 
+    def settle_run(self, number: int, rows: bytes) -> None:
+        """New rows, packed, of messages whose numbers follow on each other and have no extra."""
+        self._runs += [
+            _SETTLE_OF_ROW.pack(number + at // ROW_SIZE, KEPT, 0, rows[at : at + ROW_SIZE])
+            for at in range(0, len(rows), ROW_SIZE)
+        ]
+
     def pack(self) -> bytes:
         """The payload of the record."""
-        parts = [_COUNTS.pack(len(self.settles), len(self.ends), len(self.defines))]
+        settles = len(self.settles) + sum(map(len, self._runs)) // _SETTLE.size
+        parts = [_COUNTS.pack(settles, len(self.ends), len(self.defines)), *self._runs]
         for number, reason, row, extra in self.settles:
             parts.append(_SETTLE.pack(number, reason, len(extra), *row))
             if extra:
@@ -261,10 +273,11 @@ class _Cursor:
 
 
 def _settles(cursor: _Cursor, count: int) -> Iterator[Settle]:
+    new = tuple.__new__
     for _ in range(count):
         values = cursor.unpack(_SETTLE)
-        row = Row(*values[3:])
-        yield Settle(values[0], values[1], row, cursor.take(values[2]) if values[2] else b"")
+        extra = cursor.take(values[2]) if values[2] else b""
+        yield new(Settle, (values[0], values[1], new(Row, values[3:]), extra))
 
 
 def _defines(cursor: _Cursor, count: int) -> Iterator[Define]:

@@ -17,7 +17,7 @@ DELIVERY = 0x60  # [MS-MQMQ] 2.2.19.2 UserHeader.Flags: DM, JN, JP
 NEGATIVE_JOURNAL = 0x100
 POSITIVE_JOURNAL = 0x200
 TRANSACTION_HEADER = 0x100000
-_FINAL_ACK = 0x2  # [MS-MQMQ] 2.2.20.5 TransactionHeader.Flags.FA
+FINAL_ACK = 0x2  # [MS-MQMQ] 2.2.20.5 TransactionHeader.Flags.FA
 
 
 def row_of(seen: Glance, queue: int, utc: int, expires: int, flags: int, wants: int) -> Row:
@@ -57,7 +57,7 @@ def wants_of(seen: Glance) -> int:
         wants |= WANT_DEAD_LETTER
     if user_flags & POSITIVE_JOURNAL:
         wants |= WANT_JOURNAL
-    if seen.transaction_flags & _FINAL_ACK:
+    if seen.transaction_flags & FINAL_ACK:
         wants |= WANT_FINAL_ACK
     return wants
 

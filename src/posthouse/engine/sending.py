@@ -12,6 +12,7 @@ from posthouse.engine.records import (
     FLAG_COPY,
     FLAG_EXPRESS,
     FLAG_REMOTE,
+    FLAG_TRANSACTIONAL,
     NEVER,
     WANT_APPLICATION_DEAD_LETTER,
     WANT_ARRIVAL,
@@ -21,6 +22,7 @@ from posthouse.engine.records import (
 )
 from posthouse.engine.rows import (
     DELIVERY,
+    FINAL_ACK,
     NEGATIVE_JOURNAL,
     POSITIVE_JOURNAL,
     TRANSACTION_HEADER,
@@ -55,7 +57,7 @@ from posthouse.security.access import Caller
 from posthouse.wire.glance import Glance, glance
 from posthouse.wire.message import serialize
 from posthouse.wire.packet import Packet, is_encrypted
-from posthouse.wire.patch import patch, stamp, stamp_plain
+from posthouse.wire.patch import patch, stamp, stamp_plain, stamp_transactional
 
 INFINITE = 0xFFFFFFFF
 _ASKS = NEGATIVE_JOURNAL | POSITIVE_JOURNAL | TRANSACTION_HEADER
@@ -272,6 +274,8 @@ class Sending:
             ]
         if transaction is not None:
             core.transactions.use(transaction, len(packets))
+            if self._are_plain(queue, looks, in_transaction=True):
+                return self._accept_in_transaction(queue, packets, looks, sender, transaction)
         room = Room() if len(packets) > 1 else None
         admitted = [
             self.admit(queue, packet, seen, 0, transaction is not None, room)
@@ -288,12 +292,14 @@ class Sending:
             ordinals.append(ordinal)
         return ordinals
 
-    def _are_plain(self, queue: Queue, looks: list[Glance]) -> bool:
+    def _are_plain(
+        self, queue: Queue, looks: list[Glance], *, in_transaction: bool = False
+    ) -> bool:
         """Whether these messages ask for nothing and would all be admitted: the common case."""
         definition, core = queue.definition, self.core
         if (
             definition.role is not QueueRole.PLAIN
-            or definition.transactional
+            or definition.transactional is not in_transaction
             or definition.authentication
             or definition.privacy_level != _PRIVACY_OPTIONAL
             or core.throttled
@@ -301,9 +307,12 @@ class Sending:
         ):
             return False
         size, limit = 0, core.time_to_reach_queue_max
+        asks = TRANSACTION_HEADER if in_transaction else 0
         for seen in looks:
             if (
-                seen.user_flags & _ASKS
+                seen.user_flags & _ASKS != asks
+                or seen.transaction_flags & FINAL_ACK
+                or seen.security_at
                 or seen.ack_flags
                 or seen.time_to_be_received != INFINITE
                 or seen.time_to_reach_queue > limit
@@ -339,6 +348,30 @@ class Sending:
             for number in numbers:
                 core.announce(queue, number)
             core.tell()
+        return ordinals
+
+    def _accept_in_transaction(
+        self,
+        queue: Queue,
+        packets: list[bytes],
+        looks: list[Glance],
+        sender: bytes,
+        transaction: Transaction,
+    ) -> list[int]:
+        """The common case of a batch in a transaction that has been asked for `use`."""
+        core, utc = self.core, self.core.utc
+        ordinals = core.ordinals.run(len(packets))
+        stamped = stamp_transactional(packets, looks, core.guid, ordinals, utc, transaction.number)
+        for packet, seen, ordinal in zip(stamped, looks, ordinals, strict=True):
+            size, message_class = seen.packet_size, seen.message_class
+            row = Row(
+                *(0, queue.number, NEVER, utc, size, ordinal, 0, message_class, 0, 0, 0),
+                FLAG_TRANSACTIONAL,
+                0,
+            )
+            core.transactions.add_enqueue(
+                transaction, queue, row, packet, span_of(seen), sender, b""
+            )
         return ordinals
 
     def _accept_plain(self, queue: Queue, packet: bytes, seen: Glance, sender: bytes) -> int:

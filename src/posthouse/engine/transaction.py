@@ -6,7 +6,7 @@ from enum import Enum
 
 import msgspec
 
-from posthouse.engine.records import Row, Span
+from posthouse.engine.records import NEVER, Row, Span
 
 
 class OperationType(Enum):
@@ -49,6 +49,42 @@ class TransactionalOperation:
         self.span = Span()
         self.sender = b""
         self.extra = b""
+
+    @property
+    def size(self) -> int:
+        """Bytes of the packet of an enqueue."""
+        assert self.row is not None
+        return self.row.size
+
+    @property
+    def ordinal(self) -> int:
+        """Of the message identifier of an enqueue."""
+        assert self.row is not None
+        return self.row.ordinal
+
+    def is_plain(self) -> bool:
+        """An enqueue that asks for nothing and is not in the log yet."""
+        row = self.row
+        return (
+            row is not None
+            and self.packet is not None
+            and not self.extra
+            and not row[12]
+            and row[2] == NEVER
+        )
+
+    def follows(self, other: TransactionalOperation, distance: int) -> bool:
+        """Whether a plain enqueue is alike another one, so many numbers in front of it."""
+        row, its_row = self.row, other.row
+        assert its_row is not None
+        return (
+            self.is_plain()
+            and row is not None
+            and self.queue == other.queue
+            and self.number == other.number + distance
+            and row[11] == its_row[11]
+            and row[7] == its_row[7]
+        )
 
 
 class StoredOperation(msgspec.Struct, array_like=True):

@@ -23,6 +23,7 @@ from posthouse.engine.records import (
     TABLE_TRANSACTION,
     Change,
     Row,
+    Settle,
     Span,
     pack_arrival,
 )
@@ -129,7 +130,9 @@ class Transactions:
         core = self.core
         number = core.message_numbers.next()
         operation = TransactionalOperation(OperationType.ENQUEUE, queue.number, number)
-        operation.row = row._replace(flags=row.flags | FLAG_TRANSACTIONAL, priority=0)
+        if not row.flags & FLAG_TRANSACTIONAL or row.priority:
+            row = row._replace(flags=row.flags | FLAG_TRANSACTIONAL, priority=0)
+        operation.row = row
         operation.packet, operation.span = packet, span
         operation.sender, operation.extra = sender, extra
         transaction.add(operation)
@@ -192,13 +195,15 @@ class Transactions:
 
     def _append_pending(self, operation: TransactionalOperation) -> None:
         assert operation.row is not None
-        assert operation.packet is not None
-        core, row = self.core, operation.row
-        core.state.arrive(operation.number, row, operation.extra)
-        head = pack_arrival(
-            operation.number, row, operation.span, operation.sender, operation.extra
-        )
-        core.effects.records.append((MESSAGE, operation.number, head, operation.packet))
+        self.core.state.arrive(operation.number, operation.row, operation.extra)
+        self._log_pending(operation)
+
+    def _log_pending(self, operation: TransactionalOperation) -> None:
+        number, row, packet = operation.number, operation.row, operation.packet
+        assert row is not None
+        assert packet is not None
+        head = pack_arrival(number, row, operation.span, operation.sender, operation.extra)
+        self.core.effects.records.append((MESSAGE, number, head, packet))
         operation.packet = None
 
     # -- prepare
@@ -261,7 +266,8 @@ class Transactions:
             flags = operation.row.flags & ~(FLAG_FIRST | FLAG_LAST)
             if operation.queue not in last:
                 flags |= FLAG_FIRST
-            operation.row = operation.row._replace(flags=flags)
+            if flags != operation.row.flags:
+                operation.row = operation.row._replace(flags=flags)
             last[operation.queue] = operation
         for operation in last.values():
             assert operation.row is not None
@@ -277,13 +283,17 @@ class Transactions:
         if not prepared:
             self._mark_first_and_last(transaction)
         change, subqueues = Change(), self._subqueues(transaction)
-        for operation in transaction.operations:
+        operations, done = transaction.operations, 0
+        while done < len(operations):
+            operation = operations[done]
             if operation.kind is OperationType.ENQUEUE:
-                self._commit_enqueue(operation, change)
-            elif operation.kind is OperationType.DEQUEUE:
+                done += self._commit_enqueues(operations, done, change)
+                continue
+            if operation.kind is OperationType.DEQUEUE:
                 self._commit_dequeue(operation, change)
             else:
                 self._commit_move(operation, change)
+            done += 1
         if prepared:
             self.core.define(TABLE_TRANSACTION, identifier, None, change)
         if also is not None:
@@ -293,26 +303,51 @@ class Transactions:
         for queue in subqueues:
             self.core.registry.drop_empty_subqueue(queue)
 
+    def _commit_enqueues(
+        self, operations: list[TransactionalOperation], first: int, change: Change
+    ) -> int:
+        """The next send, and with it those behind it that are alike; how many that were."""
+        core, operation = self.core, operations[first]
+        queue, end = core.queues.get(operation.queue), first + 1
+        if queue is not None and queue.is_plain_target and operation.is_plain():
+            while end < len(operations) and operations[end].follows(operation, end - first):
+                end += 1
+        if queue is None or end - first == 1:
+            self._commit_enqueue(operation, change)
+            return 1
+        row, run = operation.row, operations[first:end]
+        assert row is not None
+        self._release(queue, sum(one.size for one in run))
+        ids = core.lookup_ids.run(len(run))
+        row = row._replace(lookup_id=ids.start, arrived=core.utc)
+        core.commit_run(operation.number, row, run, change)
+        for one in run:
+            one.packet = None
+            core.announce(queue, one.number)
+        return len(run)
+
     def _commit_enqueue(self, operation: TransactionalOperation, change: Change) -> None:
         core = self.core
         row = operation.row
         assert row is not None
         queue = core.queues.get(operation.queue)
-        if operation.packet is not None:
-            packet = operation.packet
-            self._append_pending(operation)
-        else:
-            packet = b""
         self._release(queue, row.size)
         if queue is None or queue.deleted:
+            if operation.packet is not None:
+                self._append_pending(operation)
             core.outcomes.undeliverable(operation.number, row, NACK_QUEUE_DELETED, change)
             return
-        row = row._replace(lookup_id=core.lookup_ids.next(), arrived=core.utc)
-        extra = operation.extra
+        number, extra, packet = operation.number, operation.extra, operation.packet
         if queue.outgoing is not None:
             extra = core.transfer.number_message(queue, extra, change)
-        core.settle(operation.number, row, KEPT, change, extra)
-        core.sending.arrived(queue, operation.number, row, packet, change)
+        row = tuple.__new__(Row, (core.lookup_ids.next(), *row[1:3], core.utc, *row[4:]))
+        if packet is None:
+            core.settle(number, row, KEPT, change, extra)
+        else:  # in the log it is pending until the change; nobody here sees it so
+            self._log_pending(operation)
+            core.state.arrive(number, row, extra)
+            change.settles.append(Settle(number, KEPT, row, extra))
+        core.sending.arrived(queue, number, row, packet or b"", change)
 
     def _commit_dequeue(self, operation: TransactionalOperation, change: Change) -> None:
         core = self.core
