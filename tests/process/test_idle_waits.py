@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import random
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from types import TracebackType
@@ -13,12 +15,15 @@ import msgspec
 
 import posthouse
 from tests.conftest import Dose
+from tests.process import shop
 from tests.process.serving import Serving
 from tests.process.waiter import QUEUE, memory_mib, processor_s
+from tests.process.warm import WarmServer
 
 RECEIVES, CANCELLED = 10_000, 1_000
 QUIET_S = 1.5  # upkeep of the server comes to its end
 IDLE_MAX = 0.01  # of a processor
+KILLS, KILL_WITHIN_S = 3, 0.5
 
 
 class Waiting:
@@ -96,3 +101,33 @@ def test_receives_that_wait_cost_nothing_and_all_are_served(tmp_path: Path, dose
             assert (books.accepted, books.received, books.locked) == (RECEIVES, RECEIVES, 0)
             assert qm.books().balanced
             assert all(processor_s(pid) > 0.1 for pid in pids)  # it is measured at all
+
+
+def test_receives_wait_on_through_kills_and_are_each_served_once(
+    tmp_path: Path, dose: Dose
+) -> None:
+    """One kill while all of them wait, the others while they are served."""
+    drawn = random.Random(shop.seed())
+    with WarmServer(tmp_path) as server:
+        server.start()
+        with posthouse.connect(server.home) as qm, Waiting(server.home) as waiting:
+            queue = qm.create_queue(QUEUE)
+            for day in range(dose(1, 50)):
+                assert waiting.tell("wait", RECEIVES) == RECEIVES
+                server.kill()
+                server.start()
+                assert waiting.tell("wait", 0) == RECEIVES
+                bodies = [f"order {day}/{number}" for number in range(RECEIVES)]
+                sending = threading.Thread(
+                    target=queue.send_many, args=(bodies,), kwargs={"recoverable": True}
+                )
+                sending.start()
+                for _ in range(KILLS):
+                    time.sleep(drawn.uniform(0, KILL_WITHIN_S))
+                    server.kill()
+                    server.start()
+                assert sorted(waiting.tell("served", RECEIVES)) == sorted(bodies)
+                sending.join()
+                assert queue.count() == 0
+            shop.check_balance(qm, locked=0)
+        server.stop()

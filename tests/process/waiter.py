@@ -55,7 +55,8 @@ class Waiter:
         """The bodies that the receives brought; they all have to."""
         assert count == len(self.tasks)
         async with asyncio.timeout(PATIENCE_S):
-            return list(await asyncio.gather(*self.tasks))
+            tasks, self.tasks = self.tasks, []
+            return list(await asyncio.gather(*tasks))
 
 
 async def obey(home: str) -> None:
