@@ -20,6 +20,9 @@ from posthouse.model.message import (
 from posthouse.runtime.driver import Answer
 from posthouse.sim import SimDisk
 from posthouse.store.errors import StoreDamaged
+from posthouse.wire import frame_payloads as payloads
+from posthouse.wire import frames
+from tests.protocols.admin.session_rig import Client, TurnDesk
 from tests.runtime.disk_home import MOVE, PEEK, PLAIN, RECEIVE, SEND, Home
 
 ADMINISTRATION = r".\private$\administration"
@@ -333,3 +336,14 @@ def test_a_commit_goes_without_the_copies_of_what_it_cannot_read_any_more(delete
     assert home.queue(r".\system$;journal").state.count == (0 if deleted else 1)
     assert told(home) == 1
     home.check_books()
+
+
+def test_a_page_of_a_browsing_session_goes_past_damage() -> None:
+    home = damaged(b"a", ROTTEN, b"b", b"c")
+    client = Client(TurnDesk(home.driver))
+    queue = client.open(PLAIN, PEEK)
+    cursor = client.ask(payloads.OpenCursor(queue), payloads.CursorOpened).cursor
+    first = client.bodies(queue, kind=frames.PEEK, cursor=cursor, count=2)
+    rest = client.bodies(queue, kind=frames.PEEK, cursor=cursor, count=2, flags=frames.READ_NEXT)
+    assert (first, rest) == ([b"a", b"b"], [b"c"])
+    assert told(home) == 1

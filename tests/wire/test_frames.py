@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posthouse.model.enumerations import MessageSeekAction, QueueAccessType, QueueShareMode
-from posthouse.model.errors import QueueNotFound, RemoteProtocolError
+from posthouse.model.errors import MalformedPacket, QueueNotFound, RemoteProtocolError
 from posthouse.wire import frame_payloads as payloads
 from posthouse.wire import frames
 
@@ -231,3 +231,12 @@ def test_a_refusal_of_a_strange_name_can_be_sent() -> None:
     (frame,) = split(frames.encode(1, told))
     assert frames.decode(frame.kind, frame.payload) == told
     assert len(told.cause) == frames.TEXT_MAX
+
+
+def test_more_items_than_a_frame_may_have_are_not_unpacked() -> None:
+    count = frames.ITEMS_MAX + 1
+    send = frames.encode_send(1, 2, 0, 0, [b""] * count)
+    end = frames.encode_end(1, 2, 0, range(count), positive=True)
+    for frame in (send, end):
+        with pytest.raises(MalformedPacket, match="items"):
+            frames.decode(frame[4], frame[frames.HEADER_SIZE :])

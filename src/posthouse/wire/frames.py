@@ -55,6 +55,7 @@ from posthouse.wire.frame_payloads import (
 
 UPGRADE: Final = "posthouse/1"  # the protocol that `GET /api/v1/session` upgrades to
 FRAME_SIZE_MAX: Final = 64 << 20
+ITEMS_MAX: Final = 1 << 20  # of a request: each costs several times its bytes once it is unpacked
 SESSION_NAME_SIZE: Final = 16
 TEXT_MAX: Final = 8192  # of a cause or a remedy
 
@@ -174,6 +175,8 @@ assert MESSAGE_HEADER_SIZE == 32
 
 
 def _numbers(payload: bytes, at: int, count: int, code: str, size: int) -> tuple[int, ...]:
+    if count > ITEMS_MAX:
+        raise MalformedPacket(f"a frame of {count} items; allowed are {ITEMS_MAX}")
     if at + count * size > len(payload):
         raise Truncated(f"a frame says {count} numbers and has fewer")
     return struct.unpack_from(f"<{count}{code}", payload, at)

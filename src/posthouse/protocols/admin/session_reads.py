@@ -9,7 +9,12 @@ from posthouse.engine.cursor import Cursor, CursorState
 from posthouse.engine.descriptor import OpenQueueDescriptor
 from posthouse.engine.effects import Read
 from posthouse.engine.manager import QueueManager
-from posthouse.model.errors import InsufficientResources, InvalidParameter, IoTimeout
+from posthouse.model.errors import (
+    InsufficientResources,
+    InvalidParameter,
+    IoTimeout,
+    MessageStorageFailed,
+)
 from posthouse.protocols.desk import Answer
 from posthouse.wire import frames
 from posthouse.wire.frames import READ_AT_ONCE, READ_NEXT, encode_message_lists
@@ -203,6 +208,8 @@ class PeekRequest(ReadRequest):
                 read = manager.peek_next_message(descriptor, cursor, timeout_ms=0)
             except IoTimeout:
                 break
+            except MessageStorageFailed:
+                continue  # it is set aside; those in front of it are this reader's
             assert read is not None
             reads.append(read)
             room -= self._size(manager, read)
