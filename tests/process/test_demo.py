@@ -27,6 +27,7 @@ def test_the_demonstration_loses_nothing_and_its_books_balance(
     report = json.loads(capsys.readouterr().out)
     assert 200 <= report["acknowledged_before_kill"] < 400
     assert report["in_flight_at_kill"] >= 1
+    assert report["kills"] >= 1
     assert report["in_order"]
     assert report["sound"]
     assert [each["orders"] for each in report["arrived"]] == [100] * len(SHOPS)
@@ -88,6 +89,7 @@ def test_a_server_that_does_not_start_is_explained(tmp_path: Path) -> None:
         {"arrived": [Arrived("north", 100, 1, False)]},
         {"arrived": [Arrived("north", 99, 1, True)]},
         {"journaled": 99},
+        {"in_flight_at_kill": 0},
         {"undone": False},
         {"dead_letters": {"nack-queue-purged": 4}},
         {"books": {"ALPHA": BooksListJson([], True), "BETA": BooksListJson([], False)}},
@@ -101,6 +103,7 @@ def test_the_report_is_unsound_when_anything_is_missing(
     sound = {
         "arrived": [Arrived("north", 100, 1, True)],
         "journaled": 100,
+        "in_flight_at_kill": 1,
         "undone": True,
         "dead_letters": {"nack-queue-purged": 5},
         "books": {name: BooksListJson([], True) for name in ("ALPHA", "BETA")},

@@ -97,6 +97,7 @@ def _values(report: Report) -> dict[str, object]:
         "home": str(report.home),
         "addresses": report.addresses,
         "orders": report.orders,
+        "kills": report.kills,
         "acknowledged_before_kill": report.acknowledged_before_kill,
         "in_flight_at_kill": report.in_flight_at_kill,
         "begun_again": report.begun_again,
@@ -135,10 +136,11 @@ def _show(report: Report) -> None:
 
 def _steps(report: Report) -> Iterator[tuple[str, str]]:
     yield "sent to ALPHA by 4 clients", f"{report.sent_per_second:,}/s, the kill included"
-    yield "  acknowledged before kill -9", f"{report.acknowledged_before_kill:,} orders"
-    yield "  in flight at the kill", f"{report.in_flight_at_kill} transactions"
+    yield "  kill -9 of ALPHA", f"{report.kills}"
+    yield "  acknowledged before", f"{report.acknowledged_before_kill:,} orders"
+    yield "  in flight then", f"{report.in_flight_at_kill} transactions"
     yield "  begun again by the clients", f"{report.begun_again} transactions"
-    yield "  start after the kill", f"{report.restart_ms:,} ms"
+    yield "  start after it", f"{report.restart_ms:,} ms"
     yield "handed over to BETA", f"{report.handed_over_per_second:,}/s"
     yield "  transactions over both", f"{report.shared_transactions}"
     yield "  one given up left no trace", _yes(report.undone)

@@ -60,10 +60,9 @@ class DemoServer:
         self.address = f"http://{ready['endpoints']['admin']}"
 
     def _not_started(self, why: str) -> ServiceNotAvailable:
-        said = self._errors.read_text(encoding="utf-8", errors="replace").strip()
-        return ServiceNotAvailable(
-            f"the queue manager {self.name} {why}", f"It said: {said or 'nothing'}"
-        )
+        said = self._errors.read_text(encoding="utf-8", errors="replace").splitlines()
+        last = said[-1] if said else "nothing"
+        return ServiceNotAvailable(f"the queue manager {self.name} {why}", f"It said: {last}")
 
     def kill(self) -> None:
         """As `kill -9` does; gone when this returns."""
