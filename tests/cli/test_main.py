@@ -95,6 +95,7 @@ def test_a_refusal_prints_code_cause_and_remedy(capsys: pytest.CaptureFixture[st
         (FileNotFoundError(2, "No such file", "orders.bin"), main.WRONG_USAGE),
         (PermissionError(13, "Permission denied", "orders.bin"), main.REFUSED),
         (typer.Exit(3), main.NOT_REACHABLE),
+        (UnicodeEncodeError("utf-8", "\udcff", 0, 1, "surrogates not allowed"), main.WRONG_USAGE),
     ],
 )
 def test_each_error_has_its_exit_code(error: Exception, code: int) -> None:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import pytest
+import typer
 
+from posthouse.cli import message
+from posthouse.cli.connection import Remote
+from posthouse.protocols.admin.types import BulkJson, ErrorBody
 from tests.cli.conftest import Posthouse
 
 ORDERS, OTHER, BOOKED = "./private$/orders", "./private$/other", "./private$/booked"
@@ -165,3 +169,14 @@ def test_queues_that_are_not_there_are_refused(ph: Posthouse) -> None:
         refused = ph("message", "copy", *words)
         assert refused.code == 1
         assert "MQ_ERROR_QUEUE_NOT_FOUND (0xC00E0003)" in refused.err
+
+
+def test_work_that_ended_early_is_told_and_fails(capsys: pytest.CaptureFixture[str]) -> None:
+    gone = ErrorBody(name="MQ_ERROR_QUEUE_NOT_FOUND", code=0xC00E0003, cause="none", remedy="Look.")
+    result = BulkJson(matched=3, done=3, gone=0, refused=0, error=gone, dry_run=False)
+    with Remote(None, None, None, json=False) as remote, pytest.raises(typer.Exit) as ended:
+        message._tell(remote, "move", result)
+    assert ended.value.exit_code == 1
+    said = capsys.readouterr()
+    assert said.out == "move: 3 messages done.\n"
+    assert said.err == "It ended early: MQ_ERROR_QUEUE_NOT_FOUND (0xC00E0003): none. Look.\n"

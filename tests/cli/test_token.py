@@ -50,6 +50,16 @@ def test_a_role_limits_what_a_token_can_do(ph: Posthouse, url: str, tmp_path: Pa
     assert refused.code == 1
     assert refused.err.startswith("MQ_ERROR_ACCESS_DENIED (0xC00E0025): ")
     assert "administer" in refused.err
+    ph("queue", "create", "./private$/looked-at")
+    ph("send", "./private$/looked-at", "--body", "stays")
+    for words in (["send", "--body", "x"], ["receive"]):
+        denied = ph(
+            words[0], "./private$/looked-at", *words[1:], "--url", url, "--token-file", file
+        )
+        assert denied.code == 1
+        assert "looking only" in denied.err
+    seen = ph("peek", "./private$/looked-at", "--url", url, "--token-file", file, "--json").value
+    assert seen["body_text"] == "stays"
 
 
 def test_without_a_good_token_nobody_comes_in(ph: Posthouse, url: str, tmp_path: Path) -> None:

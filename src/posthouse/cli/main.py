@@ -113,6 +113,9 @@ def run(arguments: Sequence[str]) -> int:
     except (ConnectionError, TimeoutError) as error:
         complain(f"Not reachable: {error}. Is the queue manager running?")
         return NOT_REACHABLE
+    except UnicodeError as error:
+        complain(f"An argument or the input is no valid UTF-8: {error}")
+        return WRONG_USAGE
     except OSError as error:
         complain(f"{error.filename or 'input/output'}: {error.strerror or error}")
         misnamed = isinstance(error, FileNotFoundError | IsADirectoryError | NotADirectoryError)

@@ -208,7 +208,12 @@ def _act(remote: Remote, source: str, verb: str, lookup_ids: list[int], body: Se
         for at in range(0, len(lookup_ids), LOOKUP_IDS_MAX):
             portion = lookup_ids[at : at + LOOKUP_IDS_MAX]
             asked = msgspec.structs.replace(body, lookup_ids=portion)
-            total = _sum(total, remote.ask(BulkJson, "POST", path, body=asked))
+            try:
+                total = _sum(total, remote.ask(BulkJson, "POST", path, body=asked))
+            except Exception:
+                if total.done:
+                    complain(f"{verb}: {total.done:,} messages were done before this:")
+                raise
             advance(at + len(portion), len(lookup_ids))
     _tell(remote, verb, total)
 
@@ -232,8 +237,8 @@ def _tell(remote: Remote, verb: str, result: BulkJson) -> None:
     else:
         gone = f", {result.gone:,} were gone already" if result.gone else ""
         say(f"{verb}: {result.done:,} messages done{gone}.")
-    if result.refused:
-        error = result.error
-        cause = f"{error.name} (0x{error.code:08X}): {error.cause}. {error.remedy}" if error else ""
-        complain(f"{result.refused:,} messages were refused and stay. The first: {cause}")
+    if error := result.error:
+        cause = f"{error.name} (0x{error.code:08X}): {error.cause}. {error.remedy}"
+        refused = f"{result.refused:,} messages were refused and stay. The first: {cause}"
+        complain(refused if result.refused else f"It ended early: {cause}")
         raise typer.Exit(REFUSED)

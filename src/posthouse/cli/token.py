@@ -44,7 +44,9 @@ def create(
     role: Annotated[
         RoleWord,
         typer.Option(
-            "--role", metavar="read|operate|administer", help="What management the token allows."
+            "--role",
+            metavar="read|operate|administer",
+            help="read only looks; operate also sends, receives and purges; administer does all.",
         ),
     ] = "read",
     queues: Annotated[
