@@ -388,6 +388,7 @@ async def test_upkeep_gets_its_turn_among_calls_that_follow_each_other_at_once(
     def again(answer: Answer) -> None:
         nonlocal left
         left -= 1
+        bench.clock.advance(5)
         if left:
             bench.desk.decide(lambda m: None, again)
         else:
@@ -397,6 +398,17 @@ async def test_upkeep_gets_its_turn_among_calls_that_follow_each_other_at_once(
     again(Answer(None, None, ()))
     await done
     assert bench.store.tidied - tidied >= 40
+
+
+@on_loop
+async def test_small_turns_share_their_upkeep(bench: Bench) -> None:
+    tidied = bench.store.tidied
+    for number in range(50):
+        bench.send(str(number))
+        await bench.loop.quiet()
+    assert bench.store.tidied - tidied <= 1
+    await bench.loop.pass_time(1)
+    assert bench.store.tidied - tidied >= 1
 
 
 # -- the end
@@ -451,7 +463,7 @@ def test_a_failed_sync_ends_everything_and_answers_nobody(batch: int) -> None:
 async def test_failed_upkeep_ends_everything(bench: Bench) -> None:
     bench.store.fail_tidy = True
     bench.send("one")
-    await bench.loop.quiet()
+    await bench.loop.pass_time(1)
     assert isinstance(bench.failures[0], StoreFailed)
     with pytest.raises(ServiceNotAvailable):
         bench.count()

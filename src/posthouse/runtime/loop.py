@@ -29,6 +29,7 @@ INLINE_BATCH = 4096  # bytes
 CALM_SYNCS = 16  # so many quick, small syncs bring them back to the loop
 _AVERAGE_OF = 8
 _TIMER_MIN_S = 0.001  # a deadline that stays due may not spin
+_UPKEEP_EVERY_S = 0.005  # looking for something to do costs as much as a small turn
 _UPKEEP_PAUSE_S = 0.001  # upkeep that waits for something else than a sync
 
 
@@ -146,6 +147,8 @@ class Loop:
         self._open = False  # a turn has begun and not ended
         self._syncing = False  # in the writer thread
         self._untidy = True
+        self._unfinished = False  # the last step of upkeep left something to do
+        self._tidied_at = -_UPKEEP_EVERY_S
         self._postponed = False  # upkeep was due while a turn was open
         self.stopped = False
         self._timer: asyncio.TimerHandle | None = None
@@ -275,23 +278,31 @@ class Loop:
     # -- upkeep, between turns
 
     def _tidy(self) -> None:
-        if self._open:
-            self._postponed = self._untidy
-            return
         if not self._untidy or self.stopped:
+            return
+        early_s = self._tidied_at + _UPKEEP_EVERY_S - self._loop.time()
+        if early_s > 0 and not self._unfinished:
+            self._tidy_later(early_s)
+            return
+        if self._open:
+            self._postponed = True
             return
         store = self.driver.store
         before = store.appended
         self._tidy_once()
         if store.appended != before:
             self._settle()
-        if self._untidy and not self._syncing and self._upkeep is None:
-            pause = 0.0 if store.appended != before else _UPKEEP_PAUSE_S
-            self._upkeep = self._loop.call_later(pause, self._guarded, self._tidy_again)
+        if self._untidy and not self._syncing:
+            self._tidy_later(0.0 if store.appended != before else _UPKEEP_PAUSE_S)
+
+    def _tidy_later(self, seconds: float) -> None:
+        if self._upkeep is None:
+            self._upkeep = self._loop.call_later(seconds, self._guarded, self._tidy_again)
 
     def _tidy_once(self) -> None:
         self._postponed = False
-        self._untidy = self.driver.tidy()
+        self._tidied_at = self._loop.time()
+        self._untidy = self._unfinished = self.driver.tidy()
         self.on_upkeep()
 
     def _tidy_again(self) -> None:
