@@ -171,12 +171,60 @@ def test_a_message_that_is_being_ended_is_returned_in_spite_of_a_cancellation(
         queue = await manager.create_queue(path)
         await queue.send(b"mine")
         task = asyncio.ensure_future(queue.receive())
-        core = manager._channel.core
-        while not any(isinstance(request, EndRequest) for request in core._sent.values()):
-            await one_round()
+        await is_ending(manager)
         task.cancel()
         assert (await task).body == b"mine"
         assert await queue.count() == 0
+
+    run(server, work)
+
+
+async def is_ending(manager: QueueManagerClient) -> None:
+    """Goes round until the end of a message is on its way."""
+    core = manager._channel.core
+    while not any(isinstance(request, EndRequest) for request in core._sent.values()):
+        await one_round()
+
+
+def test_a_cancellation_that_was_held_back_comes_with_the_next_wait(
+    server: Serving, path: str
+) -> None:
+    async def work(manager: QueueManagerClient) -> None:
+        queue, found = await manager.create_queue(path), list[bytes]()
+
+        async def receive_for_ever() -> None:
+            while True:
+                found.append((await queue.receive()).body)
+
+        task = asyncio.ensure_future(receive_for_ever())
+        sending = asyncio.ensure_future(queue.send_many([b"a", b"b"]))
+        await is_ending(manager)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await sending
+        assert (found, await queue.count()) == ([b"a"], 1)
+
+    run(server, work)
+
+
+def test_a_timeout_that_was_held_back_is_over_when_it_is_left(server: Serving, path: str) -> None:
+    async def work(manager: QueueManagerClient) -> None:
+        queue = await manager.create_queue(path)
+
+        async def receive_in_time() -> list[bytes]:
+            async with asyncio.timeout(None) as limit:
+                limits.append(limit)
+                first = await queue.receive()
+            return [first.body, (await queue.receive()).body]
+
+        limits: list[asyncio.Timeout] = []
+        task = asyncio.ensure_future(receive_in_time())
+        sending = asyncio.ensure_future(queue.send_many([b"a", b"b"]))
+        await is_ending(manager)
+        limits[0].reschedule(0)
+        assert await task == [b"a", b"b"]
+        await sending
 
     run(server, work)
 

@@ -23,10 +23,11 @@ from posthouse.client.requests import (
     CursorHandle,
     EndRequest,
     Handle,
+    LookupRequest,
     OpenWait,
     TransactionHandle,
 )
-from posthouse.model.enumerations import QueueAccessType
+from posthouse.model.enumerations import MessageSeekAction, QueueAccessType
 from posthouse.model.errors import (
     AccessDenied,
     IoTimeout,
@@ -430,6 +431,19 @@ def test_a_wait_that_was_never_sent_is_never_sent() -> None:
     peer.core.abandon(waiting)
     assert waiting.done
     assert peer.connect() == []
+
+
+def test_a_commit_waits_for_a_lookup_that_was_abandoned() -> None:
+    peer, handle = Peer(), receiving()
+    transaction = TransactionHandle(7, b"t" * 16, peer.core.generation)
+    first = MessageSeekAction.FIRST
+    asked = LookupRequest(handle, 0, first, take=True, transaction=transaction)
+    peer.core.submit(asked)
+    (frame,) = peer.opened(peer.heard()[0])
+    peer.core.abandon(asked)
+    assert transaction.abandoned == [asked]
+    peer.core.receive(frames.encode_messages(frame.request, [delivered(5)]))
+    assert transaction.spoiled
 
 
 def test_an_abandoned_wait_is_not_asked_again() -> None:

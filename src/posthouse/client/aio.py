@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
+from weakref import WeakKeyDictionary
 
 from posthouse.client.address import Address
 from posthouse.client.blocking import FRUITLESS_MAX, RETRY_FIRST_S, RETRY_MAX_S
@@ -93,11 +94,15 @@ class AioChannel:
         self._closed = False
         self._fruitless = 0
         self._reason: Exception = _closed()  # why the last connection broke
+        # Tasks whose cancellation was held back, and how often they were cancelled by then.
+        self._held_back: WeakKeyDictionary[asyncio.Task[Any], int] = WeakKeyDictionary()
 
     # -- operations
 
     async def run(self, operation: Operation[T]) -> T:
         """Drives an operation to its end."""
+        if self._is_owed():
+            raise asyncio.CancelledError
         try:
             while True:
                 request = next(operation)
@@ -113,7 +118,11 @@ class AioChannel:
             self._flush_soon()  # what the last step handed over and nobody waits for
 
     async def _wait(self, request: Request) -> None:
-        """Until it is done. One that must not be torn off holds a cancellation back."""
+        """Until it is done. One that must not be torn off holds a cancellation back.
+
+        Its task is cancelled when it waits the next time, unless whoever did it took that back,
+        as a timeout does that is left.
+        """
         done = self._loop.create_future()
 
         def tell() -> None:
@@ -122,14 +131,30 @@ class AioChannel:
 
         request.on_done.append(tell)
         if request.holds:
-            await _held(done)
+            if await _held(done):
+                self._owe()
             return
         try:
+            if self._is_owed():
+                raise asyncio.CancelledError
             await done
         except asyncio.CancelledError:
             self.core.abandon(request)
             self._flush_soon()
             raise
+
+    def _owe(self) -> None:
+        task = asyncio.current_task()
+        if task is not None:
+            self._held_back[task] = task.cancelling()
+
+    def _is_owed(self) -> bool:
+        """Whether this task's cancellation is still to come."""
+        if not self._held_back:
+            return False
+        task = asyncio.current_task()
+        count = self._held_back.pop(task, 0) if task is not None else 0
+        return task is not None and 0 < count <= task.cancelling()
 
     async def _room(self) -> None:
         """Lets the loop write what was handed over."""
@@ -254,13 +279,18 @@ class AioChannel:
             connection.transport.close()
 
 
-async def _held(done: asyncio.Future[None]) -> None:
-    """Waits to the end, also when cancelled: a message that is ended belongs to its receiver."""
+async def _held(done: asyncio.Future[None]) -> bool:
+    """Waits to the end, also when cancelled: a message that is ended belongs to its receiver.
+
+    Returns whether it was.
+    """
+    cancelled = False
     while not done.done():
         try:
             await asyncio.shield(done)
         except asyncio.CancelledError:
-            continue
+            cancelled = True
+    return cancelled
 
 
 def _closed() -> SessionEnded:

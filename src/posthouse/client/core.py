@@ -193,10 +193,10 @@ class Core:
             self._return_unseen(request)
             return
         request.on_done.clear()
+        if request.takes and request.transaction is not None:
+            request.transaction.abandoned.append(request)
         if not isinstance(request, ReadRequest):
             return
-        if request.transaction is not None:
-            request.transaction.abandoned.append(request)
         if request.number and request.generation == self.generation and self.open:
             number = request.number
             self.submit(Ask(lambda: Cancel(number), frames.DONE, repeatable=False))
