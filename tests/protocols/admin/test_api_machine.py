@@ -86,11 +86,14 @@ def test_offline_and_online(tmp_path: Path) -> None:
 
 def test_backup_calls_whoever_makes_it(tmp_path: Path) -> None:
     async def work(rig: ApiRig) -> None:
-        made = await rig.post("/api/v1/backup", {"directory": "copies/1"})
-        assert made.json == {"directory": "copies/1"}
-        assert rig.backups == ["copies/1"]
+        made = await rig.post("/api/v1/backup", {"directory": "/copies/1"})
+        assert made.json == {"directory": "/copies/1"}
+        assert rig.backups == ["/copies/1"]
+        for odd in ("copies", "../copies", "~/copies", "/copies\0/1"):
+            assert (await rig.post("/api/v1/backup", {"directory": odd})).status == 422
+        assert len(rig.backups) == 1
         rig.admin.services.backup = None
-        assert (await rig.post("/api/v1/backup", {"directory": "copies/2"})).status == 501
+        assert (await rig.post("/api/v1/backup", {"directory": "/copies/2"})).status == 501
 
     with_api(tmp_path, work)
 
@@ -101,10 +104,10 @@ def test_what_fails_for_our_own_reasons_is_told_and_goes_on(tmp_path: Path) -> N
             raise RuntimeError(f"secret of {directory}")
 
         rig.admin.services.backup = broken  # type: ignore[assignment]
-        failed = await rig.post("/api/v1/backup", {"directory": "x"})
+        failed = await rig.post("/api/v1/backup", {"directory": "/x"})
         assert failed.status == 500
         assert "secret" not in failed.text
-        assert [str(fault) for fault in rig.faults] == ["secret of x"]
+        assert [str(fault) for fault in rig.faults] == ["secret of /x"]
         rig.faults.clear()
         assert (await rig.get("/api/v1/status")).status == 200
 

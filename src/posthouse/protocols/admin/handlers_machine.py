@@ -97,6 +97,10 @@ def bring_online(
 def make_backup(context: Context, params: Nothing, body: BackupBody) -> Steps[BackupJson]:
     """Copies the home while the queue manager runs, into a new directory of its machine."""
     yield from looked_at(lambda manager: context.require_administrator())
+    if not body.directory.startswith("/") or "\0" in body.directory:
+        raise InvalidParameter(
+            "the directory has to be named from the root on", "Begin it with a slash."
+        )
     if context.services.backup is None:
         raise Unavailable("this queue manager has no home that could be copied")
     try:
