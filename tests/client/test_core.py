@@ -25,11 +25,13 @@ from posthouse.client.requests import (
     Handle,
     LookupRequest,
     OpenWait,
+    SendRequest,
     TransactionHandle,
 )
 from posthouse.model.enumerations import MessageSeekAction, QueueAccessType
 from posthouse.model.errors import (
     AccessDenied,
+    InsufficientResources,
     IoTimeout,
     OperationCancelled,
     QueueError,
@@ -374,6 +376,23 @@ def test_ends_of_one_moment_are_one_frame() -> None:
 
 
 # -- waits that nobody waits for
+
+
+def test_a_request_larger_than_the_queue_manager_allows_costs_nobody_the_session() -> None:
+    peer = Peer()
+    large = Ask(lambda: payloads.Call("PUT", "/", bytes(1 << 26)), frames.CALLED)
+    peer.core.submit(large)
+    with pytest.raises(InsufficientResources, match="body_size_max"):
+        large.result()
+    handle = receiving()
+    sent = SendRequest(handle, [bytes(1 << 26)], 1 << 26, None)
+    peer.core.submit(sent)
+    assert peer.opened(peer.heard()[0]) == []
+    assert isinstance(sent.error, InsufficientResources)
+    assert not peer.core.busy
+    assert not peer.core._unanswered
+    peer.ping()
+    assert [frame.kind for frame in peer.heard()] == [frames.PING]
 
 
 def test_an_abandoned_wait_is_called_off() -> None:

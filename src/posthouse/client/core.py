@@ -28,7 +28,12 @@ from posthouse.client.requests import (
     ReadRequest,
     Request,
 )
-from posthouse.model.errors import MalformedPacket, OperationCancelled, QueueError
+from posthouse.model.errors import (
+    InsufficientResources,
+    MalformedPacket,
+    OperationCancelled,
+    QueueError,
+)
 from posthouse.wire import frames
 from posthouse.wire.frame_payloads import (
     Cancel,
@@ -236,9 +241,15 @@ class Core:
         while number in self._sent or number <= _HELLO_NUMBER:
             number += 1
         self._last_number = request.number = number
+        frame = request.encode()
+        assert self.welcome is not None
+        if len(frame) > self.welcome.frame_size_max:  # it would end the session, again and again
+            request.number = 0
+            self._finish(request, None, _too_large(len(frame), self.welcome.frame_size_max))
+            return
         request.generation = self.generation
         self._sent[number] = request
-        self._outgoing.append(request.encode())
+        self._outgoing.append(frame)
 
     def _refusal(self, request: Request) -> Exception | None:
         """Why a request makes no sense in this connection."""
@@ -414,6 +425,13 @@ def _outlives_stops(request: Request) -> bool:
 
 def _aborted() -> TransactionAborted:
     return TransactionAborted("the connection broke, and the transaction was aborted with it")
+
+
+def _too_large(size: int, limit: int) -> InsufficientResources:
+    return InsufficientResources(
+        f"the request takes {size} bytes, the queue manager allows {limit}",
+        "Send less at a time, or raise `body_size_max` in its section [admin].",
+    )
 
 
 def _cursor_lost() -> SessionLost:
