@@ -9,7 +9,8 @@ import pytest
 import typer
 
 from posthouse.cli import doctor
-from posthouse.model.errors import InvalidParameter
+from posthouse.model.errors import InvalidParameter, ServiceNotAvailable
+from posthouse.runtime.home import Home
 from posthouse.store.disk import RealDisk
 from posthouse.store.log import LogStore
 from posthouse.store.settings import StoreSettings
@@ -123,3 +124,26 @@ def test_only_segments_can_be_given_up(home: Path, name: str) -> None:
 def test_a_directory_without_a_store_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidParameter, match="holds no store"):
         doctor.doctor(tmp_path)
+
+
+def test_a_home_will_do_and_is_the_usual_one_where_none_is_named(
+    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run("--home", str(home)) == 0
+    monkeypatch.setenv("POSTHOUSE_HOME", str(home))
+    assert run() == 0
+    assert capsys.readouterr().out.count("The store is healthy.") == 2
+    assert run("--home", str(home), "--store", str(home)) == 2
+
+
+def test_nothing_is_given_up_under_a_running_queue_manager(home: Path) -> None:
+    first = damage(home)
+    before = first.read_bytes()
+    running = Home(home)
+    try:
+        for place in (home, home / "store"):
+            with pytest.raises(ServiceNotAvailable, match="in use"):
+                doctor.doctor(place, accept=first.name)
+    finally:
+        running.close()
+    assert first.read_bytes() == before

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -9,15 +10,16 @@ from typing import Annotated
 import msgspec
 import typer
 
+from posthouse.cli.command import Home
 from posthouse.cli.output import complain, print_json, say
 from posthouse.model.errors import InvalidParameter
+from posthouse.runtime.home import STORE, default_home, lock_home
 from posthouse.store.disk import RealDisk
 from posthouse.store.doctor import Report, check
 from posthouse.store.export import Exported, export
 from posthouse.store.format import segment_name
 from posthouse.store.repair import JOURNAL_NAME, Loss, NotPossible, accept_loss
 
-STORE = "store"  # the store's folder in a home
 DAMAGED = 1
 
 
@@ -27,9 +29,11 @@ def register(app: typer.Typer) -> None:
 
 
 def doctor(
+    home: Home = None,
     store: Annotated[
-        Path, typer.Option("--store", metavar="HOME", help="The home whose store is looked at.")
-    ],
+        Path | None,
+        typer.Option("--store", metavar="HOME", help="The same; a store outside a home will do."),
+    ] = None,
     export_to: Annotated[
         Path | None,
         typer.Option(
@@ -50,14 +54,17 @@ def doctor(
 
     Stop the queue manager first. Every checksum, index and checkpoint is looked at, and whether
     a replay of the segments alone gives the same state; each finding has its file, its offset and
-    what to do. Without --accept-loss nothing in the store is changed; with it the file is kept
-    beside the store, and the store's loss journal lists what was given up.
+    what to do. Without --accept-loss nothing in the store is changed; with it, which is refused
+    while the queue manager runs, the file is kept beside the store, and the store's loss journal
+    lists what was given up.
 
     Exit code 0: healthy, 1: damaged.
 
-    Example: posthouse doctor --store ~/.local/share/posthouse
+    Example: posthouse doctor --home ~/.local/share/posthouse
     """
-    directory = store_directory(store)
+    if home is not None and store is not None:
+        raise typer.BadParameter("give --home or --store, not both")
+    directory = store_directory(store or home or default_home())
     if accept is not None:
         _accept(directory, accept, json)
     elif export_to is not None:
@@ -133,6 +140,7 @@ def _accept(directory: Path, segment: str, json: bool) -> None:
         raise InvalidParameter(
             f"{segment} is not a segment", f"Name a file like {segment_name(1)}."
         )
+    lock = lock_home(directory.parent if directory.name == STORE else directory)
     disk = RealDisk(directory)
     try:
         loss = accept_loss(disk, int(number), datetime.now(UTC).isoformat(timespec="seconds"))
@@ -141,6 +149,7 @@ def _accept(directory: Path, segment: str, json: bool) -> None:
         raise typer.Exit(DAMAGED) from None
     finally:
         disk.close()
+        os.close(lock)
     if json:
         print_json(loss)
     else:
