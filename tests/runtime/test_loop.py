@@ -508,6 +508,39 @@ async def test_a_stop_answers_what_was_decided_and_keeps_it(bench: Bench) -> Non
 # -- where syncs run
 
 
+@on_loop
+async def test_a_stop_takes_along_what_answers_lead_to(bench: Bench) -> None:
+    bench.store.hold()
+    bench.send("one")
+    bench.desk.decide(lambda m: None, lambda answer: bench.send("two"))
+    await bench.loop.quiet()
+    assert bench.store.sync_begun.wait(THREAD_S)
+    bench.loop.call_soon(bench.store.may_sync.set)
+    await bench.desk.stop()
+    assert [line for line in bench.trace if "answered" in line] == ["one answered", "two answered"]
+    recovered = LogStore(bench.disk, StoreSettings()).recover()
+    assert recovered.clean
+    assert len(recovered.state.table) == 2
+
+
+@on_loop
+async def test_a_door_that_breaks_over_the_last_answers_does_not_spoil_the_stop(
+    bench: Bench,
+) -> None:
+    """A session that begins its next request when the wait in front of it ends is too late."""
+    faults: list[object] = []
+    bench.loop.set_exception_handler(lambda _, context: faults.append(context["exception"]))
+    answers: list[Answer] = []
+    bench.desk.decide(
+        lambda m: m.dequeue_message(bench.reader, token=lambda answer: bench.send("late")), id
+    )
+    bench.wait(None, answers)
+    await bench.desk.stop()
+    assert [type(fault) for fault in faults] == [ServiceNotAvailable]
+    assert [type(answer.error) for answer in answers] == [OperationCancelled]
+    assert LogStore(bench.disk, StoreSettings()).recover().clean
+
+
 def test_syncs_leave_the_loop_at_once_and_come_back_after_a_while() -> None:
     policy = SyncPolicy()
     assert policy.inline(100)

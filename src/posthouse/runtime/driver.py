@@ -224,9 +224,17 @@ class Driver:
 
     def close(self) -> None:
         """A clean stop: waits end, everything is synced and let out, the store is closed."""
+        self.finish()
+        try:
+            self.release()
+        finally:
+            self.store.close()
+
+    def finish(self) -> None:
+        """The first half of a clean stop: waits end, and everything is synced."""
         self.manager.stop()
-        self._end_alone()
-        self.store.close()
+        self.end_turn()
+        self.sync()
 
 
 def _packets(value: object, fetched: dict[int, bytes]) -> tuple[bytes, ...]:

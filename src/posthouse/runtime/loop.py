@@ -376,12 +376,15 @@ class Loop:
         """A clean stop: everything decided is synced and let out, the store is closed."""
         if self.stopped:
             return
-        self._guarded(self._end_turn)
-        while self._syncing:
-            self._quiet = self._loop.create_future()
-            await self._quiet
+        while self._syncing or (self._open and self.failure is None):
+            self._guarded(self._end_turn)  # what an answer leads to is another turn
+            if self._syncing:
+                self._quiet = self._loop.create_future()
+                await self._quiet
         self.stopped = True
         self._cancel_timers()
         self._writer.close()
         if self.failure is None:
-            self.driver.close()
+            self.driver.finish()
+            self._release()
+            self.driver.store.close()
