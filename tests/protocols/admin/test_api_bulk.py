@@ -242,3 +242,16 @@ def test_a_source_that_goes_half_way_is_told_with_the_counts(
         assert result["error"]["name"] == "MQ_ERROR_QUEUE_NOT_FOUND"
 
     with_api(tmp_path, work)
+
+
+def test_only_messages_may_be_large(tmp_path: Path) -> None:
+    """A list is not taken apart to see that it is too long."""
+
+    async def work(rig: ApiRig) -> None:
+        await rig.create()
+        ids = b'{"lookup_ids": [' + b"1," * 600_000 + b"1]}"
+        reply = await rig.ask("POST", at() + "/delete", raw=ids)
+        assert (reply.status, reply.json["error"]["remedy"]) == (413, "Ask in several portions.")
+        await rig.send(body_text="x" * 2_000_000)
+
+    with_api(tmp_path, work)

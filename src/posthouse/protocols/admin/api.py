@@ -15,6 +15,7 @@ from posthouse.protocols.admin.conversation import Conversation
 from posthouse.protocols.admin.encoding import encode_json
 from posthouse.protocols.admin.refusals import (
     BadRequest,
+    BodyTooLarge,
     MethodNotAllowed,
     NoSuchPath,
     OurFault,
@@ -22,13 +23,14 @@ from posthouse.protocols.admin.refusals import (
     status_of,
 )
 from posthouse.protocols.admin.routes import ROUTES, Route
+from posthouse.protocols.admin.types import SendBody
 from posthouse.protocols.desk import Desk
 from posthouse.security.access import Caller
 from posthouse.security.accounts import Role
 
 QUERY_FIELDS_MAX = 16
 _FLOAT_EXACT = 1 << 53
-_SMALL = 1 << 20  # of bodies that may be taken apart without knowing what they should be
+_SMALL = 1 << 20  # of bodies that carry no message
 _DECODERS = {route.body: msgspec.json.Decoder(route.body) for route in ROUTES}
 
 Done = Callable[[int, bytes], None]
@@ -158,6 +160,8 @@ def _content(route: Route, body: bytes) -> Any:
         return route.body()
     if not body and not route.body_required:
         return route.body()
+    if len(body) > _SMALL and route.body is not SendBody:
+        raise BodyTooLarge(f"this request has at most {_SMALL} bytes", "Ask in several portions.")
     try:
         return _decoded(route, body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
