@@ -214,16 +214,28 @@ class ClientSessions:
         kept = session.kept(request_id, kind)
         if kept is not None:
             return kept.count
+        self.now(session, request_id, kind, count, act)
+        return count
+
+    def now(
+        self, session: NamedSession, request_id: int, kind: int, count: int, act: Callable[[], None]
+    ) -> None:
+        """Does something that was new when it was asked for, whatever its client did meanwhile.
+
+        A result that has given way to that of a later request is not kept any more.
+        """
         with self.core.one_step():
             effects = self.core.effects
             at = len(effects.records)
             act()
             result = Result(request_id, kind, self.core.utc, count)
+            later = session.results.get(request_id % UNANSWERED_MAX)
+            if later is not None and later.request_id >= request_id:
+                return
             if effects.change or any(record[0] < EXPRESS for record in effects.records[at:]):
                 self._keep(session, result, effects.change)
             else:  # express messages only
                 self._remember(session, result)
-        return count
 
     def send_once(
         self, session: NamedSession, request_id: int, packets: list[bytes], send: Send

@@ -166,6 +166,25 @@ def test_a_commit_with_a_peer_is_answered_when_that_has_voted(
     assert rig.bodies("ledger") == ([b"paid"] if vote is Reply.PREPARED else [])
 
 
+@pytest.mark.parametrize("meanwhile", [1, 65])
+def test_a_decision_is_carried_out_whatever_came_of_its_request_id(
+    rig: SessionRig, client: Client, meanwhile: int
+) -> None:
+    """A client that uses the id again, or too many others, spoils nobody's transaction."""
+    asks = asked(rig)
+    begun, other = work(client), work(client)
+    client.ask(payloads.Enlist(begun.transaction, PEER), payloads.Enlisted)
+    request = client.put(payloads.Commit(begun.transaction, 1))
+    client.done(payloads.Commit(other.transaction, meanwhile))
+    reply(rig, asks[0], Reply.PREPARED)
+    assert isinstance(client.answer(request), payloads.Done)
+    assert [ask.verb for ask in asks] == [Verb.PREPARE, Verb.COMMIT]
+    assert rig.bodies("ledger") == [b"paid", b"paid"]
+    assert rig.manager.transactions.open == {}
+    rig.restart()
+    assert rig.bodies("ledger") == [b"paid", b"paid"]
+
+
 def test_a_session_that_ends_while_peers_vote_takes_its_transaction_along(
     rig: SessionRig, client: Client
 ) -> None:

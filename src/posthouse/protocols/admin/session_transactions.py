@@ -71,7 +71,7 @@ def on_commit(session: ClientSession, request: int, payload: bytes) -> None:
         if named is not None:
             if named.kept(asked.request_id, COMMITTED) is not None:
                 return True
-            within = partial(manager.client_sessions.once, named, asked.request_id, COMMITTED, 0)
+            within = partial(manager.client_sessions.now, named, asked.request_id, COMMITTED, 0)
         transaction = _own(session, manager, asked.transaction)
         decided = manager.two_phase.coordinator.commit(
             transaction.identifier,
