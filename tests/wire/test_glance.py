@@ -7,8 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posthouse.model.errors import MalformedPacket, RemoteProtocolError, Truncated
+from posthouse.model.message import Message
+from posthouse.wire.glance import glance_all
+from posthouse.wire.message import serialize
 from posthouse.wire.packet import Glance, glance
 
+from .strategies import messages
 from .vectors import (
     DESTINATION,
     MINIMAL,
@@ -282,3 +286,22 @@ def test_any_bytes_behind_a_good_start_are_seen_or_refused(data: bytes, flags: i
     )
     assert max(ends) <= len(packet)
     assert max(seen.transaction_at, seen.security_at, seen.properties_at) <= seen.label_at
+
+
+@given(st.lists(messages(), min_size=1, max_size=3), st.data())
+def test_many_packets_are_seen_as_each_of_them_is(some: list[Message], data: st.DataObject) -> None:
+    packets: list[bytes] = []
+    for message in some:
+        packet = bytearray(serialize(message))
+        packets.append(bytes(packet))
+        for _ in range(data.draw(st.integers(0, 4))):  # alike, or with a byte that is another
+            if data.draw(st.booleans()):
+                packet[data.draw(st.integers(0, len(packet) - 1))] = data.draw(st.integers(0, 255))
+            packets.append(bytes(packet))
+    try:
+        looks = [glance(packet) for packet in packets]
+    except RemoteProtocolError:
+        with pytest.raises(RemoteProtocolError):
+            glance_all(packets)
+    else:
+        assert glance_all(packets) == looks

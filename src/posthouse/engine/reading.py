@@ -29,10 +29,21 @@ ENDS = frozenset({ACK_RECEIVE, NACK_RECEIVE_REJECTED})  # what a reader can say 
 
 def read_of_row(number: int, row: Row, sender: bytes) -> Read:
     """A message as its reader sees it."""
-    lookup_id, queue, _, arrived, _, _, last_move, message_class, aborts, moves, *rest = row
-    priority, flags = rest[0], rest[1]
-    fields = (number, lookup_id, queue, priority, message_class, arrived)
-    return tuple.__new__(Read, (*fields, aborts, moves, last_move, flags, sender))
+    lookup_id, queue, _, arrived, _, _, moved, kind, aborts, moves, priority, flags, _, _ = row
+    fields = (
+        number,
+        lookup_id,
+        queue,
+        priority,
+        kind,
+        arrived,
+        aborts,
+        moves,
+        moved,
+        flags,
+        sender,
+    )
+    return tuple.__new__(Read, fields)
 
 
 class Reading:

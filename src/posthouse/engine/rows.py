@@ -78,11 +78,11 @@ def are_alike(looks: list[Glance]) -> bool:
     first = looks[0]
     priority, message_class, delivery = first[1], first[14], first[9] & DELIVERY
     for seen in looks:
-        if (
+        if seen is not first and (
             seen[1] != priority
             or seen[14] != message_class
             or seen[9] & DELIVERY != delivery
             or seen[21]
         ):
             return False
-    return True
+    return not first[21]

@@ -54,7 +54,7 @@ from posthouse.model.message import (
 )
 from posthouse.model.names import parse_name
 from posthouse.security.access import Caller
-from posthouse.wire.glance import Glance, glance
+from posthouse.wire.glance import Glance, glance, glance_all
 from posthouse.wire.message import serialize
 from posthouse.wire.packet import Packet, is_encrypted
 from posthouse.wire.patch import patch, stamp, stamp_plain, stamp_transactional
@@ -264,7 +264,7 @@ class Sending:
         if descriptor.nested:
             raise UnsupportedFormatNameOperation("packets are sent to one queue, not to a list")
         queue = core.opening.check(descriptor, QueueAccessType.SEND)
-        looks = [glance(packet) for packet in packets]
+        looks = glance_all(packets)
         if transaction is None and self._are_plain(queue, looks):
             if len(looks) > 1 and are_alike(looks):
                 return self._accept_run(queue, packets, looks, sender)
@@ -306,9 +306,13 @@ class Sending:
             or core.settings.machine_quota_kib != INFINITE
         ):
             return False
-        size, limit = 0, core.time_to_reach_queue_max
+        size, limit = sum([seen[0] for seen in looks]), core.time_to_reach_queue_max
         asks = TRANSACTION_HEADER if in_transaction else 0
+        known: Glance | None = None
         for seen in looks:
+            if seen is known:
+                continue
+            known = seen
             if (
                 seen.user_flags & _ASKS != asks
                 or seen.transaction_flags & FINAL_ACK
@@ -318,7 +322,6 @@ class Sending:
                 or seen.time_to_reach_queue > limit
             ):
                 return False
-            size += seen.packet_size
         return queue.state.bytes + queue.reserved + size <= queue.limit
 
     def _accept_run(

@@ -138,6 +138,10 @@ class ExpressMessages:
         segment = self.segments[place.segment]
         return checked_record(segment.file, express_name(segment.number), place)[HEADER_SIZE:]
 
+    def parts(self, number: int) -> tuple[bytes, bytes] | None:
+        """The same apart, of a message in memory."""
+        return self.memory.get(number)
+
     # -- spilling
 
     def upkeep(self) -> bool:

@@ -198,8 +198,7 @@ class LogStore:
                 self._read_run(run, found)
                 run = []
             if place is None:
-                payload = self._express_payload(number)
-                found.append((sender_of(payload), payload[block_size(payload) :]))
+                found.append(self._express_parts(number))
             else:
                 run.append(place)
         if run:
@@ -255,6 +254,13 @@ class LogStore:
         if place is None:
             return self._express_payload(number)
         return self._record(place)[HEADER_SIZE:]
+
+    def _express_parts(self, number: int) -> tuple[bytes, bytes]:
+        parts = self._express.parts(number)
+        if parts is not None:
+            return sender_of(parts[0]), parts[1]
+        payload = self._express_payload(number)
+        return sender_of(payload), payload[block_size(payload) :]
 
     def _express_payload(self, number: int) -> bytes:
         try:

@@ -103,6 +103,28 @@ def glance(data: bytes | memoryview) -> Glance:
         raise Truncated(f"UserMessage packet cut after {len(data)} bytes") from None
 
 
+def glance_all(packets: list[bytes]) -> list[Glance]:
+    """The same for many: one as long as the last, and like it up to the body, looks the same."""
+    looks: list[Glance] = []
+    front, size = b"", -1
+    for packet in packets:
+        if len(packet) != size or not packet.startswith(front):
+            seen = glance(packet)
+            front, size = packet[: seen.body_at], len(packet)
+            if _body_is_longer(packet, seen):
+                size = -1  # how much longer, the bytes behind it say
+        looks.append(seen)
+    return looks
+
+
+def _body_is_longer(packet: bytes, seen: Glance) -> bool:
+    """More was allocated for the body than it takes, as in an encrypted message."""
+    if not seen.properties_at:
+        return False
+    sizes = PROPERTY_SIZES.unpack_from(packet, seen.properties_at)
+    return bool(sizes[4] > sizes[3])
+
+
 def _glance(data: bytes | memoryview) -> Glance:
     (
         version,
