@@ -14,7 +14,7 @@ import pytest
 
 from posthouse.model.message_json import MessageJson
 from posthouse.model.properties import QueueAccessType
-from posthouse.protocols.admin import scanning
+from posthouse.protocols.admin import handlers_messages, scanning
 from posthouse.protocols.admin.conversation import Outside
 from posthouse.security.access import Caller
 from tests.protocols.admin.api_rig import AUDIT, ORDERS, ApiRig, at, with_api
@@ -272,6 +272,33 @@ def test_messages_are_found_in_all_queues_one_may_read(tmp_path: Path) -> None:
             query = {"after": page["next"]}
         assert every == ["a", "b", "a", "b"]
         assert (await rig.get("/api/v1/messages")).status == 400
+
+    with_api(tmp_path, work)
+
+
+@pytest.mark.parametrize("bound", ["SCAN_MAX", "STEP_BYTES"])
+def test_a_search_of_all_queues_is_bounded_as_a_whole(
+    bound: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many queues there are: an answer is no larger than the one of a single queue."""
+    monkeypatch.setattr(handlers_messages, bound, {"SCAN_MAX": 4, "STEP_BYTES": 600}[bound])
+
+    async def work(rig: ApiRig) -> None:
+        names = [rf".\private$\q{number}" for number in range(5)]
+        for name in names:
+            await rig.create(name)
+            for label in ("a", "b"):
+                await rig.send(name, label=label, body_text="x" * 100)
+        found, sizes, query = list[str](), list[int](), dict[str, Any]()
+        while True:
+            page = (await rig.get("/api/v1/messages", where="priority < 8", **query)).json
+            found += [message["queue"] for message in page["messages"]]
+            sizes.append(len(page["messages"]))
+            if page["next"] is None:
+                break
+            query = {"after": page["next"]}
+        assert found == [rf"ALPHA\private$\q{number}" for number in range(5) for _ in "ab"]
+        assert max(sizes) <= 4
 
     with_api(tmp_path, work)
 

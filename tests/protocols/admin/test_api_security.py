@@ -74,6 +74,9 @@ def test_a_token_is_made_used_and_revoked(tmp_path: Path) -> None:
         assert made.status == 201
         token, info = made.json["token"], made.json["info"]
         assert info["queues"] == ["private$\\ord*=peek,send"]
+        named = await rig.post(TOKENS, {"queues": ["alpha/private$/ord*=peek", "beta/private$/x"]})
+        assert named.json["info"]["queues"][0] == "private$\\ord*=peek"
+        assert named.json["info"]["queues"][1].startswith("beta\\private$\\x=")
         assert (await rig.post(at() + "/messages", {}, token=token)).status == 201
         assert (await rig.post(at(AUDIT) + "/messages", {}, token=token)).status == 403
         assert (await rig.post(at() + "/receive", {}, token=token)).status == 403

@@ -21,6 +21,7 @@ from posthouse.protocols.admin.conversation import Decide, Steps, Wait, at_once,
 from posthouse.protocols.admin.message_json import message_json, message_of, readable
 from posthouse.protocols.admin.scanning import (
     GONE,
+    SCAN_MAX,
     STEP_BYTES,
     Found,
     Page,
@@ -108,7 +109,8 @@ def _messages(answer: Answer, queue: str) -> list[MessageJson]:
 
 def find_messages(context: Context, params: FindParams, body: Nothing) -> Steps[MessagePageJson]:
     """Finds messages of all queues that the caller may look into."""
-    where, messages, scanned = parse_filter(params.where), list[MessageJson](), 0
+    where, messages = parse_filter(params.where), list[MessageJson]()
+    scanned = size = 0
     begin, place = 0, START
     if not isinstance(params.after, UnsetType):
         begin, priority, lookup_id = map(int, params.after.split("-"))
@@ -120,12 +122,12 @@ def find_messages(context: Context, params: FindParams, body: Nothing) -> Steps[
             page = yield from search(scan, where, params.limit - len(messages))
         except GONE:
             continue
-        scanned += page.scanned
+        scanned, size = scanned + page.scanned, size + page.size
         messages += _shown(page, params.bodies)
         if page.stopped is not None:
             after = f"{number}-{page.stopped.priority}-{page.stopped.lookup_id}"
             return MessagePageJson(messages=messages, next=after, scanned=scanned)
-        if len(messages) >= params.limit:
+        if len(messages) >= params.limit or scanned >= SCAN_MAX or size >= STEP_BYTES:
             return MessagePageJson(messages=messages, next=f"{number + 1}-8-0", scanned=scanned)
     return MessagePageJson(messages=messages, next=None, scanned=scanned)
 

@@ -211,11 +211,19 @@ def create_token(
     expires_s = None if body.expires is None else parse_time(body.expires)
     if expires_s is not None and expires_s <= manager.core.utc:
         raise InvalidParameter("the token would have expired already")
+    scopes = parse_scopes([_here(manager, pattern) for pattern in body.queues])
     token, text = context.services.tokens.create(
-        body.user, role=Role(body.role), scopes=parse_scopes(body.queues), expires_s=expires_s
+        body.user, role=Role(body.role), scopes=scopes, expires_s=expires_s
     )
     context.tell(manager, "token_created", id=token.id, user=token.user, role=token.role.value)
     return TokenCreatedJson(token=text, info=_token_json(token))
+
+
+def _here(manager: QueueManager, pattern: str) -> str:
+    """Patterns name local queues by a dot; lists of queues show them by the computer's name."""
+    computer, slash, rest = pattern.replace("/", "\\").partition("\\")
+    own = {name.lower() for name in manager.core.settings.own_names}
+    return f".\\{rest}" if slash and computer.lower() in own else pattern
 
 
 def revoke_token(

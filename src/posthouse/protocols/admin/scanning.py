@@ -122,6 +122,7 @@ class Page(NamedTuple):
     messages: list[MessageJson]
     stopped: Place | None
     scanned: int
+    size: int
 
 
 def search(scan: Scan, where: Filter | None, limit: int, scan_max: int = SCAN_MAX) -> Steps[Page]:
@@ -138,10 +139,10 @@ def search(scan: Scan, where: Filter | None, limit: int, scan_max: int = SCAN_MA
                 size += len(found.packet)
             full = len(page) >= limit or size >= STEP_BYTES
             if full and not (scan.done and found is batch[-1]):
-                return Page(page, found.place, scanned)
+                return Page(page, found.place, scanned, size)
         if scanned >= scan_max and not scan.done:
-            return Page(page, scan.place, scanned)
-    return Page(page, None, scanned)
+            return Page(page, scan.place, scanned, size)
+    return Page(page, None, scanned, size)
 
 
 def peekable_queues(manager: QueueManager, context: Context, after: int) -> list[tuple[int, str]]:
