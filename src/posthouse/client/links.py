@@ -15,7 +15,7 @@ from posthouse.client.address import Address
 from posthouse.client.errors import SessionEnded
 from posthouse.client.upgrade import Upgrading, unreachable, upgrade_request
 
-READ_SIZE: Final = 1 << 18
+READ_SIZE: Final = 1 << 16  # a larger buffer costs more to make than it saves in calls
 BUFFERS_MAX: Final = 64  # of one write
 _KEEPALIVE: Final = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
 

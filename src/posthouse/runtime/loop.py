@@ -306,7 +306,9 @@ class Loop:
         self.on_upkeep()
 
     def _tidy_again(self) -> None:
+        """Now it is due, even where the timer was a little early."""
         self._upkeep = None
+        self._tidied_at = -_UPKEEP_EVERY_S
         self._tidy()
 
     # -- timers
