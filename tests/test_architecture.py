@@ -42,7 +42,8 @@ MAY_IMPORT: dict[str, set[str]] = {
 EDGE_MODULES = {"asyncio", "random", "secrets", "select", "selectors", "socket", "ssl", "time"}
 EDGE_PACKAGES = {"runtime", "client", "sim"}
 EDGE_SERVERS = {"rpc", "protocols"}
-EDGE_FILES = {"protocols/admin/http.py"}  # what aiohttp calls: part of the server beside it
+# What aiohttp calls, and what runs beside the loop: parts of the server next to them.
+EDGE_FILES = {"protocols/admin/http.py", "protocols/admin/outside.py"}
 # What the doors of all protocols have in common.
 SHARED_BY_PROTOCOLS = {"connections", "desk", "memory"}
 CLOCK_OR_CHANCE = {

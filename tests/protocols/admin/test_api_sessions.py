@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import time
 from pathlib import Path
 
@@ -294,6 +295,17 @@ def test_what_is_on_its_way_is_on_the_account(tmp_path: Path) -> None:
         await peer.answer()
         assert len(await rig.labels()) == 1
         assert rig.admin.memory.held == 0
+
+    with_api(tmp_path, work)
+
+
+def test_a_client_that_vanished_is_noticed(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        await Peer.connect(rig, rig.tokens["operate"])
+        (connection,) = [one for one in rig.server.open if one.session is not None]
+        ours = connection.transport.get_extra_info("socket")
+        assert ours.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        assert ours.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 30
 
     with_api(tmp_path, work)
 

@@ -12,7 +12,7 @@ import socket
 import ssl
 import struct
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -27,7 +27,7 @@ from posthouse.protocols.admin import control
 from posthouse.protocols.admin.answers import Pages, plain_response, refusal
 from posthouse.protocols.admin.api import Api, Done
 from posthouse.protocols.admin.context import Services
-from posthouse.protocols.admin.conversation import Conversation, Outside, Resume
+from posthouse.protocols.admin.conversation import Conversation
 from posthouse.protocols.admin.gate import (
     SESSION_LINE,
     SWITCHING,
@@ -38,6 +38,7 @@ from posthouse.protocols.admin.gate import (
 )
 from posthouse.protocols.admin.http import HttpFace, RequestHandler
 from posthouse.protocols.admin.metrics import Metrics, SyncTimes, Traffic
+from posthouse.protocols.admin.outside import Backup, awaited, in_a_thread
 from posthouse.protocols.admin.rates import SAMPLE_INTERVAL_MS, Rates
 from posthouse.protocols.admin.session import ClientSession
 from posthouse.protocols.admin.session_handles import SessionLimits
@@ -58,10 +59,10 @@ HEADER_MAX: Final = 8192
 LINE_MAX: Final = 1 << 16  # a filter in a query, percent-encoded
 POLL_S: Final = 0.02  # while a stop waits for what has begun
 FAREWELL_S: Final = 0.2  # for answers on their way, to a session whose token is good no more
+# A client that vanished is noticed within a minute: what it has locked is others' then.
+_KEEPALIVE: Final = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
 _PEER = struct.Struct("3i")
 _COUNTED: Final = (RECEIVE, UNSYNCED, Buffer.SEND.value)
-
-Backup = Callable[[str], Awaitable[object]]
 
 
 @dataclass(frozen=True)
@@ -104,8 +105,8 @@ class Admin:
             tokens=self.tokens,
             rates=self.rates,
             version=version,
-            backup=None if backup is None else _awaited(backup),
-            offload=_in_a_thread,
+            backup=None if backup is None else awaited(backup),
+            offload=in_a_thread,
             revoked=self.end_sessions_of,
             fault=fault,
         )
@@ -143,43 +144,6 @@ class Admin:
         """Tokens were revoked, or their user has changed: what was opened with them closes."""
         for connection in [one for id in token_ids for one in self.sessions.get(id, ())]:
             connection.end()
-
-
-def _awaited(backup: Backup) -> Callable[[str], Outside]:
-    """A step of the API that waits for a coroutine."""
-    running: set[asyncio.Task[None]] = set()
-
-    def step(directory: str) -> Outside:
-        async def run(resume: Resume) -> None:
-            try:
-                value = await backup(directory)
-            except Exception as error:
-                resume(None, error)
-            else:
-                resume(value, None)
-
-        def start(resume: Resume) -> None:
-            task = asyncio.get_running_loop().create_task(run(resume))
-            running.add(task)
-            task.add_done_callback(running.discard)
-
-        return Outside(start)
-
-    return step
-
-
-def _in_a_thread(work: Callable[[], object]) -> Outside:
-    """A step of the API that would hold up the loop."""
-
-    def start(resume: Resume) -> None:
-        def finished(future: asyncio.Future[object]) -> None:
-            error = future.exception()
-            assert error is None or isinstance(error, Exception)
-            resume(None if error else future.result(), error)
-
-        asyncio.get_running_loop().run_in_executor(None, work).add_done_callback(finished)
-
-    return Outside(start)
 
 
 class Connection(asyncio.Protocol):
@@ -553,10 +517,20 @@ class AdminServer(AdminDoor):
         self._server = await loop.create_server(
             lambda: Connection(self), host, port, ssl=self._tls, backlog=1024
         )
+        for listener in self._server.sockets:
+            _keep_alive(listener)
         self.admin.enter()
         address = self._server.sockets[0].getsockname()
         shown = f"[{address[0]}]" if ":" in address[0] else address[0]
         return f"{shown}:{address[1]}"
+
+
+def _keep_alive(listener: Any) -> None:
+    """What a listener has set, its connections have."""
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _KEEPALIVE:
+        if hasattr(socket, name):
+            listener.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
 class ControlSocket(AdminDoor):

@@ -1,0 +1,47 @@
+"""Steps of the API that happen outside the engine: in a coroutine, or in a thread."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from posthouse.protocols.admin.conversation import Outside, Resume
+
+Backup = Callable[[str], Awaitable[object]]
+
+
+def awaited(backup: Backup) -> Callable[[str], Outside]:
+    """A step of the API that waits for a coroutine."""
+    running: set[asyncio.Task[None]] = set()
+
+    def step(directory: str) -> Outside:
+        async def run(resume: Resume) -> None:
+            try:
+                value = await backup(directory)
+            except Exception as error:
+                resume(None, error)
+            else:
+                resume(value, None)
+
+        def start(resume: Resume) -> None:
+            task = asyncio.get_running_loop().create_task(run(resume))
+            running.add(task)
+            task.add_done_callback(running.discard)
+
+        return Outside(start)
+
+    return step
+
+
+def in_a_thread(work: Callable[[], object]) -> Outside:
+    """A step of the API that would hold up the loop."""
+
+    def start(resume: Resume) -> None:
+        def finished(future: asyncio.Future[object]) -> None:
+            error = future.exception()
+            assert error is None or isinstance(error, Exception)
+            resume(None if error else future.result(), error)
+
+        asyncio.get_running_loop().run_in_executor(None, work).add_done_callback(finished)
+
+    return Outside(start)
