@@ -310,6 +310,25 @@ def test_a_client_that_vanished_is_noticed(tmp_path: Path) -> None:
     with_api(tmp_path, work)
 
 
+def test_a_session_that_ended_does_not_wait_for_its_reader(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("posthouse.protocols.admin.server.LINGER_S", 0.0)
+
+    async def work(rig: ApiRig) -> None:
+        peer = await Peer.connect(rig, rig.tokens["operate"])
+        await peer.ask(payloads.Hello())
+        (connection,) = [one for one in rig.server.open if one.session is not None]
+        connection.transport.set_write_buffer_limits(high=1 << 30)
+        connection.transport.write(bytes(64 << 20))  # more than sockets take
+        peer.writer.write(b"\xff" * 100)
+        while connection in rig.server.open:
+            await rig.desk.call(lambda m: None)
+        assert rig.server.connections.count == 0
+
+    with_api(tmp_path, work)
+
+
 def test_reading_goes_on_when_both_memory_and_the_client_allow_it(tmp_path: Path) -> None:
     async def work(rig: ApiRig) -> None:
         await rig.create()

@@ -50,6 +50,7 @@ from posthouse.protocols.memory import (
     UNSYNCED,
     Buffer,
     Holder,
+    Loan,
     MemoryAccount,
 )
 from posthouse.security.access import Caller
@@ -58,6 +59,7 @@ from posthouse.security.accounts import Role
 HEADER_MAX: Final = 8192
 LINE_MAX: Final = 1 << 16  # a filter in a query, percent-encoded
 POLL_S: Final = 0.02  # while a stop waits for what has begun
+LINGER_S: Final = 10.0  # for the last bytes to a peer that may not read them
 FAREWELL_S: Final = 0.2  # for answers on their way, to a session whose token is good no more
 # A client that vanished is noticed within a minute: what it has locked is others' then.
 _KEEPALIVE: Final = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
@@ -268,10 +270,11 @@ class Connection(asyncio.Protocol):
             self.transport.abort()
 
     def close(self) -> None:
-        """Ends it when what was written is sent."""
+        """Ends it when what was written is sent, or its peer does not read it."""
         if self.session is not None:
             self.session.flush()  # answers of this round of the loop
         self.transport.close()
+        self._set_timer(LINGER_S, self.transport.abort)
 
     def end(self) -> None:
         """Takes nothing more in, and closes once what was asked a moment ago is answered."""
@@ -323,7 +326,7 @@ class Connection(asyncio.Protocol):
             api=self._call,
             limits=self.admin.session_limits,
             soon=self._soon,
-            close=self.transport.close,
+            close=self.close,
             pause=self._pause,
             software=f"posthouse {self.admin.version}",
         )
@@ -338,13 +341,16 @@ class Connection(asyncio.Protocol):
         self, caller: Caller, role: str, method: str, target: str, body: bytes, done: Done
     ) -> None:
         """The API for the CALL frames of the session; what waits ends with it."""
-        asked = object()
+        assert self._holder is not None
+        asked, loan = object(), Loan(self.admin.memory, self._holder)
 
         def finished(status: int, content: bytes) -> None:
             self._calls.pop(asked, None)
+            loan.end()
             done(status, content)
 
-        call = self.admin.api.call(caller, Role(role), method, target, body, finished)
+        api = self.admin.api
+        call = api.call(caller, Role(role), method, target, body, finished, loan.change)
         if call is not None and not call.ended:
             self._calls[asked] = call
 
