@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from posthouse.model.errors import InsufficientResources
 from posthouse.protocols.memory import (
     SLOW_BYTES,
     SLOW_MS,
     SMALL_REQUEST,
     Buffer,
     Holder,
+    Loan,
     MemoryAccount,
 )
 
@@ -200,3 +203,32 @@ def test_the_account_is_the_sum_of_its_holders_and_nobody_waits_for_nothing(
             assert 10 * live < 7 * LIMIT or not any(
                 h.unfinished and not h.closing for h in sessions
             )
+
+
+def test_an_answer_is_on_the_account_until_it_ends() -> None:
+    bench = Bench()
+    holder = bench.session("10.0.0.9")
+    loan, other = Loan(bench.account, holder), Loan(bench.account, bench.session("10.0.0.9"))
+    loan.change(20 * MIB)
+    loan.change(-5 * MIB)
+    assert bench.account.bytes[Buffer.FETCHED] == 15 * MIB
+    with pytest.raises(InsufficientResources):
+        other.change(11 * MIB)
+    other.change(SMALL_REQUEST)
+    other.end()
+    loan.end()
+    loan.end()
+    assert bench.account.held == 0
+    other.change(11 * MIB)
+
+
+def test_an_answer_for_nobody_is_not_counted() -> None:
+    bench = Bench()
+    holder = bench.session()
+    loan = Loan(bench.account, holder)
+    loan.change(MIB)
+    holder.leave()
+    loan.change(-MIB)
+    loan.change(MIB)
+    loan.end()
+    assert bench.account.held == 0

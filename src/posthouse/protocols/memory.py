@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import IntEnum
 
+from posthouse.model.errors import InsufficientResources
+
 MIB = 1 << 20
 MEMORY_LIMIT = 1 << 30
 UNSYNCED_MAX = 64 * MIB
@@ -30,6 +32,7 @@ class Buffer(IntEnum):
 
 
 RECEIVE, UNSYNCED = Buffer.RECEIVE.value, Buffer.UNSYNCED.value
+SEND, FETCHED = Buffer.SEND.value, Buffer.FETCHED.value
 
 
 class Holder:
@@ -44,6 +47,7 @@ class Holder:
         "bytes",
         "close",
         "closing",
+        "gone",
         "held",
         "resume",
         "waiting",
@@ -63,7 +67,7 @@ class Holder:
         self.bytes = [0] * len(Buffer)
         self.held = 0
         self.waiting = False  # it asked to begin and was told to wait
-        self.closing = False
+        self.closing = self.gone = False
         self._begun = False
         self._looked_ms = self._looked_bytes = 0
 
@@ -112,7 +116,36 @@ class Holder:
             if size:
                 self.give(kind, size)
         self._begun = self.waiting = False
+        self.gone = True
         self._account.left(self)
+
+
+class Loan:
+    """What one request has fetched for its answer; `end` gives all of it back."""
+
+    def __init__(self, account: MemoryAccount, holder: Holder) -> None:
+        self._account = account
+        self._holder = holder
+        self._size = 0
+
+    def change(self, size: int) -> None:
+        """So many bytes more, which may be refused, or fewer."""
+        holder = self._holder
+        if holder.gone:  # what runs on for nobody is not counted
+            return
+        if size > 0:
+            if not self._account.may_hold(holder, size):
+                raise InsufficientResources(
+                    "there is too little memory for this answer", "Ask for less, or try again."
+                )
+            holder.take(FETCHED, size)
+        elif size < 0:
+            holder.give(FETCHED, -size)
+        self._size += size
+
+    def end(self) -> None:
+        """The answer is there, or nobody wants it any more."""
+        self.change(-self._size)
 
 
 class MemoryAccount:
@@ -143,6 +176,10 @@ class MemoryAccount:
         """Whether a holder may begin to read so many bytes."""
         if self.bytes[UNSYNCED] > self.unsynced_max:
             return False  # the disk is behind: everybody who writes waits for it
+        return self.may_hold(holder, size)
+
+    def may_hold(self, holder: Holder, size: int) -> bool:
+        """Whether a holder may have so many bytes more, to read or to answer."""
         if size <= SMALL_REQUEST:
             return True
         of_address = self._of_address.get(holder.address, 0)

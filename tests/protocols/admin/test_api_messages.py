@@ -16,6 +16,7 @@ from posthouse.model.message_json import MessageJson
 from posthouse.model.properties import QueueAccessType
 from posthouse.protocols.admin import handlers_messages, scanning
 from posthouse.protocols.admin.conversation import Outside
+from posthouse.protocols.memory import SEND
 from posthouse.security.access import Caller
 from tests.protocols.admin.api_rig import AUDIT, ORDERS, ApiRig, at, with_api
 
@@ -221,6 +222,33 @@ def test_large_messages_make_short_pages(tmp_path: Path) -> None:
         assert [message["label"] for message in rest["messages"]] == ["2"]
         assert rest["next"] is None
         assert len(await receive(rig, count=3)) == 2
+
+    with_api(tmp_path, work)
+
+
+def test_answers_that_nobody_reads_are_bounded(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        memory = rig.admin.memory
+        memory.limit = 60 << 20
+        await rig.create()
+        for number in range(2):
+            await rig.send(label=f"{number}", body_text="x" * 4_000_000)
+        host, _, port = rig.url.removeprefix("http://").rpartition(":")
+        reader, writer = await asyncio.open_connection(host, int(port), limit=1024)
+        head = f"GET {at()}/messages HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer "
+        writer.write(f"{head}{rig.tokens['read']}\r\n\r\n".encode())
+        await reader.readline()
+        assert memory.bytes[SEND] > 10 << 20
+        refused = await rig.get(at() + "/messages")
+        assert (refused.status, refused.json["error"]["name"]) == (
+            507,
+            "MQ_ERROR_INSUFFICIENT_RESOURCES",
+        )
+        writer.transport.abort()
+        while memory.held:
+            await asyncio.sleep(0)
+        assert len(await rig.labels()) == 2
+        assert memory.held == 0
 
     with_api(tmp_path, work)
 

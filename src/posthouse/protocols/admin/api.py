@@ -51,11 +51,19 @@ class Api:
         self.services = services
 
     def call(
-        self, caller: Caller, role: Role, method: str, target: str, body: bytes, done: Done
+        self,
+        caller: Caller,
+        role: Role,
+        method: str,
+        target: str,
+        body: bytes,
+        done: Done,
+        fetched: Callable[[int], None] = lambda size: None,
     ) -> Conversation[Any] | None:
         """Runs a request; `done` gets status and JSON, once, perhaps before this returns.
 
         `target` is the path with its query, percent-encoded. What is returned can be cancelled.
+        `fetched` is told how much memory a search takes, and may refuse it.
         """
         try:
             path, _, query = target.partition("?")
@@ -69,7 +77,7 @@ class Api:
         except QueueError as error:
             self._refuse(error, done, counted=False)
             return None
-        context = Context(caller, role, self.services)
+        context = Context(caller, role, self.services, fetched)
 
         def finish(value: Any, error: Exception | None) -> None:
             if error is None:

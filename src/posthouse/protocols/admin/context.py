@@ -59,6 +59,8 @@ class Context:
     caller: Caller
     role: Role
     services: Services
+    fetched: Callable[[int], None] = field(default=lambda size: None)
+    """Told of memory that the answer takes, or gives back; may refuse."""
 
     def require_administrator(self) -> None:
         """For what concerns the whole queue manager: a token cut to some queues is not enough."""

@@ -24,7 +24,7 @@ from posthouse.protocols.admin.handlers_two_phase import PEER_CALL, call_of
 from posthouse.protocols.admin.metrics import Traffic
 from posthouse.protocols.admin.refusals import BadRequest, BodyTooLarge, OurFault
 from posthouse.protocols.desk import Answer
-from posthouse.protocols.memory import RECEIVE, Holder, MemoryAccount
+from posthouse.protocols.memory import RECEIVE, SEND, Holder, Loan, MemoryAccount
 
 METHODS: Final = frozenset({"GET", "HEAD", "POST", "PATCH", "PUT", "DELETE", "OPTIONS"})
 
@@ -116,14 +116,23 @@ class HttpFace:
     async def _api_answer(
         self, request: web.BaseRequest, path: str, identity: Identity
     ) -> HttpAnswer:
-        """The API's answer; the body is on the account for memory until that is there."""
+        """The API's answer; both bodies are on the account for memory until it is written."""
         holder = self._memory.open(request.remote or "", _abort(request), lambda: None)
         try:
             body = await self._body(request, holder)
             method = "GET" if request.method == "HEAD" else request.method
-            status, content = await self._ask(identity, method, request.raw_path, body)
-        finally:
+            loan = Loan(self._memory, holder)
+            status, content = await self._ask(identity, method, request.raw_path, body, loan.change)
+            loan.end()
+            if method == "GET" and not self._memory.may_hold(holder, len(content)):
+                raise InsufficientResources("there is too little memory for this answer")
+            holder.take(SEND, len(content))
+        except BaseException:
             holder.leave()
+            raise
+        handler = request.protocol
+        assert isinstance(handler, RequestHandler)
+        handler.holder = holder
         return api_answer(status, content, method, path)
 
     async def _body(self, request: web.BaseRequest, holder: Holder) -> bytes:
@@ -156,7 +165,12 @@ class HttpFace:
         return bytes(body)
 
     async def _ask(
-        self, identity: Identity, method: str, target: str, body: bytes
+        self,
+        identity: Identity,
+        method: str,
+        target: str,
+        body: bytes,
+        fetched: Callable[[int], None],
     ) -> tuple[int, bytes]:
         """The API's answer; when whoever asked is gone, waits end."""
         answered: asyncio.Future[tuple[int, bytes]] = asyncio.get_running_loop().create_future()
@@ -165,7 +179,8 @@ class HttpFace:
             if not answered.done():
                 answered.set_result((status, content))
 
-        conversation = self._api.call(identity.caller, identity.role, method, target, body, done)
+        caller, role = identity.caller, identity.role
+        conversation = self._api.call(caller, role, method, target, body, done, fetched)
         try:
             return await answered
         except asyncio.CancelledError:
@@ -200,6 +215,18 @@ class RequestHandler(web.RequestHandler):
     """aiohttp's, with errors in our form and none of them in a log of its own."""
 
     face: HttpFace
+    holder: Holder | None = None  # of the answer that is being written
+
+    async def finish_response(
+        self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
+    ) -> tuple[web.StreamResponse, bool]:
+        """Writes the answer; until the peer has taken it in, it is on the account."""
+        try:
+            return await super().finish_response(request, resp, start_time)
+        finally:
+            holder, self.holder = self.holder, None
+            if holder is not None:
+                holder.leave()
 
     def handle_error(
         self,

@@ -27,6 +27,7 @@ STEP_MESSAGES: Final = 500
 STEP_BYTES: Final = 4 << 20  # of packets that one step fetches
 STEP_ROWS: Final = 20_000  # that one step looks at
 SCAN_MAX: Final = 100_000  # messages that one request reads
+JSON_FACTOR: Final = 3  # of the memory that a message takes as JSON: its bytes, a text, base64
 EXAMINED_BYTES: Final = 256 << 10  # above them packets are read and compared beside the loop
 
 Wanted = Callable[[Row], bool]
@@ -131,7 +132,7 @@ def search(scan: Scan, where: Filter | None, limit: int, scan_max: int = SCAN_MA
     scanned = size = 0
     while not scan.done:
         batch = yield from scan.step(STEP_MESSAGES if where else min(limit, STEP_MESSAGES))
-        messages = yield from examined(scan.context, batch, where)
+        messages = yield from _fetched(scan.context, batch, where)
         for found, message in zip(batch, messages, strict=True):
             scanned += 1
             if message is not None:
@@ -143,6 +144,21 @@ def search(scan: Scan, where: Filter | None, limit: int, scan_max: int = SCAN_MA
         if scanned >= scan_max and not scan.done:
             return Page(page, scan.place, scanned, size)
     return Page(page, None, scanned, size)
+
+
+def _fetched(
+    context: Context, batch: list[Found], where: Filter | None
+) -> Steps[list[MessageJson | None]]:
+    """The same as `examined`, with the memory for it on the account."""
+    sizes = [len(found.packet) for found in batch]
+    context.fetched(sum(sizes))
+    try:
+        messages = yield from examined(context, batch, where)
+    finally:
+        context.fetched(-sum(sizes))
+    kept = (size for size, one in zip(sizes, messages, strict=True) if one is not None)
+    context.fetched(JSON_FACTOR * sum(kept))
+    return messages
 
 
 def peekable_queues(manager: QueueManager, context: Context, after: int) -> list[tuple[int, str]]:
