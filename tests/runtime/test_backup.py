@@ -203,6 +203,21 @@ def test_the_settings_come_along_unless_the_home_has_its_own(tmp_path: Path) -> 
     assert (tmp_path / "own" / "posthouse.toml").read_text() == ""
 
 
+def test_a_damaged_checkpoint_is_left_out(tmp_path: Path) -> None:
+    with opened(tmp_path / "home") as manager:
+        manager.create_queue(ORDERS, QueueProperties())
+        manager.send(manager.open(ORDERS, SEND), durable("kept"))
+    with opened(tmp_path / "home") as manager:
+        for checkpoint in (tmp_path / "home" / STORE).glob("checkpoint-*"):
+            checkpoint.write_bytes(b"rotten")
+        made = backup_embedded(manager.driver, manager.store, tmp_path / "copy", tmp_path / "home")
+        assert not [entry for entry in made.files if entry.name.startswith("checkpoint")]
+        assert labels(manager) == ["kept"]
+    restore(tmp_path / "copy", tmp_path / "again")
+    with opened(tmp_path / "again") as manager:
+        assert labels(manager) == ["kept"]
+
+
 def test_progress_counts_every_byte(tmp_path: Path) -> None:
     manifest = filled(tmp_path / "home")
     seen: list[tuple[int, int]] = []

@@ -66,3 +66,12 @@ def test_several_messages_are_read_at_once(tmp_path: Path) -> None:
         reader = manager.run(lambda m: m.open_queue(ORDERS, QueueAccessType.RECEIVE, admin))
         deliveries = manager.read_many(lambda m: m.dequeue_messages(reader, 3))
         assert [deserialize(d.packet).body for d in deliveries] == [b"0", b"1", b"2"]
+
+
+def test_a_queue_manager_that_failed_gives_its_home_back(tmp_path: Path) -> None:
+    manager = opened(tmp_path)
+    with pytest.raises(ZeroDivisionError):
+        manager.run(lambda m: 1 // 0)
+    with pytest.raises(ServiceNotAvailable):
+        manager.close()
+    opened(tmp_path).close()

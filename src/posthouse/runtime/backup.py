@@ -9,6 +9,7 @@ messages are not in it, as they would not be there after a crash.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import os
 import re
@@ -107,11 +108,12 @@ class Cut:
         self._add_checkpoint()
 
     def _add_checkpoint(self) -> None:
-        """The newest one saves replaying; the log alone would do as well."""
+        """The newest one saves replaying; the log alone does as well, so damage is no reason."""
         disk = self.store.disk
-        for name in checkpoint_names(disk.names())[:1]:
-            if read_head(disk, name).position <= self.position:
-                self.pieces.append(Piece(name, disk.size(name), disk.open(name)))
+        with contextlib.suppress(StoreError, OSError):
+            for name in checkpoint_names(disk.names())[:1]:
+                if read_head(disk, name).position <= self.position:
+                    self.pieces.append(Piece(name, disk.size(name), disk.open(name)))
 
     def give_back(self) -> None:
         """The copy is made, or given up."""

@@ -86,8 +86,10 @@ class EmbeddedQueueManager:
 
     def close(self) -> None:
         """A clean stop: express messages are kept too."""
-        self.driver.close()
-        self._home.close()
+        try:
+            self.driver.close()
+        finally:
+            self._home.close()
 
     def __enter__(self) -> Self:
         return self
