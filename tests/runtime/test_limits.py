@@ -38,3 +38,21 @@ def test_the_hard_limit_stays_and_it_is_said_that_it_is_too_low() -> None:
 
 def test_what_the_process_makes_is_its_users_alone_and_its_memory_is_not_dumped() -> None:
     assert run(1000, 100)[2] == f"{0o077} 0"
+
+
+def test_freed_buffers_stay_with_the_process() -> None:
+    code = (
+        "import resource, sys\n"
+        "from posthouse.runtime.limits import keep_memory\n"
+        "if sys.argv[1] == 'kept': keep_memory()\n"
+        "for _ in range(3): buffers = [bytes(1 << 20) + b'x' for _ in range(8)]; del buffers\n"
+        "before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt\n"
+        "for _ in range(20): buffers = [bytes(1 << 20) + b'x' for _ in range(8)]; del buffers\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)\n"
+    )
+    faults = {
+        how: int(subprocess.run([sys.executable, "-c", code, how], capture_output=True).stdout)
+        for how in ("kept", "usual")
+    }
+    assert faults["kept"] <= faults["usual"]
+    assert faults["kept"] < 20 * 8 * 256  # not every page of every buffer

@@ -15,7 +15,8 @@ from posthouse.client.address import Address
 from posthouse.client.errors import SessionEnded
 from posthouse.client.upgrade import Upgrading, unreachable, upgrade_request
 
-READ_SIZE: Final = 1 << 16  # a larger buffer costs more to make than it saves in calls
+READ_SIZE: Final = 1 << 16
+READ_SIZE_MAX: Final = 1 << 20
 BUFFERS_MAX: Final = 64  # of one write
 _KEEPALIVE: Final = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
 
@@ -52,6 +53,7 @@ class SocketLink:
         self._left: deque[memoryview] = deque()  # to be written
         self._poll = select.poll()
         self._polls_out = False
+        self._read_size = READ_SIZE
         self._woken, self._waker = socket.socketpair()
         self._woken.setblocking(False)
         self._waker.setblocking(False)
@@ -131,14 +133,26 @@ class SocketLink:
                 with self._lock:
                     _write_some(connection, self._left)
             if events & ~select.POLLOUT:
-                return _try_receive(connection)
+                return self._try_receive(connection)
         return b""
 
     def _pending(self, connection: socket.socket) -> bytes | None:
         """What TLS has decrypted already; the system does not tell of it."""
         if isinstance(connection, ssl.SSLSocket) and connection.pending():
-            return _try_receive(connection)
+            return self._try_receive(connection)
         return None
+
+    def _try_receive(self, connection: socket.socket) -> bytes:
+        try:
+            data = connection.recv(self._read_size)
+        except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            return b""
+        if not data:
+            raise SessionEnded("the queue manager closed the connection")
+        # A large buffer costs something to make: only while there is much to read.
+        full = len(data) == self._read_size
+        self._read_size = min(2 * self._read_size, READ_SIZE_MAX) if full else READ_SIZE
+        return data
 
     def wake(self) -> None:
         """One byte is enough, and more are no harm."""
@@ -188,13 +202,3 @@ def _try_send(connection: socket.socket, left: deque[memoryview]) -> int:
         return connection.sendmsg(list(islice(left, BUFFERS_MAX)))
     except (BlockingIOError, ssl.SSLWantWriteError, ssl.SSLWantReadError):
         return 0
-
-
-def _try_receive(connection: socket.socket) -> bytes:
-    try:
-        data = connection.recv(READ_SIZE)
-    except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
-        return b""
-    if not data:
-        raise SessionEnded("the queue manager closed the connection")
-    return data

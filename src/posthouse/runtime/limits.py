@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import resource
 from typing import NamedTuple
 
+MAPPED_BYTES = 32 << 20  # larger buffers are mapped by themselves; the most that may be set
+KEPT_BYTES = 128 << 20
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # malloc.h
 FILES_FOR_US = 512  # beside connections: segments, checkpoints, log, listeners
 
 
@@ -30,6 +34,19 @@ def raise_file_limit(connections_max: int, open_files: int) -> FileLimit:
         soft = wanted if hard == unlimited else min(wanted, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     return FileLimit(wanted if soft == unlimited else soft, wanted)
+
+
+def keep_memory() -> None:
+    """Lets freed buffers of large messages stay with the process, which soon needs them again.
+
+    Else each is mapped, zeroed page by page and unmapped, which takes longer than writing it.
+    """
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (OSError, AttributeError):  # not glibc: its allocator does as it likes
+        return
+    mallopt(_M_MMAP_THRESHOLD, MAPPED_BYTES)
+    mallopt(_M_TRIM_THRESHOLD, KEPT_BYTES)
 
 
 def keep_private() -> None:

@@ -22,7 +22,7 @@ from posthouse.protocols.connections import Connections
 from posthouse.protocols.memory import MemoryAccount
 from posthouse.runtime.coordination import Coordination
 from posthouse.runtime.home import Home, Started, host_name, start_manager
-from posthouse.runtime.limits import keep_private, raise_file_limit
+from posthouse.runtime.limits import keep_memory, keep_private, raise_file_limit
 from posthouse.runtime.logs import Log, LogFile, LogStream
 from posthouse.runtime.loop import Loop
 from posthouse.runtime.notify import Notifier, keep_telling
@@ -119,6 +119,7 @@ def run(options: Options, doors: Doors) -> Outcome:
     """
     settings = effective_settings(options)
     keep_private()
+    keep_memory()
     home = Home(options.home)
     try:
         log = open_log(settings, home.path)

@@ -13,11 +13,11 @@ from errno import EDQUOT, ENOSPC
 from itertools import islice
 from threading import Thread
 from typing import NamedTuple
-from zlib import crc32
 
 import msgspec
 
 from posthouse.engine.state import Snapshot, State
+from posthouse.store.checksum import crc32
 from posthouse.store.disk import Disk
 from posthouse.store.errors import StoreDamaged
 from posthouse.store.format import CRC, FORMAT_VERSION, check_head

@@ -10,12 +10,12 @@ import struct
 from collections import deque
 from errno import EDQUOT, ENOSPC
 from typing import NamedTuple
-from zlib import crc32
 
 import msgspec
 
 from posthouse.engine.records import EXPRESS
 from posthouse.store.checkpoint import TEMPORARY_SUFFIX, write_file
+from posthouse.store.checksum import crc32
 from posthouse.store.disk import Disk, File
 from posthouse.store.errors import StoreDamaged
 from posthouse.store.format import (

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import struct
 from typing import NamedTuple
-from zlib import crc32
 
+from posthouse.store.checksum import crc32
 from posthouse.store.errors import FormatUnknown, StoreDamaged
 
 FORMAT_VERSION = 1

@@ -11,9 +11,9 @@ import struct
 from array import array
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
-from zlib import crc32
 
 from posthouse.engine.records import ARRIVAL_SIZE, COPY, MESSAGE, Record
+from posthouse.store.checksum import crc32
 from posthouse.store.errors import StoreDamaged
 from posthouse.store.format import CRC, FORMAT_VERSION, HEADER_SIZE, check_head, index_name
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from zlib import crc32
-
 from posthouse.engine.records import sender_of
+from posthouse.store.checksum import crc32
 from posthouse.store.disk import Disk, File
 from posthouse.store.errors import StoreDamaged
 from posthouse.store.format import CRC, HEADER_SIZE

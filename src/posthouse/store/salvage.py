@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import NamedTuple
-from zlib import crc32
 
+from posthouse.store.checksum import crc32
 from posthouse.store.format import (
     HEADER,
     HEADER_SIZE,

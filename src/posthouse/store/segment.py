@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from zlib import crc32
 
 from posthouse.engine.records import MARK
+from posthouse.store.checksum import crc32
 from posthouse.store.disk import File
 from posthouse.store.format import (
     CRC,

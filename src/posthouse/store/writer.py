@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from threading import Lock
-from zlib import crc32
 
 from posthouse.engine.records import CHANGE, COPY, MARK, MESSAGE, Record
+from posthouse.store.checksum import crc32
 from posthouse.store.disk import Buffer, Disk
 from posthouse.store.errors import StoreFailed
 from posthouse.store.format import (
