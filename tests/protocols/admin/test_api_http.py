@@ -6,6 +6,7 @@ import asyncio
 import base64
 import json
 import os
+import ssl
 import stat
 import tempfile
 from contextlib import suppress
@@ -338,3 +339,18 @@ def test_a_short_home_forgets_an_old_pointer(tmp_path: Path) -> None:
     (tmp_path / "control").write_text("/somewhere/else\n")
     assert control.prepare(tmp_path) == tmp_path / "control.sock"
     assert control.find(tmp_path) == tmp_path / "control.sock"
+
+
+def test_a_handshake_has_no_more_time_than_a_header(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        data = Path(__file__).parents[2] / "client" / "data"
+        tls.load_cert_chain(data / "certificate.pem", data / "key.pem")
+        server = AdminServer(rig.admin, tls=tls)
+        host, _, port = (await server.start("127.0.0.1", 0)).rpartition(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        assert await reader.read() == b""
+        writer.close()
+        await server.stop(1.0)
+
+    with_api(tmp_path, work, AdminSettings(header_timeout_s=0.2), seconds=20)

@@ -520,8 +520,15 @@ class AdminServer(AdminDoor):
     async def start(self, host: str, port: int) -> str:
         """Listens; returns `address:port`."""
         loop = asyncio.get_running_loop()
+        # A handshake comes before the connection is counted in: it has no more time than a header.
+        handshake_s = self.admin.settings.header_timeout_s if self._tls else None
         self._server = await loop.create_server(
-            lambda: Connection(self), host, port, ssl=self._tls, backlog=1024
+            lambda: Connection(self),
+            host,
+            port,
+            ssl=self._tls,
+            ssl_handshake_timeout=handshake_s,
+            backlog=1024,
         )
         for listener in self._server.sockets:
             _keep_alive(listener)
