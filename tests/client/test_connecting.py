@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import posthouse
-from posthouse.client.blocking import FRUITLESS_MAX
+from posthouse.client.blocking import FRUITLESS_MAX, spread
 from posthouse.client.errors import ClientConnectionError, ServerUnreachable
 from posthouse.model.errors import AccessDenied
 from posthouse.wire import frames
@@ -218,3 +218,9 @@ def test_nothing_is_asked_after_a_session_that_was_refused_later(home: Path) -> 
         with pytest.raises(AccessDenied):
             manager.status()
         assert listener.connections == 2
+
+
+def test_clients_come_back_one_by_one() -> None:
+    pauses = {spread(1.0) for _ in range(100)}
+    assert len(pauses) > 90
+    assert all(0.5 <= pause <= 1.0 for pause in pauses)

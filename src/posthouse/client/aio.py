@@ -11,7 +11,7 @@ from typing import Any, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 from posthouse.client.address import Address
-from posthouse.client.blocking import FRUITLESS_MAX, RETRY_FIRST_S, RETRY_MAX_S
+from posthouse.client.blocking import FRUITLESS_MAX, RETRY_FIRST_S, RETRY_MAX_S, spread
 from posthouse.client.core import Core
 from posthouse.client.errors import SessionEnded
 from posthouse.client.operations import Operation
@@ -262,7 +262,7 @@ class AioChannel:
                 self._reason = error
                 if not worth_retrying(error):
                     return False
-            await asyncio.sleep(min(pause, max(0.0, deadline - self._loop.time())))
+            await asyncio.sleep(min(spread(pause), max(0.0, deadline - self._loop.time())))
             pause = min(2 * pause, RETRY_MAX_S)
         return False
 

@@ -7,6 +7,7 @@ does not take at once is left to the reader.
 
 from __future__ import annotations
 
+import random
 import threading
 import time
 from typing import Final, TypeVar
@@ -193,7 +194,7 @@ class Channel:
                 self._reason = error
                 if not worth_retrying(error):
                     break
-            time.sleep(min(pause, max(0.0, deadline - time.monotonic())))
+            time.sleep(min(spread(pause), max(0.0, deadline - time.monotonic())))
             pause = min(2 * pause, RETRY_MAX_S)
         with self.core.lock:
             self._fruitless = 0
@@ -220,6 +221,11 @@ class Channel:
             while self._reading:
                 self._changed.wait()
             self._link.close()
+
+
+def spread(pause: float) -> float:
+    """About so long: clients that lost one server together do not come back all at once."""
+    return pause * (0.5 + random.random() / 2)
 
 
 def _closed() -> SessionEnded:

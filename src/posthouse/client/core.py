@@ -275,11 +275,8 @@ class Core:
     # -- request ids
 
     def _take_id(self, request: Request) -> bool:
-        """Gives the next id, unless the answer that it would push out is still to come."""
-        assert self.welcome is not None
-        limit = min(UNANSWERED_MAX, self.welcome.unanswered_max)
-        oldest = next(iter(self._unanswered), self._last_id + 1)
-        if self._last_id + 1 - oldest >= limit:
+        """Gives the next id, unless there is none."""
+        if not self._has_id():
             self._without_id.append(request)
             return False
         self._last_id += 1
@@ -287,15 +284,17 @@ class Core:
         self._unanswered[self._last_id] = request
         return True
 
+    def _has_id(self) -> bool:
+        """Whether the answer that the next id would push out has come."""
+        assert self.welcome is not None
+        limit = min(UNANSWERED_MAX, self.welcome.unanswered_max)
+        oldest = next(iter(self._unanswered), self._last_id + 1)
+        return self._last_id + 1 - oldest < limit
+
     def _answered(self, request_id: int) -> None:
         self._unanswered.pop(request_id, None)
-        if self._without_id and self.welcome is not None:
-            waiting, self._without_id = self._without_id, deque()
-            while waiting:
-                self._send(waiting.popleft())
-                if self._without_id:
-                    self._without_id.extend(waiting)
-                    break
+        while self._without_id and self.welcome is not None and self._has_id():
+            self._send(self._without_id.popleft())
 
     # -- answers
 
