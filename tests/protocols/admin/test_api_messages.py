@@ -18,6 +18,7 @@ from posthouse.protocols.admin import handlers_messages, scanning
 from posthouse.protocols.admin.conversation import Outside
 from posthouse.protocols.memory import SEND
 from posthouse.security.access import Caller
+from posthouse.security.accounts import Role
 from tests.protocols.admin.api_rig import AUDIT, ORDERS, ApiRig, at, with_api
 
 HOSTILE = '\x1b[31m"><script>alert(1)</script>\r\n\u202e\u2028\x7f\x9b31m\u200b\ufeff{}\\'
@@ -396,6 +397,23 @@ def test_a_waiting_receive_gets_what_comes(tmp_path: Path) -> None:
         assert [message["label"] for message in await waiting] == ["here"]
         shown = (await rig.get(at())).json
         assert (shown["readers"], shown["waiting_readers"]) == (0, 0)
+
+    with_api(tmp_path, work)
+
+
+def test_a_receive_ends_with_its_token(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        await rig.create()
+        token = await rig.token(role=Role.OPERATE)
+        receive = rig.post(at() + "/receive", {"timeout_ms": 60_000}, token=token)
+        waiting = asyncio.create_task(receive)
+        while not (await rig.get(at())).json["waiting_readers"]:
+            pass
+        assert (await rig.ask("DELETE", f"/api/v1/tokens/{token.split('_')[1]}")).status == 200
+        ended = await waiting
+        assert (ended.status, ended.json["error"]["name"]) == (503, "MQ_ERROR_OPERATION_CANCELLED")
+        await rig.send(label="kept")
+        assert await rig.labels() == ["kept"]
 
     with_api(tmp_path, work)
 

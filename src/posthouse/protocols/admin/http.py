@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
 
 from aiohttp import web
 
@@ -19,6 +20,7 @@ from posthouse.protocols.admin.answers import (
     refusal,
 )
 from posthouse.protocols.admin.api import Api
+from posthouse.protocols.admin.conversation import Conversation
 from posthouse.protocols.admin.gate import Gate, Identity
 from posthouse.protocols.admin.handlers_two_phase import PEER_CALL, call_of
 from posthouse.protocols.admin.metrics import Traffic
@@ -27,6 +29,30 @@ from posthouse.protocols.desk import Answer
 from posthouse.protocols.memory import RECEIVE, SEND, Holder, Loan, MemoryAccount
 
 METHODS: Final = frozenset({"GET", "HEAD", "POST", "PATCH", "PUT", "DELETE", "OPTIONS"})
+
+
+class Pending:
+    """Requests of the API under way, by the tokens that were shown for them."""
+
+    def __init__(self) -> None:
+        self._of_token: dict[str, set[Conversation[Any]]] = {}
+
+    @contextmanager
+    def held(self, token_id: str, conversation: Conversation[Any]) -> Iterator[None]:
+        """One of them, for as long as it takes."""
+        self._of_token.setdefault(token_id, set()).add(conversation)
+        try:
+            yield
+        finally:
+            left = self._of_token[token_id]
+            left.discard(conversation)
+            if not left:
+                del self._of_token[token_id]
+
+    def cancel(self, token_id: str) -> None:
+        """The token is good for nothing any more: what waits or looks with it ends."""
+        for conversation in list(self._of_token.get(token_id, ())):
+            conversation.cancel()
 
 
 class HttpFace:
@@ -40,6 +66,7 @@ class HttpFace:
         traffic: Traffic,
         *,
         memory: MemoryAccount,
+        pending: Pending,
         body_size_max: int,
         body_timeout_s: float,
     ) -> None:
@@ -48,6 +75,7 @@ class HttpFace:
         self._pages = pages
         self._traffic = traffic
         self._memory = memory
+        self._pending = pending
         self._body_size_max = body_size_max
         self._body_timeout_s = body_timeout_s
         self.closing = False  # every answer is the last of its connection
@@ -181,12 +209,14 @@ class HttpFace:
 
         caller, role = identity.caller, identity.role
         conversation = self._api.call(caller, role, method, target, body, done, fetched)
-        try:
-            return await answered
-        except asyncio.CancelledError:
-            if conversation is not None:
+        if conversation is None:
+            return answered.result()
+        with self._pending.held(identity.token_id, conversation):
+            try:
+                return await answered
+            except asyncio.CancelledError:
                 conversation.cancel()
-            raise
+                raise
 
 
 def _abort(request: web.BaseRequest) -> Callable[[str], None]:

@@ -36,7 +36,7 @@ from posthouse.protocols.admin.gate import (
     Identity,
     upgrade_headers,
 )
-from posthouse.protocols.admin.http import HttpFace, RequestHandler
+from posthouse.protocols.admin.http import HttpFace, Pending, RequestHandler
 from posthouse.protocols.admin.metrics import Metrics, SyncTimes, Traffic
 from posthouse.protocols.admin.outside import Backup, awaited, in_a_thread
 from posthouse.protocols.admin.rates import SAMPLE_INTERVAL_MS, Rates
@@ -102,6 +102,7 @@ class Admin:
         self.memory = memory or MemoryAccount()
         self.tokens = Tokens(manager.core, manager.accounts)
         self.traffic = Traffic()
+        self.pending = Pending()
         self.rates = Rates()
         self.services = Services(
             tokens=self.tokens,
@@ -146,6 +147,9 @@ class Admin:
         """Tokens were revoked, or their user has changed: what was opened with them closes."""
         for connection in [one for id in token_ids for one in self.sessions.get(id, ())]:
             connection.end()
+        loop = asyncio.get_running_loop()  # this is a turn of the engine, and cancelling another
+        for token_id in token_ids:
+            loop.call_soon(self.pending.cancel, token_id)
 
 
 class Connection(asyncio.Protocol):
@@ -432,6 +436,7 @@ class AdminDoor:
             admin.pages,
             admin.traffic,
             memory=admin.memory,
+            pending=admin.pending,
             body_size_max=admin.settings.body_size_max,
             body_timeout_s=admin.settings.body_timeout_s,
         )
