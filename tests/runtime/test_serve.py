@@ -333,3 +333,10 @@ def test_wrong_words_on_the_command_line_are_told_like_wrong_settings(
 ) -> None:
     with pytest.raises(SettingsError, match=f"--{next(iter(wrong))}: "):
         effective_settings(Options(tmp_path)._replace(**wrong))
+
+
+def test_a_log_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "posthouse.toml").write_text('[log]\nfile = "file/posthouse.log"\n')
+    with pytest.raises(NotStarted, match=r"\[log\] file: .*/file/posthouse.log cannot be written"):
+        run(Options(tmp_path), lambda service: [])

@@ -154,7 +154,13 @@ def open_log(settings: Settings, home: Path) -> Log:
     section = settings.log
     target: LogFile | LogStream = LogStream()
     if section.file:
-        target = LogFile(home / section.file, section.size_max, section.files_kept)
+        path = home / section.file
+        try:
+            target = LogFile(path, section.size_max, section.files_kept)
+        except OSError as error:
+            raise NotStarted(
+                f"[log] file: {path} cannot be written: {error.strerror or error}"
+            ) from None
     return Log(target, level=section.level, format=section.format)
 
 
