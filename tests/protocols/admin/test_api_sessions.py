@@ -329,6 +329,33 @@ def test_a_session_that_ended_does_not_wait_for_its_reader(
     with_api(tmp_path, work)
 
 
+def test_what_was_sent_is_on_the_account_no_more(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        await rig.create()
+        peer = await Peer.connect(rig, rig.tokens["operate"])
+        await peer.ask(payloads.Hello())
+        handles = []
+        for number, access in enumerate((QueueAccessType.SEND, QueueAccessType.PEEK), 2):
+            opened = await peer.ask(payloads.Open(ORDERS, access), number)
+            assert isinstance(opened, payloads.Opened)
+            handles.append(opened.queue)
+        message = Message(body=b"x" * 4_000_000)
+        message.destination_queue_format_name = r"DIRECT=OS:ALPHA\private$\orders"
+        peer.writer.write(frames.encode_send(4, handles[0], 0, 0, [serialize(message)]))
+        await peer.answer()
+        read = frames.Read(handles[1], 0, 0, 0, 1, 0)
+        for number in range(5, 10):
+            peer.writer.write(frames.encode_read(frames.PEEK, number, read))
+        while rig.admin.memory.held < 4_000_000:
+            await rig.desk.call(lambda m: None)
+        for _ in range(5):
+            await peer.answer()
+        while rig.admin.memory.held:
+            await rig.desk.call(lambda m: None)
+
+    with_api(tmp_path, work)
+
+
 def test_reading_goes_on_when_both_memory_and_the_client_allow_it(tmp_path: Path) -> None:
     async def work(rig: ApiRig) -> None:
         await rig.create()

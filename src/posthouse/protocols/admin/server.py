@@ -216,6 +216,7 @@ class Connection(asyncio.Protocol):
     def resume_writing(self) -> None:
         """The peer reads again."""
         if self.session is not None:
+            self._count(self.session)
             self.session.hold(False)
         elif self.http is not None:
             self.http.resume_writing()
@@ -368,7 +369,10 @@ class Connection(asyncio.Protocol):
         holder, pending = self._holder, session.pending_bytes
         if holder is None:
             return
-        sizes = pending, session.request_bytes, self.transport.get_write_buffer_size()
+        unsent = self.transport.get_write_buffer_size()
+        if unsent <= SMALL_REQUEST:  # nobody tells when the last of it is gone
+            unsent = 0
+        sizes = pending, session.request_bytes, unsent
         for kind, size in zip(_COUNTED, sizes, strict=True):
             grown = size - holder.bytes[kind]
             if grown > 0:
