@@ -393,6 +393,7 @@ class Connection(asyncio.Protocol):
 
     def _resume(self) -> None:
         """There is memory again; the session may have reasons of its own to read nothing."""
+        self._large = False  # what waited asks again, and counts as begun from then on
         self._pause(self.session is not None and self.session.paused)
 
     def _soon(self, call: Callable[[], None]) -> None:
