@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,25 @@ def test_messages_over_tls(secured: Serving, token: str, path: str) -> None:
         queue.send(LARGE)
         bodies = [message.body for message in queue.consume(timeout=0)]
     assert bodies == [*(b"%d" % number for number in range(1000)), LARGE]
+
+
+def test_threads_share_a_session_over_tls(secured: Serving, token: str, path: str) -> None:
+    """One reads for all while the others write: TLS does one thing at a time."""
+    with posthouse.connect(url=secured.url, token=token, tls=trusting()) as manager:
+        queue = manager.create_queue(path)
+
+        def send(place: int) -> None:
+            for number in range(30):
+                queue.send(b"%d %d" % (place, number) + bytes(20_000))
+
+        def receive(place: int) -> list[bytes]:
+            return [queue.receive(30).body[:6].rstrip(b"\0") for _ in range(30)]
+
+        with ThreadPoolExecutor(8) as pool:
+            found = [pool.submit(receive, place) for place in range(4)]
+            list(pool.map(send, range(4)))
+            bodies = [body for future in found for body in future.result()]
+    assert sorted(bodies) == sorted(b"%d %d" % (a, b) for a in range(4) for b in range(30))
 
 
 def test_messages_over_tls_awaited(secured: Serving, token: str, path: str) -> None:

@@ -57,7 +57,7 @@ class SocketLink:
         self._woken, self._waker = socket.socketpair()
         self._woken.setblocking(False)
         self._waker.setblocking(False)
-        self._lock = threading.Lock()  # of what is written
+        self._lock = threading.Lock()  # of what is written, and of all that TLS does
 
     def open(self, timeout: float) -> bytes:
         """Connects and asks for a session."""
@@ -133,14 +133,22 @@ class SocketLink:
                 with self._lock:
                     _write_some(connection, self._left)
             if events & ~select.POLLOUT:
-                return self._try_receive(connection)
+                return self._receive(connection)
         return b""
 
     def _pending(self, connection: socket.socket) -> bytes | None:
         """What TLS has decrypted already; the system does not tell of it."""
-        if isinstance(connection, ssl.SSLSocket) and connection.pending():
-            return self._try_receive(connection)
+        if isinstance(connection, ssl.SSLSocket):
+            with self._lock:
+                return self._try_receive(connection) if connection.pending() else None
         return None
+
+    def _receive(self, connection: socket.socket) -> bytes:
+        """TLS does not read in one thread while it writes in another."""
+        if isinstance(connection, ssl.SSLSocket):
+            with self._lock:
+                return self._try_receive(connection)
+        return self._try_receive(connection)
 
     def _try_receive(self, connection: socket.socket) -> bytes:
         try:
