@@ -22,8 +22,8 @@ from posthouse.engine.records import (
     CHANGE,
     MESSAGE,
     NEVER,
+    PACKED_ROW,
     RECEIVED,
-    ROW_SIZE,
     Change,
     Record,
     Row,
@@ -66,15 +66,15 @@ class Posthouse(Candidate):
         row = Row(first, QUEUE, NEVER, ARRIVED, 0, 0, 0, 0, 0, 0, PRIORITY, 0, 0, 0)
         rows = self.state.arrive_run(first, row, [BODY_SIZE] * count, numbers)
         pack, span = ARRIVAL_OF_ROW.pack, Span(body_size=BODY_SIZE)
-        records: list[Record] = []
-        for at, number in enumerate(numbers):
-            packed = rows[at * ROW_SIZE : (at + 1) * ROW_SIZE]
-            records.append((MESSAGE, number, pack(number, packed, *span, 0, 0), body_of(number)))
+        records: list[Record] = [
+            (MESSAGE, number, pack(number, packed, *span, 0, 0), body_of(number))
+            for number, (packed,) in zip(numbers, PACKED_ROW.iter_unpack(rows), strict=True)
+        ]
         self._commit(records)
 
     def remove(self, first: int, count: int) -> None:
         numbers, change = list(range(first, first + count)), Change()
-        rows = [row for number in numbers if (row := self.state.table.get(number)) is not None]
+        rows = self.state.table.rows(numbers)
         self.state.end_run(numbers, rows, RECEIVED)
         change.ends.extend([(number, RECEIVED) for number in numbers])
         self._commit([(CHANGE, 0, change.pack(), b"")])

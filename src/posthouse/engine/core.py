@@ -25,6 +25,7 @@ from posthouse.engine.records import (
     FLAG_REMOTE,
     KEPT,
     MESSAGE,
+    PACKED_ROW,
     ROW_SIZE,
     TABLE_COUNTER,
     Change,
@@ -282,12 +283,12 @@ class Core:
         number, add = numbers.start, self.effects.records.append
         rows = self.state.arrive_run(number, row, [seen[0] for seen in looks], ordinals)
         kind = EXPRESS if row.flags & FLAG_EXPRESS else MESSAGE
-        pack, sender_size, at = ARRIVAL_OF_ROW.pack, len(sender), 0
-        for packet, seen in zip(packets, looks, strict=True):
-            head = pack(number, rows[at : at + ROW_SIZE], *seen[15:21], sender_size, 0) + sender
+        pack, sender_size = ARRIVAL_OF_ROW.pack, len(sender)
+        packed = PACKED_ROW.iter_unpack(rows)
+        for packet, seen, (row_bytes,) in zip(packets, looks, packed, strict=True):
+            head = pack(number, row_bytes, *seen[15:21], sender_size, 0) + sender
             add((kind, number, head, packet))
             number += 1
-            at += ROW_SIZE
         return numbers
 
     def commit_run(

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from itertools import chain
 from typing import NamedTuple
 
 from posthouse.model.errors import RemoteProtocolError
@@ -92,6 +93,7 @@ class Row(NamedTuple):
 
 ROW = struct.Struct("<QIIIIIIHHHBBBBxx")
 ROW_SIZE = ROW.size
+PACKED_ROW = struct.Struct(f"{ROW_SIZE}s")
 assert ROW_SIZE == 44
 
 
@@ -174,6 +176,9 @@ _SETTLE = struct.Struct("<QBHQIIIIIIHHHBBBBxx")
 _SETTLE_OF_ROW = struct.Struct("<QBH44s")  # the same, with the row packed already
 assert _SETTLE_OF_ROW.size == _SETTLE.size
 _END = struct.Struct("<QB")
+_ENDS_TOGETHER = 32
+_ENDS = struct.Struct("<" + "QB" * _ENDS_TOGETHER)
+assert _ENDS.size == _ENDS_TOGETHER * _END.size
 _DEFINE = struct.Struct("<BHI")
 _DELETED = 0xFFFFFFFF
 
@@ -238,14 +243,22 @@ class Change:
             parts.append(_SETTLE.pack(number, reason, len(extra), *row))
             if extra:
                 parts.append(extra)
-        pack_end = _END.pack
-        parts.extend([pack_end(number, reason) for number, reason in self.ends])
+        parts.extend(_packed_ends(self.ends))
         for table, key, value in self.defines:
             parts.append(_DEFINE.pack(table, len(key), _DELETED if value is None else len(value)))
             parts.append(key)
             if value:
                 parts.append(value)
         return b"".join(parts)
+
+
+def _packed_ends(ends: list[tuple[int, int]]) -> Iterator[bytes]:
+    """Many at once, as far as they make whole groups."""
+    whole = len(ends) - len(ends) % _ENDS_TOGETHER
+    for at in range(0, whole, _ENDS_TOGETHER):
+        yield _ENDS.pack(*chain.from_iterable(ends[at : at + _ENDS_TOGETHER]))
+    for number, reason in ends[whole:]:
+        yield _END.pack(number, reason)
 
 
 class _Cursor:
