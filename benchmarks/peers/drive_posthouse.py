@@ -47,7 +47,10 @@ class PosthouseDriver:
             source = manager.queue(_path(queue))
             meter.start()
             with source.consume(
-                timeout=RECEIVE_TIMEOUT_S, batch=load.batch, prefetch=True
+                timeout=RECEIVE_TIMEOUT_S,
+                batch=load.batch,
+                prefetch=True,
+                at_once=not load.durable,  # as the others do where nothing is acknowledged
             ) as consumer:
                 while received < load.messages:
                     message = consumer.next()

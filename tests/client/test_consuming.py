@@ -28,10 +28,15 @@ def filled(count: int, cuts: dict[int, str] | None = None) -> Pair:
 
 
 def consumer(
-    pair: Pair, *, batch: int = 4, timeout: float | None = 0, prefetch: bool = False
+    pair: Pair,
+    *,
+    batch: int = 4,
+    timeout: float | None = 0,
+    prefetch: bool = False,
+    at_once: bool = False,
 ) -> Consuming:
     handle = Handle(ORDERS, QueueAccessType.RECEIVE)
-    return Consuming(pair.core, handle, batch, timeout, prefetch)
+    return Consuming(pair.core, handle, batch, timeout, prefetch, at_once)
 
 
 def take(pair: Pair, consuming: Consuming) -> bytes | None:
@@ -60,6 +65,30 @@ def test_what_is_in_hand_and_what_was_not_seen_goes_back(prefetch: bool) -> None
     assert pair.bodies(ORDERS) == [b"%d" % number for number in range(2, 11)]
     assert pair.rig.queue("orders").locked == 0
     pair.run(consuming.close())
+
+
+@pytest.mark.parametrize("prefetch", [False, True])
+def test_messages_taken_at_once_are_gone_when_they_come(prefetch: bool) -> None:
+    pair = filled(11)
+    consuming = consumer(pair, prefetch=prefetch, at_once=True)
+    assert take(pair, consuming) == b"0"
+    assert pair.rig.queue("orders").locked == 0
+    assert pair.bodies(ORDERS) == [b"%d" % number for number in range(4, 11)]
+    pair.run(consuming.done())
+    found = [take(pair, consuming) for _ in range(11)]
+    assert found == [b"%d" % number for number in range(1, 11)] + [None]
+    pair.run(consuming.close())
+    assert pair.bodies(ORDERS) == []
+    pair.rig.check_books()
+
+
+def test_messages_taken_at_once_stay_the_readers_when_the_connection_breaks() -> None:
+    pair = filled(8)
+    consuming = consumer(pair, at_once=True)
+    assert take(pair, consuming) == b"0"
+    pair.cuts = {pair.exchanges: "before"}
+    found = [take(pair, consuming) for _ in range(8)]
+    assert found == [b"%d" % number for number in range(1, 8)] + [None]
 
 
 def test_done_ends_what_is_in_hand() -> None:

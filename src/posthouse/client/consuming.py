@@ -25,13 +25,20 @@ class Consuming:
     """The state of a consumer."""
 
     def __init__(
-        self, core: Core, handle: Handle, batch: int, timeout: float | None, prefetch: bool
+        self,
+        core: Core,
+        handle: Handle,
+        batch: int,
+        timeout: float | None,
+        prefetch: bool,
+        at_once: bool = False,
     ) -> None:
         self._core = core
         self._handle = handle
         self._batch = batch
         self._timeout = timeout
         self._prefetch = prefetch
+        self._at_once = at_once  # messages are gone from the queue when they come: nothing to end
         self._ready: deque[Message] = deque()
         self._current: Message | None = None
         self._finished: list[int] = []  # lookup ids that are to be ended
@@ -49,14 +56,17 @@ class Consuming:
         wanted = self._batch // 2 if self._prefetch and self._asked is None else 0
         if (
             len(ready) <= wanted
-            or self._locked_in != core.generation
+            or self._have_gone_back
             or core.clock() - self._ended_at > END_AFTER_S
         ):
             return None
-        current = self._current
-        if current is not None:
-            self._finished.append(current.lookup_id)
+        self._put_down()
         return self._hand_out()
+
+    @property
+    def _have_gone_back(self) -> bool:
+        """What was received is back in the queue, with the connection that had locked it."""
+        return self._locked_in != self._core.generation and not self._at_once
 
     def _hand_out(self) -> Message:
         self._current = message = self._ready.popleft()
@@ -69,8 +79,8 @@ class Consuming:
     def next(self) -> Operation[Message | None]:
         """The next message; None: there was none in time."""
         self._put_down()
-        if self._locked_in != self._core.generation:
-            self._ready.clear()  # back in the queue with the connection that had them
+        if self._have_gone_back:
+            self._ready.clear()
         if not self._ready:
             self._end_finished()
             if not (yield from self._fetch()):
@@ -106,18 +116,22 @@ class Consuming:
             asked, self._asked = self._asked, None
             core.abandon(asked)
         self._end_finished()
-        if returned and self._locked_in == core.generation and core.open:
+        if returned and not self._have_gone_back and not self._at_once and core.open:
             yield core.give_back(self._handle, returned, self._locked_in)
         yield from self._settle(0)
 
     def _put_down(self) -> None:
         if self._current is not None:
-            self._finished.append(self._current.lookup_id)
+            if not self._at_once:
+                self._finished.append(self._current.lookup_id)
             self._current = None
 
     def _ask(self) -> ReadRequest:
         core = self._core
-        request = ReadRequest(frames.RECEIVE, self._handle, self._timeout, self._batch, core.clock)
+        flags = frames.READ_AT_ONCE if self._at_once else 0
+        request = ReadRequest(
+            frames.RECEIVE, self._handle, self._timeout, self._batch, core.clock, flags=flags
+        )
         core.submit(request)
         self._asked = request
         return request
@@ -133,7 +147,7 @@ class Consuming:
                 if (yield from self._all_ended()):
                     return False
                 continue  # what a broken connection gave back may be there by now
-            if request.generation == self._core.generation:
+            if request.generation == self._core.generation or self._at_once:
                 name = self._handle.name
                 self._ready.extend([Message(one, name) for one in delivered])
                 self._locked_in = request.generation

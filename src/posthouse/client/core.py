@@ -228,7 +228,9 @@ class Core:
             self._finish(request, None, refusal)
             return
         for handle in request.handles:
-            if not handle.number or handle.generation != self.generation:
+            if handle.generation != self.generation:
+                handle.generation, handle.number, handle.opening = self.generation, 0, False
+            if not handle.number and not _tells_itself(request):
                 self._open_first(handle, request)
                 return
         if isinstance(request, OpenWait):
@@ -265,8 +267,6 @@ class Core:
         return None
 
     def _open_first(self, handle: Handle, request: Request) -> None:
-        if handle.generation != self.generation:
-            handle.generation, handle.number, handle.opening = self.generation, 0, False
         handle.waiting.append(request)
         if not handle.opening:
             handle.opening = True
@@ -415,6 +415,14 @@ class _OpenRequest(Request):
     def encode(self) -> bytes:
         handle = self.handle
         return frames.encode(self.number, Open(handle.name, handle.access, handle.share))
+
+
+def _tells_itself(request: Request) -> bool:
+    """An end that is asked again is known by its id, or is not done and never will be.
+
+    So it needs no open queue, which might not be had any more: the message would be lost.
+    """
+    return isinstance(request, EndRequest) and request.repeated
 
 
 def _outlives_stops(request: Request) -> bool:

@@ -266,10 +266,15 @@ class Queue:
                 self._channel.run(ops.close_cursor(self._core, browsing.cursor))
 
     def consume(
-        self, *, timeout: float | None = None, batch: int = PAGE, prefetch: bool = False
+        self,
+        *,
+        timeout: float | None = None,
+        batch: int = PAGE,
+        prefetch: bool = False,
+        at_once: bool = False,
     ) -> Consumer:
         """Takes messages on and on, for a `for` statement; see `Consumer`."""
-        consuming = Consuming(self._core, self._open.receiving, batch, timeout, prefetch)
+        consuming = Consuming(self._core, self._open.receiving, batch, timeout, prefetch, at_once)
         return Consumer(self._channel, consuming)
 
     def lookup(
@@ -391,7 +396,8 @@ class Consumer:
     A message is the reader's until he asks for the next one or calls `done`; then it is gone for
     good. The one in hand when he stops goes back, and so do those he has not seen. A message may
     come again after a broken session; then it says `in_doubt`. With `prefetch` the next batch is on
-    its way while this one is worked on.
+    its way while this one is worked on. With `at_once` messages leave the queue as they are sent to
+    the reader, which is quicker; those under way when he stops or the connection breaks are lost.
     """
 
     def __init__(self, channel: Channel, consuming: Consuming) -> None:
