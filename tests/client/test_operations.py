@@ -98,11 +98,11 @@ def test_an_end_that_is_refused_in_the_next_connection_means_receiving_again() -
     peer = reading.peer
     reading.deliver()
     peer.core.lost()
-    (again,) = peer.opened(peer.connect()[0])
+    (again,) = peer.connect()
     assert again.kind == frames.END
     peer.refuse(again.request, MessageNotFound("it is not locked"))
     next(reading.steps[0])
-    assert [frame.kind for frame in peer.heard()] == [frames.RECEIVE]
+    assert [frame.kind for frame in peer.opened(peer.heard()[0])] == [frames.RECEIVE]
 
 
 def sending(peer: Peer, bodies: list[bytes]) -> tuple[Operation[ops.MessageIds], Handle]:
