@@ -433,6 +433,15 @@ def test_what_came_and_was_not_looked_at_goes_back() -> None:
     assert (end.positive, end.lookup_ids) == (False, (4,))
 
 
+def test_what_is_gone_when_it_comes_does_not_go_back() -> None:
+    peer, handle = Peer(), receiving()
+    waiting = peer.receive(handle, flags=frames.READ_AT_ONCE)
+    (read,) = peer.opened(peer.heard()[0])
+    peer.core.abandon(waiting)
+    peer.core.receive(frames.encode_messages(read.request, [delivered(4)]))
+    assert [frame.kind for frame in peer.heard()] == [frames.CANCEL]
+
+
 def test_what_an_abandoned_wait_of_a_transaction_brings_spoils_it() -> None:
     peer, handle = Peer(), receiving()
     transaction = TransactionHandle(9, b"t" * 16, peer.core.generation)

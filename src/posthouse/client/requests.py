@@ -249,8 +249,8 @@ class ReadRequest(Request):
 
     @property
     def takes(self) -> bool:
-        """A receive does."""
-        return self._kind == frames.RECEIVE
+        """A receive does, unless messages are gone when they come."""
+        return self._kind == frames.RECEIVE and not self._flags & frames.READ_AT_ONCE
 
     def encode(self) -> bytes:
         """The frame."""
