@@ -10,6 +10,8 @@ from benchmarks.peers.work import Load, Mode
 from posthouse.client.manager import Queue, QueueManagerClient, connect
 from posthouse.model.errors import QueueNotFound
 
+EXPRESS_BATCH = 500  # the others send on and on where nothing is acknowledged
+
 
 class PosthouseDriver:
     """`send_many` for pipelines, `send` for single messages, `consume` to receive."""
@@ -48,7 +50,7 @@ class PosthouseDriver:
             meter.start()
             with source.consume(
                 timeout=RECEIVE_TIMEOUT_S,
-                batch=load.batch,
+                batch=load.batch if load.durable else EXPRESS_BATCH,
                 prefetch=True,
                 at_once=not load.durable,  # as the others do where nothing is acknowledged
             ) as consumer:

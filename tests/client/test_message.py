@@ -5,13 +5,19 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from posthouse.client.message import Message
 from posthouse.client.packets import Options, PacketMaker
 from posthouse.engine.records import FLAG_AUTHENTICATED, FLAG_EXPRESS, FLAG_TRANSACTIONAL
+from posthouse.model.message import Message as Content
 from posthouse.security.sids import ADMINISTRATORS
 from posthouse.wire.frames import MARK_IN_DOUBT, Delivered
+from posthouse.wire.message import serialize
+from posthouse.wire.packet import Packet
 from posthouse.wire.patch import stamp
+from tests.wire.strategies import messages
 
 QUEUE = r".\private$\orders"
 GUID = bytes(range(16))
@@ -103,3 +109,17 @@ def test_as_json() -> None:
     shown = message(label="an order").to_json()
     assert (shown.id, shown.lookup_id) == (message().id, 77)
     assert (shown.label, shown.queue, shown.body) == ("an order", QUEUE, b"body")
+
+
+@given(st.lists(st.tuples(messages(), st.binary(max_size=9)), min_size=1, max_size=4), st.data())
+def test_the_body_is_found_whatever_came_before(
+    some: list[tuple[Content, bytes]], data: st.DataObject
+) -> None:
+    packets = []
+    for content, body in some:
+        packets.append(serialize(content))
+        content.body = body  # alike but for the body, and of the same length or not
+        packets.append(serialize(content))
+    for packet in data.draw(st.permutations(packets)):
+        delivered = Delivered(1, 0, 0, 0, 0, 0, 3, 0, 0, b"", packet)
+        assert Message(delivered, "orders").body == Packet(packet).body

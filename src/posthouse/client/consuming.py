@@ -19,6 +19,7 @@ from posthouse.wire import frames
 
 END_AFTER_S: Final = 0.05  # the longest that the end of a message waits for others
 ENDS_MAX: Final = 16  # under way
+PREFETCHED: Final = 2  # so many batches at hand before no other is asked for
 
 
 class Consuming:
@@ -53,7 +54,7 @@ class Consuming:
     def at_hand(self) -> Message | None:
         """The next message where nothing has to be asked for it; None: `next` sees to it."""
         core, ready = self._core, self._ready
-        wanted = self._batch // 2 if self._prefetch and self._asked is None else 0
+        wanted = PREFETCHED * self._batch if self._prefetch and self._asked is None else 0
         if (
             len(ready) <= wanted
             or self._have_gone_back
@@ -87,7 +88,7 @@ class Consuming:
                 return None
         elif self._core.clock() - self._ended_at > END_AFTER_S:
             self._end_finished()
-        if self._prefetch and self._asked is None and len(self._ready) <= self._batch // 2:
+        if self._prefetch and self._asked is None and len(self._ready) <= PREFETCHED * self._batch:
             self._ask()
         yield from self._settle(ENDS_MAX)
         return self._hand_out()

@@ -328,14 +328,14 @@ def decode_messages(payload: bytes) -> list[Delivered]:
     at = 4 + MESSAGE_HEADER_SIZE * count
     if at > len(payload):
         raise Truncated("a MESSAGES frame says more messages than it has")
-    messages = []
+    messages, new = [], tuple.__new__
     for values in _MESSAGE.iter_unpack(memoryview(payload)[4:at]):
         packet_at = at + values[9]
         end = packet_at + values[10]
         if end > len(payload):
             raise Truncated("a message is longer than its frame")
         sender, packet = payload[at:packet_at], payload[packet_at:end]
-        messages.append(Delivered._make((*values[:9], sender, packet)))
+        messages.append(new(Delivered, (*values[:9], sender, packet)))
         at = end
     if at != len(payload):
         raise MalformedPacket("a MESSAGES frame is longer than its messages")

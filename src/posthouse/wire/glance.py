@@ -111,13 +111,13 @@ def glance_all(packets: list[bytes]) -> list[Glance]:
         if len(packet) != size or not packet.startswith(front):
             seen = glance(packet)
             front, size = packet[: seen.body_at], len(packet)
-            if _body_is_longer(packet, seen):
+            if body_is_longer(packet, seen):
                 size = -1  # how much longer, the bytes behind it say
         looks.append(seen)
     return looks
 
 
-def _body_is_longer(packet: bytes, seen: Glance) -> bool:
+def body_is_longer(packet: bytes, seen: Glance) -> bool:
     """More was allocated for the body than it takes, as in an encrypted message."""
     if not seen.properties_at:
         return False
