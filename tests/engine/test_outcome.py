@@ -370,7 +370,6 @@ def test_no_room_anywhere_drops_the_acknowledgment_and_not_the_message(rig: Post
     rig.send("orders", b"x", **asking(ACK_POS_RECEIVE))
     reader = rig.open("orders", RECEIVE)
     rig.store.has_room = lambda: False  # type: ignore[method-assign]
-    rig.advance(1)
     assert rig.receive(reader).message.body == b"x"
     assert rig.classes("admin") == []
     assert rig.manager.core.refusals["acknowledgment_dropped"] == 1

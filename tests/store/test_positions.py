@@ -88,25 +88,26 @@ def test_messages_in_a_row_die_as_each_of_them_does(
     assert runs.dump() == singles.dump()
 
 
-@given(
-    st.lists(st.tuples(numbers, segments), max_size=60),
-    st.integers(0, 3),
-    st.sets(numbers, max_size=5),
-)
-def test_a_page_is_freed_as_each_of_its_places_is(
-    places: list[tuple[int, int]], full: int, freed: set[int]
+@given(st.lists(st.tuples(numbers, segments), max_size=60), st.integers(0, 3), st.booleans())
+def test_a_segment_is_freed_as_each_of_its_places_is(
+    places: list[tuple[int, int]], full: int, reloaded: bool
 ) -> None:
     together, singles = Positions(), Positions()
     for positions in (together, singles):
-        for number in range(full * PAGE_ENTRIES):
-            positions.put(number, 2, 3, 50)
+        if full:
+            many = list(range(full * PAGE_ENTRIES))
+            offsets = [3 + 50 * number for number in many]
+            positions.put_run(many, 2, offsets, offsets[-1] + 50)
         for number, segment in places:
             positions.put(number, segment, 3, 50)
-    together.free_all(freed, 2)
-    for page in {number // PAGE_ENTRIES for number in freed}:
-        for number in range(page * PAGE_ENTRIES, (page + 1) * PAGE_ENTRIES):
-            singles.free(number, 2)
+    if reloaded:
+        together = Positions.load(together.dump())
+    while not together.free_segment(2, 1):
+        pass
+    for number in range(3 * PAGE_ENTRIES + 1):
+        singles.free(number, 2)
     assert together.dump() == singles.dump()
+    assert together.free_segment(2, 1)
 
 
 def test_a_place_takes_twelve_bytes_and_an_empty_page_none() -> None:
@@ -114,7 +115,7 @@ def test_a_place_takes_twelve_bytes_and_an_empty_page_none() -> None:
     for number in range(PAGE_ENTRIES):
         positions.put(number, 1, 0, 50)
     assert [len(page) for page in positions.dump().values()] == [12 * PAGE_ENTRIES]
-    positions.free_all(range(PAGE_ENTRIES), 1)
+    assert positions.free_segment(1, 9)
     assert positions.dump() == {}
 
 

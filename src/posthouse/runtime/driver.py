@@ -24,7 +24,6 @@ from posthouse.store.base import Store
 from posthouse.wire.message import deserialize
 
 T = TypeVar("T")
-LOOK_MS = 50  # the reserve is far larger than what can be written in this time
 
 
 class Delivery(NamedTuple):
@@ -54,7 +53,6 @@ class Driver:
         self.on_deleted: Callable[[list[Deleted]], None] = lambda deleted: None
         self.on_asks: Callable[[list[Ask]], None] = lambda asks: None
         self.failed = False  # the engine is ahead of the log: nothing may be decided or let out
-        self._looked_ms = -LOOK_MS  # when the room on the disk was last looked at
         self._decided: list[tuple[Release, Answer]] = []
         self._unfinished: list[tuple[Release, Answer, list[Emptying]]] = []
         self._outbox: deque[tuple[int, Callable[[Any], None], Any]] = deque()
@@ -71,14 +69,11 @@ class Driver:
             raise
 
     def _bring_clocks(self) -> None:
-        now_ms, utc = self.clock()
-        if not self._looked_ms <= now_ms < self._looked_ms + LOOK_MS:
-            self._looked_ms = now_ms
-            if self.store.has_room():
-                self.manager.end_flow_control("disk")
-            else:
-                self.manager.begin_flow_control("disk")
-        self.manager.begin_turn(now_ms, utc)
+        if self.store.has_room():
+            self.manager.end_flow_control("disk")
+        else:
+            self.manager.begin_flow_control("disk")
+        self.manager.begin_turn(*self.clock())
 
     def decide(self, call: Call, release: Release) -> None:
         """Runs a call on the engine; its answer waits for the sync.

@@ -51,13 +51,9 @@ STEP_ENTRIES = 2048  # looked at in one step, whether they are copied or not
 class Victim:
     """A segment that is being compacted."""
 
-    def __init__(self, segment: Segment, index: SegmentIndex) -> None:
+    def __init__(self, segment: Segment, entries: Iterator[Entry]) -> None:
         self.segment = segment
-        self.numbers = index.numbers
-        # Nothing comes back to life: where all messages are dead, only the changes count.
-        self.entries: Iterator[Entry] = (
-            index.entries() if segment.live_bytes else index.entries_of_changes()
-        )
+        self.entries = entries
         self.carried: set[int] = set()
         self.carried_keys: set[Key] = set()
         self.done = False
@@ -68,7 +64,6 @@ class Leaving:
 
     def __init__(self, victim: Victim, position: int) -> None:
         self.segment = victim.segment
-        self.numbers = victim.numbers  # whose places are to be freed
         self.position = position
         self.removed = False
 
@@ -105,8 +100,18 @@ class Compactor:
         if segment.last_sequence > checkpoint_position:
             self.blocked_bytes = self._blocked(checkpoint_position)
             return False
-        self.victim = Victim(segment, self.load_index(segment))
+        self.victim = Victim(segment, self._entries(segment))
         return True
+
+    def _entries(self, segment: Segment) -> Iterator[Entry]:
+        """What there is to look at. Nothing comes back to life: what is dead by now stays so."""
+        if self.ledger.weight(segment) == segment.fixed_bytes and not self._is_unfinished(segment):
+            return iter(())
+        index = self.load_index(segment)
+        return index.entries() if segment.live_bytes else index.entries_of_changes()
+
+    def _is_unfinished(self, segment: Segment) -> bool:
+        return segment.number in self.ledger.copied_from
 
     def _unfinished(self) -> Segment | None:
         """One that a crash interrupted: parts of it are in the log twice.

@@ -229,6 +229,7 @@ class ExpressMessages:
         segment = self.segments.pop(number)
         segment.file.close()
         self.disk.unlink(express_name(number))
+        self.places.free_segment(number, len(self.places) + 1)
 
     # -- clean stops
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from operator import sub
 from typing import NamedTuple
 
@@ -43,16 +43,25 @@ class Place(NamedTuple):
 class Positions:
     """Internal number to place."""
 
-    __slots__ = ("_pages",)
+    __slots__ = ("_noted", "_pages", "_pages_of")
 
     def __init__(self) -> None:
         self._pages: dict[int, bytearray] = {}
+        self._pages_of: dict[int, set[int]] = {}  # by segment: where places in it may be
+        self._noted = (0, 0)
+
+    def _note(self, segment: int, index: int) -> None:
+        self._noted = segment, index
+        self._pages_of.setdefault(segment, set()).add(index)
 
     def put(self, number: int, segment: int, offset: int, size: int) -> None:
         """The newest record of a message that lives."""
-        page = self._pages.get(number >> _SHIFT)
+        index = number >> _SHIFT
+        page = self._pages.get(index)
         if page is None:
-            page = self._pages[number >> _SHIFT] = bytearray(_PAGE_SIZE)
+            page = self._pages[index] = bytearray(_PAGE_SIZE)
+        if self._noted != (segment, index):
+            self._note(segment, index)
         _pack(page, (number & _MASK) * _ENTRY_SIZE, segment, offset, size)
 
     def put_run(self, numbers: list[int], segment: int, offsets: list[int], end: int) -> None:
@@ -67,16 +76,18 @@ class Positions:
         words[0::3] = array("I", [segment]) * count
         words[1::3] = array("I", offsets)
         words[2::3] = array("I", map(sub, ends, offsets))
-        self._put_packed(first, words.tobytes())
+        self._put_packed(first, segment, words.tobytes())
 
-    def _put_packed(self, number: int, packed: bytes) -> None:
+    def _put_packed(self, number: int, segment: int, packed: bytes) -> None:
         at = 0
         while at < len(packed):
-            slot = (number & _MASK) * _ENTRY_SIZE
+            index, slot = number >> _SHIFT, (number & _MASK) * _ENTRY_SIZE
             some = min(len(packed) - at, _PAGE_SIZE - slot)
-            page = self._pages.get(number >> _SHIFT)
+            page = self._pages.get(index)
             if page is None:
-                page = self._pages[number >> _SHIFT] = bytearray(_PAGE_SIZE)
+                page = self._pages[index] = bytearray(_PAGE_SIZE)
+            if self._noted != (segment, index):
+                self._note(segment, index)
             page[slot : slot + some] = packed[at : at + some]
             number, at = number + some // _ENTRY_SIZE, at + some
 
@@ -133,18 +144,23 @@ class Positions:
             if page == _EMPTY_PAGE:
                 del self._pages[index]
 
-    def free_all(self, numbers: Iterable[int], segment: int) -> None:
-        """Forgets places in a segment that is gone: those of these messages, and their neighbours.
-
-        Neighbours on the same page would be next; taking them along is what makes it cheap.
-        """
-        for index in {number >> _SHIFT for number in numbers} & self._pages.keys():
-            page = self._pages[index]
+    def free_segment(self, segment: int, pages_max: int) -> bool:
+        """Forgets places in a segment that is gone, on so many pages. True: on all."""
+        indexes, self._noted = self._pages_of.get(segment, set()), (0, 0)
+        for _ in range(min(pages_max, len(indexes))):
+            index = indexes.pop()
+            page = self._pages.get(index)
+            if page is None:
+                continue
             holders = array("I", page)[::3]
             if holders.count(segment) + holders.count(0) == PAGE_ENTRIES:
                 del self._pages[index]
             elif segment in holders:
                 self._free_all(page, {segment})
+        if indexes:
+            return False
+        self._pages_of.pop(segment, None)
+        return True
 
     def retain(self, segments: set[int]) -> None:
         """Frees every place that is in none of these segments."""
@@ -170,9 +186,15 @@ class Positions:
             if holder and segment in (0, holder)
         ]
 
+    def __len__(self) -> int:
+        """How many pages there are."""
+        return len(self._pages)
+
     def clear(self) -> None:
         """Forgets everything."""
         self._pages.clear()
+        self._pages_of.clear()
+        self._noted = 0, 0
 
     def dump(self) -> dict[int, bytes]:
         """The pages as they are, for a checkpoint."""
@@ -190,4 +212,7 @@ class Positions:
         positions._pages = {
             i: p if isinstance(p, bytearray) else bytearray(p) for i, p in pages.items()
         }
+        for index, page in positions._pages.items():
+            for segment in set(array("I", page)[::3]) - {0}:
+                positions._note(segment, index)
         return positions

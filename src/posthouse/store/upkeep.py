@@ -16,7 +16,7 @@ from posthouse.store.checkpoint import (
     take_picture,
     write_file,
 )
-from posthouse.store.compact import SMALL_PARTS, STEP_ENTRIES, Compactor, Leaving
+from posthouse.store.compact import SMALL_PARTS, Compactor, Leaving
 from posthouse.store.disk import Disk
 from posthouse.store.errors import StoreDamaged
 from posthouse.store.files import SegmentFiles
@@ -31,6 +31,7 @@ from posthouse.store.writer import LogWriter
 
 ROW_ESTIMATE = 80  # bytes of a waiting message in a checkpoint
 _LOOK_PARTS = 64  # of a segment are written, or die, between two looks for something to compact
+STEP_PAGES = 64  # of places that one step frees
 
 
 class Upkeep:
@@ -247,7 +248,7 @@ class Upkeep:
 
     def _remove(self, leaving: Leaving) -> None:
         """The files at once, then the places of the messages bit by bit."""
-        segment, numbers = leaving.segment, leaving.numbers
+        segment = leaving.segment
         if not leaving.removed:
             leaving.removed = True
             self.files.close_one(segment)
@@ -255,9 +256,7 @@ class Upkeep:
             if self.disk.exists(index_name(segment.number)):
                 self.disk.unlink(index_name(segment.number))
             self.disk.sync_directory()
-        self.ledger.positions.free_all(numbers[-STEP_ENTRIES:], segment.number)
-        del numbers[-STEP_ENTRIES:]
-        if not numbers:
+        if self.ledger.positions.free_segment(segment.number, STEP_PAGES):
             self._leaving.remove(leaving)
 
 
