@@ -43,7 +43,6 @@ from posthouse.store.positions import Place
 from posthouse.store.segment import Segment
 from posthouse.store.settings import StoreSettings
 
-DEAD = 0.95  # of a segment that is not worth waiting for the rest of it
 SMALL_PARTS = 8  # less than this part of a segment is not worth the trouble
 STEP_ENTRIES = 2048  # looked at in one step, whether they are copied or not
 
@@ -105,13 +104,18 @@ class Compactor:
 
     def _entries(self, segment: Segment) -> Iterator[Entry]:
         """What there is to look at. Nothing comes back to life: what is dead by now stays so."""
-        if self.ledger.weight(segment) == segment.fixed_bytes and not self._is_unfinished(segment):
+        if self._is_empty(segment):
             return iter(())
         index = self.load_index(segment)
         return index.entries() if segment.live_bytes else index.entries_of_changes()
 
-    def _is_unfinished(self, segment: Segment) -> bool:
-        return segment.number in self.ledger.copied_from
+    def _is_empty(self, segment: Segment) -> bool:
+        """Nothing of it would have to be written again. Queues die from the front, so most get so.
+
+        One that is half done is gone through to its end, or its copies would stay for twice.
+        """
+        whole = segment.number not in self.ledger.copied_from
+        return whole and self.ledger.weight(segment) == segment.fixed_bytes
 
     def _unfinished(self) -> Segment | None:
         """One that a crash interrupted: parts of it are in the log twice.
@@ -128,9 +132,9 @@ class Compactor:
         return max(candidates, key=self._gain, default=None)
 
     def _candidates(self) -> list[Segment]:
-        """Dead ones, else mostly dead ones if there is much garbage, else many small ones."""
+        """Empty ones, else mostly dead ones if there is much garbage, else many small ones."""
         sealed = [s for s in self.ledger.segments.values() if s.sealed and not s.pins]
-        found = [s for s in sealed if self._is_dead(s, DEAD)]
+        found = [s for s in sealed if self._is_empty(s)]
         if not found and sum(map(self._gain, sealed)) > self._tolerated(sealed):
             found = [s for s in sealed if self._is_dead(s, self.settings.dead_ratio)]
         small = [s for s in sealed if s.end * SMALL_PARTS < self.settings.segment_size]
