@@ -13,6 +13,7 @@ from posthouse.security.peer_calls import (
     sign_call,
     sign_reply,
 )
+from posthouse.security.peers import URL_LENGTH_MAX
 
 KEY = bytes(range(32))
 ALPHA, BETA, NOW = b"a" * 16, b"b" * 16, 1_700_000_000
@@ -27,7 +28,7 @@ _GENUINE = frozenset(SEEDS)
 
 
 def fuzz_one(data: bytes) -> bool:
-    """Reads it as a token, as a call and as an answer."""
+    """Reads it as a token, as a call and as an answer; what it says, signed, is believed."""
     text, believed = data.decode("latin-1"), False
     with contextlib.suppress(TransactionEnlist):
         believed |= parse_token(data).accepts(KEY)
@@ -37,4 +38,16 @@ def fuzz_one(data: bytes) -> bool:
         check_reply(CALLS[0], text, KEY)
         believed = True
     assert not believed or data.strip() in _GENUINE, "somebody without the key made it"
-    return believed
+    return _signed(data) or believed
+
+
+def _signed(data: bytes) -> bool:
+    """The same fields, made by somebody who has the key."""
+    if len(data) < 45:
+        return False
+    url = bytes(byte & 0x7F for byte in data[40 : 40 + URL_LENGTH_MAX]).decode()
+    token = EnlistmentToken(data[:16], url, data[16:32], int.from_bytes(data[32:40], "little"))
+    signed = parse_token(pack_token(token, KEY))
+    assert signed.token == token
+    assert signed.accepts(KEY)
+    return True

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -20,13 +21,17 @@ BLOCKS = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
-def test_every_example_works_as_printed(tmp_path: Path) -> None:
+def test_every_example_works_as_printed() -> None:
     """The answers are those of a server on the port and in the home that the page names."""
+    with TemporaryDirectory(prefix="ph-") as folder:  # short: the path of a socket has a limit
+        _run_examples(Path(folder))
 
+
+def _run_examples(folder: Path) -> None:
     async def work(rig: ApiRig) -> None:
-        home = tmp_path / "user" / ".local" / "share"
+        home = folder / "user" / ".local" / "share"
         home.mkdir(parents=True)
-        (home / "posthouse").symlink_to(tmp_path / "home")
+        (home / "posthouse").symlink_to(folder / "home")
         lines = ["set -eo pipefail", *BLOCKS, "echo finished"]
         script = "\n".join(lines).replace("http://127.0.0.1:8816", rig.url)
         process = await asyncio.create_subprocess_exec(
@@ -35,8 +40,8 @@ def test_every_example_works_as_printed(tmp_path: Path) -> None:
             script,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            cwd=tmp_path,
-            env={"HOME": str(tmp_path / "user"), "PATH": "/usr/local/bin:/usr/bin:/bin"},
+            cwd=folder,
+            env={"HOME": str(folder / "user"), "PATH": "/usr/local/bin:/usr/bin:/bin"},
         )
         output, errors = await process.communicate()
         assert process.returncode == 0, (output[-300:], errors, rig.faults)
@@ -44,8 +49,8 @@ def test_every_example_works_as_printed(tmp_path: Path) -> None:
         assert b'"error":{' not in output
         assert await rig.labels() == ["order 3"]
 
-    (tmp_path / "home").mkdir()
-    with_api(tmp_path / "home", work)
+    (folder / "home").mkdir()
+    with_api(folder / "home", work)
 
 
 def test_every_path_is_in_the_table() -> None:
