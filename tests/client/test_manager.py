@@ -15,6 +15,7 @@ from posthouse.model.errors import (
     AccessDenied,
     InvalidParameter,
     QueueExists,
+    QueueNotAvailable,
     QueueNotFound,
     ServiceNotAvailable,
     SharingViolation,
@@ -434,3 +435,16 @@ def test_when_nobody_comes_back_it_says_so(home: Path, path: str) -> None:
     with serving(home):
         assert queue.send(b"in time")
         manager.close()
+
+
+def test_a_queue_that_was_deleted_and_made_again_is_opened_again(
+    manager: Manager, path: str
+) -> None:
+    queue = manager.create_queue(path)
+    queue.send(b"before")
+    manager.delete_queue(path)
+    manager.create_queue(path)
+    with pytest.raises(QueueNotAvailable):
+        queue.send(b"lost")
+    queue.send(b"after")
+    assert queue.receive(timeout=0).body == b"after"

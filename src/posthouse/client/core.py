@@ -33,6 +33,7 @@ from posthouse.model.errors import (
     MalformedPacket,
     OperationCancelled,
     QueueError,
+    QueueNotAvailable,
 )
 from posthouse.wire import frames
 from posthouse.wire.frame_payloads import (
@@ -326,6 +327,9 @@ class Core:
 
         One that answers a question behind it does not stop: then the refusal stands.
         """
+        if isinstance(error, QueueNotAvailable):
+            for handle in request.handles:
+                handle.generation = 0  # the queue is gone; one of its name may come: opened anew
         if not isinstance(error, OperationCancelled) or not _outlives_stops(request):
             self._finish(request, None, error)
             return

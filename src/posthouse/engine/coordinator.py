@@ -41,6 +41,7 @@ from posthouse.model.guids import format_guid
 from posthouse.security.access import Caller
 from posthouse.security.enlistment import EnlistmentToken, pack_token
 from posthouse.security.peer_calls import Reply, Verb
+from posthouse.security.rights import WRITE_MESSAGE
 
 PARTICIPANTS_MAX: Final = 64  # of one transaction
 BRANCH_LENGTH_MAX: Final = 64  # as X/Open has it
@@ -278,6 +279,7 @@ class Coordinator:
             return None
         if not self._may_settle(joint, caller):
             raise AccessDenied(f"the transaction {format_guid(identifier)} is somebody else's")
+        caller.check_limit(WRITE_MESSAGE)
         return joint
 
     def _may_settle(self, joint: Joint, caller: Caller) -> bool:

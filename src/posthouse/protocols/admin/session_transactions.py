@@ -17,6 +17,7 @@ from posthouse.engine.transaction import Transaction
 from posthouse.model.errors import InvalidParameter, TransactionSequence
 from posthouse.protocols.admin.session_answers import decoded, done, structure
 from posthouse.protocols.desk import Answer
+from posthouse.security.rights import WRITE_MESSAGE
 from posthouse.wire import frame_payloads as payloads
 from posthouse.wire import frames
 
@@ -120,6 +121,7 @@ def on_enlist(session: ClientSession, request: int, payload: bytes) -> None:
     asked = decoded(payloads.Enlist, frames.ENLIST, payload)
 
     def call(manager: QueueManager) -> payloads.Enlisted:
+        session.caller.check_limit(WRITE_MESSAGE)
         transaction = session.own_transaction(manager, asked.transaction)
         coordinator = manager.two_phase.coordinator
         return payloads.Enlisted(coordinator.token_for(transaction, _identifier(asked.peer)))
