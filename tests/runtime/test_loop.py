@@ -401,6 +401,15 @@ async def test_upkeep_gets_its_turn_among_calls_that_follow_each_other_at_once(
 
 
 @on_loop
+async def test_every_sync_is_counted_wherever_it_runs(bench: Bench) -> None:
+    before = sum(bench.desk.sync_times.counts)
+    bench.send("one")
+    await bench.loop.quiet()
+    assert sum(bench.desk.sync_times.counts) == before + 1
+    assert bench.desk.policy.average_s >= 0
+
+
+@on_loop
 async def test_small_turns_share_their_upkeep(bench: Bench) -> None:
     tidied = bench.store.tidied
     for number in range(50):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from posthouse.model.errors import MalformedPacket, RemoteProtocolError, Truncated
 from posthouse.model.message import Message
-from posthouse.wire.glance import glance_all
+from posthouse.wire.glance import body_is_longer, glance_all
 from posthouse.wire.message import serialize
 from posthouse.wire.packet import Glance, glance
 
@@ -305,3 +305,14 @@ def test_many_packets_are_seen_as_each_of_them_is(some: list[Message], data: st.
             glance_all(packets)
     else:
         assert glance_all(packets) == looks
+
+
+def test_a_body_that_is_longer_than_it_says_is_looked_at_by_itself() -> None:
+    longer = edited(SEALED, 164, "<II", 9, 16)
+    seen = glance(longer)
+    assert body_is_longer(longer, seen)
+    assert not body_is_longer(SEALED, glance(SEALED))
+    assert not body_is_longer(edited(SEALED, 164, "<II", 16, 9), glance(SEALED))
+    assert [look is seen for look in glance_all([longer, longer])] == [False, False]
+    alike = glance_all([SEALED, SEALED])
+    assert alike[0] is alike[1]
