@@ -114,20 +114,21 @@ class LogWriter:
     def _account(
         self, records: Sequence[Record], segment: Segment, offsets: list[int], end: int
     ) -> None:
-        """Tells the ledger where the records of a group lie; most groups bring messages only."""
-        ledger = self.ledger
-        numbers = [record[1] for record in records if record[0] == MESSAGE]
-        if numbers and len(numbers) == len(records):
-            ledger.messages(numbers, segment, offsets, end)
-            return
-        ends = [*offsets[1:], end]
-        for (kind, number, head, _), at, behind in zip(records, offsets, ends, strict=True):
+        """Tells the ledger where the records of a group lie; neighbouring messages at once."""
+        ledger, ends, at = self.ledger, [*offsets[1:], end], 0
+        while at < len(records):
+            kind, number, head, _ = records[at]
+            behind = at + 1
             if kind == MESSAGE:
-                ledger.message(number, segment, at, behind - at)
+                while behind < len(records) and records[behind][0] == MESSAGE:
+                    behind += 1
+                numbers = [record[1] for record in records[at:behind]]
+                ledger.messages(numbers, segment, offsets[at:behind], ends[behind - 1])
             elif kind == COPY:
-                ledger.copy(number, segment, at, behind - at)
+                ledger.copy(number, segment, offsets[at], ends[at] - offsets[at])
             elif kind in (CHANGE, CARRY):
                 self.changes.append((head, segment, kind == CARRY))
+            at = behind
 
     def _put(self, segment: Segment, parts: Sequence[Buffer], offset: int) -> None:
         assert segment.file is not None
