@@ -431,3 +431,24 @@ def test_a_transaction_ends_as_if_its_messages_came_one_by_one(
     for rig in (together, single):
         rig.restart()
     assert told(together) == told(single)
+
+
+def test_messages_of_a_transaction_are_pending_in_the_log_until_its_change() -> None:
+    rig = Rig()
+    queue = rig.create("orders", transactional=True)
+    tx, out = rig.begin("t1"), rig.open("orders")
+    packets = [transactional_packet(body=b"%d" % number) for number in range(5)]
+    ordinals = rig.run(lambda m: m.send_packets(out, packets, tx))
+    effects = rig.decide(lambda m: m.transaction_commit(tx.identifier))
+    found = [
+        (unpack_arrival(head + packet), packet)
+        for kind, _, head, packet in effects.records
+        if kind == MESSAGE
+    ]
+    assert [arrival.row.ordinal for arrival, _ in found] == ordinals
+    for number, (arrival, packet) in enumerate(found):
+        row = arrival.row
+        assert (row.lookup_id, row.queue, row.expires) == (0, queue.number, NEVER)
+        assert row.size == len(packet)
+        assert arrival.sender == rig.admin.sid
+        assert packet[arrival.span.body_at :][: arrival.span.body_size] == b"%d" % number
