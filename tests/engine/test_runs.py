@@ -26,7 +26,7 @@ from posthouse.engine.records import (
 from posthouse.engine.state import State
 from posthouse.engine.table import PAGE_ROWS, MessageTable
 from posthouse.model.errors import QueueError, TransactionSequence
-from posthouse.model.message import ACK_POS_RECEIVE, DeliveryGuarantee
+from posthouse.model.message import ACK_POS_RECEIVE, ACK_RECEIVE, DeliveryGuarantee
 from posthouse.wire.message import deserialize
 from tests.engine.rig import RECEIVE, Rig
 from tests.engine.sends import packet_of, transactional_packet
@@ -452,3 +452,23 @@ def test_messages_of_a_transaction_are_pending_in_the_log_until_its_change() -> 
         assert row.size == len(packet)
         assert arrival.sender == rig.admin.sid
         assert packet[arrival.span.body_at :][: arrival.span.body_size] == b"%d" % number
+
+
+def test_acknowledgments_of_a_batch_come_with_the_next_one() -> None:
+    rig = Rig()
+    rig.create("orders")
+    name = "DIRECT=OS:ALPHA\\private$\\orders"
+    for body in (b"1", b"2"):
+        rig.send(
+            "orders",
+            body,
+            priority=6,
+            acknowledgements_requested=ACK_POS_RECEIVE,
+            administration_queue_format_name=name,
+        )
+    reader = rig.open("orders", RECEIVE)
+    first = rig.run(lambda m: m.dequeue_messages(reader, 5))
+    assert [read.message_class for read in first] == [0, 0]
+    second = rig.run(lambda m: m.dequeue_messages(reader, 5))
+    assert [read.message_class for read in second] == [ACK_RECEIVE, ACK_RECEIVE]
+    rig.check_books()

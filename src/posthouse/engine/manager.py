@@ -379,7 +379,7 @@ class QueueManager:
         *,
         two_phase: bool = False,
     ) -> list[Read]:
-        """Up to `count` messages that are there now; fewer when there are fewer."""
+        """Up to `count` messages that are there now, not what follows from their ends."""
         self.opening.check(descriptor, QueueAccessType.RECEIVE)
         two_phase = two_phase and transaction is None
         return self.reading.dequeue_many(descriptor, count, transaction, two_phase=two_phase)

@@ -237,11 +237,11 @@ class Readers(Ground):
     def dequeue_many(
         self, descriptor: Descriptor, count: int, transaction: Transaction | None
     ) -> list[Got]:
-        """Up to so many letters that are there."""
+        """Up to so many letters that are there: what their ends bring comes with the next call."""
         queue = self.check(descriptor, "receive")
         self.check_transaction(queue, transaction)
         got: list[Got] = []
-        while len(got) < count and (letter := self._seek(queue, peek=False)) is not None:
+        for letter in [one for one in queue.letters if self.visible(one, peek=False)][:count]:
             got.append(Got(letter.frozen()))
             self._take(letter, descriptor, transaction)
         self.commit()
