@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import resource
 from typing import NamedTuple
 
 MAPPED_BYTES = 32 << 20  # larger buffers are mapped by themselves; the most that may be set
 KEPT_BYTES = 128 << 20
+COLLECT_AFTER = (20_000, 20, 20)  # objects, then collections of the younger ones
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # malloc.h
 FILES_FOR_US = 512  # beside connections: segments, checkpoints, log, listeners
 
@@ -47,6 +49,16 @@ def keep_memory() -> None:
         return
     mallopt(_M_MMAP_THRESHOLD, MAPPED_BYTES)
     mallopt(_M_TRIM_THRESHOLD, KEPT_BYTES)
+
+
+def collect_seldom() -> None:
+    """Keeps the cyclic collector away from what stays for good, and calls it less often.
+
+    Messages make no cycles; only refusals with their traces, and connections that end, do.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*COLLECT_AFTER)
 
 
 def keep_private() -> None:

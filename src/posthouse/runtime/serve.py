@@ -22,7 +22,7 @@ from posthouse.protocols.connections import Connections
 from posthouse.protocols.memory import MemoryAccount
 from posthouse.runtime.coordination import Coordination
 from posthouse.runtime.home import Home, Started, host_name, start_manager
-from posthouse.runtime.limits import keep_memory, keep_private, raise_file_limit
+from posthouse.runtime.limits import collect_seldom, keep_memory, keep_private, raise_file_limit
 from posthouse.runtime.logs import Log, LogFile, LogStream
 from posthouse.runtime.loop import Loop
 from posthouse.runtime.notify import Notifier, keep_telling
@@ -241,6 +241,7 @@ class Server:
         try:
             await self._open(doors(self._service()))
             self._coordinate()
+            collect_seldom()
             self._announce()
             keep_telling(self.notifier, loop.call_later)
             await self._ending.wait()
