@@ -1,0 +1,50 @@
+"""What the engine and a protocol between queue managers tell each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from ipaddress import ip_address
+from typing import NamedTuple
+
+
+class Peer:
+    """The queue manager at the other end of a session, as far as its door knows it."""
+
+    __slots__ = ("address", "guid", "may_acknowledge")
+
+    def __init__(
+        self, guid: bytes, address: str, may_acknowledge: Callable[[int], bool] = lambda queue: True
+    ) -> None:
+        self.guid = guid  # as it says
+        self.address = address  # an IPv4 or IPv6 address without port
+        # Decision 24: whether acknowledgments for this outgoing queue count from here.
+        self.may_acknowledge = may_acknowledge
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether it runs on this machine."""
+        try:
+            return ip_address(self.address.partition("%")[0]).is_loopback
+        except ValueError:
+            return False
+
+
+class Verdict(NamedTuple):
+    """What became of a batch of received packets.
+
+    Those taken in, duplicates and refused ones alike are dealt with, and may be acknowledged on the
+    session. `close` says why the rest is not: the session ends without acknowledging it.
+    """
+
+    dealt_with: int
+    sequences: tuple[tuple[int, bytes], ...] = ()  # queue, source: an order ack is due
+    close: str = ""
+
+
+class Outbound(NamedTuple):
+    """A message on its way out, as it goes on the wire."""
+
+    number: int
+    packet: bytes
+    recoverable: bool
+    transactional: bool  # numbered by us: it stays until its order ack

@@ -1,0 +1,39 @@
+"""Every timer and limit of the binary protocol, with the document's values ([MS-MQQB] 3.1.2-3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+MINUTE_MS = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class BinarySettings:
+    """How sessions behave. Times are in milliseconds; notes are those of [MS-MQQB] section 6."""
+
+    initialization_ms: int = MINUTE_MS  # 3.1.2.1, note 43
+    cleanup_ms: int = 5 * MINUTE_MS  # 3.1.2.2, note 44
+    cleanup_routing_ms: int = 2 * MINUTE_MS  # the same on a routing server
+    retry_connect_ms: int = 5_000  # 3.1.2.3, note 45: the first pause; it doubles
+    retry_connect_max_ms: int = 5 * MINUTE_MS
+    ack_wait_ms: int = 20_000  # AckWaitTimeout, note 51; offered to the peer
+    ack_wait_direct_factor: int = 2  # 3.1.2.4, note 46
+    recoverable_ack_min_ms: int = 500  # of RecoverableAckSendTimeout, 3.1.5.3.2
+    recoverable_ack_max_ms: int = 120_000
+    resend_ms: tuple[int, ...] = (
+        *(30_000,) * 3,
+        *(5 * MINUTE_MS,) * 3,
+        *(30 * MINUTE_MS,) * 3,
+        360 * MINUTE_MS,
+    )  # ResendTimerTable, 3.1.3.1
+    order_ack_ms: int = 500  # OrderAckTimeout, 3.1.3.2
+    order_ack_max_ms: int = 10_000  # MaximumOrderAckDelay, note 52
+    final_ack_look_ms: int = 5 * MINUTE_MS  # ours: how often a sender looks for final answers
+    ping_response_ms: int = 1_000  # 3.1.2.9
+    ping_first: bool = False  # decision 16
+    answer_pings: bool = True
+    window: int = 64  # WindowSize, note 36
+    connect_timeout_ms: int = 20_000
+    sessions_max: int = 10_000
+    ack_from: tuple[str, ...] = ()  # decision 24: addresses whose order and final acks count
+    send_batch_bytes: int = 4 << 20  # fetched for one session at once
