@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -75,6 +76,23 @@ def test_files_of_express_messages_that_are_gone_are_removed() -> None:
     rig.flush()
     rig.tidy()
     assert express_files(disk) == []
+
+
+def test_nothing_is_remembered_of_express_messages_that_are_gone() -> None:
+    settings = replace(SETTINGS, segment_size=100_000)
+    rig = opened(SimDisk(), settings)
+    store = rig.store
+    assert isinstance(store, LogStore)
+    numbers = [rig.send_express() for _ in range(1500)]
+    rig.flush()
+    rig.tidy()
+    assert len(store._express.places) > 8
+    for number in numbers:
+        rig.drop(number)
+    rig.flush()
+    rig.tidy()
+    assert store._express.segments == {}
+    assert len(store._express.places) == 0
 
 
 def test_a_full_disk_keeps_express_messages_in_memory() -> None:

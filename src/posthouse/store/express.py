@@ -229,7 +229,7 @@ class ExpressMessages:
         segment = self.segments.pop(number)
         segment.file.close()
         self.disk.unlink(express_name(number))
-        self.places.free_segment(number, len(self.places) + 1)
+        self.places.free_segment(number)
 
     # -- clean stops
 

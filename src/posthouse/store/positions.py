@@ -144,10 +144,11 @@ class Positions:
             if page == _EMPTY_PAGE:
                 del self._pages[index]
 
-    def free_segment(self, segment: int, pages_max: int) -> bool:
-        """Forgets places in a segment that is gone, on so many pages. True: on all."""
+    def free_segment(self, segment: int, pages_max: int | None = None) -> bool:
+        """Forgets places in a segment that is gone, on so many pages (None: all). True: on all."""
         indexes, self._noted = self._pages_of.get(segment, set()), (0, 0)
-        for _ in range(min(pages_max, len(indexes))):
+        most = len(indexes) if pages_max is None else pages_max
+        for _ in range(min(most, len(indexes))):
             index = indexes.pop()
             page = self._pages.get(index)
             if page is None:
@@ -187,8 +188,8 @@ class Positions:
         ]
 
     def __len__(self) -> int:
-        """How many pages there are."""
-        return len(self._pages)
+        """How many pages are kept, or noted for a segment."""
+        return len(self._pages) + sum(map(len, self._pages_of.values()))
 
     def clear(self) -> None:
         """Forgets everything."""
