@@ -241,3 +241,16 @@ def test_a_browser_breaks_with_its_connection() -> None:
 
 def test_an_empty_queue_has_no_pages() -> None:
     assert browse(filled(0), 3) == []
+
+
+def test_a_prefetch_that_ran_out_while_the_reader_worked_is_no_end() -> None:
+    pair = filled(1)
+    consuming = consumer(pair, batch=1, timeout=5, prefetch=True)
+    assert take(pair, consuming) == b"0"
+    pair.rig.advance(6)  # the reader works longer than the prefetch waits
+    pair.rig.desk.settle()
+    pair.hear()
+    sender = Handle(ORDERS, QueueAccessType.SEND)
+    pair.run(ops.send(pair.core, sender, b"late", DURABLE, None))
+    assert take(pair, consuming) == b"late"
+    assert take(pair, consuming) is None

@@ -127,24 +127,29 @@ class Consuming:
                 self._finished.append(self._current.lookup_id)
             self._current = None
 
-    def _ask(self) -> ReadRequest:
-        core = self._core
+    def _ask(self, waited: float = 0) -> ReadRequest:
+        core, timeout = self._core, self._timeout
+        left = None if timeout is None else max(0.0, timeout - waited)
         flags = frames.READ_AT_ONCE if self._at_once else 0
         request = ReadRequest(
-            frames.RECEIVE, self._handle, self._timeout, self._batch, core.clock, flags=flags
+            frames.RECEIVE, self._handle, left, self._batch, core.clock, flags=flags
         )
         core.submit(request)
         self._asked = request
         return request
 
     def _fetch(self) -> Operation[bool]:
+        begun = self._core.clock()
         while True:
-            request = self._asked or self._ask()
+            ahead = self._asked is not None
+            request = self._asked or self._ask(self._core.clock() - begun)
             yield request
             self._asked = None
             try:
                 delivered = request.result()
             except IoTimeout:
+                if ahead:
+                    continue  # its time ran while the reader worked, and is not his
                 if (yield from self._all_ended()):
                     return False
                 continue  # what a broken connection gave back may be there by now
