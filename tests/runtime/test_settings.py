@@ -10,10 +10,13 @@ import msgspec
 import pytest
 
 from posthouse.engine.settings import EngineSettings
+from posthouse.protocols.binary.settings import BinarySettings
 from posthouse.runtime.ports import PortSet
 from posthouse.runtime.settings import Settings, engine_settings, store_settings
 from posthouse.runtime.settings_file import parse_settings
 from posthouse.runtime.settings_page import configuration_page
+from posthouse.runtime.settings_protocols import binary_settings
+from posthouse.security.settings import MessageSecuritySettings
 from posthouse.store.settings import StoreSettings
 
 PAGE = Path(__file__).parents[2] / "docs" / "configuration.md"
@@ -36,6 +39,44 @@ def test_defaults_are_those_of_engine_and_store() -> None:
     made = engine_settings(Settings(), "ALPHA", PortSet.STANDARD)
     assert made == EngineSettings("ALPHA")
     assert store_settings(Settings()) == StoreSettings()
+
+
+def test_defaults_are_those_of_the_binary_protocol() -> None:
+    assert binary_settings(Settings().binary, Settings().ping) == BinarySettings()
+
+
+@pytest.mark.spec("MS-MQQB 3.1.3.1/4", "MS-MQQB 3.1.3.1/5", "MS-MQQB 3.1.3.1/7")
+def test_defaults_are_those_of_message_security() -> None:
+    made = Settings().security.message_security()
+    assert made == MessageSecuritySettings()
+    assert (made.certificate_cache_size, made.certificate_lifetime_s) == (53, 1200)
+    assert (made.receive_key_cache_size, made.send_key_cache_size) == (127, 53)
+    assert (made.advanced_algorithm, made.enhanced_algorithm) == ("aes256", "rc4")
+
+
+@pytest.mark.spec("MS-MQQB 3.1.1.3/4", "MS-MQQB 3.1.1.3/13", "MS-MQQB 3.1.3.1/1")
+def test_the_resend_table_has_three_short_three_medium_three_long_and_a_final_time() -> None:
+    made = binary_settings(Settings().binary, Settings().ping)
+    seconds = [ms // 1000 for ms in made.resend_ms]
+    assert seconds == [30] * 3 + [300] * 3 + [1800] * 3 + [21600]
+    times = {"short": 1, "medium": 2, "long": 3, "final": 4}
+    lines = [f"resend_{word}_ms = {value}" for word, value in times.items()]
+    changed = parse_settings("\n".join(["[binary]", *lines]).encode())
+    table = binary_settings(changed.binary, changed.ping).resend_ms
+    assert table == (1, 1, 1, 2, 2, 2, 3, 3, 3, 4)
+
+
+def test_every_knob_of_the_binary_protocol_can_be_turned() -> None:
+    sections = {name: section() for name, section in get_type_hints(Settings).items()}
+    for name, key, value in every_other_value():
+        sections[name] = msgspec.structs.replace(sections[name], **{key: value})
+    turned = binary_settings(Settings(**sections).binary, Settings(**sections).ping)
+    unturned = [
+        field.name
+        for field in fields(BinarySettings)
+        if getattr(turned, field.name) == getattr(BinarySettings(), field.name)
+    ]
+    assert unturned == []
 
 
 def every_other_value() -> list[tuple[str, str, object]]:

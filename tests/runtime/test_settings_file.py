@@ -118,6 +118,14 @@ def test_what_is_no_file_or_too_large_is_refused(tmp_path: Path) -> None:
             "[transactions] peer_retry_s: this is more than peer_retry_max_s",
         ),
         (
+            "[binary]\nretry_connect_ms = 300_001",
+            "[binary] retry_connect_ms: this is more than retry_connect_max_ms",
+        ),
+        (
+            "[binary]\nack_from = ['beta']",
+            "[binary] ack_from: 'beta' is no address; allowed: IP addresses",
+        ),
+        (
             "[limits]\nmemory = '32MiB'",
             "[limits] unsynced: this is more than memory allows",
         ),

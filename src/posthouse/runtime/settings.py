@@ -15,24 +15,26 @@ from posthouse.engine.settings import EngineSettings
 from posthouse.protocols.connections import CONNECTIONS_MAX, CONNECTIONS_PER_ADDRESS_MAX
 from posthouse.protocols.memory import MEMORY_LIMIT, UNSYNCED_MAX
 from posthouse.runtime.ports import PortSet, own_ports
+from posthouse.runtime.settings_kinds import (
+    COUNT_MAX,
+    DAY_S,
+    SIZE,
+    SIZE_MAX,
+    YEAR_S,
+    Name,
+    Names,
+    Port,
+)
+from posthouse.runtime.settings_protocols import BinarySection, PingSection, SecuritySection
 from posthouse.security.access import Access
 from posthouse.security.rights import parse_rights
 from posthouse.security.sids import PRINCIPALS
 from posthouse.store.settings import GIB, KIB, MIB, StoreSettings
 
-SIZE = "size"
-DAY_S = 86_400
-YEAR_S = 366 * DAY_S
-COUNT_MAX = 1_000_000_000
-SIZE_MAX = 1 << 50
 QUOTA_MAX_KIB = 0xFFFF_FFFE
 
 _engine = EngineSettings("default")
 _store = StoreSettings()
-
-Name = Annotated[str, Meta(max_length=256)]
-Names = Annotated[list[Name], Meta(max_length=1000)]
-Port = Annotated[int, Meta(ge=0, le=65_535)]
 
 
 class QueueManagerSection(Struct, frozen=True):
@@ -397,6 +399,9 @@ class Settings(Struct, frozen=True):
     store: StoreSection = StoreSection()
     limits: LimitsSection = LimitsSection()
     admin: AdminSection = AdminSection()
+    binary: BinarySection = BinarySection()
+    ping: PingSection = PingSection()
+    security: SecuritySection = SecuritySection()
     log: LogSection = LogSection()
 
 

@@ -18,7 +18,9 @@ from posthouse.model.errors import QueueError
 from posthouse.model.paths import check_computer
 from posthouse.model.queue_parts import NameFault
 from posthouse.model.text import excerpt
-from posthouse.runtime.settings import SIZE, Settings, default_access
+from posthouse.runtime.settings import Settings, default_access
+from posthouse.runtime.settings_kinds import SIZE
+from posthouse.runtime.settings_protocols import BinarySection
 from posthouse.security.sids import PRINCIPALS
 
 SETTINGS_NAME = "posthouse.toml"
@@ -236,8 +238,22 @@ def _contradictions(settings: Settings) -> Iterator[str]:
             yield f"[{section}] {key}: {excerpt(address)} is no address; allowed: an IP address"
     if settings.transactions.peer_retry_s > settings.transactions.peer_retry_max_s:
         yield "[transactions] peer_retry_s: this is more than peer_retry_max_s"
+    yield from _binary_faults(settings.binary)
     if limits.unsynced > limits.memory:
         yield "[limits] unsynced: this is more than memory allows"
+
+
+def _binary_faults(binary: BinarySection) -> Iterator[str]:
+    for least, most in (
+        ("retry_connect_ms", "retry_connect_max_ms"),
+        ("recoverable_ack_min_ms", "recoverable_ack_max_ms"),
+        ("order_ack_ms", "order_ack_max_ms"),
+    ):
+        if getattr(binary, least) > getattr(binary, most):
+            yield f"[binary] {least}: this is more than {most}"
+    for address in binary.ack_from:
+        if not is_address(address):
+            yield f"[binary] ack_from: {excerpt(address)} is no address; allowed: IP addresses"
 
 
 def _access_faults(rights: dict[str, str]) -> Iterator[str]:

@@ -7,8 +7,9 @@ from typing import get_type_hints
 
 import msgspec
 
-from posthouse.runtime.settings import SIZE, Settings
+from posthouse.runtime.settings import Settings
 from posthouse.runtime.settings_file import SIZE_WORDS, allowed, metas, size_text, unit_of
+from posthouse.runtime.settings_kinds import SIZE
 
 _TOP = f"""# Configuration
 
@@ -16,8 +17,8 @@ _TOP = f"""# Configuration
 setting has a default; a file with the few that you change is enough. Settings that do not exist are
 errors that name the nearest one, and so are values outside their limits: nothing is ignored.
 
-Sizes are {SIZE_WORDS} (`KiB`, `MiB`, `GiB`, `TiB`). Settings that end in `_s` are seconds.
-Changes take effect at the next start.
+Sizes are {SIZE_WORDS} (`KiB`, `MiB`, `GiB`, `TiB`). Settings that end in `_s` are seconds,
+those that end in `_ms` milliseconds. Changes take effect at the next start.
 
 ```toml
 [queue_manager]
@@ -31,7 +32,7 @@ file = ""            # standard error, for systemd and containers
 format = "json"
 ```
 
-This page is made from `src/posthouse/runtime/settings.py`.
+This page is made from `src/posthouse/runtime/settings.py` and `settings_protocols.py`.
 """
 
 

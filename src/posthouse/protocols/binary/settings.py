@@ -7,6 +7,16 @@ from dataclasses import dataclass
 MINUTE_MS = 60_000
 
 
+def resend_table(
+    short_ms: int = 30_000,
+    medium_ms: int = 5 * MINUTE_MS,
+    long_ms: int = 30 * MINUTE_MS,
+    final_ms: int = 360 * MINUTE_MS,
+) -> tuple[int, ...]:
+    """ResendTimerTable as Global Initialization fills it (3.1.3.1)."""
+    return (*(short_ms,) * 3, *(medium_ms,) * 3, *(long_ms,) * 3, final_ms)
+
+
 @dataclass(frozen=True, slots=True)
 class BinarySettings:
     """How sessions behave. Times are in milliseconds; notes are those of [MS-MQQB] section 6."""
@@ -16,21 +26,18 @@ class BinarySettings:
     cleanup_routing_ms: int = 2 * MINUTE_MS  # the same on a routing server
     retry_connect_ms: int = 5_000  # 3.1.2.3, note 45: the first pause; it doubles
     retry_connect_max_ms: int = 5 * MINUTE_MS
+    next_hop_ms: int = 100  # the same timer while the list of next hops is not at its end (3.1.6.1)
     ack_wait_ms: int = 20_000  # AckWaitTimeout, note 51; offered to the peer
     ack_wait_direct_factor: int = 2  # 3.1.2.4, note 46
     recoverable_ack_min_ms: int = 500  # of RecoverableAckSendTimeout, 3.1.5.3.2
     recoverable_ack_max_ms: int = 120_000
-    resend_ms: tuple[int, ...] = (
-        *(30_000,) * 3,
-        *(5 * MINUTE_MS,) * 3,
-        *(30 * MINUTE_MS,) * 3,
-        360 * MINUTE_MS,
-    )  # ResendTimerTable, 3.1.3.1
+    resend_ms: tuple[int, ...] = resend_table()  # ResendTimerTable, 3.1.3.1
     order_ack_ms: int = 500  # OrderAckTimeout, 3.1.3.2
     order_ack_max_ms: int = 10_000  # MaximumOrderAckDelay, note 52
     final_ack_look_ms: int = 5 * MINUTE_MS  # ours: how often a sender looks for final answers
     ping_response_ms: int = 1_000  # 3.1.2.9
     ping_first: bool = False  # decision 16
+    ping_port: int = 3527  # of those who are asked
     answer_pings: bool = True
     window: int = 64  # WindowSize, note 36
     connect_timeout_ms: int = 20_000

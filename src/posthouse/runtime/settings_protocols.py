@@ -1,0 +1,254 @@
+"""The sections of `posthouse.toml` for the protocols between queue managers."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+from posthouse.protocols.binary.settings import BinarySettings, resend_table
+from posthouse.runtime.settings_kinds import DAY_MS, DAY_S, SIZE, Names, Port
+from posthouse.security.settings import MessageSecuritySettings
+from posthouse.store.settings import GIB, KIB
+
+_binary = BinarySettings()
+_security = MessageSecuritySettings()
+
+
+class BinarySection(Struct, frozen=True):
+    """Messages to and from other queue managers, MSMQ's binary protocol: the endpoint `binary`."""
+
+    enabled: Annotated[
+        bool, Meta(description="Without it messages for other computers wait in their queues.")
+    ] = True
+    port: Annotated[
+        Port | None, Meta(description="Its port; left out: the one of the port set, 1801.")
+    ] = None
+    sessions_max: Annotated[
+        int,
+        Meta(ge=1, le=1_000_000, description="Sessions that others have opened; more are refused."),
+    ] = _binary.sessions_max
+    window: Annotated[
+        int,
+        Meta(ge=1, le=65_535, description="Messages that a peer may send unacknowledged."),
+    ] = _binary.window
+    send_batch: Annotated[
+        int,
+        Meta(
+            ge=4 * KIB,
+            le=GIB,
+            extra={"unit": SIZE},
+            description="What is read from the store for one session at once.",
+        ),
+    ] = _binary.send_batch_bytes
+    ack_from: Annotated[
+        Names,
+        Meta(
+            description="Addresses whose order and final acknowledgments count for any queue, "
+            "beside the address that its name leads to."
+        ),
+    ] = []
+    initialization_ms: Annotated[
+        int, Meta(ge=1, le=DAY_MS, description="Time a session has to open.")
+    ] = _binary.initialization_ms
+    cleanup_ms: Annotated[
+        int, Meta(ge=1, le=DAY_MS, description="A session without messages is closed after it.")
+    ] = _binary.cleanup_ms
+    cleanup_routing_ms: Annotated[
+        int, Meta(ge=1, le=DAY_MS, description="The same on a routing server.")
+    ] = _binary.cleanup_routing_ms
+    connect_timeout_ms: Annotated[
+        int, Meta(ge=1, le=DAY_MS, description="Time for a connection to be answered.")
+    ] = _binary.connect_timeout_ms
+    retry_connect_ms: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=DAY_MS,
+            description="First pause before a computer is tried again; it doubles.",
+        ),
+    ] = _binary.retry_connect_ms
+    retry_connect_max_ms: Annotated[
+        int, Meta(ge=1, le=DAY_MS, description="The longest such pause.")
+    ] = _binary.retry_connect_max_ms
+    next_hop_ms: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=DAY_MS,
+            description="Pause before the next address of the same computer is tried.",
+        ),
+    ] = _binary.next_hop_ms
+    ack_wait_ms: Annotated[
+        int,
+        Meta(ge=1, le=DAY_MS, description="Time that a peer has for a session acknowledgment."),
+    ] = _binary.ack_wait_ms
+    ack_wait_direct_factor: Annotated[
+        int, Meta(ge=1, le=100, description="So many times that for direct names.")
+    ] = _binary.ack_wait_direct_factor
+    recoverable_ack_min_ms: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=DAY_MS,
+            description="Shortest delay of acknowledgments of recoverable messages; eight round "
+            "trips within these limits.",
+        ),
+    ] = _binary.recoverable_ack_min_ms
+    recoverable_ack_max_ms: Annotated[
+        int, Meta(ge=1, le=DAY_MS, description="The longest such delay.")
+    ] = _binary.recoverable_ack_max_ms
+    resend_short_ms: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=DAY_MS,
+            description="Time that a transactional message waits for its order acknowledgment "
+            "before it is sent again: the first three times.",
+        ),
+    ] = _binary.resend_ms[0]
+    resend_medium_ms: Annotated[int, Meta(ge=1, le=DAY_MS, description="The next three times.")] = (
+        _binary.resend_ms[3]
+    )
+    resend_long_ms: Annotated[
+        int, Meta(ge=1, le=DAY_MS, description="The three times behind those.")
+    ] = _binary.resend_ms[6]
+    resend_final_ms: Annotated[
+        int, Meta(ge=1, le=7 * DAY_MS, description="Every time from then on.")
+    ] = _binary.resend_ms[9]
+    order_ack_ms: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=DAY_MS,
+            description="An order acknowledgment waits so long for further messages.",
+        ),
+    ] = _binary.order_ack_ms
+    order_ack_max_ms: Annotated[
+        int, Meta(ge=1, le=DAY_MS, description="The longest it waits, however many come.")
+    ] = _binary.order_ack_max_ms
+    final_ack_look_ms: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=DAY_MS,
+            description="How often a session is opened for messages that only wait to hear what "
+            "became of them.",
+        ),
+    ] = _binary.final_ack_look_ms
+
+
+class PingSection(Struct, frozen=True):
+    """Ping of the binary protocol, over UDP: the endpoint `ping`."""
+
+    answer: Annotated[bool, Meta(description="Answers those who ask before they connect.")] = (
+        _binary.answer_pings
+    )
+    port: Annotated[
+        Port | None, Meta(description="Its port; left out: the one of the port set, 3527.")
+    ] = None
+    first: Annotated[
+        bool,
+        Meta(description="Asks before it connects; a computer that is silent is tried again."),
+    ] = _binary.ping_first
+    target_port: Annotated[
+        int, Meta(ge=1, le=65_535, description="The port that others are asked on.")
+    ] = _binary.ping_port
+    response_ms: Annotated[int, Meta(ge=1, le=DAY_MS, description="Time for the answer.")] = (
+        _binary.ping_response_ms
+    )
+
+
+class SecuritySection(Struct, frozen=True):
+    """Signed and encrypted messages."""
+
+    weak_algorithms: Annotated[
+        bool,
+        Meta(
+            description="Accepts MD2, MD4 and MD5 signatures, 40-bit keys and RSA keys below 1,024 "
+            "bits of others; never sends them."
+        ),
+    ] = _security.weak_algorithms
+    hash_algorithm: Annotated[
+        Literal["sha1", "sha256", "sha512"],
+        Meta(description="The hash of signatures where a message names none that may be used."),
+    ] = _security.hash_algorithm
+    advanced_algorithm: Annotated[
+        Literal["aes128", "aes192", "aes256"],
+        Meta(description="The cipher for receivers that have an AES key."),
+    ] = _security.advanced_algorithm
+    enhanced_algorithm: Annotated[
+        Literal["rc2", "rc4"], Meta(description="The cipher for receivers that have no AES key.")
+    ] = _security.enhanced_algorithm
+    reject_40_bit_rc2: Annotated[
+        bool,
+        Meta(
+            description="Refuses RC2 keys of the Enhanced provider of which only 40 bits are used."
+        ),
+    ] = _security.reject_40_bit_rc2
+    key_bits: Annotated[
+        int,
+        Meta(
+            ge=1024, le=4096, description="Size of the RSA keys that `posthouse cert make` makes."
+        ),
+    ] = _security.key_bits
+    receive_key_cache_size: Annotated[
+        int,
+        Meta(ge=1, le=100_000, description="How many keys of received messages are remembered."),
+    ] = _security.receive_key_cache_size
+    send_key_cache_size: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=100_000,
+            description="How many keys of sent messages are remembered and used again.",
+        ),
+    ] = _security.send_key_cache_size
+    certificate_cache_size: Annotated[
+        int, Meta(ge=1, le=100_000, description="How many verified certificates are remembered.")
+    ] = _security.certificate_cache_size
+    symmetric_key_lifetime_s: Annotated[
+        int, Meta(ge=1, le=DAY_S, description="How long a key is remembered and used again.")
+    ] = _security.symmetric_key_lifetime_s
+    certificate_lifetime_s: Annotated[
+        int, Meta(ge=1, le=DAY_S, description="How long a verified certificate is remembered.")
+    ] = _security.certificate_lifetime_s
+
+    def message_security(self) -> MessageSecuritySettings:
+        """What the engine gets of it."""
+        return MessageSecuritySettings(**msgspec.structs.asdict(self))
+
+
+def binary_settings(binary: BinarySection, ping: PingSection) -> BinarySettings:
+    """What the binary protocol gets of its two sections."""
+    return BinarySettings(
+        initialization_ms=binary.initialization_ms,
+        cleanup_ms=binary.cleanup_ms,
+        cleanup_routing_ms=binary.cleanup_routing_ms,
+        retry_connect_ms=binary.retry_connect_ms,
+        retry_connect_max_ms=binary.retry_connect_max_ms,
+        next_hop_ms=binary.next_hop_ms,
+        ack_wait_ms=binary.ack_wait_ms,
+        ack_wait_direct_factor=binary.ack_wait_direct_factor,
+        recoverable_ack_min_ms=binary.recoverable_ack_min_ms,
+        recoverable_ack_max_ms=binary.recoverable_ack_max_ms,
+        resend_ms=resend_table(
+            binary.resend_short_ms,
+            binary.resend_medium_ms,
+            binary.resend_long_ms,
+            binary.resend_final_ms,
+        ),
+        order_ack_ms=binary.order_ack_ms,
+        order_ack_max_ms=binary.order_ack_max_ms,
+        final_ack_look_ms=binary.final_ack_look_ms,
+        ping_response_ms=ping.response_ms,
+        ping_first=ping.first,
+        ping_port=ping.target_port,
+        answer_pings=ping.answer,
+        window=binary.window,
+        connect_timeout_ms=binary.connect_timeout_ms,
+        sessions_max=binary.sessions_max,
+        ack_from=tuple(binary.ack_from),
+        send_batch_bytes=binary.send_batch,
+    )
