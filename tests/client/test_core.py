@@ -35,6 +35,7 @@ from posthouse.model.errors import (
     IoTimeout,
     OperationCancelled,
     QueueError,
+    QueueNotAvailable,
     QueueNotFound,
     RemoteProtocolError,
 )
@@ -193,6 +194,22 @@ def test_a_closed_handle_is_opened_again_when_it_is_used() -> None:
 
 
 # -- request ids
+
+
+def test_a_queue_that_is_gone_is_closed_and_opened_anew_once() -> None:
+    peer, handle = Peer(), receiving()
+    asked = [peer.receive(handle) for _ in range(2)]
+    first, second = peer.opened(peer.heard()[0])
+    peer.refuse(first.request, QueueNotAvailable("it was deleted"))
+    again = peer.receive(handle)
+    closing, opening = peer.heard()
+    assert closing.kind == frames.CLOSE
+    (read,) = peer.opened(opening)
+    peer.refuse(second.request, QueueNotAvailable("it was deleted"))
+    peer.receive(handle)
+    assert [frame.kind for frame in (read, *peer.heard())] == [frames.RECEIVE, frames.RECEIVE]
+    assert all(isinstance(request.error, QueueNotAvailable) for request in asked)
+    assert not again.done
 
 
 def test_at_most_so_many_requests_with_an_id_are_unanswered() -> None:

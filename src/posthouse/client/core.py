@@ -267,11 +267,13 @@ class Core:
             return None if request.repeated else lost
         return None
 
-    def _open_first(self, handle: Handle, request: Request) -> None:
-        handle.waiting.append(request)
+    def _open_first(self, handle: Handle, waiting: Request) -> None:
+        handle.waiting.append(waiting)
         if not handle.opening:
             handle.opening = True
-            self._put(_OpenRequest(handle))
+            request = _OpenRequest(handle)
+            self._put(request)
+            handle.opened_by = request.number
 
     # -- request ids
 
@@ -328,8 +330,9 @@ class Core:
         One that answers a question behind it does not stop: then the refusal stands.
         """
         if isinstance(error, QueueNotAvailable):
-            for handle in request.handles:
-                handle.generation = 0  # the queue is gone; one of its name may come: opened anew
+            for handle in request.handles:  # the queue is gone with its subqueues
+                if handle.opened_by < request.number:
+                    self.close_handle(handle)  # one of its name may come: that is opened anew
         if not isinstance(error, OperationCancelled) or not _outlives_stops(request):
             self._finish(request, None, error)
             return

@@ -6,6 +6,7 @@ so that it can be sent again in another connection, where the handles are others
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
@@ -27,6 +28,7 @@ class Handle:
         "maker",
         "name",
         "number",
+        "opened_by",
         "opening",
         "share",
         "transactional",
@@ -45,6 +47,7 @@ class Handle:
         self.number = 0  # in the connection of its generation
         self.generation = 0
         self.opening = False
+        self.opened_by = 0  # the number of the request that did it
         self.waiting: list[Request] = []  # until it is open
         self.destination = ""
         self.format_name = ""
@@ -127,9 +130,9 @@ class Request:
         """Whether it locks the messages that it brings."""
         return False
 
+    @abstractmethod  # without a metaclass, which would make every `isinstance` dear
     def encode(self) -> bytes:
         """The frame."""
-        raise NotImplementedError
 
     def finish(self, answer: Any, error: Exception | None) -> None:
         """It has come to this."""
@@ -177,6 +180,10 @@ class OpenWait(Request):
 
     def __init__(self, handle: Handle) -> None:
         super().__init__(0, handle)
+
+    def encode(self) -> bytes:
+        """No frame of its own."""
+        return b""
 
 
 class CommitRequest(Request):

@@ -12,6 +12,7 @@ import socket
 import ssl
 import struct
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -423,7 +424,7 @@ class Connection(asyncio.Protocol):
             self.transport.abort()
 
 
-class AdminDoor:
+class AdminDoor(ABC):
     """A listener for HTTP and client sessions; `AdminServer` and `ControlSocket` are the two."""
 
     name = ""
@@ -450,9 +451,9 @@ class AdminDoor:
 
     # -- what differs
 
+    @abstractmethod
     def address_of(self, transport: asyncio.Transport) -> str:
         """Who connections are counted by."""
-        raise NotImplementedError
 
     def refuses(self, transport: asyncio.Transport) -> str:
         """Why a connection is turned away, if it is."""

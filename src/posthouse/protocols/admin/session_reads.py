@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 from posthouse.engine.client_calls import receive_several
@@ -54,7 +55,7 @@ def bytes_of(manager: QueueManager, found: Read | list[Read]) -> int:
     return sum([len(packets[read[0]]) for read in found])
 
 
-class ReadRequest:
+class ReadRequest(ABC):
     """A RECEIVE or PEEK from its frame to its answer."""
 
     def __init__(self, session: ClientSession, request: int, asked: frames.Read) -> None:
@@ -85,11 +86,11 @@ class ReadRequest:
             session.answer_bytes += self.size
         return found
 
+    @abstractmethod
     def take(
         self, manager: QueueManager, descriptor: OpenQueueDescriptor, cursor: Cursor | None
     ) -> Read | list[Read] | None:
         """What is there; None: it waits, and `woken` is its token."""
-        raise NotImplementedError
 
     @property
     def timeout_ms(self) -> int | None:
