@@ -43,7 +43,7 @@ class Transport(Protocol):
         ...
 
     def close(self) -> None:
-        """Closes behind what was sent. May be called twice; `Session.lost` may or may not follow."""
+        """Closes behind what was sent. May be called twice; `Session.lost` may follow or not."""
         ...
 
     def pause(self) -> None:
@@ -58,18 +58,15 @@ class Transport(Protocol):
 class Host(Protocol):
     """Who owns the sessions: the protocol's half of the queue manager."""
 
-    def schedule(self, session: Session, at_ms: int) -> None:
-        """`Session.tick` is due then. Told only of a time earlier than the last one told.
-
-        A tick too many does nothing, so a host may put every time told into one heap.
-        """
+    def rearm(self, session: Session) -> None:
+        """`Session.next_deadline_ms` is earlier than it was; `Session.tick` is due then."""
         ...
 
-    def admits(self, session: Session) -> str:
-        """Asked by an acceptor when it knows its `remote_guid`: "" or why not (limits)."""
+    def admits(self, session: Session) -> bool:
+        """Asked by an acceptor that knows its `remote_guid`: whether limits allow the session."""
         ...
 
-    def greeted(self, session: Session) -> None:
+    def established(self, session: Session) -> None:
         """EstablishPacketReceived: an initiator has its first answer, 3.1.5.3.2."""
         ...
 
