@@ -132,7 +132,7 @@ class PacketSplitter:
                 or flags & UNUSUAL
                 or not BASE_SIZE <= wanted <= limit
             ):
-                wanted = self._measure(data, at, end)
+                wanted = packet_extent(data, at, end, limit)
             stop = at + wanted
             if stop > end:
                 break
@@ -152,30 +152,32 @@ class PacketSplitter:
             at += len(taken)
             if len(held) < self._wanted:
                 break
-            self._wanted = size = self._measure(held, 0, len(held))
+            self._wanted = size = packet_extent(held, 0, len(held), self._limit)
             if size <= len(held):
                 packets.append(bytes(memoryview(held)[:size]))
                 self._held = held = held[size:]
                 self._wanted = BASE_SIZE
         return at
 
-    def _measure(self, data: bytes | bytearray, at: int, end: int) -> int:
-        """The size of a packet, as far as it is known by the bytes up to `end`, at least 16.
 
-        More than there are means: come again when so many are there.
-        """
-        front: tuple[int, int, int, int] = FRONT.unpack_from(data, at)
-        version, flags, signature, size = front
-        if version != VERSION_NUMBER or signature != SIGNATURE:
-            raise MalformedPacket("not a message queuing packet")
-        limit = min(self._limit, INTERNAL_SIZE_MAX) if flags & INTERNAL else self._limit
-        if not BASE_SIZE <= size <= limit:
-            raise MalformedPacket(f"packet of {size} bytes, allowed are {BASE_SIZE} to {limit}")
-        if not flags & SESSION or end - at < size or not _session_follows(data, at, size, flags):
-            return size
-        if end - at < size + SESSION_HEADER.size:
-            return size + SESSION_HEADER.size
-        return size if _begins_packet(data, at + size) else size + SESSION_HEADER.size
+def packet_extent(
+    data: bytes | bytearray, at: int, end: int, packet_size_max: int = PACKET_SIZE_MAX
+) -> int:
+    """The size of the packet at `at` with its SessionHeader, as far as the bytes up to `end` tell.
+
+    A size beyond `end` means: ask again when so many are there. A BaseHeader must be there.
+    """
+    front: tuple[int, int, int, int] = FRONT.unpack_from(data, at)
+    version, flags, signature, size = front
+    if version != VERSION_NUMBER or signature != SIGNATURE:
+        raise MalformedPacket("not a message queuing packet")
+    limit = min(packet_size_max, INTERNAL_SIZE_MAX) if flags & INTERNAL else packet_size_max
+    if not BASE_SIZE <= size <= limit:
+        raise MalformedPacket(f"packet of {size} bytes, allowed are {BASE_SIZE} to {limit}")
+    if not flags & SESSION or end - at < size or not _session_follows(data, at, size, flags):
+        return size
+    whole = size + SESSION_HEADER.size
+    return size if end - at >= whole and _begins_packet(data, at + size) else whole
 
 
 def _session_follows(data: bytes | bytearray, at: int, size: int, flags: int) -> bool:
