@@ -7,6 +7,7 @@ and asks for the record that says the same. Nothing else writes either.
 from __future__ import annotations
 
 import struct
+from array import array
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -78,6 +79,14 @@ _decode_extra = msgspec.msgpack.Decoder(Extra).decode
 def decode_extra(data: bytes) -> Extra:
     """The extra of a message; an empty one where there is none."""
     return _decode_extra(data) if data else Extra()
+
+
+def pending_rows(rows: bytes) -> bytes:
+    """Packed rows without their lookup identifiers."""
+    words, step = array("I", rows), ROW_SIZE // 4
+    nothing = array("I", bytes(len(rows) // step))
+    words[0::step] = words[1::step] = nothing
+    return words.tobytes()
 
 
 class Lock:
@@ -274,15 +283,19 @@ class Core:
         looks: list[Glance],
         ordinals: list[int],
         sender: bytes,
+        change: Change | None = None,
     ) -> range:
         """New messages that are alike but for packet and ordinal; they count now.
 
-        Returns their numbers.
+        In a change they are pending until that is committed. Returns their numbers.
         """
         numbers = self.message_numbers.run(len(packets))
         number, add = numbers.start, self.effects.records.append
         rows = self.state.arrive_run(number, row, [seen[0] for seen in looks], ordinals)
         kind = EXPRESS if row.flags & FLAG_EXPRESS else MESSAGE
+        if change is not None and kind == MESSAGE:
+            change.settle_run(number, rows)
+            rows = pending_rows(rows)
         pack, sender_size = ARRIVAL_OF_ROW.pack, len(sender)
         packed = PACKED_ROW.iter_unpack(rows)
         for packet, seen, (row_bytes,) in zip(packets, looks, packed, strict=True):

@@ -35,7 +35,9 @@ from posthouse.engine.public_queues import DirectoryOfQueues
 from posthouse.engine.queue import Queue
 from posthouse.engine.queues import Queues, checked_properties
 from posthouse.engine.reading import MessageSeekAction
+from posthouse.engine.receiving import Receiving
 from posthouse.engine.records import TABLE_MANAGER, Change
+from posthouse.engine.remote import Peer, Verdict
 from posthouse.engine.sending import Sending
 from posthouse.engine.settings import EngineSettings
 from posthouse.engine.state import State
@@ -63,6 +65,7 @@ from posthouse.security.rights import (
     QUEUE_GENERIC_ALL,
     SET_QUEUE_PROPERTIES,
 )
+from posthouse.wire.glance import Glance
 
 Name = str | PathName | FormatName
 
@@ -88,6 +91,7 @@ class QueueManager:
         core.outcomes = Outcomes(core)
         core.transactions = self.transactions = Transactions(core)
         core.transfer = self.transfer = Transfer(core)
+        self.receiving = Receiving(core)
         core.two_phase = self.two_phase = TwoPhase(core)
         self.directory = DirectoryOfQueues(core)
         core.registry = self.queues = Queues(core, self.directory)
@@ -125,6 +129,7 @@ class QueueManager:
         core.guid = self.record.identifier
         self.queues.load()
         self.transfer.load(self.record.sequence_timestamp)
+        self.receiving.history.load()
         self.accounts.load()
         self._load_aliases()
         self.client_sessions.load()
@@ -181,6 +186,7 @@ class QueueManager:
         self.waiting.expire_waits()
         self.transactions.abort_idle()
         self.two_phase.run()
+        self.receiving.history.run_timer()
         self.directory.service.advance(now_ms)
         self._follow_enterprise()
 
@@ -209,6 +215,7 @@ class QueueManager:
             self.waiting.next_deadline_ms(),
             self.transactions.next_deadline_ms(),
             self.two_phase.next_deadline_ms(),
+            self.receiving.history.next_deadline_ms(),
             self.directory.service.next_deadline(self.core.now_ms),
         )
         return min((d for d in deadlines if d is not None), default=None)
@@ -222,6 +229,7 @@ class QueueManager:
                 self.waiting.cancel(order, error)
         self.moving.break_off(error)
         self.client_sessions.keep_all()
+        self.receiving.history.keep_all()
         self.state = QueueManagerState.STOPPED
 
     def _ready(self) -> None:
@@ -336,6 +344,14 @@ class QueueManager:
         """The same for packets that a client built: all of them or none. Returns their ordinals."""
         self._ready()
         return self.sending.send_packets(descriptor, packets, transaction)
+
+    def receive_packets(self, peer: Peer, packets: list[bytes], looks: list[Glance]) -> Verdict:
+        """Receiving UserMessage packets ([MS-MQQB] 3.1.5.8), a batch of one session.
+
+        `looks` are what `glance_all` saw of them.
+        """
+        self._ready()
+        return self.receiving.receive(peer, packets, looks)
 
     # -- reading
 

@@ -31,6 +31,7 @@ FLAG_EXPRESS = 0x01
 FLAG_TRANSACTIONAL = 0x02  # carries a TransactionHeader: priority 0, final acknowledgments
 FLAG_FIRST = 0x04  # [MS-MQDMPR] 3.1.4.3, per destination queue
 FLAG_LAST = 0x08
+FLAG_ARRIVED = 0x10  # order-acknowledged: it stays for its final answer and is not sent again
 FLAG_AUTHENTICATED = 0x20  # our own verification, never a bit of the wire
 FLAG_COPY = 0x40  # lies in a journal or dead-letter queue: no outcome of its own any more
 FLAG_REMOTE = 0x80  # came over the wire: negative acknowledgments follow decision 8
@@ -81,7 +82,7 @@ class Row(NamedTuple):
     arrived: int  # UTC seconds
     size: int  # bytes of the packet: what quotas count
     ordinal: int  # of the message identifier; unique per source only
-    last_move: int
+    last_move: int  # UTC seconds; of a message numbered by us: its place in the sequence
     message_class: int  # the reason, once it is a dead letter
     aborts: int
     moves: int
@@ -327,3 +328,6 @@ TABLE_CLIENT_SESSION = 10
 TABLE_PEER = 11
 TABLE_DECISION = 12
 TABLE_HEURISTIC = 13
+TABLE_MACHINE = 14  # where other queue managers were reached last, by their GUID
+TABLE_SEQUENCE = 16  # outgoing sequences of which messages are here
+TABLE_HISTORY = 15

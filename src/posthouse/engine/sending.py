@@ -131,9 +131,9 @@ class Sending:
         if seen is None:
             seen = glance(packet)
         admitted = self.admit(queue, packet, seen, flags, transaction is not None)
-        return self._accept(admitted, transaction, sender, dead_letter, change)
+        return self.accept(admitted, transaction, sender, dead_letter, change)
 
-    def _accept(
+    def accept(
         self,
         admitted: Admitted,
         transaction: Transaction | None,
@@ -186,7 +186,7 @@ class Sending:
         change = Change() if descriptor.nested and transaction is None else None
         sender, dead_letter = descriptor.caller.sid, message.application_deadletter_queue
         for admitted in copies:
-            self._accept(admitted, transaction, sender, dead_letter, change)
+            self.accept(admitted, transaction, sender, dead_letter, change)
         if change is not None:
             self.core.commit(change)
         return message.identifier
@@ -288,7 +288,7 @@ class Sending:
         ordinals: list[int] = []
         for one in admitted:
             ordinal = core.ordinals.next()
-            self._accept(self._stamped(one, ordinal, transaction), transaction, sender, "", None)
+            self.accept(self._stamped(one, ordinal, transaction), transaction, sender, "", None)
             ordinals.append(ordinal)
         return ordinals
 
@@ -378,7 +378,7 @@ class Sending:
         return ordinals
 
     def _accept_plain(self, queue: Queue, packet: bytes, seen: Glance, sender: bytes) -> int:
-        """The common case of `_accept`, in half its time. Returns the ordinal."""
+        """The common case of `accept`, in half its time. Returns the ordinal."""
         core = self.core
         utc, ordinal = core.utc, core.ordinals.next()
         packet = stamp(packet, source_guid=core.guid, ordinal=ordinal, sent_time=utc, seen=seen)

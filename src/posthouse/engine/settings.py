@@ -46,6 +46,11 @@ class EngineSettings:
     operations_max: int = 1_000_000  # of one transaction
     history_max: int = 50  # ConnectionHistory entries kept per outgoing queue
     outgoing_queues_max: int = 100_000
+    message_history_max: int = 10_000  # [MS-MQQB] 3.1.1.3: identifiers of received messages kept
+    message_history_s: int = 30 * 60  # [MS-MQQB] 3.1.2.8, note 47
+    # Decision 9: hosts and networks that names from other machines may make us connect to.
+    allowed_targets: tuple[str, ...] = ()
+    targets_per_peer: int = 100  # and how many different ones, within an hour
     # What purges and deletions may take of one turn, and expiry again; the rest follows.
     step_messages: int = 20_000
     step_bytes: int = 16 << 20

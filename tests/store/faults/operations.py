@@ -13,11 +13,19 @@ from posthouse.engine.effects import Read
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.queue import OutgoingQueueState
 from posthouse.engine.reading import MessageSeekAction
+from posthouse.engine.remote import Peer
 from posthouse.engine.transaction import Transaction
 from posthouse.model.errors import QueueNotFound
-from posthouse.model.message import NACK_RECEIVE_REJECTED, DeliveryGuarantee, Message
+from posthouse.model.message import (
+    INFINITE,
+    NACK_RECEIVE_REJECTED,
+    DeliveryGuarantee,
+    Message,
+    MessageId,
+)
 from posthouse.model.properties import QueueProperties
 from posthouse.security.access import system_queue_descriptor
+from posthouse.wire.glance import glance_all
 from posthouse.wire.message import serialize
 from tests.engine.rig import MOVE, PEEK, RECEIVE, SEND
 from tests.store.faults.script import ABROAD, ADMINISTRATION
@@ -308,6 +316,48 @@ def _send_in_transaction(scene: Scene) -> Call:
 def _send_packets(scene: Scene) -> Call:
     message = recoverable(b"new", destination_queue_format_name=ADMINISTRATION)
     return lambda m: m.send_packets(scene.sending, [serialize(message)] * 2)
+
+
+ABROAD_PEER = Peer(bytes(range(16)), "192.0.2.7")
+
+
+def received(*contents: bytes) -> list[bytes]:
+    """Packets of another machine for `plain`."""
+    return [
+        serialize(
+            recoverable(
+                content,
+                identifier=MessageId(ABROAD_PEER.guid, ordinal),
+                time_to_reach_queue=INFINITE,
+                destination_queue_format_name="DIRECT=OS:ALPHA\\private$\\plain",
+            )
+        )
+        for ordinal, content in enumerate(contents, 1)
+    ]
+
+
+def taken_in(*contents: bytes) -> Holds:
+    """The messages are there once, also when they are sent again."""
+
+    def holds(world: World) -> bool:
+        packets = received(*contents)
+        looks = glance_all(packets)
+        world.run(lambda m: m.receive_packets(ABROAD_PEER, packets, looks))
+        return world.bodies("plain") == [LATE, *contents]
+
+    return holds
+
+
+@operation("receive_packets", "one", taken_in(b"new"))
+def _receive_one(scene: Scene) -> Call:
+    packets = received(b"new")
+    return lambda m: m.receive_packets(ABROAD_PEER, packets, glance_all(packets))
+
+
+@operation("receive_packets", "a run", taken_in(b"new", b"newer"))
+def _receive_run(scene: Scene) -> Call:
+    packets = received(b"new", b"newer")
+    return lambda m: m.receive_packets(ABROAD_PEER, packets, glance_all(packets))
 
 
 # -- reading
