@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -452,4 +453,22 @@ def test_an_emptied_store_rests_on_a_full_disk_and_goes_on_later() -> None:
     for _ in range(2):
         settled(rig)
     assert bytes_on(disk) < settings.segment_size / 4
+    check(disk, rig)
+
+
+def test_what_waits_for_a_checkpoint_holds_nobody_up() -> None:
+    disk = SimDisk()
+    rig = opened(disk, replace(SETTINGS, checkpoint_ratio=1_000_000, garbage_segments=100))
+    early = fill(rig, 20)
+    store = rig.store
+    assert isinstance(store, LogStore)
+    assert store._upkeep is not None
+    store._upkeep.checkpoint_wanted = True
+    settled(rig)
+    rig.size = 200  # so that the later ones are worth more
+    late = fill(rig, 30)
+    for number in (*late[2:-2], *early):
+        rig.end(number)
+    settled(rig)
+    assert "00000001.log" not in disk.names()
     check(disk, rig)

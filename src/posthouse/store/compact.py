@@ -90,17 +90,20 @@ class Compactor:
     # -- choosing
 
     def choose(self, checkpoint_position: int) -> bool:
-        """Picks the segment that gives most, if any is worth it."""
+        """Picks the segment that gives most of those in front of the checkpoint, if any does."""
         assert self.victim is None
-        segment = self._unfinished() or self._best()
+        unfinished = self._unfinished()
+        candidates = self._candidates() if unfinished is None else [unfinished]
+        found = [s for s in candidates if s.last_sequence <= checkpoint_position]
         self.blocked_bytes = 0
-        if segment is None:
-            return False
-        if segment.last_sequence > checkpoint_position:
-            self.blocked_bytes = self._blocked(checkpoint_position)
-            return False
-        self.victim = Victim(segment, self._entries(segment))
-        return True
+        if found:
+            segment = max(found, key=self._gain)
+            self.victim = Victim(segment, self._entries(segment))
+        elif unfinished is not None:
+            self.blocked_bytes = self.settings.segment_size  # it goes first: worth a checkpoint
+        else:
+            self.blocked_bytes = sum(map(self._gain, candidates))
+        return bool(found)
 
     def _entries(self, segment: Segment) -> Iterator[Entry]:
         """What there is to look at. Nothing comes back to life: what is dead by now stays so."""
@@ -126,10 +129,6 @@ class Compactor:
         for number in self.ledger.copied_from:
             return self.ledger.segments[number]
         return None
-
-    def _best(self) -> Segment | None:
-        candidates = self._candidates()
-        return max(candidates, key=self._gain, default=None)
 
     def _candidates(self) -> list[Segment]:
         """Empty ones, else mostly dead ones if there is much garbage, else many small ones."""
@@ -157,12 +156,6 @@ class Compactor:
 
     def _gain(self, segment: Segment) -> int:
         return segment.end - self.ledger.weight(segment)
-
-    def _blocked(self, checkpoint_position: int) -> int:
-        if self.ledger.copied_from:
-            return self.settings.segment_size  # this one has to go first: worth a checkpoint
-        late = [s for s in self._candidates() if s.last_sequence > checkpoint_position]
-        return sum(map(self._gain, late))
 
     # -- writing again
 
