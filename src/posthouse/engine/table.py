@@ -98,7 +98,9 @@ class MessageTable:
             first = numbers[at]
             index, slot = first >> _SHIFT, first & _MASK
             some = min(count - at, PAGE_ROWS - slot)
-            if numbers[at : at + some] != list(range(first, first + some)):
+            last = first + some - 1
+            in_a_row = numbers[at + some - 1] == last  # which mostly says it, at no cost
+            if not in_a_row or numbers[at : at + some] != list(range(first, last + 1)):
                 self.drop(first)
                 at += 1
                 continue

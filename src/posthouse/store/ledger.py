@@ -99,7 +99,12 @@ class Ledger:
             first = numbers[at]
             some = min(count - at, PAGE_ENTRIES - first % PAGE_ENTRIES)
             killed = None
-            if some > 1 and numbers[at : at + some] == list(range(first, first + some)):
+            last = first + some - 1
+            if (
+                some > 1
+                and numbers[at + some - 1] == last  # or they are not in a row, at no cost
+                and numbers[at : at + some] == list(range(first, last + 1))
+            ):
                 killed = self.positions.kill_run(first, some)
             if killed is None:
                 self._end(first, segment)
