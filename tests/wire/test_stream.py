@@ -276,4 +276,5 @@ class TestMemory:
         splitter.feed(bytes(500) + b"x" * 16)
         assert splitter.error is not None
         assert splitter.error.__traceback__ is None
+        assert splitter.error.__context__ is None
         assert splitter.held == 0

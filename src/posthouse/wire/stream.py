@@ -114,7 +114,7 @@ class PacketSplitter:
                 at = self._fill(data, packets) if self._held else 0
                 self._split(data, at, packets)
             except RemoteProtocolError as error:
-                self.error = error.with_traceback(None)  # which would keep the bytes alive
+                self.error = type(error)(*error.args)  # a trace would keep the bytes alive
                 self._held = bytearray()
         return packets
 
