@@ -29,6 +29,8 @@ class BinarySettings:
     next_hop_ms: int = 100  # the same timer while the list of next hops is not at its end (3.1.6.1)
     ack_wait_ms: int = 20_000  # AckWaitTimeout, note 51; offered to the peer
     ack_wait_direct_factor: int = 2  # 3.1.2.4, note 46
+    ack_wait_min_ms: int = 20_000  # what a peer may ask for, 2.2.2.1
+    ack_wait_max_ms: int = 120_000
     recoverable_ack_min_ms: int = 500  # of RecoverableAckSendTimeout, 3.1.5.3.2
     recoverable_ack_max_ms: int = 120_000
     resend_ms: tuple[int, ...] = resend_table()  # ResendTimerTable, 3.1.3.1
@@ -43,4 +45,6 @@ class BinarySettings:
     connect_timeout_ms: int = 20_000
     sessions_max: int = 10_000
     ack_from: tuple[str, ...] = ()  # decision 24: addresses whose order and final acks count
+    refusal_linger_ms: int = 1_000  # a refused peer has so long to read why
+    receive_ahead_bytes: int = 8 << 20  # received on one session and not yet on disk
     send_batch_bytes: int = 4 << 20  # fetched for one session at once
