@@ -16,6 +16,7 @@ from posthouse.engine.manager import QueueManager
 from posthouse.engine.settings import EngineSettings
 from posthouse.model.errors import ServiceNotAvailable
 from posthouse.runtime.driver import Driver
+from posthouse.runtime.key_file import key_file
 from posthouse.store.base import Recovered
 from posthouse.store.disk import RealDisk
 from posthouse.store.log import LogStore
@@ -107,6 +108,7 @@ def start_manager(
     store = LogStore(RealDisk(home.path / STORE), store_settings)
     recovered = store.recover()
     manager = QueueManager(settings, recovered.state, store.read, os.urandom, store.read_many)
+    manager.accounts.certificates.key_file = key_file(home.path)
     driver = Driver(manager, store, real_clock)
     driver.on_event = on_event
     manager.start(*real_clock())

@@ -100,6 +100,22 @@ class QueueManagerSection(Struct, frozen=True):
     send_insecure_nacks: Annotated[
         bool, Meta(description="Sends negative acknowledgments of messages nobody signed.")
     ] = _engine.send_insecure_nacks
+    allowed_targets: Annotated[
+        Names,
+        Meta(
+            description="Hosts and networks that names in messages of other computers may lead to, "
+            "for acknowledgments and reports, beside the sender itself and computers of the "
+            "directory."
+        ),
+    ] = []
+    targets_per_peer: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=COUNT_MAX,
+            description="How many such names one computer may bring within an hour.",
+        ),
+    ] = _engine.targets_per_peer
     clock_step_s: Annotated[
         int, Meta(ge=1, le=DAY_S, description="A jump of the system's clock worth a log line.")
     ] = _engine.clock_step_s
@@ -441,6 +457,10 @@ def engine_settings(settings: Settings, name: str, ports: PortSet) -> EngineSett
         directory_site_gates_update_s=directory.site_gates_update_s,
         directory_online_s=directory.online_s,
         clock_step_s=machine.clock_step_s,
+        allowed_targets=tuple(machine.allowed_targets),
+        targets_per_peer=machine.targets_per_peer,
+        message_history_max=settings.binary.message_history_max,
+        message_history_s=settings.binary.message_history_s,
         default_access=default_access(machine.default_access),
         waiting_reads_max=limits.waiting_reads_max,
         open_handles_max=limits.open_handles_max,

@@ -7,11 +7,13 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta, Struct
 
+from posthouse.engine.settings import EngineSettings
 from posthouse.protocols.binary.settings import BinarySettings, resend_table
 from posthouse.runtime.settings_kinds import DAY_MS, DAY_S, SIZE, Names, Port
 from posthouse.security.settings import MessageSecuritySettings
 from posthouse.store.settings import GIB, KIB
 
+_engine = EngineSettings("default")
 _binary = BinarySettings()
 _security = MessageSecuritySettings()
 
@@ -49,6 +51,18 @@ class BinarySection(Struct, frozen=True):
             "beside the address that its name leads to."
         ),
     ] = []
+    message_history_max: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=1_000_000,
+            description="Identifiers of received messages that are remembered, so that none is "
+            "taken in twice.",
+        ),
+    ] = _engine.message_history_max
+    message_history_s: Annotated[
+        int, Meta(ge=1, le=DAY_S, description="How long they are remembered.")
+    ] = _engine.message_history_s
     initialization_ms: Annotated[
         int, Meta(ge=1, le=DAY_MS, description="Time a session has to open.")
     ] = _binary.initialization_ms
