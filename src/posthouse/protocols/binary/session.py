@@ -1,91 +1,561 @@
-"""One protocol session with another queue manager, [MS-MQQB] 3.1, without sockets or clocks."""
+"""One protocol session with another queue manager, [MS-MQQB] 3.1, without sockets or clocks.
+
+Bytes and the time come in, bytes go out. A chunk of bytes is one call on the engine, however many
+messages are in it; they count as received at once, and are acknowledged when the engine's answer is
+let out, which is when they are safe. What is sent goes the same way in the other direction.
+"""
 
 from __future__ import annotations
 
-from enum import Enum
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 
-from posthouse.engine.remote import Peer
+from posthouse.engine.remote import Peer, Verdict
+from posthouse.model.errors import QueueError, RemoteProtocolError
+from posthouse.model.guids import NULL_GUID
+from posthouse.protocols.binary.breaches import (
+    MISCOUNTED,
+    NOT_SENT,
+    NOT_TAKEN,
+    REFUSED_BY_PEER,
+    UNEXPECTED,
+    WINDOW_OVERRUN,
+    Breach,
+    look_at,
+    reason_of,
+)
+from posthouse.protocols.binary.counting import ACK_BITS, WRAP, ReceivedCounts, SentCounts
+from posthouse.protocols.binary.handshake import Terms
+from posthouse.protocols.binary.parties import Host as Host
+from posthouse.protocols.binary.parties import Role as Role
+from posthouse.protocols.binary.parties import SessionState as SessionState
+from posthouse.protocols.binary.parties import Transport as Transport
+from posthouse.protocols.binary.sending import NEVER, SendingQueue, SendingQueues
+from posthouse.protocols.binary.settings import BinarySettings
+from posthouse.protocols.desk import Answer, Desk
+from posthouse.wire.glance import INTERNAL, RECOVERABLE, SESSION, Glance
+from posthouse.wire.headers import SessionHeader
+from posthouse.wire.internal import (
+    ConnectionParameters,
+    EstablishConnection,
+    read_connection_parameters,
+    read_establish_connection,
+    read_session_ack,
+    session_ack,
+)
+from posthouse.wire.packet import Packet
+from posthouse.wire.patch import BASE_FLAGS_AT, drop_session_header
+from posthouse.wire.stream import PacketKind, PacketSplitter, packet_kind
 
-if TYPE_CHECKING:
-    Session = object
+UNUSUAL = INTERNAL | SESSION  # both in the low byte of the flags of a BaseHeader
 
 
-class Role(Enum):
-    """Who opened the transport connection."""
+class Session:
+    """The state of a session, [MS-MQQB] 3.1.1.3.1, in either role."""
 
-    INITIATOR = "initiator"
-    ACCEPTOR = "acceptor"
+    def __init__(
+        self,
+        desk: Desk,
+        settings: BinarySettings,
+        transport: Transport,
+        host: Host,
+        *,
+        role: Role,
+        own_guid: bytes,
+        peer_address: str,
+        now: Callable[[], int],
+        server_guid: bytes = NULL_GUID,
+        pinged: bool = False,
+        direct: bool = False,
+        routing_server: bool = False,
+    ) -> None:
+        self._desk, self._settings, self._transport, self._host = desk, settings, transport, host
+        self._now = now  # monotonic milliseconds
+        self.role = role
+        self.terms = Terms(settings, own_guid, server_guid, direct)
+        self.remote_address = peer_address
+        self.pinged = pinged
+        self.state = SessionState.WAITING_EC_MSG
+        self.was_open = False
+        self.refused = False  # by the other side
+        self.opened_at_ms = 0
+        self.close_reason = ""
 
+        self.sent: SentCounts[SendingQueue] = SentCounts()
+        self.received = ReceivedCounts()
+        self.queues = SendingQueues(settings)
+        self.packets_in = self.packets_out = self.bytes_in = self.bytes_out = 0
+        self.unsynced_bytes = 0  # handed to the engine, and not safe yet
 
-class SessionState(Enum):
-    """SessionState, [MS-MQQB] 3.1.1.3.1. A link without a session is in WAITING_RECONNECT."""
+        self._splitter = PacketSplitter()
+        self._peer = Peer(server_guid, peer_address)
+        self._acknowledged: dict[SendingQueue, list[int]] = {}  # not yet told to the engine
+        self._active = False  # SessionActive
+        self._received_ack = False  # ReceivedAck
+        self._taking = False  # a take is under way
+        self._ack_owed = False  # a SessionAck is due, and the transport is not writable
+        self._recoverable_since_ack = False
+        self._reading = True
 
-    WAITING_EC_MSG = "WAITING_EC_MSG"
-    WAITING_ECR_MSG = "WAITING_ECR_MSG"
-    WAITING_CP_MSG = "WAITING_CP_MSG"
-    WAITING_CPR_MSG = "WAITING_CPR_MSG"
-    OPEN = "OPEN"
-    CLOSED = "CLOSED"
-    WAITING_RECONNECT = "WAITING_RECONNECT"
+        self._cleanup_ms = settings.cleanup_routing_ms if routing_server else settings.cleanup_ms
+        self._initialization_at = self._ack_wait_at = self._ack_send_at = self._linger_at = NEVER
+        self._cleanup_at = now() + self._cleanup_ms
+        self._told_ms = NEVER  # the deadline the host knows of
 
-
-class Transport(Protocol):
-    """The connection under a session. After `close` nothing is called but `close`."""
+    # -- figures
 
     @property
-    def writable(self) -> bool:
-        """False while too much waits to be sent; whoever ends that calls `Session.pump`."""
-        ...
+    def remote_guid(self) -> bytes:
+        """RemoteQMGuid; zero for as long as it is not known."""
+        return self.terms.remote_guid
 
-    def send(self, parts: list[bytes]) -> None:
-        """Sends bytes in their order; never blocks, and takes them also while not `writable`."""
-        ...
+    @property
+    def direct(self) -> bool:
+        """DirectFormatSession."""
+        return self.terms.direct
 
-    def close(self) -> None:
-        """Closes behind what was sent. May be called twice; `Session.lost` may follow or not."""
-        ...
+    @property
+    def is_open(self) -> bool:
+        """Whether user messages may go either way."""
+        return self.state is SessionState.OPEN
 
-    def pause(self) -> None:
-        """Stops reading; what was read already may still be handed to `Session.receive`."""
-        ...
+    @property
+    def held_bytes(self) -> int:
+        """What has come of a packet that is not complete."""
+        return self._splitter.held
 
-    def resume(self) -> None:
-        """Reads again."""
-        ...
+    @property
+    def fetched_bytes(self) -> int:
+        """Nothing is kept between the engine and the transport."""
+        return 0
+
+    @property
+    def messages_in(self) -> int:
+        """User messages received."""
+        return self.received.total
+
+    @property
+    def messages_out(self) -> int:
+        """User messages sent."""
+        return self.sent.total
+
+    # -- the connection
+
+    def connected(self) -> None:
+        """The transport is there: 3.1.5.2.3 for an initiator, 3.1.5.10 for an acceptor."""
+        now = self._now()
+        if self.role is Role.INITIATOR:
+            self.state = SessionState.WAITING_ECR_MSG
+            self._send(self.terms.request(now, pinged=self.pinged))
+        self._initialization_at = now + self._settings.initialization_ms
+        self._rearm(min(self._initialization_at, self._cleanup_at))
+
+    def lost(self, reason: str) -> None:
+        """Handling a Network Disconnect, 3.1.7.3."""
+        self.close(reason)
+
+    def close(self, reason: str) -> None:
+        """Closing a Session, 3.1.5.9: no packet says so."""
+        if self._linger_at != NEVER:
+            self._finish(self.close_reason)
+        elif self.state is not SessionState.CLOSED:
+            self._stop()
+            self._finish(reason)
+
+    def _stop(self) -> None:
+        self.state = SessionState.CLOSED
+        self._initialization_at = self._cleanup_at = NEVER
+        self._ack_wait_at = self._ack_send_at = NEVER
+
+    def _finish(self, reason: str) -> None:
+        self._linger_at = NEVER
+        self.close_reason = reason
+        self._transport.close()
+        if len(self.queues):
+            with suppress(QueueError):  # an engine that has failed needs nothing ended
+                self._desk.decide(lambda manager: self.queues.end(), _nothing)
+        self._host.closed(self, reason)
+
+    def _break_off(self, error: RemoteProtocolError) -> None:
+        """3.1.5.1.3: what was not understood gets no answer."""
+        if self.state is not SessionState.CLOSED:
+            reason = reason_of(error)
+            self.refused = reason == REFUSED_BY_PEER
+            self._host.refused(reason)
+            self.close(str(error))
+
+    # -- bytes
+
+    def receive(self, data: bytes) -> None:
+        """Receiving Any Packet, 3.1.5.1. What lies in front of an error is still taken in."""
+        if self.state is SessionState.CLOSED:
+            return
+        self.bytes_in += len(data)
+        packets = self._splitter.feed(data)
+        if packets:
+            self._received_ack = True
+            self.packets_in += len(packets)
+            self._take_in(packets)
+        if self._splitter.error is not None:
+            self._break_off(self._splitter.error)
+
+    def _take_in(self, packets: list[bytes]) -> None:
+        batch: list[bytes] = []
+        looks: list[Glance] = []
+        error = None
+        try:
+            self._sort(packets, batch, looks)
+        except RemoteProtocolError as breach:
+            error = breach
+        try:
+            self._hand_in(batch, looks)
+        except RemoteProtocolError as breach:
+            error = breach
+        self._tell_acknowledged()
+        if error is not None:
+            self._break_off(error)
+
+    def _sort(self, packets: list[bytes], batch: list[bytes], looks: list[Glance]) -> None:
+        """Handles what is the session's; counts user messages and puts them aside, in order."""
+        begin = 0
+        for at, packet in enumerate(packets):
+            if packet[BASE_FLAGS_AT] & UNUSUAL:
+                self._count(packets[begin:at], batch, looks)
+                begin = at + 1
+                if packet[BASE_FLAGS_AT] & INTERNAL:
+                    self._internal(packet)
+                else:
+                    self._carrier(packet, batch, looks)
+                if self.state is SessionState.CLOSED:
+                    return
+        self._count(packets[begin:] if begin else packets, batch, looks)
+
+    def _internal(self, packet: bytes) -> None:
+        kind, state = packet_kind(packet), self.state
+        if kind is PacketKind.SESSION_ACK and state is SessionState.OPEN:
+            self._session_header(read_session_ack(packet).header)
+        elif kind is PacketKind.ESTABLISH_CONNECTION and state in _AWAIT_ESTABLISH:
+            self._establish(read_establish_connection(packet))
+        elif kind is PacketKind.CONNECTION_PARAMETERS and state in _AWAIT_PARAMETERS:
+            self._parameters(read_connection_parameters(packet))
+        else:
+            raise Breach(UNEXPECTED, f"{kind.value} in {state.value}")
+
+    def _carrier(self, packet: bytes, batch: list[bytes], looks: list[Glance]) -> None:
+        """A user message with a SessionHeader, 3.1.5.8.4: counted first, for it counts itself."""
+        header = Packet(packet).session
+        self._count([drop_session_header(packet)], batch, looks)
+        if header is not None:
+            self._session_header(header)
+
+    # -- the handshake
+
+    def _establish(self, packet: EstablishConnection) -> None:
+        """3.1.5.3."""
+        if self.state is SessionState.WAITING_EC_MSG:
+            self._answer(packet)
+            return
+        parameters = self.terms.take_response(packet, self._now())
+        self.state = SessionState.WAITING_CPR_MSG
+        self._send(parameters)
+        self._host.established(self)
+
+    def _answer(self, request: EstablishConnection) -> None:
+        """3.1.5.3.1; an acceptor that refuses says so and closes."""
+        self.terms.take_request(request)
+        refusal = self.terms.refusal_of(request, admitted=self._host.admits(self))
+        self._send(self.terms.response(request, refused=bool(refusal)))
+        if refusal:
+            self._refuse(refusal)
+        else:
+            self.state = SessionState.WAITING_CP_MSG
+
+    def _refuse(self, reason: str) -> None:
+        """State-machines 1.2 a: closed at once, but the peer may read its answer."""
+        self._host.refused(reason)
+        self._stop()
+        self.close_reason = reason
+        self._linger_at = self._now() + self._settings.refusal_linger_ms
+        self._rearm(self._linger_at)
+
+    def _parameters(self, packet: ConnectionParameters) -> None:
+        """3.1.5.4."""
+        if self.state is SessionState.WAITING_CP_MSG:
+            self._send(self.terms.take_parameters_request(packet))
+        else:
+            self.terms.take_parameters(packet)
+        self._open()
+
+    def _open(self) -> None:
+        self._initialization_at = NEVER
+        self.state = SessionState.OPEN
+        self.was_open = True
+        self.opened_at_ms = self._now()
+        self._host.opened(self)
+        if self.is_open:
+            self._peer = self._host.peer_of(self)
+            self.pump()
+
+    # -- user messages coming in
+
+    def _count(self, packets: list[bytes], batch: list[bytes], looks: list[Glance]) -> None:
+        """Every user message counts, whatever becomes of it (decision 21)."""
+        if not packets:
+            return
+        if not self.is_open:
+            raise Breach(UNEXPECTED, f"UserMessage in {self.state.value}")
+        seen, error = look_at(packets)
+        flags = [look.user_flags for look in seen]
+        recoverable = sum([flag & RECOVERABLE for flag in flags]) // RECOVERABLE
+        received = self.received
+        received.total += len(seen)
+        received.recoverable += recoverable
+        batch += packets if error is None else packets[: len(seen)]
+        looks += seen
+        self._active = True
+        self._start_ack_send(recoverable)
+        if error is not None:
+            raise error
+        if received.total - received.told > WRAP:
+            raise Breach(WINDOW_OVERRUN)
+
+    def _start_ack_send(self, recoverable: int) -> None:
+        """Session Ack Send Timer: sooner for the first recoverable one since the last ack."""
+        if self._ack_send_at == NEVER:
+            self._ack_send_at = self._now() + self.terms.ack_send_timer_ms
+            self._rearm(self._ack_send_at)
+        if recoverable and not self._recoverable_since_ack:
+            self._recoverable_since_ack = True
+            self._ack_send_at = min(self._ack_send_at, self._now() + self.terms.recoverable_ack_ms)
+            self._rearm(self._ack_send_at)
+
+    def _hand_in(self, batch: list[bytes], looks: list[Glance]) -> None:
+        if not batch:
+            return
+        try:
+            self._decide(batch, looks)
+        except RemoteProtocolError:
+            if len(batch) == 1:
+                raise
+            self._hand_in_singly(batch, looks)
+        if self._reading and self.unsynced_bytes > self._settings.receive_ahead_bytes:
+            self._reading = False
+            self._transport.pause()
+
+    def _decide(self, batch: list[bytes], looks: list[Glance]) -> None:
+        peer, size = self._peer, sum(map(len, batch))
+        self._desk.decide(
+            lambda manager: manager.receive_packets(peer, batch, looks),
+            partial(self._safe, looks, size),
+        )
+        self.unsynced_bytes += size
+
+    def _hand_in_singly(self, batch: list[bytes], looks: list[Glance]) -> None:
+        """The engine found fault with one of them: those in front of it are good."""
+        for packet, seen in zip(batch, looks, strict=True):
+            self._decide([packet], [seen])
+
+    def _safe(self, looks: list[Glance], size: int, answer: Answer) -> None:
+        """What was dealt with is on disk, and may be acknowledged (decision 39)."""
+        self.unsynced_bytes -= size
+        if self.state is SessionState.CLOSED:
+            return
+        verdict = answer.value
+        if not isinstance(verdict, Verdict):
+            self._break_off(Breach(NOT_TAKEN, str(answer.error)))
+            return
+        self._note_safe(looks[: verdict.dealt_with])
+        if verdict.sequences:
+            self._host.sequences_touched(self, verdict.sequences)
+        if verdict.close:
+            self._acknowledge()
+            self._break_off(Breach(NOT_TAKEN, verdict.close))
+            return
+        if self._is_ack_due():
+            self._acknowledge()
+        if not self._reading and 2 * self.unsynced_bytes <= self._settings.receive_ahead_bytes:
+            self._reading = True
+            self._transport.resume()
+
+    def _note_safe(self, looks: list[Glance]) -> None:
+        received = self.received
+        received.safe += len(looks)
+        received.recoverable_safe += (
+            sum([look.user_flags & RECOVERABLE for look in looks]) // RECOVERABLE
+        )
+
+    def _is_ack_due(self) -> bool:
+        """State-machines 4.3: half a window, or all bits that the flags have."""
+        received = self.received
+        return (
+            received.unacknowledged >= max(self._settings.window // 2, 1)
+            or received.recoverable_unacknowledged >= ACK_BITS
+        )
+
+    def _acknowledge(self) -> None:
+        """Sends a SessionAck, or several if there are more stored messages than bits, 3.1.6.4."""
+        self._ack_owed = not self._transport.writable
+        if self._ack_owed or not self.received.unacknowledged:
+            return
+        sent, received = self.sent, self.received
+        headers = received.acknowledgments(sent.total, sent.recoverable, self._settings.window)
+        self._send(*map(session_ack, headers))
+        self._recoverable_since_ack = received.recoverable > received.recoverable_told
+        self._restart_ack_send()
+
+    def _restart_ack_send(self) -> None:
+        delay_ms = self.terms.ack_send_timer_ms
+        if self._recoverable_since_ack:
+            delay_ms = min(delay_ms, self.terms.recoverable_ack_ms)
+        self._ack_send_at = self._now() + delay_ms
+        self._rearm(self._ack_send_at)
+
+    # -- user messages going out
+
+    def attach(self, queue_number: int) -> None:
+        """This outgoing queue has, or may have, messages for the peer. May be said again."""
+        if self.state is not SessionState.CLOSED:
+            self.queues.attach(queue_number)
+            self.pump()
+
+    def detach(self, queue_number: int) -> None:
+        """Nothing more is taken from this queue."""
+        if self.queues.detach(queue_number):
+            self._desk.decide(lambda manager: self.queues.retire(queue_number), _nothing)
+
+    def pump(self) -> None:
+        """Sends what waits, as far as the peer's window and the transport have room."""
+        if not self.is_open or not self._transport.writable:
+            return
+        if self._ack_owed:
+            self._acknowledge()
+        room = self.sent.room(self.terms.peer_window)
+        if self._taking or room <= 0 or not self.queues.wait:
+            return
+        self._taking = True
+        now, bytes_max = self._now(), self._settings.send_batch_bytes
+        self._desk.decide(
+            lambda manager: self.queues.take(manager, room, bytes_max, now), self._taken
+        )
+
+    def _taken(self, answer: Answer) -> None:
+        """What was taken is as durable as it has to be, so it goes out."""
+        self._taking = False
+        if not self.is_open:
+            return
+        if not isinstance(answer.value, list):
+            self._break_off(Breach(NOT_SENT, str(answer.error)))
+            return
+        packets: list[bytes] = []
+        for queue, messages in answer.value:
+            if queue.sender is not None:
+                self.sent.note(queue, messages)
+                packets += [message.packet for message in messages]
+                self._rearm(queue.resend_at_ms)
+        if packets:
+            self._send(*packets)
+            self._active = True
+            if self._ack_wait_at == NEVER:
+                self._restart_ack_wait()
+        self.pump()
+
+    def _restart_ack_wait(self) -> None:
+        self._ack_wait_at = self._now() + self.terms.ack_wait_timer_ms
+        self._rearm(self._ack_wait_at)
+
+    # -- acknowledgments coming in
+
+    def _session_header(self, header: SessionHeader) -> None:
+        """3.1.5.5, alike in a SessionAck and inside a user message."""
+        for queue, numbers in self.sent.acknowledge(header).items():
+            self._acknowledged.setdefault(queue, []).extend(numbers)
+        self.terms.announce(header.window_size)
+        if not self.received.matches(header):
+            raise Breach(MISCOUNTED)
+        if self._is_awaiting:
+            self._restart_ack_wait()
+
+    @property
+    def _is_awaiting(self) -> bool:
+        return bool(self.sent.unacknowledged or self.sent.in_flight)
+
+    def _tell_acknowledged(self) -> None:
+        """One call on the engine for all that a chunk has acknowledged; then there is room."""
+        if self._acknowledged:
+            acknowledged, self._acknowledged = self._acknowledged, {}
+            self._desk.decide(lambda manager: self.queues.acknowledged(acknowledged), _nothing)
+        self.pump()
+
+    # -- time
+
+    def next_deadline_ms(self) -> int | None:
+        """When `tick` has something to do."""
+        deadline = min(
+            self._initialization_at,
+            self._cleanup_at,
+            self._ack_wait_at,
+            self._ack_send_at,
+            self._linger_at,
+            self.queues.next_deadline_ms(),
+        )
+        return None if deadline == NEVER else deadline
+
+    def _rearm(self, at_ms: int) -> None:
+        if at_ms < self._told_ms:
+            self._told_ms = at_ms
+            self._host.rearm(self)
+
+    def tick(self) -> None:
+        """Runs the timers that are due, 3.1.6."""
+        now = self._now()
+        if now >= self._linger_at:
+            self.close(self.close_reason)
+        if now >= self._initialization_at:
+            self.close("the peer did not answer in time")
+        if now >= self._cleanup_at:
+            self._cleanup(now)
+        if now >= self._ack_wait_at:
+            self._ack_wait_expired()
+        if now >= self._ack_send_at:
+            self._ack_send_expired()
+        if self.is_open and self.queues.is_due(now):
+            self._desk.decide(lambda manager: self.queues.expire(now), _nothing)
+            self.pump()
+        self._told_ms = self.next_deadline_ms() or NEVER
+
+    def _cleanup(self, now: int) -> None:
+        """Session Cleanup Timer Event, 3.1.6.2."""
+        if not self._active:
+            self.close("nothing was sent or received for a while")
+            return
+        self._active = False
+        self._cleanup_at = now + self._cleanup_ms
+
+    def _ack_wait_expired(self) -> None:
+        """Session Ack Wait Timer Event, 3.1.6.3."""
+        if not self._is_awaiting:
+            self._ack_wait_at = NEVER
+        elif self._received_ack:
+            self._restart_ack_wait()
+        else:
+            self.close("the peer did not acknowledge messages in time")
+        self._received_ack = False
+
+    def _ack_send_expired(self) -> None:
+        """Session Ack Send Timer Event, 3.1.6.4."""
+        self._acknowledge()
+        self._restart_ack_send()
+
+    def _send(self, *parts: bytes) -> None:
+        self.packets_out += len(parts)
+        self.bytes_out += sum(map(len, parts))
+        self._transport.send(list(parts))
 
 
-class Host(Protocol):
-    """Who owns the sessions: the protocol's half of the queue manager."""
+_AWAIT_ESTABLISH = (SessionState.WAITING_EC_MSG, SessionState.WAITING_ECR_MSG)
+_AWAIT_PARAMETERS = (SessionState.WAITING_CP_MSG, SessionState.WAITING_CPR_MSG)
 
-    def rearm(self, session: Session) -> None:
-        """`Session.next_deadline_ms` is earlier than it was; `Session.tick` is due then."""
-        ...
 
-    def admits(self, session: Session) -> bool:
-        """Asked by an acceptor that knows its `remote_guid`: whether limits allow the session."""
-        ...
-
-    def established(self, session: Session) -> None:
-        """EstablishPacketReceived: an initiator has its first answer, 3.1.5.3.2."""
-        ...
-
-    def opened(self, session: Session) -> None:
-        """The session is OPEN; queues may be attached from here on, and also before."""
-        ...
-
-    def closed(self, session: Session, reason: str) -> None:
-        """The session is CLOSED, whoever closed it. Told once, and last."""
-        ...
-
-    def peer_of(self, session: Session) -> Peer:
-        """Asked once, behind `opened`: how the engine knows the other side."""
-        ...
-
-    def sequences_touched(self, session: Session, sequences: tuple[tuple[int, bytes], ...]) -> None:
-        """Transactional messages of these (queue, source) are safe: order acks are due."""
-        ...
-
-    def refused(self, reason: str) -> None:
-        """Counts a packet that closes its session, by one of few reasons."""
-        ...
+def _nothing(answer: Answer) -> None:
+    """Nobody waits for this answer."""
