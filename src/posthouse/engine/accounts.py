@@ -6,6 +6,7 @@ its callers are stale: queues they have open refuse them from the next operation
 
 from __future__ import annotations
 
+from posthouse.engine.certificates import Certificates
 from posthouse.engine.core import Core, ReservedCounter
 from posthouse.engine.records import TABLE_ACCOUNT, Change
 from posthouse.model.errors import IllegalUser
@@ -30,7 +31,9 @@ class Accounts:
         self.core = core
         self._accounts: dict[str, Account] = {}
         self._callers: dict[str, Caller] = {}
+        self._by_sid: dict[bytes, str] = {}
         self._rids = ReservedCounter(core, b"rid", 8, start=FIRST_ACCOUNT_RID)
+        self.certificates = Certificates(core, self)
 
     def load(self) -> None:
         """Everything the store kept."""
@@ -38,6 +41,8 @@ class Accounts:
             if key.startswith(_KEY):
                 account = decode_account(value)
                 self._accounts[account.key] = account
+                self._by_sid[account.sid] = account.key
+        self.certificates.load()
 
     def all(self) -> list[Account]:
         """Every account, by name."""
@@ -49,6 +54,11 @@ class Accounts:
         if account is None:
             raise IllegalUser(f"there is no user {name}", "List the users, or add this one.")
         return account
+
+    def of_sid(self, sid: bytes) -> Account | None:
+        """The account with this security identifier."""
+        key = self._by_sid.get(sid)
+        return None if key is None else self._accounts[key]
 
     def add(
         self,
@@ -85,7 +95,8 @@ class Accounts:
         """The account is gone; its queues stay, owned by a SID that nobody has."""
         account = self.find(name)
         self._outdate(account.key)
-        del self._accounts[account.key]
+        del self._accounts[account.key], self._by_sid[account.sid]
+        self.certificates.withdraw_all(account.sid)
         change = Change()
         self.core.define(TABLE_ACCOUNT, _KEY + account.key.encode(), None, change)
         self.core.commit(change)
@@ -103,6 +114,7 @@ class Accounts:
     def _store(self, account: Account) -> None:
         self._outdate(account.key)
         self._accounts[account.key] = account
+        self._by_sid[account.sid] = account.key
         change = Change()
         key = _KEY + account.key.encode()
         self.core.define(TABLE_ACCOUNT, key, encode_record(account), change)

@@ -51,7 +51,7 @@ from posthouse.wire.glance import SECURITY_SIZES, Glance
 from posthouse.wire.headers import QUEUE_DIRECT, QUEUE_NONE, SecurityFlags, UserFlags
 from posthouse.wire.optional import Provider, Security
 from posthouse.wire.packet import Packet
-from posthouse.wire.patch import U16, UNVERIFIED
+from posthouse.wire.patch import U16, U32, UNVERIFIED
 
 SENDER_IS_USER: Final = int(SenderIdentifierType.SID)
 SENDER_IS_QUEUE_MANAGER: Final = int(SenderIdentifierType.QUEUE_MANAGER_IDENTIFIER)
@@ -60,6 +60,7 @@ IN_SECURITY_HEADER: Final[tuple[SignatureKind, ...]] = (
     SignatureKind.MSMQ_1_0,
 )
 IN_LIST_HEADER: Final[tuple[SignatureKind, ...]] = (SignatureKind.MSMQ_3_0,)
+_PRIVACY_LEVEL_AT: Final = 40  # in a MessagePropertiesHeader
 _ENCRYPTED: Final = int(SecurityFlags.of(encrypted=1))
 _SENDER_TYPE: Final = int(SecurityFlags.of(sender_id_type=0xF))
 _HAS_LIST: Final = int(UserFlags.of(multi_queue_header=1))
@@ -337,7 +338,8 @@ class MessageSecurity:
         a `QueueError`, is for 3.1.7.1.5.1: the message must not go out in the clear.
         """
         view = Packet(packet, seen)
-        if not wants_sealing(view):
+        old = view.security or Security()
+        if old.encryption_key or not privacy_wanted(packet, seen):
             return packet
         self.advance(now_ms)
         if view.user_flags.destination_type in (QUEUE_DIRECT, QUEUE_NONE):
@@ -349,7 +351,6 @@ class MessageSecurity:
         assert properties is not None
         provider, published = self._receiver_key(seen.address_guid, properties.privacy_level)
         key = self._key_to_send(seen.address_guid, provider, published, now_ms)
-        old = view.security or Security()
         security = old._replace(
             flags=old.flags.replace(encrypted=1, default_provider=0),
             encryption_key=key.encrypted_key,
@@ -404,11 +405,24 @@ class MessageSecurity:
         return made
 
 
-def wants_sealing(view: Packet) -> bool:
-    """Whether the body is still to be encrypted: privacy is asked for and no key came along."""
-    if view.privacy_level == PrivacyLevel.NONE:
-        return False
-    return view.security is None or not view.security.encryption_key
+def privacy_wanted(packet: bytes, seen: Glance) -> bool:
+    """Whether PrivacyLevel asks for an encrypted body: the quick question before `seal`."""
+    at = seen.properties_at
+    return bool(at and U32.unpack_from(packet, at + _PRIVACY_LEVEL_AT)[0])
+
+
+def requested_signature(packet: bytes, seen: Glance) -> SignatureKind | None:
+    """The signature that a client of ours asks for, by the bits AS of a packet it hands over.
+
+    On the wire between queue managers these bits mean nothing (decision 3).
+    """
+    if not seen.security_at:
+        return None
+    (flags,) = U16.unpack_from(packet, seen.security_at)
+    try:
+        return SignatureKind(SecurityFlags(flags).signature_kind)
+    except ValueError:
+        return None
 
 
 def _only_names_sender(packet: bytes, seen: Glance) -> bool:

@@ -1,0 +1,345 @@
+"""Certificates of users, keys of queue managers and what they prove, as records of the log.
+
+The key ring of message security ([MS-MQQB] 3.1.5.8.3, 3.1.7.1.4, 3.1.7.1.5): what was registered
+here goes first, then the objects of the directory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+
+from posthouse.directory import objects
+from posthouse.directory.base import equals
+from posthouse.directory.certificates import MQ_ERROR_INTERNAL_USER_CERT_EXIST
+from posthouse.directory.service import DirectoryService
+from posthouse.engine.core import Core
+from posthouse.engine.records import TABLE_ACCOUNT, Change
+from posthouse.model.errors import (
+    AccessDenied,
+    CorruptedSecurityData,
+    InsufficientResources,
+    InvalidParameter,
+    RemoteProtocolError,
+    StatusNotFound,
+    error_for,
+)
+from posthouse.security.access import Caller
+from posthouse.security.certificates import NONCE_SIZE, open_private_key, seal_private_key
+from posthouse.security.key_blobs import public_key_of
+from posthouse.security.keys import (
+    PROVIDER_TYPE,
+    ProviderKey,
+    UserCertificate,
+    pack_provider_keys,
+    pack_public_key,
+    unpack_provider_keys,
+    unpack_user_certificates,
+)
+from posthouse.security.message_security import (
+    SENDER_IS_USER,
+    MessageSecurity,
+    Signer,
+    Verified,
+)
+from posthouse.security.registrations import (
+    MachineRegistration,
+    UserRegistration,
+    decode_machine_registration,
+    decode_user_registration,
+    encode_registration,
+)
+from posthouse.security.settings import MessageSecuritySettings
+from posthouse.security.sids import EVERYONE, format_sid
+
+if TYPE_CHECKING:
+    from posthouse.engine.accounts import Accounts
+
+CERTIFICATES_MAX: Final = 10_000
+SENDERS_MAX: Final = 1024  # callers that are remembered
+_USER_KEY = b"certificate:"
+_MACHINE_KEY = b"machine:"
+
+
+class Certificates:
+    """Who may prove what, and the door to message security that uses it."""
+
+    def __init__(self, core: Core, accounts: Accounts) -> None:
+        self.core = core
+        self.accounts = accounts
+        self.security = MessageSecurity(self, core.random_bytes)
+        self.directory: DirectoryService | None = None
+        self.key_file: Callable[[], bytes] | None = None  # the sealing key of the home
+        self._users: dict[bytes, UserRegistration] = {}
+        self._machines: dict[bytes, MachineRegistration] = {}
+        self._opened: dict[bytes, RSAPrivateKey | None] = {}  # None: it cannot be
+        self._senders: dict[tuple[bytes, bytes, int], Caller] = {}
+
+    def load(self) -> None:
+        """Everything the store kept."""
+        for key, value in self.core.state.of_table(TABLE_ACCOUNT):
+            if key.startswith(_USER_KEY):
+                self._users[key] = decode_user_registration(value)
+            elif key.startswith(_MACHINE_KEY):
+                machine = decode_machine_registration(value)
+                self._machines[machine.guid] = machine
+
+    def configure(self, settings: MessageSecuritySettings) -> None:
+        """`[security]` of the configuration."""
+        self.security.configure(settings)
+
+    # -- certificates of users
+
+    def users(self) -> list[UserRegistration]:
+        """Every certificate of a user, the oldest first."""
+        return sorted(self._users.values(), key=lambda one: (one.created_s, one.digest))
+
+    def of_user(self, sid: bytes) -> list[UserRegistration]:
+        """The certificates of one user."""
+        return [one for one in self._users.values() if one.sid == sid]
+
+    def register(
+        self,
+        sid: bytes,
+        certificate: bytes,
+        private_key: RSAPrivateKey | None = None,
+        *,
+        internal: bool = False,
+    ) -> UserRegistration:
+        """From now on a signature by this certificate proves that the user sent the message."""
+        if internal and any(one.internal for one in self.of_user(sid)):
+            raise error_for(
+                MQ_ERROR_INTERNAL_USER_CERT_EXIST, "the user has an internal certificate already"
+            )
+        registration = UserRegistration(
+            sid=sid,
+            certificate=certificate,
+            identifier=self.core.new_guid(),
+            created_s=self.core.utc,
+            internal=internal,
+        ).checked()
+        key = _USER_KEY + sid + registration.digest
+        if key in self._users:
+            raise InvalidParameter("this certificate is registered for the user already")
+        if len(self._users) >= CERTIFICATES_MAX:
+            raise InsufficientResources(f"there are {CERTIFICATES_MAX} certificates already")
+        if private_key is not None:
+            sealed = self._sealed(private_key, key)
+            registration = msgspec.structs.replace(registration, sealed_key=sealed)
+        self._users[key] = registration
+        self._define(key, encode_registration(registration))
+        return registration
+
+    def withdraw(self, registration: UserRegistration) -> None:
+        """Nothing signed by it is believed any more."""
+        key = _USER_KEY + registration.sid + registration.digest
+        del self._users[key]
+        self._opened.pop(key, None)
+        self._define(key, None)
+
+    def withdraw_all(self, sid: bytes) -> None:
+        """For a user who is no more."""
+        for registration in self.of_user(sid):
+            self.withdraw(registration)
+
+    # -- keys of queue managers
+
+    def machines(self) -> list[MachineRegistration]:
+        """Every queue manager whose keys are known, by name."""
+        return sorted(self._machines.values(), key=lambda one: (one.name.casefold(), one.guid))
+
+    def machine(self, guid: bytes) -> MachineRegistration | None:
+        """What is known of a queue manager."""
+        return self._machines.get(guid)
+
+    def publish(
+        self, private_keys: Mapping[str, RSAPrivateKey], certificate: bytes
+    ) -> MachineRegistration:
+        """Our own keys by provider; what was sealed for older ones can no longer be opened."""
+        key = _MACHINE_KEY + self.core.guid
+        public = [
+            ProviderKey(
+                name, PROVIDER_TYPE[name], pack_public_key(public_key_of(private.public_key()))
+            )
+            for name, private in private_keys.items()
+        ]
+        owners = {name: key + name.encode() for name in private_keys}
+        sealed = {name: self._sealed(private_keys[name], owners[name]) for name in private_keys}
+        own = MachineRegistration(
+            guid=self.core.guid,
+            name=self.core.settings.computer_name,
+            created_s=self.core.utc,
+            certificate=certificate,
+            public_keys=pack_provider_keys(public),
+            sealed_keys=sealed,
+        ).checked()
+        self._opened.clear()
+        self._keep_machine(own)
+        return own
+
+    def trust(
+        self, guid: bytes, name: str, certificate: bytes, public_keys: bytes
+    ) -> MachineRegistration:
+        """Another queue manager: who it is, and what messages for it are encrypted with."""
+        if guid == self.core.guid:
+            raise InvalidParameter("these are the keys of this queue manager itself")
+        if guid not in self._machines and len(self._machines) >= CERTIFICATES_MAX:
+            raise InsufficientResources(
+                f"the keys of {CERTIFICATES_MAX} machines are known already"
+            )
+        machine = MachineRegistration(
+            guid=guid,
+            name=name,
+            created_s=self.core.utc,
+            certificate=certificate,
+            public_keys=public_keys,
+        ).checked()
+        self._keep_machine(machine)
+        return machine
+
+    def distrust(self, machine: MachineRegistration) -> None:
+        """Its keys are used no more."""
+        del self._machines[machine.guid]
+        self._opened.clear()
+        self._define(_MACHINE_KEY + machine.guid, None)
+
+    def find(self, digest: bytes) -> list[UserRegistration | MachineRegistration]:
+        """Whatever has a certificate of this digest."""
+        users = [one for one in self._users.values() if one.digest == digest]
+        machines = [
+            one
+            for one in self._machines.values()
+            if one.certificate and UserCertificate.of(one.certificate).digest == digest
+        ]
+        found: list[UserRegistration | MachineRegistration] = [*users, *machines]
+        if not found:
+            raise StatusNotFound("there is no such certificate", "List the certificates.")
+        return found
+
+    # -- the key ring of message security
+
+    def certificates_of(self, sid: bytes) -> list[UserCertificate]:
+        """Those of a user, [MS-MQQB] 3.1.5.8.3: registered here or in the directory."""
+        here = [UserCertificate.of(one.certificate, one.identifier) for one in self.of_user(sid)]
+        return here + self._of_directory_user(sid)
+
+    def _of_directory_user(self, sid: bytes) -> list[UserCertificate]:
+        if self.directory is None:
+            return []
+        found = self.directory.read_directory(
+            objects.User, equals("security_identifier", sid), self.core.now_ms
+        )
+        return (
+            [] if found.value is None else list(unpack_user_certificates(found.value.certificates))
+        )
+
+    def certificates_of_machine(self, guid: bytes) -> list[UserCertificate]:
+        """Those of a queue manager (decision 75)."""
+        machine = self._machines.get(guid)
+        if machine is None or not machine.certificate:
+            return []
+        return [UserCertificate.of(machine.certificate)]
+
+    def is_registered(self, certificate: bytes) -> bool:
+        """Whether it belongs to anybody here."""
+        return any(one.certificate == certificate for one in self._users.values())
+
+    def public_keys(self, guid: bytes) -> tuple[ProviderKey, ...]:
+        """What a queue manager has published, [MS-MQQB] 3.1.7.1.5."""
+        machine = self._machines.get(guid)
+        if machine is not None and machine.public_keys:
+            return machine.provider_keys
+        if self.directory is None:
+            return ()
+        found = self.directory.read_directory(
+            objects.QueueManager, equals("identifier", guid), self.core.now_ms
+        )
+        try:
+            blob = b"" if found.value is None else found.value.public_encryption_key_list
+            return unpack_provider_keys(blob)
+        except RemoteProtocolError:
+            return ()
+
+    def private_key(self, provider: str) -> RSAPrivateKey | None:
+        """Our own key pair of a provider."""
+        own = self._machines.get(self.core.guid)
+        sealed = None if own is None else own.sealed_keys.get(provider)
+        if sealed is None:
+            return None
+        return self._opened_key(_MACHINE_KEY + self.core.guid + provider.encode(), sealed)
+
+    def signer(self, sid: bytes) -> Signer | None:
+        """What signs for a user: the newest certificate whose private key is here."""
+        mine = [one for one in self.of_user(sid) if one.sealed_key]
+        for one in sorted(mine, key=lambda one: one.created_s, reverse=True):
+            key = self._opened_key(_USER_KEY + sid + one.digest, one.sealed_key)
+            if key is not None:
+                return Signer(key, one.certificate)
+        return None
+
+    # -- who sent a message
+
+    def sender(self, verified: Verified) -> Caller:
+        """On whose behalf a received message is put into its queue (decisions 1 and 2).
+
+        The same sender gives the same caller, so that his rights are looked up once.
+        """
+        sid = verified.proven_sid
+        if sid:
+            account = self.accounts.of_sid(sid)
+            if account is not None:
+                if account.disabled:
+                    raise AccessDenied(f"the user {account.name} is disabled")
+                return self.accounts.caller(account.name)
+        name = sid, verified.sender_id, verified.sender_type if verified.authenticated else 0
+        caller = self._senders.get(name)
+        if caller is None:
+            if len(self._senders) >= SENDERS_MAX:
+                self._senders.clear()
+            caller = self._senders[name] = _caller(verified)
+        return caller
+
+    # -- private keys
+
+    def _sealed(self, private_key: RSAPrivateKey, owner: bytes) -> bytes:
+        if self.key_file is None:
+            raise CorruptedSecurityData("this queue manager has no place for private keys")
+        nonce = self.core.random_bytes(NONCE_SIZE)
+        return seal_private_key(private_key, self.key_file(), nonce, owner)
+
+    def _opened_key(self, owner: bytes, sealed: bytes) -> RSAPrivateKey | None:
+        """The private key of a record; None, and an event, where the key file is another."""
+        if owner not in self._opened and self.key_file is not None:
+            try:
+                self._opened[owner] = open_private_key(sealed, self.key_file(), owner)
+            except CorruptedSecurityData as error:
+                self._opened[owner] = None
+                self.core.event("private_key_unreadable", cause=str(error))
+        return self._opened.get(owner)
+
+    def _keep_machine(self, machine: MachineRegistration) -> None:
+        self._machines[machine.guid] = machine
+        self._define(_MACHINE_KEY + machine.guid, encode_registration(machine))
+
+    def _define(self, key: bytes, value: bytes | None) -> None:
+        """One atomic step; whatever was remembered of keys and senders is forgotten."""
+        self.security.forget()
+        self._senders.clear()
+        change = Change()
+        self.core.define(TABLE_ACCOUNT, key, value, change)
+        self.core.commit(change)
+
+
+def _caller(verified: Verified) -> Caller:
+    """A sender who has no account here."""
+    if verified.proven_sid:
+        return Caller.user(verified.proven_sid, format_sid(verified.proven_sid))
+    if verified.authenticated:
+        # [MS-MQQB] 3.1.5.8.3: a queue manager signed, or nobody with a name: as good as everyone.
+        return Caller(EVERYONE, "everyone", frozenset((EVERYONE,)), False, False)
+    if verified.sender_type == SENDER_IS_USER:
+        return Caller.unverified(verified.sender_id)
+    return Caller.anonymous()

@@ -1,0 +1,276 @@
+"""Certificates and keys as records, and who a verified message is from."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from posthouse.directory import objects
+from posthouse.directory.certificates import with_certificate
+from posthouse.engine.certificates import Certificates
+from posthouse.model.errors import (
+    AccessDenied,
+    CorruptedSecurityData,
+    InvalidParameter,
+    QueueError,
+    StatusNotFound,
+)
+from posthouse.model.message import Message
+from posthouse.model.message_values import AES_PROVIDER, ENHANCED_PROVIDER
+from posthouse.model.names import PrivateName
+from posthouse.security.keys import pack_provider_keys
+from posthouse.security.message_security import Verified
+from posthouse.security.sids import ANONYMOUS, AUTHENTICATED_USERS, EVERYONE, make_sid
+from posthouse.wire.glance import glance
+from posthouse.wire.message import serialize
+from posthouse.wire.packet import Packet
+from tests.engine.rig import Rig
+from tests.security.key_ring import certificate, private_key, provider_key
+
+STRANGER = make_sid(5, 21, 7, 7, 7, 1000)
+BETA = b"b" * 16
+SEAL = b"s" * 32
+
+
+@pytest.fixture
+def rig() -> Rig:
+    rig = Rig()
+    unlock(rig)
+    return rig
+
+
+def unlock(rig: Rig, seal: bytes = SEAL) -> Certificates:
+    certificates = rig.manager.accounts.certificates
+    certificates.key_file = lambda: seal
+    return certificates
+
+
+def restarted(rig: Rig, seal: bytes = SEAL) -> Certificates:
+    rig.restart()
+    return unlock(rig, seal)
+
+
+def maria(rig: Rig) -> bytes:
+    return rig.run(lambda m: m.accounts.add("maria")).sid
+
+
+def publish(rig: Rig) -> None:
+    keys = {AES_PROVIDER: private_key("alpha"), ENHANCED_PROVIDER: private_key("beta")}
+    rig.run(lambda m: m.accounts.certificates.publish(keys, certificate("alpha")))
+
+
+def test_registered_certificates_and_their_keys_outlive_a_restart(rig: Rig) -> None:
+    sid = maria(rig)
+    rig.run(
+        lambda m: m.accounts.certificates.register(
+            sid, certificate("alice"), private_key("alice"), internal=True
+        )
+    )
+    certificates = restarted(rig)
+    (found,) = certificates.certificates_of(sid)
+    assert found.certificate == certificate("alice")
+    signer = certificates.signer(sid)
+    assert signer is not None
+    assert signer.key.private_numbers() == private_key("alice").private_numbers()
+    assert certificates.is_registered(certificate("alice"))
+    assert certificates.signer(STRANGER) is None
+
+
+def test_the_log_holds_no_private_key_in_the_clear(rig: Rig) -> None:
+    sid = maria(rig)
+    key = private_key("alice")
+    rig.run(lambda m: m.accounts.certificates.register(sid, certificate("alice"), key))
+    prime = key.private_numbers().p.to_bytes(64, "big")
+    values = rig.manager.core.state.definitions.values()
+    assert not any(prime in value for value in values)
+    (registration,) = rig.manager.accounts.certificates.of_user(sid)
+    assert registration.sealed_key
+
+
+def test_with_another_key_file_private_keys_are_gone_and_the_operator_is_told(rig: Rig) -> None:
+    sid = maria(rig)
+    publish(rig)
+    rig.run(
+        lambda m: m.accounts.certificates.register(sid, certificate("alice"), private_key("alice"))
+    )
+    certificates = restarted(rig, b"t" * 32)
+    assert certificates.signer(sid) is None
+    assert certificates.private_key(AES_PROVIDER) is None
+    assert certificates.signer(sid) is None  # told once
+    names = [event.name for event in rig.manager.core.effects.events]
+    assert names.count("private_key_unreadable") == 2
+
+
+def test_private_keys_need_a_key_file(rig: Rig) -> None:
+    rig.manager.accounts.certificates.key_file = None
+    with pytest.raises(CorruptedSecurityData):
+        publish(rig)
+    assert rig.manager.accounts.certificates.private_key(AES_PROVIDER) is None
+
+
+def test_second_internal_certificate_and_the_same_one_twice_are_refused(rig: Rig) -> None:
+    sid = maria(rig)
+
+    def register(name: str, *, internal: bool) -> None:
+        rig.run(
+            lambda m: m.accounts.certificates.register(sid, certificate(name), internal=internal)
+        )
+
+    register("alice", internal=True)
+    with pytest.raises(QueueError) as refused:
+        register("bob", internal=True)
+    assert refused.value.code == 0xC00E002E
+    with pytest.raises(InvalidParameter):
+        register("alice", internal=False)
+    register("bob", internal=False)
+    assert len(rig.manager.accounts.certificates.of_user(sid)) == 2
+
+
+def test_withdrawn_certificate_proves_nothing_from_then_on(rig: Rig) -> None:
+    sid = maria(rig)
+    rig.run(
+        lambda m: m.accounts.certificates.register(sid, certificate("alice"), private_key("alice"))
+    )
+    certificates = rig.manager.accounts.certificates
+    packet = certificates.security.sign(serialize(Message(body=b"x")), sid)
+    assert certificates.security.open(packet, glance(packet), 0).authenticated
+    (registration,) = certificates.of_user(sid)
+    rig.run(lambda m: m.accounts.certificates.withdraw(registration))
+    assert not certificates.security.open(packet, glance(packet), 0).authenticated
+    certificates = restarted(rig)
+    assert certificates.users() == []
+
+
+def test_certificates_go_with_their_user(rig: Rig) -> None:
+    sid = maria(rig)
+    rig.run(lambda m: m.accounts.certificates.register(sid, certificate("alice")))
+    rig.run(lambda m: m.accounts.remove("maria"))
+    assert restarted(rig).users() == []
+    assert rig.manager.accounts.of_sid(sid) is None
+
+
+@pytest.mark.spec("MS-MQQB 3.1.7.1.5/4")
+def test_published_keys_are_one_for_each_provider_and_open_what_is_sealed_for_us(rig: Rig) -> None:
+    publish(rig)
+    certificates = restarted(rig)
+    own = certificates.machine(rig.manager.core.guid)
+    assert own is not None
+    names = [key.provider_name for key in own.provider_keys]
+    assert names == [AES_PROVIDER, ENHANCED_PROVIDER]
+    guid = rig.manager.core.guid
+    message = Message(
+        body=b"secret",
+        privacy_level=5,
+        encryption_algorithm=0x6610,
+        destination_queue_type=3,
+        destination_queue_manager_identifier=guid,
+        destination_queue_format_name=str(PrivateName(guid, 1)),
+    )
+    packet = serialize(message)
+    sealed = certificates.security.seal(packet, glance(packet), 0)
+    assert b"secret" not in sealed
+    certificates.security.forget()
+    found = certificates.security.open(sealed, glance(sealed), 0)
+    assert Packet(found.packet).body == b"secret"
+
+
+def test_keys_of_other_queue_managers_are_trusted_and_distrusted(rig: Rig) -> None:
+    blob = pack_provider_keys([provider_key(AES_PROVIDER, "beta")])
+    rig.run(lambda m: m.accounts.certificates.trust(BETA, "BETA", certificate("beta"), blob))
+    certificates = restarted(rig)
+    assert certificates.public_keys(BETA) == (provider_key(AES_PROVIDER, "beta"),)
+    (found,) = certificates.certificates_of_machine(BETA)
+    assert found.certificate == certificate("beta")
+    assert [one.name for one in certificates.machines()] == ["BETA"]
+    (machine,) = certificates.find(found.digest)
+    assert machine == certificates.machine(BETA)
+    rig.run(lambda m: m.accounts.certificates.distrust(certificates.machines()[0]))
+    assert restarted(rig).public_keys(BETA) == ()
+    own = rig.manager.core.guid
+    with pytest.raises(StatusNotFound):
+        rig.manager.accounts.certificates.find(found.digest)
+    with pytest.raises(InvalidParameter):
+        rig.run(lambda m: m.accounts.certificates.trust(own, "ME", b"x", b""))
+
+
+@pytest.mark.spec("MS-MQQB 3.1.5.8.3/12", "MS-MQQB 3.1.7.1.5/3")
+def test_certificates_and_keys_of_the_directory_count_too(rig: Rig) -> None:
+    service = rig.manager.directory.service
+    rig.manager.accounts.certificates.directory = service
+    user = with_certificate(objects.User(security_identifier=STRANGER), certificate("bob"), BETA)
+    blob = pack_provider_keys([provider_key(AES_PROVIDER, "beta")])
+    machine = objects.QueueManager(
+        identifier=BETA, computer_name="BETA", public_encryption_key_list=blob
+    )
+    rig.run(lambda m: service.create_directory_object(user, m.core.now_ms, m.core.utc))
+    rig.run(lambda m: service.create_directory_object(machine, m.core.now_ms, m.core.utc))
+    certificates = rig.manager.accounts.certificates
+    (found,) = certificates.certificates_of(STRANGER)
+    assert found.certificate == certificate("bob")
+    assert certificates.public_keys(BETA) == (provider_key(AES_PROVIDER, "beta"),)
+    assert certificates.public_keys(b"?" * 16) == ()
+    assert certificates.certificates_of(make_sid(5, 21, 1)) == []
+
+
+# -- who sent it
+
+
+def verified(
+    *, authenticated: bool = False, sender_type: int = 0, sender_id: bytes = b""
+) -> Verified:
+    packet = serialize(Message())
+    return Verified(packet, glance(packet), authenticated, 3, sender_type, sender_id)
+
+
+@pytest.mark.spec("MS-MQQB 3.1.5.8.3/26", "MS-MQQB 3.1.5.8.3/27")
+def test_proven_sender_is_his_account_with_its_groups(rig: Rig) -> None:
+    sid = maria(rig)
+    sender = rig.manager.accounts.certificates.sender(
+        verified(authenticated=True, sender_type=1, sender_id=sid)
+    )
+    assert sender is rig.manager.accounts.caller("maria")
+    assert sender.groups == {sid, EVERYONE, AUTHENTICATED_USERS}
+
+
+@pytest.mark.spec("MS-MQQB 3.1.5.8.3/27")
+def test_disabled_sender_is_denied(rig: Rig) -> None:
+    sid = maria(rig)
+    account = msgspec.structs.replace(rig.manager.accounts.find("maria"), disabled=True)
+    rig.run(lambda m: m.accounts.replace(account))
+    with pytest.raises(AccessDenied):
+        rig.manager.accounts.certificates.sender(
+            verified(authenticated=True, sender_type=1, sender_id=sid)
+        )
+
+
+@pytest.mark.spec("MS-MQQB 3.1.5.8.3/26")
+def test_proven_stranger_is_himself_and_an_unproven_one_everyone_at_most(rig: Rig) -> None:
+    certificates = rig.manager.accounts.certificates
+    proven = certificates.sender(verified(authenticated=True, sender_type=1, sender_id=STRANGER))
+    assert proven.authenticated
+    assert STRANGER in proven.groups
+    assert not proven.is_administrator
+    claimed = certificates.sender(verified(sender_type=1, sender_id=STRANGER))
+    assert claimed.groups == {EVERYONE}
+    assert not claimed.authenticated
+    assert STRANGER in claimed.deny_only
+    manager = certificates.sender(verified(authenticated=True, sender_type=2, sender_id=BETA))
+    assert manager.groups == {EVERYONE}
+    nobody = certificates.sender(verified())
+    assert nobody.groups == {ANONYMOUS, EVERYONE}
+
+
+def test_the_same_sender_gives_the_same_caller_until_certificates_change(rig: Rig) -> None:
+    certificates = rig.manager.accounts.certificates
+    message = verified(sender_type=1, sender_id=STRANGER)
+    first = certificates.sender(message)
+    assert certificates.sender(message) is first
+    rig.run(lambda m: m.accounts.certificates.register(STRANGER, certificate("bob")))
+    assert certificates.sender(message) is not first
+
+
+def test_senders_that_are_remembered_are_limited(rig: Rig) -> None:
+    certificates = rig.manager.accounts.certificates
+    for number in range(3000):
+        certificates.sender(verified(sender_type=1, sender_id=make_sid(5, 21, number)))
+    assert len(certificates._senders) <= 1024
