@@ -324,6 +324,28 @@ def test_when_nobody_comes_back_it_says_so(home: Path, path: str) -> None:
     asyncio.run(main(Serving(home).stop))
 
 
+def test_a_receive_does_not_wait_longer_for_a_server_than_for_a_message(
+    home: Path, path: str
+) -> None:
+    async def main() -> None:
+        server = Serving(home)
+        async with posthouse.aio.connect(home, reconnect=3600) as manager:
+            queue = await manager.create_queue(path)
+            patient = asyncio.create_task(queue.receive())
+            while not (await queue.properties()).waiting_readers:
+                pass
+            await asyncio.to_thread(server.stop)
+            for timeout in (0.05, 0):
+                with pytest.raises(ServerUnreachable, match="until the timeout was over"):
+                    await queue.receive(timeout=timeout)
+            server = await asyncio.to_thread(Serving, home)
+            await queue.send(b"at last", recoverable=True)
+            assert (await patient).body == b"at last"
+        await asyncio.to_thread(server.stop)
+
+    asyncio.run(main())
+
+
 def test_closing_ends_what_waits(server: Serving, path: str) -> None:
     async def main() -> None:
         manager = await posthouse.aio.connect(url=server.url, token=token)

@@ -437,6 +437,29 @@ def test_when_nobody_comes_back_it_says_so(home: Path, path: str) -> None:
         manager.close()
 
 
+def test_a_receive_does_not_wait_longer_for_a_server_than_for_a_message(
+    home: Path, path: str
+) -> None:
+    with serving(home):
+        manager = posthouse.connect(home, reconnect=3600)
+        queue = manager.create_queue(path)
+        found: list[bytes] = []
+        patient = threading.Thread(target=lambda: found.append(queue.receive().body))
+        patient.start()
+        while not queue.properties().waiting_readers:
+            pass
+    for _ in range(2):
+        with pytest.raises(ServerUnreachable, match="until the timeout was over: no queue manager"):
+            queue.receive(timeout=0.05)
+    with pytest.raises(ServerUnreachable):
+        next(iter(queue.consume(timeout=0)))
+    with serving(home):
+        queue.send(b"at last", recoverable=True)
+        patient.join()
+        manager.close()
+    assert found == [b"at last"]
+
+
 def test_a_queue_that_was_deleted_and_made_again_is_opened_again(
     manager: Manager, path: str
 ) -> None:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 from posthouse.client.address import Address
-from posthouse.client.blocking import FRUITLESS_MAX, RETRY_FIRST_S, RETRY_MAX_S, spread
+from posthouse.client.blocking import FRUITLESS_MAX, LOOK_S, RETRY_FIRST_S, RETRY_MAX_S, spread
 from posthouse.client.core import Core
 from posthouse.client.errors import SessionEnded
 from posthouse.client.operations import Operation
@@ -20,6 +20,7 @@ from posthouse.client.upgrade import (
     Upgrading,
     as_connection_error,
     lost_connection,
+    out_of_reach,
     unreachable,
     upgrade_request,
     worth_retrying,
@@ -93,6 +94,8 @@ class AioChannel:
         self._flushing = False
         self._closed = False
         self._fruitless = 0
+        self._failed = False  # an attempt at another connection
+        self._overdue: asyncio.TimerHandle | None = None  # of reads, while there is no connection
         self._reason: Exception = _closed()  # why the last connection broke
         # Tasks whose cancellation was held back, and how often they were cancelled by then.
         self._held_back: WeakKeyDictionary[asyncio.Task[Any], int] = WeakKeyDictionary()
@@ -130,6 +133,8 @@ class AioChannel:
                 done.set_result(None)
 
         request.on_done.append(tell)
+        if self._connection is None:
+            self._look_at(request.deadline)
         if request.holds:
             if await _held(done):
                 self._owe()
@@ -231,8 +236,31 @@ class AioChannel:
         self._reason = lost_connection(error)
         self._fruitless = 0 if self.core.answers else self._fruitless + 1
         self.core.lost()
+        self._failed = False
+        self._give_up_overdue()
         if self.core.busy:
             self._connect_soon()
+
+    def _look_at(self, deadline: float | None) -> None:
+        """Looks then for reads that have waited long enough."""
+        if deadline is None or self._closed:
+            return
+        when = max(deadline, self._loop.time() + LOOK_S)
+        if self._overdue is not None:
+            if self._overdue.when() <= when:
+                return
+            self._overdue.cancel()
+        self._overdue = self._loop.call_at(when, self._give_up_overdue)
+
+    def _give_up_overdue(self) -> None:
+        """They end, once an attempt at another connection has failed."""
+        if self._overdue is not None:
+            self._overdue.cancel()
+            self._overdue = None
+        if self._connection is None:
+            now = self._loop.time()
+            tried = now if self._failed else now - RETRY_MAX_S
+            self._look_at(self.core.give_up(tried, out_of_reach(self._reason)))
 
     def _connect_soon(self) -> None:
         if self._reconnecting is None and not self._closed:
@@ -251,7 +279,7 @@ class AioChannel:
 
     async def _tried_again(self) -> bool:
         deadline, pause = self._loop.time() + self._reconnect, RETRY_FIRST_S
-        while self._fruitless < FRUITLESS_MAX:
+        while self._fruitless < FRUITLESS_MAX and self.core.busy:
             left = deadline - self._loop.time()
             if left <= 0:
                 return False
@@ -259,12 +287,12 @@ class AioChannel:
                 await self._connect(max(RETRY_MAX_S, min(self._timeout, left)))
                 return True
             except (OSError, QueueError) as error:
-                self._reason = error
+                self._reason, self._failed = error, True
                 if not worth_retrying(error):
                     return False
             await asyncio.sleep(min(spread(pause), max(0.0, deadline - self._loop.time())))
             pause = min(2 * pause, RETRY_MAX_S)
-        return False
+        return not self.core.busy
 
     async def close(self) -> None:
         """Ends the session; who waits gets an error."""
@@ -275,6 +303,7 @@ class AioChannel:
             await asyncio.wait([task])
         self._connection = None
         self.core.fail(_closed())
+        self._give_up_overdue()
         if connection is not None and connection.transport is not None:
             connection.transport.close()
 

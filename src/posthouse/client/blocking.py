@@ -7,6 +7,7 @@ does not take at once is left to the reader.
 
 from __future__ import annotations
 
+import math
 import random
 import threading
 import time
@@ -20,6 +21,7 @@ from posthouse.client.requests import EndRequest, Handle, Request
 from posthouse.client.upgrade import (
     as_connection_error,
     lost_connection,
+    out_of_reach,
     worth_retrying,
 )
 from posthouse.model.errors import QueueError, RemoteProtocolError
@@ -28,6 +30,7 @@ T = TypeVar("T")
 
 RETRY_FIRST_S: Final = 0.02
 RETRY_MAX_S: Final = 1.0
+LOOK_S: Final = 0.02  # between two looks for what has waited long enough
 FRUITLESS_MAX: Final = 5  # connections in a row that broke before any answer came
 
 
@@ -74,6 +77,8 @@ class Channel:
         self._connected = False
         self._closed = False
         self._fruitless = 0
+        self._failed = False  # an attempt at another connection
+        self._outage_ends: float | None = None  # until when attempts are made
         self._reason: Exception = _closed()  # why the last connection broke
         try:
             self._connect(timeout)
@@ -110,7 +115,7 @@ class Channel:
         try:
             while not self._others_read(request):
                 try:
-                    self._read_once()
+                    self._read_once(request)
                 finally:
                     with self._changed:
                         self._reading = False
@@ -124,17 +129,35 @@ class Channel:
         """Waits while another thread reads. False: it is this one's turn."""
         with self._changed:
             while self._reading and not request.done:
-                self._changed.wait()
+                self._changed.wait(self._patience(request.deadline))
+                if not self._connected:
+                    self._give_up_overdue()
             if not request.done:
                 self._reading = True
             return request.done
 
-    def _read_once(self) -> None:
+    def _patience(self, deadline: float | None) -> float | None:
+        """How long to wait for others; with a connection its end is the queue manager's."""
+        if self._connected or deadline is None:
+            return None
+        return max(deadline - time.monotonic(), LOOK_S)
+
+    def _give_up_overdue(self) -> float:
+        """What has waited long enough ends, once an attempt has failed; seconds to the next."""
+        with self.core.lock:
+            now = time.monotonic()
+            tried = now if self._failed else now - RETRY_MAX_S
+            soonest = self.core.give_up(tried, out_of_reach(self._reason))
+            if not self.core.busy:
+                self._outage_ends = None
+            return math.inf if soonest is None else max(soonest - now, LOOK_S)
+
+    def _read_once(self, request: Request) -> None:
         if self._closed:
             with self.core.lock:
                 self.core.fail(_closed())
         elif not self._connected:
-            self._connect_again()
+            self._connect_again(request)
         else:
             try:
                 data = self._link.read(None)
@@ -180,25 +203,36 @@ class Channel:
                 self._flush()
             return core.open
 
-    def _connect_again(self) -> None:
+    def _connect_again(self, request: Request) -> None:
         """Tries until the time for it is over; then everything that waits ends."""
-        deadline, pause = time.monotonic() + self._reconnect, RETRY_FIRST_S
+        pause = RETRY_FIRST_S
+        if self._outage_ends is None:
+            self._outage_ends = time.monotonic() + self._reconnect
+            self._failed = False
         while not self._closed and self._fruitless < FRUITLESS_MAX:
-            left = deadline - time.monotonic()
-            if left <= 0:
+            if (left := self._outage_left()) <= 0:
                 break
             try:
-                self._connect(max(RETRY_MAX_S, min(self._timeout, left)))
+                soonest = self._give_up_overdue()
+                self._connect(max(RETRY_MAX_S, min(self._timeout, left, soonest)))
+                self._outage_ends = None
                 return
             except (OSError, QueueError) as error:
-                self._reason = error
+                self._reason, self._failed = error, True
                 if not worth_retrying(error):
                     break
-            time.sleep(min(spread(pause), max(0.0, deadline - time.monotonic())))
+            soonest = self._give_up_overdue()
+            if request.done:
+                return  # whoever else waits goes on
+            time.sleep(min(spread(pause), soonest, self._outage_left()))
             pause = min(2 * pause, RETRY_MAX_S)
         with self.core.lock:
-            self._fruitless = 0
+            self._fruitless, self._outage_ends = 0, None
             self.core.fail(self._reason)
+
+    def _outage_left(self) -> float:
+        ends = self._outage_ends
+        return self._reconnect if ends is None else max(0.0, ends - time.monotonic())
 
     def _lost(self, error: Exception) -> None:
         with self.core.lock:

@@ -136,6 +136,18 @@ class Core:
             if not request.done:
                 request.finish(None, error)
 
+    def give_up(self, now: float, error: Exception) -> float | None:
+        """There is no connection: what has waited long enough by now ends with this error.
+
+        Returns when the next request will have.
+        """
+        for request in self._unsent:
+            if not request.done and request.deadline is not None and request.deadline <= now:
+                request.finish(None, error)
+        self._unsent = deque(request for request in self._unsent if not request.done)
+        deadlines = [request.deadline for request in self._unsent]
+        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+
     def _survives(self, request: Request) -> bool:
         """Whether a request that was sent can be asked again; if not, it ends here."""
         for handle in request.handles:

@@ -130,6 +130,11 @@ class Request:
         """Whether it locks the messages that it brings."""
         return False
 
+    @property
+    def deadline(self) -> float | None:
+        """When it has waited long enough, by the clock of its core; None: never."""
+        return None
+
     @abstractmethod  # without a metaclass, which would make every `isinstance` dear
     def encode(self) -> bytes:
         """The frame."""
@@ -258,6 +263,11 @@ class ReadRequest(Request):
     def takes(self) -> bool:
         """A receive does, unless messages are gone when they come."""
         return self._kind == frames.RECEIVE and not self._flags & frames.READ_AT_ONCE
+
+    @property
+    def deadline(self) -> float | None:
+        """The end of its timeout."""
+        return self._deadline
 
     def encode(self) -> bytes:
         """The frame."""

@@ -127,6 +127,12 @@ def lost_connection(error: Exception) -> ClientConnectionError:
     return known if isinstance(known, ClientConnectionError) else SessionLost(str(known))
 
 
+def out_of_reach(reason: Exception) -> ServerUnreachable:
+    """For a read whose time was over while there was no connection."""
+    cause = reason.cause if isinstance(reason, ClientConnectionError | QueueError) else str(reason)
+    return ServerUnreachable(f"there was no connection until the timeout was over: {cause}")
+
+
 def worth_retrying(error: Exception) -> bool:
     """Whether another attempt may end otherwise: a refusal stays one, a stop passes."""
     return isinstance(error, OSError | ServiceNotAvailable)
