@@ -246,6 +246,7 @@ def _contradictions(settings: Settings) -> Iterator[str]:
 def _binary_faults(binary: BinarySection) -> Iterator[str]:
     for least, most in (
         ("retry_connect_ms", "retry_connect_max_ms"),
+        ("ack_wait_min_ms", "ack_wait_max_ms"),
         ("recoverable_ack_min_ms", "recoverable_ack_max_ms"),
         ("order_ack_ms", "order_ack_max_ms"),
     ):

@@ -44,6 +44,15 @@ class BinarySection(Struct, frozen=True):
             description="What is read from the store for one session at once.",
         ),
     ] = _binary.send_batch_bytes
+    receive_ahead: Annotated[
+        int,
+        Meta(
+            ge=4 * KIB,
+            le=GIB,
+            extra={"unit": SIZE},
+            description="What one session may bring before it is on disk.",
+        ),
+    ] = _binary.receive_ahead_bytes
     ack_from: Annotated[
         Names,
         Meta(
@@ -66,6 +75,10 @@ class BinarySection(Struct, frozen=True):
     initialization_ms: Annotated[
         int, Meta(ge=1, le=DAY_MS, description="Time a session has to open.")
     ] = _binary.initialization_ms
+    refusal_linger_ms: Annotated[
+        int,
+        Meta(ge=0, le=DAY_MS, description="Time that a refused peer has to read the answer."),
+    ] = _binary.refusal_linger_ms
     cleanup_ms: Annotated[
         int, Meta(ge=1, le=DAY_MS, description="A session without messages is closed after it.")
     ] = _binary.cleanup_ms
@@ -101,6 +114,13 @@ class BinarySection(Struct, frozen=True):
     ack_wait_direct_factor: Annotated[
         int, Meta(ge=1, le=100, description="So many times that for direct names.")
     ] = _binary.ack_wait_direct_factor
+    ack_wait_min_ms: Annotated[
+        int,
+        Meta(ge=1, le=DAY_MS, description="The shortest such time that a peer may ask us for."),
+    ] = _binary.ack_wait_min_ms
+    ack_wait_max_ms: Annotated[int, Meta(ge=1, le=DAY_MS, description="The longest.")] = (
+        _binary.ack_wait_max_ms
+    )
     recoverable_ack_min_ms: Annotated[
         int,
         Meta(
@@ -245,6 +265,8 @@ def binary_settings(binary: BinarySection, ping: PingSection) -> BinarySettings:
         next_hop_ms=binary.next_hop_ms,
         ack_wait_ms=binary.ack_wait_ms,
         ack_wait_direct_factor=binary.ack_wait_direct_factor,
+        ack_wait_min_ms=binary.ack_wait_min_ms,
+        ack_wait_max_ms=binary.ack_wait_max_ms,
         recoverable_ack_min_ms=binary.recoverable_ack_min_ms,
         recoverable_ack_max_ms=binary.recoverable_ack_max_ms,
         resend_ms=resend_table(
@@ -264,5 +286,7 @@ def binary_settings(binary: BinarySection, ping: PingSection) -> BinarySettings:
         connect_timeout_ms=binary.connect_timeout_ms,
         sessions_max=binary.sessions_max,
         ack_from=tuple(binary.ack_from),
+        refusal_linger_ms=binary.refusal_linger_ms,
+        receive_ahead_bytes=binary.receive_ahead,
         send_batch_bytes=binary.send_batch,
     )

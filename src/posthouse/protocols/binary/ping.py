@@ -35,6 +35,7 @@ class Pinger:
         send: Callable[[str, bytes], None],
         now: Callable[[], int],
         response_ms: int = 1_000,
+        rearm: Callable[[Pinger], None] = lambda pinger: None,
     ) -> None:
         self.cookie = 0  # PingCookie, 3.1.1.3
         self.asked = self.answered = 0
@@ -42,6 +43,7 @@ class Pinger:
         self._send = send
         self._now = now
         self._response_ms = response_ms
+        self._rearm = rearm
         self._waiting: dict[int, _Waiting] = {}
 
     def ask(self, address: str, done: Result) -> None:
@@ -51,6 +53,7 @@ class Pinger:
         until_ms = self._now() + self._response_ms
         self._waiting[self.cookie] = _Waiting(address, until_ms, done)
         self._send(address, ping_request(self._queue_manager(), self.cookie))
+        self._rearm(self)
 
     def receive_response(self, datagram: bytes, address: str) -> None:
         """Receive Ping Response (3.1.7.8); what nobody there was asked for is ignored."""

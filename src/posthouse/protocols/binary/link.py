@@ -1,0 +1,72 @@
+"""One destination, from the first message that waits for it to the last that is gone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+
+from posthouse.protocols.binary.resolving import Destination, NextHop
+from posthouse.protocols.binary.session import Session
+
+
+class LinkState(Enum):
+    """How far a link has come (3.1.5.2)."""
+
+    IDLE = "idle"
+    RESOLVING = "resolving"
+    PINGING = "pinging"
+    CONNECTING = "connecting"
+    OPENING = "opening"
+    OPEN = "open"
+    WAITING_RECONNECT = "waiting to reconnect"
+
+
+class Link:
+    """One destination, any number of outgoing queues, and at most one session, opened by us."""
+
+    def __init__(
+        self, key: object, destination: Destination | None, due: Callable[[Link], None]
+    ) -> None:
+        self.key = key
+        self.destination = destination  # None: the directory could not tell
+        self.state = LinkState.IDLE
+        self.queues: dict[int, None] = {}
+        self.served: set[int] = set()  # those that were on its session, if only for a while
+        self.session: Session | None = None
+        self.hops: list[NextHop] = []  # NextHopCollection
+        self.at = 0  # NextHopIndexer
+        self.addresses: frozenset[str] = frozenset()  # where the name led to the last time
+        self.guid = b""  # of the queue manager that answered there
+        self.attempt = 0  # a number for each, so that late answers are known as such
+        self.pinged = False  # in this attempt
+        self.failures = 0  # in a row
+        self.opened_at_ms = 0
+        self.retry_at_ms: int | None = None
+        self.last_error = ""
+        self._due = due
+
+    @property
+    def hop(self) -> NextHop | None:
+        """The next hop in use."""
+        return self.hops[self.at] if self.at < len(self.hops) else None
+
+    @property
+    def has_further_hop(self) -> bool:
+        """Whether the list of next hops goes on behind the one in use."""
+        return self.at + 1 < len(self.hops)
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether a session is being opened, and there is none yet."""
+        return self.state in _UNDER_WAY
+
+    def tick(self) -> None:
+        """Its timer: the Session Retry Connect Timer (3.1.2.3)."""
+        self._due(self)
+
+    def next_deadline_ms(self) -> int | None:
+        """When it connects again."""
+        return self.retry_at_ms if self.state is LinkState.WAITING_RECONNECT else None
+
+
+_UNDER_WAY = frozenset({LinkState.RESOLVING, LinkState.PINGING, LinkState.CONNECTING})

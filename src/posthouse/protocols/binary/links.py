@@ -1,0 +1,376 @@
+"""All links: which outgoing queue goes where, and when to connect ([MS-MQQB] 3.1.5.2, 3.1.7.12-14).
+
+One link for each destination; names with the same host and port share it. Sessions are never
+merged: what is owed to a queue manager may travel on any session with it (decision 40), the rest on
+the session that its link opened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from posthouse.engine.queue import OutgoingQueueState, Queue
+from posthouse.model.enumerations import ConnectionStatus
+from posthouse.model.names import parse_format_name
+from posthouse.protocols.binary.establishing import Establishing
+from posthouse.protocols.binary.link import Link, LinkState
+from posthouse.protocols.binary.network import Network
+from posthouse.protocols.binary.ping import Pinger
+from posthouse.protocols.binary.reports import Reports
+from posthouse.protocols.binary.resolving import (
+    Destination,
+    NextHop,
+    Unresolved,
+    is_handled,
+    resolvable,
+)
+from posthouse.protocols.binary.session import Session, Transport
+from posthouse.protocols.binary.settings import BinarySettings
+from posthouse.protocols.binary.timers import Timers
+from posthouse.protocols.desk import Desk
+
+_STATE = OutgoingQueueState
+_HELD = frozenset({_STATE.ON_HOLD, _STATE.LOCKED})
+_DOUBLINGS_MAX = 32
+_STOPPED = Unresolved(ConnectionStatus.UNKNOWN_FAILURE, "the queue manager has stopped")
+
+MakeSession = Callable[[Link, Transport, NextHop], Session]
+Carrier = Callable[[bytes, int], Session | None]
+"""The open session on which what is owed to a queue manager travels, for an outgoing queue."""
+
+
+class Links:
+    """The links, and the outgoing queues on them or on sessions that were there anyway."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        settings: BinarySettings,
+        network: Network,
+        now: Callable[[], int],
+        *,
+        timers: Timers,
+        pinger: Pinger,
+        make_session: MakeSession,
+        carrier: Carrier,
+    ) -> None:
+        self.desk = desk
+        self.settings = settings
+        self.callers: dict[bytes, str] = {}  # where queue managers have last called from
+        self.stopped = False
+        self._now = now
+        self._timers = timers
+        self._make_session = make_session
+        self._carrier = carrier
+        self._reports = Reports(desk)
+        self._establishing = Establishing(
+            self._reports,
+            network,
+            pinger,
+            self,
+            ping_first=settings.ping_first,
+            caller_of=lambda guid: self.callers.get(guid, ""),
+        )
+        self._links: dict[object, Link] = {}
+        self._of_queue: dict[int, Link] = {}
+        self._of_guid: dict[bytes, Link] = {}  # direct ones, by who answered there
+        self._carried: dict[int, Session] = {}
+        self._cargo: dict[Session, set[int]] = {}
+
+    # -- which queue is where
+
+    def all(self) -> list[Link]:
+        """Every link, to look at."""
+        return list(self._links.values())
+
+    def link_of(self, number: int) -> Link | None:
+        """The link that an outgoing queue is on."""
+        return self._of_queue.get(number)
+
+    def look(self, number: int) -> None:
+        """Something has changed for an outgoing queue: its messages, its state, or its peer."""
+        queue = self._queue(number)
+        if queue is None or not self._may_send(queue):
+            self._leave(number)
+            return
+        session, link = self.session_of(number), self._of_queue.get(number)
+        if session is not None:
+            session.attach(number)
+        elif link is None and self._has_reason(queue):
+            self._join(queue)
+
+    def session_of(self, number: int) -> Session | None:
+        """The session that has the messages of an outgoing queue, open or not."""
+        link = self._of_queue.get(number)
+        return self._carried.get(number) or (None if link is None else link.session)
+
+    def _queue(self, number: int) -> Queue | None:
+        """3.1.7.12: an outgoing queue of this protocol; None for any other."""
+        queue = self.desk.manager.core.queues.get(number)
+        if queue is None or queue.deleted or queue.outgoing is None:
+            return None
+        return queue if is_handled(parse_format_name(queue.definition.format_name)) else None
+
+    def _may_send(self, queue: Queue) -> bool:
+        """3.1.7.12: neither OnHold nor Locked; and the machine is online."""
+        assert queue.outgoing is not None
+        online = self.desk.manager.transfer.connection_active and not self.stopped
+        return online and queue.outgoing.state not in _HELD
+
+    def _needs_session(self, queue: Queue) -> bool:
+        """Whether it has more than messages that only wait to hear what became of them."""
+        return queue.state.count > self.desk.manager.transfer.sequences.arrived(queue)
+
+    def _awaits_final(self, queue: Queue) -> bool:
+        return self.desk.manager.transfer.sequences.arrived(queue) > 0
+
+    def _has_reason(self, queue: Queue) -> bool:
+        return self._needs_session(queue) or self._awaits_final(queue)
+
+    def _join(self, queue: Queue) -> None:
+        """Puts a queue where its messages go, and connects if nobody does so already."""
+        found = self._destination(queue)
+        if isinstance(found, Destination):
+            session = None if found.is_direct else self._carrier(found.guid, queue.number)
+            if session is not None:
+                self._carry(queue.number, session)
+                return
+            link = self._enter(queue.number, found.key, found)
+        else:
+            link = self._enter(queue.number, queue.definition.format_name, None)
+        if link.state is LinkState.IDLE:
+            self._begin(link, by_timer=False)
+        elif link.session is not None:
+            self._reports.state([queue.number], _state_on(link))
+            self._attach(link, queue.number, link.session)
+
+    def _destination(self, queue: Queue) -> Destination | Unresolved:
+        name = queue.definition.format_name
+        return self._reports.ask(lambda manager: resolvable(manager, name), _STOPPED)
+
+    def _enter(self, number: int, key: object, destination: Destination | None) -> Link:
+        link = self._links.get(key)
+        if link is None:
+            link = self._links[key] = Link(key, destination, self._retry_due)
+        if self._of_queue.get(number) is not link:
+            self._leave(number)
+        self._of_queue[number] = link
+        link.queues[number] = None
+        return link
+
+    def _attach(self, link: Link, number: int, session: Session) -> None:
+        link.served.add(number)
+        session.attach(number)
+
+    def _leave(self, number: int) -> None:
+        """A queue has nothing to send, or may not, or goes another way."""
+        session = self._carried.pop(number, None)
+        if session is not None:
+            self._cargo[session].discard(number)
+            session.detach(number)
+        link = self._of_queue.pop(number, None)
+        if link is not None:
+            del link.queues[number]
+            if link.session is not None:
+                link.session.detach(number)
+            if not link.queues:
+                self._drop(link)
+
+    def _drop(self, link: Link) -> None:
+        """No queue needs the link any more. A session that is open ends when it has been idle."""
+        if link.session is None:
+            link.attempt += 1
+            link.state = LinkState.IDLE
+            self._timers.forget(link)
+            self._links.pop(link.key, None)
+            if self._of_guid.get(link.guid) is link:
+                del self._of_guid[link.guid]
+
+    # -- sessions that are there anyway (decision 40)
+
+    def _carry(self, number: int, session: Session) -> None:
+        self._leave(number)
+        self._carried[number] = session
+        self._cargo.setdefault(session, set()).add(number)
+        self._reports.state([number], _STATE.CONNECTED)
+        session.attach(number)
+
+    def peer_came(self, guid: bytes) -> None:
+        """A session with a queue manager is open: what waits for it needs no timer any more."""
+        link = self._links.get(Destination("", None, guid).key)
+        for number in [] if link is None or link.session is not None else list(link.queues):
+            queue = self._queue(number)
+            if queue is not None and self._carrier(guid, number) is not None:
+                self._join(queue)
+        for waiting in (self._links.get(Destination("", None, guid).key), self._of_guid.get(guid)):
+            if waiting is not None and waiting.state is LinkState.WAITING_RECONNECT:
+                self._begin(waiting, by_timer=True)
+
+    def session_ended(self, session: Session) -> None:
+        """What travelled on a session because it was there looks for another way."""
+        for number in self._cargo.pop(session, ()):
+            del self._carried[number]
+            self._reports.state([number], _STATE.DISCONNECTED)
+            self.look(number)
+
+    def cargo_of(self, session: Session) -> set[int]:
+        """The outgoing queues that travel on a session because it is there."""
+        return self._cargo.get(session, set())
+
+    # -- connecting
+
+    def _begin(self, link: Link, *, by_timer: bool) -> None:
+        """Establish a Protocol Session (3.1.5.2) from its beginning."""
+        self._move_strays(link)
+        if not link.queues:
+            return
+        if link.destination is not None:
+            self._establishing.resolve(link, by_timer=by_timer)
+            return
+        link.attempt += 1
+        (number,) = link.queues  # a name of its own
+        queue = self._queue(number)
+        found = _STOPPED if queue is None else self._destination(queue)
+        assert isinstance(found, Unresolved)
+        self.failed(link, found.status, found.words, _STATE.NEED_VALIDATION)
+
+    def _move_strays(self, link: Link) -> None:
+        """The directory may tell by now where a name leads, or lead it elsewhere."""
+        for number in list(link.queues):
+            queue = self._queue(number)
+            if queue is None or not self._may_send(queue):
+                self._leave(number)
+                continue
+            found = self._destination(queue)
+            key = found.key if isinstance(found, Destination) else queue.definition.format_name
+            if key != link.key:
+                self._leave(number)
+                self._join(queue)
+
+    def connected(self, link: Link, hop: NextHop, transport: Transport) -> Session:
+        """Sending an EstablishConnection Request Packet (3.1.5.2.3)."""
+        link.state = LinkState.OPENING
+        link.session = session = self._make_session(link, transport, hop)
+        for number in link.queues:
+            self._attach(link, number, session)
+        session.connected()
+        self._reports.history(link, ConnectionStatus.IN_PROCESS)
+        return session
+
+    def greeted(self, link: Link) -> None:
+        """The peer has answered (3.1.5.3.2)."""
+        self._reports.history(link, ConnectionStatus.ESTABLISH_PACKET_RECEIVED)
+
+    def opened(self, link: Link, guid: bytes) -> None:
+        """The session is OPEN (3.1.5.4.2): NextHops is the hop in use, and the queues connected."""
+        hop = link.hop
+        assert hop is not None
+        link.state = LinkState.OPEN
+        link.opened_at_ms = self._now()
+        link.last_error = ""
+        link.guid = guid
+        if link.destination is not None and link.destination.is_direct:
+            self._of_guid[guid] = link
+        link.hops, link.at = [hop], 0
+        self._reports.ask(lambda m: m.transfer.reached(guid, hop.address, hop.port), None)
+        self._reports.next_hops(link, [hop])
+        self._reports.history(link, ConnectionStatus.ESTABLISHED)
+        self._reports.retry(link, None)
+        self._reports.state(link.queues, _STATE.CONNECTED)
+
+    def closed(self, link: Link, status: ConnectionStatus, reason: str) -> None:
+        """Closing a Session (3.1.5.9): if messages wait, it is opened again after a while."""
+        was_open = link.state is LinkState.OPEN
+        link.session = None
+        link.served.clear()
+        self._reports.state(link.queues, _STATE.DISCONNECTING)
+        if not was_open:
+            self.failed(link, status, reason, _STATE.DISCONNECTED)
+            return
+        if self._now() - link.opened_at_ms >= self._pause_ms(link.failures + 1):
+            link.failures = 0  # it worked for a while
+        link.hops, link.at = [], 0
+        self._reports.state(link.queues, _STATE.DISCONNECTED)
+        self._wait_or_end(link, reason)
+
+    def failed(
+        self, link: Link, status: ConnectionStatus, words: str, state: OutgoingQueueState
+    ) -> None:
+        """3.1.5.2: each failure is in the history; the timer says when to go on."""
+        self._reports.state(link.queues, state)
+        self._reports.history(link, status)
+        self._wait_or_end(link, words)
+
+    # -- the Session Retry Connect Timer (3.1.2.3)
+
+    def _wait_or_end(self, link: Link, words: str) -> None:
+        link.attempt += 1
+        link.last_error = words
+        pause_ms = self._pause_before_next(link)
+        if pause_ms is None:
+            self._end(link)
+            return
+        link.state = LinkState.WAITING_RECONNECT
+        link.retry_at_ms = self._now() + pause_ms
+        self._timers.arm(link)
+        self._reports.retry(link, pause_ms)
+
+    def _pause_before_next(self, link: Link) -> int | None:
+        """How long to wait; None: nothing waits for this link any more."""
+        queues = self._senders(link)
+        if any(map(self._needs_session, queues)):
+            if link.has_further_hop:
+                return self.settings.next_hop_ms
+            link.failures += 1
+            return self._pause_ms(link.failures)
+        if any(map(self._awaits_final, queues)):
+            return self.settings.final_ack_look_ms
+        return None
+
+    def _senders(self, link: Link) -> list[Queue]:
+        found = [queue for number in link.queues if (queue := self._queue(number)) is not None]
+        return [queue for queue in found if self._may_send(queue)]
+
+    def _pause_ms(self, failures: int) -> int:
+        """Adaptive: it doubles with each failure in a row."""
+        first, most = self.settings.retry_connect_ms, self.settings.retry_connect_max_ms
+        return min(first << min(failures - 1, _DOUBLINGS_MAX), most)
+
+    def _end(self, link: Link) -> None:
+        """No messages wait: nothing is left to do, for this link and its queues."""
+        for number in list(link.queues):
+            self._leave(number)
+        self._drop(link)
+
+    def _retry_due(self, link: Link) -> None:
+        """Session Retry Connect Timer Event (3.1.6.1)."""
+        due = link.retry_at_ms is not None and link.retry_at_ms <= self._now()
+        if link.state is not LinkState.WAITING_RECONNECT or not due:
+            return
+        if not any(map(self._has_reason, self._senders(link))):
+            self._end(link)
+        elif link.has_further_hop:
+            self._establishing.next_hop(link)
+        else:
+            self._begin(link, by_timer=True)
+
+    def retry_now(self, number: int) -> bool:
+        """An operator asks: connects without waiting for the timer. False: nothing waits."""
+        link = self._of_queue.get(number)
+        if link is not None and link.state is LinkState.WAITING_RECONNECT:
+            link.failures = 0
+            self._begin(link, by_timer=True)
+        else:
+            self.look(number)
+        return number in self._of_queue or number in self._carried
+
+    def stop(self) -> None:
+        """Nothing is begun any more; sessions are closed by their owner."""
+        self.stopped = True
+        for link in self.all():
+            if link.session is None:
+                self._end(link)
+
+
+def _state_on(link: Link) -> OutgoingQueueState:
+    return _STATE.CONNECTED if link.state is LinkState.OPEN else _STATE.WAITING

@@ -1,0 +1,46 @@
+"""What the binary protocol needs of a network; asyncio and the simulation each have one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from posthouse.model.enumerations import ConnectionStatus
+from posthouse.protocols.binary.session import Session, Transport
+
+Resolved = Callable[[list[str], str], None]
+"""Gets the addresses of a host, or none and why in words."""
+
+
+class Attempt(Protocol):
+    """Who waits for a connection; exactly one of the two is called, once."""
+
+    def connected(self, transport: Transport) -> Session | None:
+        """The session that gets the bytes; None: nobody wants the connection any more."""
+        ...
+
+    def failed(self, status: ConnectionStatus, words: str) -> None:
+        """There is no connection."""
+        ...
+
+
+class Network(Protocol):
+    """Calls return at once; what they ask for is told later, never from inside the call."""
+
+    def resolve(self, host: str, done: Resolved) -> None:
+        """Looks a host name up afresh."""
+        ...
+
+    def connect(self, address: str, port: int, attempt: Attempt) -> None:
+        """Opens a connection (2.1.1); gives up after `connect_timeout_ms`."""
+        ...
+
+    def ping(self, address: str, datagram: bytes) -> None:
+        """Sends a datagram to the ping port there (2.1.2); answers come by
+        `BinaryProtocol.ping_answered`."""
+        ...
+
+    def wake_at(self, when_ms: int) -> None:
+        """`BinaryProtocol.tick` is to be called then; only ever earlier than asked before, or
+        after a tick."""
+        ...

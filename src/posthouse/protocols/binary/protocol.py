@@ -1,0 +1,348 @@
+"""The binary protocol of one queue manager: all its sessions, links and timers ([MS-MQQB] 3.1)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from posthouse.engine.queue import ORDER_QUEUE
+from posthouse.engine.remote import Peer
+from posthouse.engine.settings import host_key
+from posthouse.model.enumerations import ConnectionStatus
+from posthouse.model.guids import NULL_GUID
+from posthouse.model.names import PrivateName, parse_format_name
+from posthouse.protocols.binary.link import Link
+from posthouse.protocols.binary.links import Links
+from posthouse.protocols.binary.network import Network
+from posthouse.protocols.binary.order_acks import OrderAckTimers
+from posthouse.protocols.binary.ping import Pinger
+from posthouse.protocols.binary.resolving import NextHop
+from posthouse.protocols.binary.session import Role, Session, Transport
+from posthouse.protocols.binary.settings import BinarySettings
+from posthouse.protocols.binary.timers import Timers
+from posthouse.protocols.desk import Answer, Desk
+
+CALLERS_MAX = 10_000  # addresses of queue managers that have called, for the time after
+
+
+class Figures(NamedTuple):
+    """What the metrics show of the protocol."""
+
+    sessions: dict[tuple[str, str], int]  # by role and state
+    links: dict[str, int]  # by state
+    opened: dict[str, int]  # sessions that were OPEN, so far, by role
+    refused: dict[str, int]  # what closed sessions, and sessions not taken, by reason
+    traffic: dict[str, int]  # packets, bytes and messages, each in and out, so far
+    pings_asked: int
+    pings_answered: int
+
+
+class BinaryProtocol:
+    """`Host` of all sessions. Everything it does follows from calls: it has no clock of its own."""
+
+    def __init__(
+        self, desk: Desk, settings: BinarySettings, network: Network, now: Callable[[], int]
+    ) -> None:
+        self.desk = desk
+        self.settings = settings
+        self.now = now
+        self.stopping = False
+        self.timers = Timers(network.wake_at)
+        self.pinger = Pinger(
+            lambda: desk.manager.identifier,
+            network.ping,
+            now,
+            settings.ping_response_ms,
+            self.timers.arm,
+        )
+        self.links = Links(
+            desk,
+            settings,
+            network,
+            now,
+            timers=self.timers,
+            pinger=self.pinger,
+            make_session=self._initiate,
+            carrier=self._carrier,
+        )
+        self.sessions: dict[Session, Link | None] = {}  # None: others opened it
+        self.refusals: Counter[str] = Counter()
+        self._order_acks = _OrderAcks(self)
+        self._by_guid: dict[bytes, list[Session]] = {}  # the open ones, in the order of opening
+        self._accepted = 0
+        self._opened: Counter[str] = Counter()
+        self._ended = [0] * len(_COUNTS)
+        self._ack_from = frozenset(map(host_key, settings.ack_from))
+        self._kept: set[Session] = set()  # whose address the engine has been told
+
+    # -- from the engine
+
+    def start(self) -> None:
+        """Queue Manager Started (3.1.4.1): connects for every queue that has messages."""
+        queues = self.desk.manager.queues.outgoing_queues()
+        self.active([queue.number for queue in queues if queue.state.count])
+
+    def active(self, numbers: Iterable[int]) -> None:
+        """Something has changed for these outgoing queues (3.1.7.12-14)."""
+        if not self.desk.manager.transfer.connection_active:
+            self._close_all("the queue manager is offline")
+        for number in numbers:
+            self.links.look(number)
+
+    def retry(self, number: int) -> bool:
+        """An operator wants an outgoing queue connected now; False: it has no messages."""
+        return self.links.retry_now(number)
+
+    def stop(self) -> None:
+        """Queue Manager Stopped (3.1.4.2): every session is closed, without a farewell."""
+        self.stopping = True
+        self.links.stop()
+        self._close_all("the queue manager is stopping")
+
+    def _close_all(self, reason: str) -> None:
+        for session in list(self.sessions):
+            session.close(reason)
+
+    # -- from the network
+
+    def accept(self, transport: Transport, address: str) -> Session:
+        """A connection that somebody opened to us (3.1.5.10)."""
+        session = self._new_session(transport, Role.ACCEPTOR, address, None)
+        session.connected()
+        return session
+
+    def tick(self) -> None:
+        """The time that the network was asked to wake us at has come."""
+        self.timers.run(self.now())
+
+    def next_deadline_ms(self) -> int | None:
+        """When something is due; the network has been told."""
+        return self.timers.next_deadline_ms()
+
+    def ping_asked(self, datagram: bytes) -> bytes | None:
+        """A datagram on the ping port, and its answer (3.1.7.7)."""
+        return self.pinger.receive_request(datagram, refused=not self._has_room)
+
+    def ping_answered(self, datagram: bytes, address: str) -> None:
+        """A datagram on the port that pings were sent from (3.1.7.8)."""
+        self.pinger.receive_response(datagram, address)
+
+    # -- sessions
+
+    def _new_session(
+        self,
+        transport: Transport,
+        role: Role,
+        address: str,
+        link: Link | None,
+        server_guid: bytes = NULL_GUID,
+    ) -> Session:
+        session = Session(
+            self.desk,
+            self.settings,
+            transport,
+            self,
+            role=role,
+            own_guid=self.desk.manager.identifier,
+            peer_address=address,
+            now=self.now,
+            server_guid=server_guid,
+            pinged=link is not None and link.pinged,
+            direct=link is not None and server_guid == NULL_GUID,
+            routing_server=self.desk.manager.core.settings.routing_server,
+        )
+        self.sessions[session] = link
+        self._accepted += link is None
+        return session
+
+    def _initiate(self, link: Link, transport: Transport, hop: NextHop) -> Session:
+        return self._new_session(transport, Role.INITIATOR, hop.address, link, hop.guid)
+
+    @property
+    def _has_room(self) -> bool:
+        """Whether one more session would be taken: 3.1.5.3.1, 3.1.7.7."""
+        online = self.desk.manager.transfer.connection_active and not self.stopping
+        return online and self._accepted <= self.settings.sessions_max
+
+    def rearm(self, session: Session) -> None:
+        """A session has something to do earlier than it thought."""
+        self.timers.arm(session)
+
+    def admits(self, session: Session) -> bool:
+        """Decision 74: whether the limits allow a session that others open."""
+        return self._has_room
+
+    def established(self, session: Session) -> None:
+        """An initiator has its first answer."""
+        link = self.sessions[session]
+        if link is not None:
+            self.links.greeted(link)
+
+    def opened(self, session: Session) -> None:
+        """A session is OPEN, and known by the GUID at its other end (decision 40)."""
+        guid, link = session.remote_guid, self.sessions[session]
+        self._opened[session.role.value] += 1
+        self._by_guid.setdefault(guid, []).append(session)
+        if link is not None:
+            self.links.opened(link, guid)
+        else:
+            self._remember_caller(guid, session.remote_address)
+        self.links.peer_came(guid)
+
+    def _remember_caller(self, guid: bytes, address: str) -> None:
+        callers = self.links.callers
+        callers.pop(guid, None)
+        callers[guid] = address
+        if len(callers) > CALLERS_MAX:
+            del callers[next(iter(callers))]
+
+    def closed(self, session: Session, reason: str) -> None:
+        """A session is gone; its link may open another."""
+        link = self.sessions.pop(session)
+        self._accepted -= link is None
+        self._forget(session)
+        if link is not None:
+            refused = session.refused
+            status = _STATUS.CONNECTION_REFUSED if refused else _STATUS.UNKNOWN_FAILURE
+            self.links.closed(link, status, reason)
+        self.links.session_ended(session)
+
+    def _forget(self, session: Session) -> None:
+        self.timers.forget(session)
+        self._kept.discard(session)
+        self._order_acks.forget(session)
+        for at, name in enumerate(_COUNTS):
+            self._ended[at] += getattr(session, name)
+        same = self._by_guid.get(session.remote_guid, [])
+        if session in same:
+            same.remove(session)
+            if not same:
+                del self._by_guid[session.remote_guid]
+
+    def sessions_with(self, guid: bytes) -> list[Session]:
+        """The open sessions with a queue manager, in the order of their opening."""
+        return list(self._by_guid.get(guid, ()))
+
+    def refused(self, reason: str) -> None:
+        """Counts what closed a session or kept it from opening."""
+        self.refusals[reason] += 1
+
+    # -- who may say what
+
+    def _carrier(self, guid: bytes, number: int) -> Session | None:
+        """Decision 40: the session for what is owed to a queue manager.
+
+        One that we opened, else the first that claims the GUID; of several from its address the
+        latest, since older ones may be dead. Decision 24: one from another address carries nothing.
+        """
+        found = self._by_guid.get(guid)
+        if not found:
+            return None
+        ours = [session for session in found if session.role is Role.INITIATOR]
+        if ours:
+            return ours[-1]
+        address = found[0].remote_address
+        if not self._is_owed(guid, number, address):
+            return None
+        return [session for session in found if session.remote_address == address][-1]
+
+    def _is_owed(self, guid: bytes, number: int, address: str) -> bool:
+        """Anybody can claim a GUID: acknowledgments of order go to who sent the messages, the
+        rest only where nothing else is known of the machine, or the same."""
+        manager = self.desk.manager
+        name = parse_format_name(manager.core.queues[number].definition.format_name)
+        if isinstance(name, PrivateName) and name.number == ORDER_QUEUE:
+            return True
+        reached = manager.transfer.address_of(guid)
+        return reached is None or host_key(reached[0]) == host_key(address)
+
+    def peer_of(self, session: Session) -> Peer:
+        """The other end, as the engine knows it."""
+        return Peer(
+            session.remote_guid,
+            session.remote_address,
+            lambda queue: self._may_acknowledge(session, queue),
+        )
+
+    def _may_acknowledge(self, session: Session, number: int) -> bool:
+        """Decision 24: on the session to that destination, or from where its name leads."""
+        own, link = self.sessions.get(session), self.links.link_of(number)
+        if own is not None and (number in own.served or number in self.links.cargo_of(session)):
+            return True
+        address = host_key(session.remote_address)
+        if address in self._ack_from:
+            return True
+        known = link is not None and link.guid in (b"", session.remote_guid)
+        return known and link is not None and address in link.addresses
+
+    # -- order acknowledgments
+
+    def sequences_touched(self, session: Session, sequences: tuple[tuple[int, bytes], ...]) -> None:
+        """Transactional messages are safe: their order acks are due after a while.
+
+        Acknowledgments that are owed when the sender has gone need to know where it was.
+        """
+        self._order_acks.touched(session, sequences)
+        if session.role is Role.ACCEPTOR and session not in self._kept:
+            self._kept.add(session)
+            guid, address = session.remote_guid, session.remote_address
+            known = self.desk.manager.transfer.address_of(guid)
+            if known is None or known[1] is None:
+                self.desk.decide(lambda m: m.transfer.reached(guid, address, None), _nothing)
+
+    # -- what people see
+
+    def figures(self) -> Figures:
+        """The state of everything, and what has been so far."""
+        counts = list(self._ended)
+        sessions: Counter[tuple[str, str]] = Counter()
+        for session in self.sessions:
+            sessions[session.role.value, session.state.value] += 1
+            for at, name in enumerate(_COUNTS):
+                counts[at] += getattr(session, name)
+        links = Counter(link.state.value for link in self.links.all())
+        return Figures(
+            dict(sessions),
+            dict(links),
+            dict(self._opened),
+            dict(self.refusals),
+            dict(zip(_COUNTS, counts, strict=True)),
+            self.pinger.asked,
+            self.pinger.answered,
+        )
+
+
+_STATUS = ConnectionStatus
+_COUNTS = ("packets_in", "packets_out", "bytes_in", "bytes_out", "messages_in", "messages_out")
+
+
+class _OrderAcks:
+    """The Order Ack Send Timers (3.1.2.7) of the whole protocol, as one owner of timers."""
+
+    def __init__(self, protocol: BinaryProtocol) -> None:
+        self._protocol = protocol
+        self._timers = OrderAckTimers(protocol.settings)
+
+    def touched(self, session: Session, sequences: tuple[tuple[int, bytes], ...]) -> None:
+        self._timers.touched(session, sequences, self._protocol.now())
+        self._protocol.timers.arm(self)
+
+    def forget(self, session: Session) -> None:
+        self._timers.forget(session)
+
+    def next_deadline_ms(self) -> int | None:
+        return self._timers.next_deadline_ms()
+
+    def tick(self) -> None:
+        """Order Ack Send Timer Event (3.1.6.9)."""
+        due = self._timers.due(self._protocol.now())
+        if due:
+            self._protocol.desk.decide(
+                lambda manager: [manager.transfer.send_order_ack(*each) for each in due],
+                _nothing,
+            )
+
+
+def _nothing(answer: Answer) -> None:
+    """Nobody waits for this answer."""

@@ -1,0 +1,81 @@
+"""What links tell the engine of their outgoing queues ([MS-MQDMPR] 3.1.1.3; state-machines 7.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+from posthouse.engine.manager import QueueManager
+from posthouse.engine.queue import ConnectionAttempt, OutgoingQueueState, Queue
+from posthouse.model.enumerations import ConnectionStatus
+from posthouse.model.errors import RemoteMachineNotAvailable, ServiceNotAvailable
+from posthouse.protocols.binary.link import Link
+from posthouse.protocols.binary.resolving import NextHop
+from posthouse.protocols.desk import Desk
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+
+class Reports:
+    """Short words with the engine in the current turn; nobody waits for their sync."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+
+    def ask(self, call: Callable[[QueueManager], T], otherwise: U) -> T | U:
+        """What the engine says to something; `otherwise` once it has ended."""
+        values: list[T] = []
+        try:
+            self.desk.decide(lambda manager: values.append(call(manager)), lambda answer: None)
+        except ServiceNotAvailable:
+            return otherwise
+        return values[0] if values else otherwise
+
+    def tell(self, numbers: Iterable[int], call: Callable[[QueueManager, Queue], None]) -> None:
+        """The same for each of some outgoing queues, as far as they still exist."""
+
+        def run(manager: QueueManager) -> None:
+            for number in numbers:
+                queue = manager.core.queues.get(number)
+                if queue is not None and queue.outgoing is not None and not queue.deleted:
+                    call(manager, queue)
+
+        if numbers:
+            self.ask(run, None)
+
+    def state(self, numbers: Iterable[int], state: OutgoingQueueState) -> None:
+        """State of OutgoingQueue; a held or locked queue keeps its own."""
+        self.tell(numbers, lambda manager, queue: manager.transfer.set_state(queue, state))
+
+    def history(self, link: Link, status: ConnectionStatus) -> None:
+        """An entry of ConnectionHistory for each queue of a link (3.1.5.2)."""
+        error = RemoteMachineNotAvailable.code if status.is_failure else 0
+        shown = () if link.hop is None else (str(link.hop),)
+
+        def note(manager: QueueManager, queue: Queue) -> None:
+            attempt = ConnectionAttempt(int(status), manager.core.utc, error, shown)
+            manager.transfer.connection_attempted(queue, attempt)
+
+        self.tell(link.queues, note)
+
+    def next_hops(self, link: Link, hops: list[NextHop]) -> None:
+        """NextHops as administrators see them."""
+        shown = tuple(dict.fromkeys(map(str, hops)))
+
+        def show(manager: QueueManager, queue: Queue) -> None:
+            assert queue.outgoing is not None
+            queue.outgoing.next_hops = shown
+
+        self.tell(link.queues, show)
+
+    def retry(self, link: Link, in_ms: int | None) -> None:
+        """When a link goes on, and what went wrong; None: nothing has."""
+        in_s = None if in_ms is None else -(-in_ms // 1000)
+
+        def plan(manager: QueueManager, queue: Queue) -> None:
+            assert queue.outgoing is not None
+            queue.outgoing.retry_time = 0 if in_s is None else manager.core.utc + in_s
+            queue.outgoing.last_error = link.last_error
+
+        self.tell(link.queues, plan)

@@ -1,0 +1,191 @@
+"""Where messages for a name go: Get Destination Info and Get Next Hops ([MS-MQQB] 3.1.7.4-5).
+
+Routing over other machines is [MS-MQBR]'s and not here yet: the only next hop towards a queue
+manager is that queue manager itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from ipaddress import ip_address
+from typing import NamedTuple
+
+from posthouse.directory import objects
+from posthouse.directory.base import DirectoryOperationResult, equals
+from posthouse.engine.manager import QueueManager
+from posthouse.engine.settings import host_key
+from posthouse.model.enumerations import ConnectionStatus
+from posthouse.model.errors import QueueError
+from posthouse.model.guids import NULL_GUID, format_guid
+from posthouse.model.names import (
+    ConnectorName,
+    DirectName,
+    FormatName,
+    PathName,
+    PrivateName,
+    Protocol,
+    PublicName,
+    parse_format_name,
+)
+from posthouse.model.next_hops import NextHop as HopText
+
+STANDARD_PORT = 1801  # 2.1.1
+_TRANSPORTS = frozenset({Protocol.TCP, Protocol.OS})  # IPX and SPX never (decision 50)
+
+
+class Unresolved(Exception):
+    """A destination cannot be found now; it is looked for again later."""
+
+    def __init__(self, status: ConnectionStatus, words: str) -> None:
+        super().__init__(words)
+        self.status = status
+        self.words = words
+
+
+class Destination(NamedTuple):
+    """What a format name leads to (3.1.7.4); the GUID of a direct name is zero."""
+
+    host: str
+    port: int | None
+    guid: bytes
+
+    @property
+    def is_direct(self) -> bool:
+        """Whether the name says the host itself."""
+        return self.guid == NULL_GUID
+
+    @property
+    def key(self) -> tuple[str, int, bytes]:
+        """Names with the same key share a session; decision 41: a port is part of it."""
+        if not self.is_direct:
+            return "", 0, self.guid
+        return host_key(self.host), self.port or STANDARD_PORT, NULL_GUID
+
+    def __str__(self) -> str:
+        if not self.is_direct:
+            return f"queue manager {format_guid(self.guid)}"
+        return self.host if self.port is None else f"{self.host} port {self.port}"
+
+
+class Candidate(NamedTuple):
+    """A queue manager to try, before its host is resolved."""
+
+    host: str
+    port: int
+    guid: bytes = NULL_GUID
+
+
+class NextHop(NamedTuple):
+    """NextHop (3.1.1.3.1.3): queue manager, host name and one address; and the port to use."""
+
+    guid: bytes
+    host_name: str
+    address: str
+    port: int
+
+    def __str__(self) -> str:
+        return str(HopText.of_ip(self.address))
+
+
+def is_handled(name: FormatName) -> bool:
+    """3.1.7.12: messages for multicast and web names are other protocols'."""
+    if isinstance(name, DirectName):
+        return name.protocol in _TRANSPORTS
+    return isinstance(name, PublicName | PrivateName | ConnectorName)
+
+
+def destination_of(manager: QueueManager, format_name: str) -> Destination:
+    """Get Destination Info (3.1.7.4); raises Unresolved where the directory cannot tell."""
+    name = parse_format_name(format_name)
+    if isinstance(name, DirectName):
+        return Destination(name.host, name.port, NULL_GUID)
+    if isinstance(name, PrivateName):
+        return Destination("", None, name.guid)
+    assert isinstance(name, PublicName | ConnectorName)
+    return _owner(manager, name)
+
+
+def _owner(manager: QueueManager, name: PublicName | ConnectorName) -> Destination:
+    """The queue manager that a queue of the directory belongs to."""
+    service, now_ms = manager.directory.service, manager.core.now_ms
+    found = service.read_directory(objects.Queue, equals("identifier", name.guid), now_ms)
+    if found.value is None:
+        raise _not_found(found.status, f"the directory has no queue {name}")
+    if found.value.queue_manager_identifier != NULL_GUID:
+        return Destination("", None, found.value.queue_manager_identifier)
+    computer = PathName.parse(found.value.pathname).computer
+    owner = service.read_directory(objects.QueueManager, equals("computer_name", computer), now_ms)
+    if owner.value is None:
+        raise _not_found(owner.status, f"the directory has no queue manager {computer}")
+    return Destination("", None, owner.value.identifier)
+
+
+def _not_found(status: DirectoryOperationResult, words: str) -> Unresolved:
+    if status is DirectoryOperationResult.DIRECTORY_NOT_CONNECTED:
+        words = "the directory cannot be reached"
+    return Unresolved(ConnectionStatus.ROUTING_DATA_NOT_AVAILABLE, words)
+
+
+def candidates(
+    manager: QueueManager, destination: Destination, caller: str = ""
+) -> list[Candidate]:
+    """Whom to try, in order; `caller` is where the queue manager has last called from.
+
+    3.1.5.2.1: a direct name is its host, anything else a next hop. Decision 40: first where the
+    queue manager was last reached. Raises Unresolved where there is nobody.
+    """
+    if destination.is_direct:
+        return [Candidate(destination.host, destination.port or STANDARD_PORT)]
+    known = [*_known_addresses(manager, destination.guid, caller)]
+    try:
+        known[1:1] = get_next_hops(manager, destination.guid)
+    except Unresolved:
+        if not known:
+            raise
+    return list(dict.fromkeys(known))
+
+
+def _known_addresses(manager: QueueManager, guid: bytes, caller: str) -> Iterator[Candidate]:
+    reached = manager.transfer.address_of(guid)
+    if reached is not None:
+        address, port = reached
+        yield Candidate(address, port or STANDARD_PORT, guid)
+    if caller:
+        yield Candidate(caller, STANDARD_PORT, guid)
+
+
+def get_next_hops(manager: QueueManager, guid: bytes) -> list[Candidate]:
+    """Get Next Hops (3.1.7.5): those of the routing that the directory has an entry of."""
+    service, now_ms = manager.directory.service, manager.core.now_ms
+    found = service.read_directory(objects.QueueManager, equals("identifier", guid), now_ms)
+    if found.value is None:
+        raise _not_found(found.status, f"nothing is known of queue manager {format_guid(guid)}")
+    host = found.value.qualified_computer_name or found.value.computer_name
+    return [Candidate(host, STANDARD_PORT, guid)]
+
+
+def as_address(host: str) -> str | None:
+    """The address that a host is written as; None for a name, which has to be resolved."""
+    try:
+        return str(ip_address(host))
+    except ValueError:
+        return None
+
+
+def next_hops(candidate: Candidate, addresses: list[str]) -> list[NextHop]:
+    """Each address of a candidate once, in order; what is neither IPv4 nor IPv6 is left out."""
+    usable = [address for address in map(as_address, addresses) if address is not None]
+    return [
+        NextHop(candidate.guid, candidate.host, address, candidate.port)
+        for address in dict.fromkeys(usable)
+    ]
+
+
+def resolvable(manager: QueueManager, format_name: str) -> Destination | Unresolved:
+    """The destination of an outgoing queue, or why there is none now."""
+    try:
+        return destination_of(manager, format_name)
+    except Unresolved as fault:
+        return fault
+    except QueueError as error:
+        return Unresolved(ConnectionStatus.UNKNOWN_FAILURE, error.cause)
