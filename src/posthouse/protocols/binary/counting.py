@@ -72,7 +72,7 @@ class InFlight(Generic[Owner]):
         for run in runs:
             if run.places[0] > last:
                 break
-            if run.places[-1] >= first and (numbers := run.take(first, last)):
+            if run.left and run.places[-1] >= first and (numbers := run.take(first, last)):
                 self.count -= len(numbers)
                 taken.setdefault(run.owner, []).extend(numbers)
         while runs and not runs[0].left:

@@ -2,59 +2,22 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from posthouse.engine.manager import QueueManager
+from posthouse.engine.outgoing import Sender
 from posthouse.engine.remote import Outbound
+from posthouse.model.errors import QueueError
 from posthouse.protocols.binary.settings import BinarySettings
 
 NEVER = 1 << 62  # a time that does not come
-
-
-class Sender(Protocol):
-    """The engine's side of one queue on one session: `Transfer.begin_sending`."""
-
-    @property
-    def waiting(self) -> bool:
-        """Whether there is something to take now."""
-        ...
-
-    @property
-    def unordered(self) -> int:
-        """Transactional messages sent here that have no order acknowledgment yet."""
-        ...
-
-    @property
-    def order_acks(self) -> int:
-        """Order acknowledgments that made progress; only ever grows."""
-        ...
-
-    def take(self, count: int, bytes_max: int) -> list[Outbound]:
-        """The next messages, each once; at least one however large it is."""
-        ...
-
-    def acknowledged(self, numbers: list[int]) -> None:
-        """The session's peer has these."""
-        ...
-
-    def resend(self) -> None:
-        """Transactional messages without order acknowledgment are to be taken again."""
-        ...
-
-    def resend_planned(self, count: int, interval_ms: int) -> None:
-        """For administrators: how often it was sent again, and when it will be next."""
-        ...
-
-    def end(self) -> None:
-        """Nothing more is sent here."""
-        ...
 
 
 class SendingQueue:
     """One outgoing queue on one session, with its Transactional Ack Wait Timer."""
 
     __slots__ = (
-        "_order_acks",
+        "_last_ack",
         "_resend_ms",
         "attached",
         "in_flight",
@@ -72,72 +35,72 @@ class SendingQueue:
         self.resend_index = 0  # into ResendTimerTable
         self.resend_at_ms = NEVER
         self._resend_ms = resend_ms
-        self._order_acks = 0
+        self._last_ack = (0, 0)  # sequence and number of the last order acknowledgment
 
     @property
     def resend_interval_ms(self) -> int:
         """ResendInterval."""
         return self._resend_ms[self.resend_index]
 
-    def take(self, manager: QueueManager, count: int, bytes_max: int) -> list[Outbound]:
-        """The next messages; a new session begins with a new sender."""
-        if self.sender is None:
-            self.sender = manager.transfer.begin_sending(self.number)
-            self._order_acks = self.sender.order_acks
-        return self.sender.take(count, bytes_max)
+    def begin(self, manager: QueueManager) -> Sender:
+        """A new session begins with a new sender."""
+        self.sender = manager.transfer.begin_sending(self.number)
+        self._last_ack = _last_ack_of(self.sender)
+        return self.sender
+
+    def take(self, count: int, bytes_max: int, utc_s: int, now_ms: int) -> list[Outbound]:
+        """The next messages; they are about to be sent."""
+        assert self.sender is not None
+        self.look_for_progress(utc_s, now_ms)
+        messages = self.sender.take(count, bytes_max)
+        self.in_flight += len(messages)
+        if self.resend_at_ms == NEVER and _any_transactional(messages):
+            self._start(utc_s, now_ms)
+        return messages
 
     @property
     def has_more(self) -> bool:
         """Whether another take would give something."""
         return self.sender is not None and self.sender.waiting
 
-    def note_taken(self, messages: list[Outbound], now_ms: int) -> None:
-        """These are about to be sent."""
-        self.in_flight += len(messages)
-        for message in messages:
-            if message.transactional:
-                self.start_timer(now_ms)
-                return
-
-    def start_timer(self, now_ms: int) -> None:
-        """A transactional message is sent: the timer starts unless it runs, 3.1.2.6."""
-        self.look_for_progress(now_ms)
-        if self.resend_at_ms == NEVER:
-            self._start(now_ms)
-
-    def _start(self, now_ms: int) -> None:
+    def _start(self, utc_s: int, now_ms: int) -> None:
+        """Starts the timer; administrators see when it ends, 3.1.2.6."""
         assert self.sender is not None
-        self.resend_at_ms = now_ms + self.resend_interval_ms
-        self.sender.resend_planned(self.resend_index, self.resend_interval_ms)
+        interval_ms = self.resend_interval_ms
+        self.resend_at_ms = now_ms + interval_ms
+        interval_s = interval_ms // 1000
+        self.sender.transfer.resend_planned(
+            self.sender.queue, self.resend_index, interval_s, utc_s + interval_s
+        )
 
     @property
     def has_progress(self) -> bool:
         """Whether order acknowledgments came since the last look."""
-        return self.sender is not None and self.sender.order_acks != self._order_acks
+        return self.sender is not None and _last_ack_of(self.sender) != self._last_ack
 
-    def look_for_progress(self, now_ms: int) -> None:
+    def look_for_progress(self, utc_s: int, now_ms: int) -> None:
         """Progress takes the interval back to the first one (state-machines 3 d)."""
         sender = self.sender
         if sender is None or not self.has_progress:
             return
-        self._order_acks = sender.order_acks
+        self._last_ack = _last_ack_of(sender)
         self.resend_index, self.resend_at_ms = 0, NEVER
-        if sender.unordered:
-            self._start(now_ms)
+        if sender.unacknowledged:
+            self._start(utc_s, now_ms)
 
-    def expire(self, now_ms: int) -> bool:
+    def expire(self, utc_s: int, now_ms: int) -> bool:
         """Transactional Ack Wait Timer Event, 3.1.6.5: whether messages are to be sent again."""
         sender = self.sender
-        self.look_for_progress(now_ms)
+        self.look_for_progress(utc_s, now_ms)
         if sender is None or now_ms < self.resend_at_ms:
             return False
         self.resend_at_ms = NEVER
-        if not sender.unordered:
+        if not sender.unacknowledged:
             self.resend_index = 0
             return False
         sender.resend()
         self.resend_index = min(self.resend_index + 1, len(self._resend_ms) - 1)
-        self._start(now_ms)
+        self._start(utc_s, now_ms)
         return True
 
     def end(self) -> None:
@@ -147,6 +110,15 @@ class SendingQueue:
         sender, self.sender = self.sender, None
         if sender is not None:
             sender.end()
+
+
+def _last_ack_of(sender: Sender) -> tuple[int, int]:
+    info = sender.transfer.info(sender.queue)
+    return info.last_ack_id, info.last_ack_number
+
+
+def _any_transactional(messages: list[Outbound]) -> bool:
+    return any(message.transactional for message in messages)
 
 
 class Taken(NamedTuple):
@@ -200,19 +172,28 @@ class SendingQueues:
         """Up to so many messages; the queue that gave last comes last the next time."""
         taken: list[Taken] = []
         for number, queue in list(self._ready.items()):
-            messages = queue.take(manager, count, bytes_max)
             del self._ready[number]
+            if not self._is_begun(queue, manager):
+                continue
+            messages = queue.take(count, bytes_max, manager.core.utc, now_ms)
             if not messages:
                 continue
             if queue.has_more:
                 self._ready[number] = queue
             taken.append(Taken(queue, messages))
-            queue.note_taken(messages, now_ms)
             count -= len(messages)
             bytes_max -= sum([len(message.packet) for message in messages])
             if count <= 0 or bytes_max <= 0:
                 break
         return taken
+
+    def _is_begun(self, queue: SendingQueue, manager: QueueManager) -> bool:
+        """Whether the queue is still there to be sent from."""
+        try:
+            return queue.sender is not None or queue.begin(manager) is not None
+        except QueueError:
+            del self._queues[queue.number]
+            return False
 
     def acknowledged(self, numbers: dict[SendingQueue, list[int]]) -> None:
         """A SessionHeader took these out of flight."""
@@ -229,10 +210,10 @@ class SendingQueues:
             del self._queues[number]
             queue.end()
 
-    def expire(self, now_ms: int) -> None:
+    def expire(self, manager: QueueManager, now_ms: int) -> None:
         """Looks at all Transactional Ack Wait Timers; what is to be sent again waits then."""
         for number, queue in self._queues.items():
-            if queue.attached and queue.expire(now_ms):
+            if queue.attached and queue.expire(manager.core.utc, now_ms):
                 self._ready[number] = queue
 
     def is_due(self, now_ms: int) -> bool:

@@ -208,10 +208,7 @@ class Session:
             self._sort(packets, batch, looks)
         except RemoteProtocolError as breach:
             error = breach
-        try:
-            self._hand_in(batch, looks)
-        except RemoteProtocolError as breach:
-            error = breach
+        self._hand_in(batch, looks)
         self._tell_acknowledged()
         if error is not None:
             self._break_off(error)
@@ -331,30 +328,18 @@ class Session:
             self._rearm(self._ack_send_at)
 
     def _hand_in(self, batch: list[bytes], looks: list[Glance]) -> None:
+        """One call on the engine, which finds out itself where the good packets end."""
         if not batch:
             return
-        try:
-            self._decide(batch, looks)
-        except RemoteProtocolError:
-            if len(batch) == 1:
-                raise
-            self._hand_in_singly(batch, looks)
-        if self._reading and self.unsynced_bytes > self._settings.receive_ahead_bytes:
-            self._reading = False
-            self._transport.pause()
-
-    def _decide(self, batch: list[bytes], looks: list[Glance]) -> None:
         peer, size = self._peer, sum(map(len, batch))
         self._desk.decide(
             lambda manager: manager.receive_packets(peer, batch, looks),
             partial(self._safe, looks, size),
         )
         self.unsynced_bytes += size
-
-    def _hand_in_singly(self, batch: list[bytes], looks: list[Glance]) -> None:
-        """The engine found fault with one of them: those in front of it are good."""
-        for packet, seen in zip(batch, looks, strict=True):
-            self._decide([packet], [seen])
+        if self._reading and self.unsynced_bytes > self._settings.receive_ahead_bytes:
+            self._reading = False
+            self._transport.pause()
 
     def _safe(self, looks: list[Glance], size: int, answer: Answer) -> None:
         """What was dealt with is on disk, and may be acknowledged (decision 39)."""
@@ -520,7 +505,7 @@ class Session:
         if now >= self._ack_send_at:
             self._ack_send_expired()
         if self.is_open and self.queues.is_due(now):
-            self._desk.decide(lambda manager: self.queues.expire(now), _nothing)
+            self._desk.decide(lambda manager: self.queues.expire(manager, now), _nothing)
             self.pump()
         self._told_ms = self.next_deadline_ms() or NEVER
 
