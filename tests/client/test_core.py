@@ -284,6 +284,21 @@ def test_what_changes_something_and_has_no_id_is_not_asked_twice() -> None:
     assert look.result().status == 200
 
 
+def test_what_has_not_left_yet_is_asked_in_the_next_connection() -> None:
+    peer, handle = Peer(), receiving()
+    opened = peer.receive(handle)
+    (read,) = peer.opened(peer.heard()[0])
+    begin = Ask(payloads.Begin, frames.BEGUN, repeatable=False)
+    unopened = peer.send(Handle(ORDERS, QueueAccessType.SEND))
+    peer.core.submit(begin)
+    peer.core.lost()
+    again = peer.connect()
+    assert sorted(frame.kind for frame in again) == [frames.OPEN, frames.OPEN, frames.BEGIN]
+    assert not any(request.done for request in (begin, opened, unopened))
+    assert not begin.repeated
+    assert read.kind == frames.RECEIVE
+
+
 def test_a_transaction_breaks_with_its_connection() -> None:
     peer, handle = Peer(), Handle(ORDERS, QueueAccessType.SEND)
     transaction = TransactionHandle(9, b"t" * 16, peer.core.generation)

@@ -437,6 +437,19 @@ def test_when_nobody_comes_back_it_says_so(home: Path, path: str) -> None:
         manager.close()
 
 
+def test_what_cannot_be_asked_twice_goes_to_a_server_that_came_back(home: Path, path: str) -> None:
+    with serving(home):
+        manager = posthouse.connect(home)
+    with serving(home):
+        queue = manager.create_queue(path)  # nobody has looked since the connection ended
+        queue.send(b"one")
+    with serving(home):
+        assert queue.properties().messages == 1
+    with serving(home):
+        assert queue.purge() == 1
+    manager.close()
+
+
 def test_a_receive_does_not_wait_longer_for_a_server_than_for_a_message(
     home: Path, path: str
 ) -> None:

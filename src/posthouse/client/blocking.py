@@ -93,6 +93,8 @@ class Channel:
         try:
             while True:
                 request = next(operation)
+                if request is not None and not request.repeatable:
+                    self._look()
                 self._flush()
                 if request is not None and not request.done:
                     self._wait(request)
@@ -111,15 +113,36 @@ class Channel:
                 except OSError as error:
                     self._lost(error)
 
+    def _look(self) -> None:
+        """Nobody reads while nobody waits, so a connection may have ended unnoticed.
+
+        What cannot be asked twice goes into another one then, instead of getting lost.
+        """
+        with self._changed:
+            if self._reading or not self._connected:
+                return
+            self._reading = True
+        try:
+            while data := self._link.look():
+                with self.core.lock:
+                    self.core.receive(data)
+        except (OSError, RemoteProtocolError, QueueError) as error:
+            self._lost(error)
+        finally:
+            self._stop_reading()
+
+    def _stop_reading(self) -> None:
+        with self._changed:
+            self._reading = False
+            self._changed.notify_all()
+
     def _wait(self, request: Request) -> None:
         try:
             while not self._others_read(request):
                 try:
                     self._read_once(request)
                 finally:
-                    with self._changed:
-                        self._reading = False
-                        self._changed.notify_all()
+                    self._stop_reading()
         except BaseException:
             self.core.abandon(request)
             self._flush()

@@ -67,6 +67,7 @@ class Core:
         self._splitter = Splitter()
         self._outgoing: list[bytes] = []
         self._sent: dict[int, Request] = {}  # by number, in this connection
+        self._at_hand: list[Request] = []  # of these, those whose frames nobody has taken yet
         self._unsent: deque[Request] = deque()  # there is no connection yet
         self._without_id: deque[Request] = deque()  # too many are unanswered
         self._ends: dict[Handle, EndRequest] = {}  # still open to more messages
@@ -102,6 +103,7 @@ class Core:
             for request in ends.values():
                 self._send(request)
         outgoing, self._outgoing = self._outgoing, []
+        self._at_hand.clear()
         return outgoing
 
     def receive(self, data: bytes) -> None:
@@ -119,6 +121,12 @@ class Core:
         """The connection is gone: what can be asked again waits for the next one."""
         self.welcome = None
         self._outgoing = []
+        for request in self._at_hand:
+            if not isinstance(request, _OpenRequest) and not request.here_only:
+                del self._sent[request.number]
+                request.number = 0
+                self._unsent.append(request)
+        self._at_hand.clear()
         sent, self._sent = list(self._sent.values()), {}
         again = [request for request in sent if self._survives(request)]
         again += [*self._unsent, *self._without_id]
@@ -217,7 +225,7 @@ class Core:
             return
         if request.number and request.generation == self.generation and self.open:
             number = request.number
-            self.submit(Ask(lambda: Cancel(number), frames.DONE, repeatable=False))
+            self.submit(Ask(lambda: Cancel(number), frames.DONE, here_only=True))
         else:
             request.finish(None, SessionLost("it was called off"))  # and is passed over later
 
@@ -226,7 +234,7 @@ class Core:
         if handle.generation != self.generation or not handle.number or not self.open:
             return None
         number, handle.number = handle.number, 0
-        request = Ask(lambda: Close(number), frames.DONE, repeatable=False)
+        request = Ask(lambda: Close(number), frames.DONE, here_only=True)
         self.submit(request)
         return request
 
@@ -264,6 +272,7 @@ class Core:
             return
         request.generation = self.generation
         self._sent[number] = request
+        self._at_hand.append(request)
         self._outgoing.append(frame)
 
     def _refusal(self, request: Request) -> Exception | None:
@@ -348,7 +357,7 @@ class Core:
         if not isinstance(error, OperationCancelled) or not _outlives_stops(request):
             self._finish(request, None, error)
             return
-        ping = Ask(Ping, frames.DONE, repeatable=False)
+        ping = Ask(Ping, frames.DONE, here_only=True)
 
         def told() -> None:
             if ping.error is None:

@@ -136,6 +136,12 @@ class EmbeddedLink:
             data, self._incoming = b"".join(self._incoming), []
             return data
 
+    def look(self) -> bytes:
+        """What has been answered; it does not end by itself."""
+        with self._changed:
+            data, self._incoming = b"".join(self._incoming), []
+            return data
+
     def wake(self) -> None:
         """Somebody wants the reader to look."""
         with self._changed:

@@ -33,6 +33,9 @@ class Link(Protocol):
     def read(self, timeout: float | None) -> bytes:
         """Waits for bytes, writing meanwhile what is left. Empty when woken; raises when lost."""
 
+    def look(self) -> bytes:
+        """The same without waiting; empty when there is nothing."""
+
     def wake(self) -> None:
         """Makes a waiting `read` return."""
 
@@ -135,6 +138,10 @@ class SocketLink:
             if events & ~select.POLLOUT:
                 return self._receive(connection)
         return b""
+
+    def look(self) -> bytes:
+        """What has come by now."""
+        return self.read(0)
 
     def _pending(self, connection: socket.socket) -> bytes | None:
         """What TLS has decrypted already; the system does not tell of it."""

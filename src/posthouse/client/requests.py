@@ -91,6 +91,7 @@ class Request:
         "expects",
         "generation",
         "handles",
+        "here_only",
         "needs_id",
         "number",
         "on_done",
@@ -115,6 +116,7 @@ class Request:
         self.cursor = cursor
         self.needs_id = needs_id  # its result is kept, so that it can be asked again
         self.repeatable = True
+        self.here_only = False  # it makes no sense in another connection, sent or not
         self.number = 0  # of the frame; 0: not sent yet
         self.generation = 0  # of the connection it was sent in
         self.request_id = 0
@@ -166,12 +168,14 @@ class Ask(Request):
         expects: int,
         *handles: Handle,
         repeatable: bool = True,
+        here_only: bool = False,
         transaction: TransactionHandle | None = None,
         cursor: CursorHandle | None = None,
     ) -> None:
         super().__init__(expects, *handles, transaction=transaction, cursor=cursor)
         self._make = make
-        self.repeatable = repeatable
+        self.repeatable = repeatable and not here_only
+        self.here_only = here_only
 
     def encode(self) -> bytes:
         """The frame."""
