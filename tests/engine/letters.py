@@ -17,7 +17,8 @@ from posthouse.model.message import (
 from posthouse.security.access import Caller
 from posthouse.security.descriptors import SecurityDescriptor, unpack_descriptor
 from posthouse.security.sids import make_sid
-from posthouse.wire.message import serialize
+from posthouse.wire.message import deserialize, serialize
+from posthouse.wire.order_acks import order_queue_of
 from tests.engine.rig import RECEIVE, Rig
 
 JOURNAL = r".\system$;journal"
@@ -101,6 +102,7 @@ class PostRig(Rig):
         )
         if transactional:
             message.transactional_message_sequence_identifier = TxSequenceId(5, 1)
+            message.transaction_sequence_number = ordinal
         flags = FLAG_REMOTE | (FLAG_AUTHENTICATED if authenticated else 0)
         queue, packet = self.queue(name), serialize(message)
         return self.run(lambda m: m.sending.enqueue(queue, packet, flags=flags))
@@ -117,6 +119,13 @@ class PostRig(Rig):
             )
         )
         self.close(descriptor)
+
+    def owed(self, source: bytes = FAR_GUID) -> list[tuple[int, bytes]]:
+        """Class and body of everything that waits to be sent to a machine's order queue."""
+        queue = self.manager.queues.find_outgoing(order_queue_of(source))
+        numbers = [] if queue is None else [n for _, n in queue.state.order.forward()]
+        messages = [deserialize(self.store.read(number)) for number in numbers]
+        return [(message.message_class, message.body) for message in messages]
 
     def classes(self, name: str) -> list[int]:
         """What the messages of a queue are, by their packets: acknowledgments show their class."""

@@ -45,7 +45,6 @@ class Machine(Rig):
         self.admin = Caller.administrator()
         self.events: list[Event] = []
         self.active: set[int] = set()
-        self.deleted: list[Any] = []
         self.store = PaperStore()
         self.start(State())
 

@@ -109,7 +109,6 @@ class Rig:
         self.admin = Caller.administrator()
         self.events: list[Event] = []
         self.active: set[int] = set()
-        self.deleted: list[Any] = []
         self.store = PaperStore()
         self._boot(State())
 
@@ -123,7 +122,6 @@ class Rig:
         )
         self.driver.on_event = self.events.append
         self.driver.on_active = self.active.update
-        self.driver.on_deleted = self.deleted.extend
         self.turn()
 
     def restart(self) -> None:

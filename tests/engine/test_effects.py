@@ -49,7 +49,7 @@ def test_a_turn_starts_with_nothing_to_do() -> None:
     effects = Effects()
     effects.seal()
     assert effects.records == []
-    assert (effects.wakes, effects.deleted, effects.events) == ([], [], [])
+    assert (effects.wakes, effects.events) == ([], [])
     assert effects.active == set()
 
 

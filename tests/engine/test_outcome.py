@@ -43,11 +43,14 @@ from posthouse.model.message import (
     DeliveryGuarantee,
     Message,
     MessageId,
+    TxSequenceId,
     class_name,
     is_negative,
 )
 from posthouse.security.rights import WRITE_MESSAGE
 from posthouse.security.sids import EVERYONE
+from posthouse.wire.message import deserialize
+from posthouse.wire.order_acks import FINAL_ACK_BODY, FinalAck
 from tests.engine.letters import (
     DEAD_LETTERS,
     DEAD_TRANSACTIONAL,
@@ -855,6 +858,7 @@ def test_naming_a_queue_is_no_way_to_write_to_it(rig: PostRig) -> None:
     assert rig.manager.core.refusals["acknowledgment_dropped"] == 2
 
 
+@pytest.mark.spec("MS-MQQB 3.1.7.2/1", "MS-MQQB 3.1.7.2.2/1", "MS-MQQB 3.1.7.17/3")
 @pytest.mark.spec("MS-MQDMPR 3.1.7.2.1/3", "MS-MQDMPR 3.1.1.12/50", "MS-MQDMPR 3.1.1.12/51")
 @pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize(
@@ -868,16 +872,18 @@ def test_naming_a_queue_is_no_way_to_write_to_it(rig: PostRig) -> None:
     ],
     ids=["final", "negative", "positive", "acknowledgments", "none"],
 )
-def test_protocols_are_told_the_end_of_transactional_messages_from_elsewhere(
+def test_other_machines_get_the_final_answer_about_their_transactional_messages(
     rig: PostRig, end: str, wanted: dict[str, Any]
 ) -> None:
     reason, act = ENDS[end]
-    number = rig.from_afar("accounts", transactional=True, time_to_be_received=10, **wanted)
-    assert rig.deleted == []
+    rig.from_afar("accounts", transactional=True, ordinal=9, time_to_be_received=10, **wanted)
+    assert rig.owed() == []
     act(rig, "accounts")
-    told = [(d.number, d.message_class) for d in rig.deleted]
     final = wanted and "acknowledgements_requested" not in wanted
-    assert told == ([(number, reason)] if final else [])
+    body = FINAL_ACK_BODY.pack(FinalAck(int(TxSequenceId(5, 1)), 9, 0, FAR_GUID, 9))
+    assert rig.owed() == ([(reason, body)] if final else [])
+    rig.restart()
+    assert len(rig.owed()) == bool(final)
     assert rig.reasons(DEAD_TRANSACTIONAL) == []  # its source keeps it, on our word
 
 
@@ -887,7 +893,7 @@ def test_nothing_final_is_owed_for_messages_without_a_transaction(rig: PostRig) 
     rig.receive("orders")
     rig.send("orders", negative_journaling_requested=True)
     rig.receive("orders")
-    assert rig.deleted == []
+    assert rig.owed() == rig.owed(rig.guid) == []
 
 
 @pytest.mark.spec("MS-MQDMPR 3.1.1.12/50")
@@ -896,9 +902,9 @@ def test_a_received_message_in_a_transaction_is_final_at_its_commit(rig: PostRig
     for name, finish, told in (("a", rig.abort, 0), ("b", rig.commit, 1)):
         tx = rig.begin(name)
         rig.receive("accounts", transaction=tx)
-        assert rig.deleted == []
+        assert rig.owed() == []
         finish(tx)
-        assert len(rig.deleted) == told
+        assert len(rig.owed()) == told
 
 
 def test_a_plain_message_of_another_machine_is_dead_lettered_here(rig: PostRig) -> None:
@@ -940,6 +946,11 @@ def test_what_connectors_set_is_carried_and_not_interpreted(rig: PostRig) -> Non
     assert rig.receive("orders").message.connector_type_identifier == NULL_GUID
 
 
+def outgoing_messages(rig: PostRig, name: str) -> list[Message]:
+    queue, _ = rig.outgoing(name)
+    return [deserialize(rig.store.read(number)) for _, number in queue.state.order.forward()]
+
+
 @pytest.mark.spec("MS-MQDMPR 3.1.1.12/49")
 def test_sequence_identifiers_belong_to_transactional_messages_and_grow(rig: PostRig) -> None:
     rig.send("orders", b"x")
@@ -948,9 +959,10 @@ def test_sequence_identifiers_belong_to_transactional_messages_and_grow(rig: Pos
     for computer in ("B", "C", "D"):
         name = rf"DIRECT=OS:{computer}\private$\q"
         sender.send(b"x", to=name)
-        queue, _ = rig.outgoing(name)
-        ((_, number),) = queue.state.order.forward()
-        found.append(rig.manager.core.extra(number).sequence_id)
+        (message,) = outgoing_messages(rig, name)
+        sequence = message.transactional_message_sequence_identifier
+        assert sequence is not None
+        found.append(int(sequence))
         rig.restart()
     assert found == sorted(set(found))
     assert all(sequence >> 32 and sequence & 0xFFFFFFFF for sequence in found)

@@ -31,6 +31,7 @@ from posthouse.model.message import (
     DeliveryGuarantee,
 )
 from posthouse.wire.message import deserialize
+from posthouse.wire.places import place_of
 from tests.engine.cost import steps
 from tests.engine.paper import facts
 from tests.engine.rig import MOVE, RECEIVE, START_UTC, Rig
@@ -250,14 +251,11 @@ def test_outgoing_sequence_numbers_are_given_in_order_of_the_commits(rig: Rig) -
     rig.commit(early)
 
     def sequence() -> list[tuple[bytes, int, int]]:
-        queue = rig.open(name).target()
-        numbers = [number for _, number in queue.state.order.forward()]
-        extras = [rig.manager.core.extra(number) for number in numbers]
-        assert len({extra.sequence_id for extra in extras}) == 1
-        return [
-            (deserialize(rig.store.read(n)).body, e.sequence_number, e.previous_number)
-            for n, e in zip(numbers, extras, strict=True)
-        ]
+        number = rig.open(name).target().number
+        sender = rig.run(lambda m: m.transfer.begin_sending(number))
+        taken = rig.run(lambda m: sender.take(100, 1 << 20))
+        assert len({place_of(out.packet)[0] for out in taken}) == 1
+        return [(deserialize(out.packet).body, *place_of(out.packet)[1:]) for out in taken]
 
     assert sequence() == [(b"l1", 1, 0), (b"e1", 2, 1), (b"e2", 3, 2)]
     rig.restart()

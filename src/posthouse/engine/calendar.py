@@ -54,12 +54,12 @@ class Calendar:
         self.count -= len(due)
         return due
 
-    def left(self, keep: Callable[[int, int], bool]) -> None:
-        """A message is gone before its time. Now and then what nobody needs is thrown away.
+    def left(self, keep: Callable[[int, int], bool], count: int = 1) -> None:
+        """Messages are gone before their time. Now and then what nobody needs is thrown away.
 
         `keep` tells of a second and a number whether that entry still means something.
         """
-        self._gone += 1
+        self._gone += count
         if self._gone < STALE_MIN or self._gone * 2 < self.count:
             return
         self._gone = 0

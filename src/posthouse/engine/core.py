@@ -44,6 +44,7 @@ from posthouse.security.access import Caller, Origin
 from posthouse.wire.glance import Glance
 
 if TYPE_CHECKING:
+    from posthouse.engine.acks import Acks
     from posthouse.engine.descriptor import OpenQueueDescriptor, WaitingMessageReadOperation
     from posthouse.engine.fetching import Fetching
     from posthouse.engine.moving import Moving
@@ -66,10 +67,6 @@ class Extra(msgspec.Struct, omit_defaults=True, array_like=True):
 
     aliases: list[int] = []  # lookup ids it had before moves
     dead_letter: str = ""  # ApplicationDeadletterQueue
-    sequence_id: int = 0  # of an outgoing transactional message: given once, never changed
-    sequence_number: int = 0
-    previous_number: int = 0
-    in_doubt: bool = False
 
 
 encode_extra = msgspec.msgpack.Encoder().encode
@@ -199,6 +196,7 @@ class OrdinalCounter:
 class Core:
     """The engine's shared ground."""
 
+    acks: Acks
     reading: Fetching
     sending: Sending
     outcomes: Outcomes

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from posthouse.engine.records import CHANGE, EXPRESS, MESSAGE, Change, Record, Row, sender_of
+from posthouse.engine.records import CHANGE, EXPRESS, MESSAGE, Change, Record, sender_of
 from posthouse.model.errors import QueueError
 from posthouse.security.peer_calls import Verb
 
@@ -41,14 +41,6 @@ class Wake(NamedTuple):
     error: QueueError | None
 
 
-class Deleted(NamedTuple):
-    """A message of another machine ended here: its protocol owes the sender a final answer."""
-
-    number: int
-    row: Row
-    message_class: int
-
-
 class Ask(NamedTuple):
     """A signed call on another queue manager; what it answers goes to `TwoPhase.answered`."""
 
@@ -74,7 +66,6 @@ class Effects:
         "active",
         "asks",
         "change",
-        "deleted",
         "events",
         "joined",
         "packets",
@@ -89,7 +80,6 @@ class Effects:
         self.joined = False  # all steps go into the open record: see Core.one_step
         self.wakes: list[Wake] = []
         self.active: set[int] = set()  # outgoing queues that have something to send
-        self.deleted: list[Deleted] = []
         self.events: list[Event] = []
         self.asks: list[Ask] = []
         self.packets: dict[int, bytes] = {}  # those that were needed: brought or fetched

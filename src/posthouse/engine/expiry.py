@@ -40,6 +40,7 @@ class Expiry:
             lock.expired = True
             # After a restart the lock is gone, and a checkpoint remembers only these entries.
             core.state.calendar.held[number] = row.expires
+        if lock is not None or core.transfer.is_in_flight(queue, number, row):
             core.state.calendar.add(core.utc + HELD_AGAIN_S, number)
             return
         core.outcomes.expire(queue, number, row)

@@ -136,16 +136,20 @@ class Fetching(Reading):
         return numbers, rows
 
     def _fetch_each(self, numbers: list[int]) -> list[int]:
+        sound, error = self.fetch_sound(numbers)
+        if error is not None and not sound:
+            raise error
+        return sound
+
+    def fetch_sound(self, numbers: list[int]) -> tuple[list[int], MessageStorageFailed | None]:
+        """Fetches those that are not damaged, and sets the others aside."""
         error = None
         for number in numbers:
             try:
                 self.fetch(number)
             except Unreadable as damage:
                 error = self._set_aside(number, self.row(number), damage)
-        sound = [number for number in numbers if number not in self.damaged]
-        if error is not None and not sound:
-            raise error
-        return sound
+        return [number for number in numbers if number not in self.damaged], error
 
     def _current(self, queue: Queue, lookup_id: int, *, peek: bool) -> int:
         self.release(queue.current_number(lookup_id))

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from posthouse.directory.queue_path import QueuePath
 from posthouse.engine.accounts import Accounts
+from posthouse.engine.acks import Acks
 from posthouse.engine.books import Books, books_of, machine_books
 from posthouse.engine.client_sessions import ClientSessions
 from posthouse.engine.core import Core
@@ -88,6 +89,7 @@ class QueueManager:
         core.waiting = self.waiting = Waiting(core)
         core.moving = self.moving = Moving(core)
         core.sending = self.sending = Sending(core)
+        core.acks = Acks(core)
         core.outcomes = Outcomes(core)
         core.transactions = self.transactions = Transactions(core)
         core.transfer = self.transfer = Transfer(core)

@@ -112,6 +112,8 @@ class Moving:
             last_move=core.utc,
             doomed=0,
         )
+        if source.outgoing is not None:
+            core.transfer.sequences.left(source, row)
         extra = core.extra(number)
         core.forget_aliases(number, row)
         extra.aliases = self._aliases(source, number, row, target, extra.aliases)

@@ -10,6 +10,7 @@ from posthouse.engine.queue import (
     DEADLETTER,
     DEADXACT,
     JOURNAL,
+    ORDER_QUEUE,
     Queue,
     QueueDefinition,
     QueueRole,
@@ -43,6 +44,7 @@ _SYSTEM_NUMBERS = {
     Suffix.DEADXACT: DEADXACT,
     Suffix.JOURNAL: JOURNAL,
 }
+_SERVICE = frozenset({"order_queue$", "notify_queue$", "admin_queue$"})
 REFUSED_PROTOCOLS = frozenset({Protocol.IPX, Protocol.SPX})
 
 
@@ -206,6 +208,13 @@ class QueueNames:
         if published is None:
             raise UnsupportedFormatNameOperation(f"the directory knows no queue {name}")
         return self.is_own(PathName.parse(published.pathname).computer, None)
+
+
+def is_service_queue(name: FormatName) -> bool:
+    """Whether a name means a queue by which queue managers talk: [MS-MQQB] note 2, note 62."""
+    if isinstance(name, PrivateName):
+        return name.number == ORDER_QUEUE
+    return isinstance(name, DirectName) and name.private and name.queue.casefold() in _SERVICE
 
 
 def _path_of(name: DirectName) -> PathName:

@@ -210,6 +210,39 @@ class Lane:
                 if chunk.numbers[place]:
                     yield chunk.ids[place], chunk.numbers[place]
 
+    def some_after(self, lookup_id: int, count: int) -> tuple[list[int], list[int]]:
+        """Identifiers and numbers of the next messages with greater identifiers, at most `count`.
+
+        The lane may change before the next call.
+        """
+        ids: list[int] = []
+        numbers: list[int] = []
+        for index in range(max(bisect_right(self._firsts, lookup_id) - 1, 0), len(self._chunks)):
+            chunk = self._chunks[index]
+            at = max(chunk.head, bisect_right(chunk.ids, lookup_id))
+            while at < len(chunk.ids):
+                if (wanted := count - len(numbers)) <= 0:
+                    return ids, numbers
+                here = chunk.numbers[at : at + wanted].tolist()
+                if 0 in here:
+                    places = [place for place, number in enumerate(here, at) if number]
+                    ids += [chunk.ids[place] for place in places]
+                    numbers += filter(None, here)
+                else:
+                    ids += chunk.ids[at : at + wanted].tolist()
+                    numbers += here
+                at += wanted
+        return ids, numbers
+
+    def count_up_to(self, lookup_id: int) -> int:
+        """How many messages have this identifier or a smaller one."""
+        index = bisect_right(self._firsts, lookup_id) - 1
+        if index < 0:
+            return 0
+        chunk = self._chunks[index]
+        here = chunk.numbers[chunk.head : bisect_right(chunk.ids, lookup_id)]
+        return sum([c.live for c in self._chunks[:index]]) + len(here) - here.count(0)
+
     def before(self, lookup_id: int) -> Iterator[tuple[int, int]]:
         """The messages with smaller identifiers, the greatest first."""
         for index in range(bisect_left(self._firsts, lookup_id) - 1, -1, -1):

@@ -7,14 +7,11 @@ it for local outcomes. The message and all that follows from its end are one ato
 from __future__ import annotations
 
 from posthouse.engine.core import Core
-from posthouse.engine.descriptor import QueueAccessType
-from posthouse.engine.effects import Deleted
 from posthouse.engine.queue import DEADLETTER, DEADXACT, JOURNAL, Queue, QueueRole
 from posthouse.engine.records import (
     EXPIRED,
-    FLAG_AUTHENTICATED,
+    FLAG_ARRIVED,
     FLAG_COPY,
-    FLAG_EXPRESS,
     FLAG_REMOTE,
     FLAG_TRANSACTIONAL,
     KEPT,
@@ -27,37 +24,25 @@ from posthouse.engine.records import (
     WANT_DEAD_LETTER,
     WANT_FINAL_ACK,
     WANT_JOURNAL,
-    WANT_NO_ARRIVAL,
-    WANT_NO_RECEIVE,
-    WANT_RECEIVE,
     Change,
     Row,
 )
-from posthouse.model.errors import QueueError, RemoteProtocolError
+from posthouse.model.errors import QueueError
 from posthouse.model.message import (
     ACK_REACH_QUEUE,
     ACK_RECEIVE,
-    NACK_MESSAGE_TOO_LARGE,
     NACK_PURGED,
     NACK_QUEUE_DELETED,
     NACK_QUEUE_PURGED,
     NACK_REACH_QUEUE_TIMEOUT,
     NACK_RECEIVE_REJECTED,
     NACK_RECEIVE_TIMEOUT,
-    DeliveryGuarantee,
-    Message,
-    MessageId,
 )
-from posthouse.model.names import FormatName, parse_name
-from posthouse.security.access import Caller
-from posthouse.security.rights import WRITE_MESSAGE
-from posthouse.wire.message import serialize
-from posthouse.wire.packet import Packet
+from posthouse.model.names import parse_name
+from posthouse.wire.glance import HEAD
 
 INFINITE = 0xFFFFFFFF
-_NEGATIVE = 0x8000  # of a class: the message did not get where it was to go
-_RECEIVE_RELATED = 0x4000  # it says what became of a message in its queue
-_ANYBODY = Caller.anonymous()
+_FINAL_ANSWER = WANT_FINAL_ACK | WANT_DEAD_LETTER | WANT_JOURNAL
 
 # What is taken out of an outgoing queue by hand has not arrived, however it was done.
 _BEFORE_ARRIVAL = {
@@ -103,15 +88,35 @@ class Outcomes:
             message_class = _BEFORE_ARRIVAL.get(message_class, message_class)
         column, journal = column_of(message_class), self._journal(queue, message_class)
         if journal is None and not row.wants:
+            self._left(queue, row)
             core.end(number, row, column, change)
             return
         step = Change() if change is None else change
-        self._acknowledge_end(number, row, message_class, step)
-        if row.flags & FLAG_REMOTE and row.flags & FLAG_TRANSACTIONAL:
-            self._tell_protocols(number, row, message_class)
-        self._finish(number, row, message_class, column, journal, step)
+        if row.flags & FLAG_ARRIVED:  # of what follows its destination tells
+            self.refused(queue, number, row, message_class, step)
+        else:
+            self._left(queue, row)
+            core.acks.ended(number, row, message_class, step)
+            self._answer_finally(queue, number, row, message_class, step)
+            self._finish(number, row, message_class, column, journal, step)
         if change is None:
             core.commit(step)
+
+    def _answer_finally(
+        self, queue: Queue, number: int, row: Row, message_class: int, step: Change
+    ) -> None:
+        """Final Acknowledgment ([MS-MQQB] 3.1.7.2.2), in the step that ends the message."""
+        remote = row.flags & FLAG_REMOTE and row.flags & FLAG_TRANSACTIONAL
+        if not remote or not row.wants & _FINAL_ANSWER or queue.outgoing is not None:
+            return
+        packet = self.core.packet(number)
+        source = self.core.transfer.incoming(queue.root, packet[16:32]) if packet else None
+        address = "" if source is None else source.address
+        self.core.acks.final(packet, message_class, address, step)
+
+    def _left(self, queue: Queue, row: Row) -> None:
+        if queue.outgoing is not None:
+            self.core.transfer.sequences.left(queue, row)
 
     def received_run(self, queue: Queue, numbers: list[int], rows: list[Row]) -> bool:
         """Messages that were received and leave nothing behind end together.
@@ -164,22 +169,94 @@ class Outcomes:
                 return
         self.core.end(number, row, column, step)
 
+    # -- what becomes of messages that other machines get
+
     def transferred(self, queue: Queue, number: int, row: Row, change: Change) -> None:
         """The destination has it: a copy for the system journal if the sender asked for one."""
-        if not row.wants & WANT_JOURNAL or not self._keep(
+        self._left(queue, row)
+        if not self._is_journaled(queue, row) or not self._keep(
             self.core.queues[JOURNAL], number, row, ACK_RECEIVE, RECEIVED, change
         ):
             self.core.end(number, row, RECEIVED, change)
+
+    def transferred_all(self, queue: Queue, numbers: list[int], rows: list[Row]) -> None:
+        """The same for many, in the open step of the log; whoever looks at one loses it."""
+        together: dict[int, tuple[list[int], list[Row]]] = {}
+        core = self.core
+        extras, locks, doomed = core.state.extras, core.locks, core.state.doomed
+        for number, row in zip(numbers, rows, strict=True):
+            if number in locks:
+                self.take_back(queue, number)
+            if row[12] & WANT_JOURNAL or number in extras or number in doomed:
+                self.transferred(queue, number, row, core.effects.change)
+            else:
+                some = together.setdefault(row[10], ([], []))
+                some[0].append(number)
+                some[1].append(row)
+        for some_numbers, some_rows in together.values():
+            self._end_together(queue, some_numbers, some_rows)
+
+    def _end_together(self, queue: Queue, numbers: list[int], rows: list[Row]) -> None:
+        """Messages of one priority that leave nothing behind."""
+        pairs = sorted(zip(rows, numbers, strict=True))
+        for row in rows:
+            self._left(queue, row)
+        self.core.end_run([number for _, number in pairs], [row for row, _ in pairs], RECEIVED)
+
+    def arrived_all(self, queue: Queue, numbers: list[int], rows: list[Row]) -> None:
+        """Numbered messages are order-acknowledged ([MS-MQQB] 3.1.5.6).
+
+        Those whose sender wants to know more stay for their final answers.
+        """
+        gone: list[int] = []
+        gone_rows: list[Row] = []
+        for number, row in zip(numbers, rows, strict=True):
+            if number in self.core.reading.damaged:  # it could not be sent
+                self.core.reading.release(number)
+                self.delete(queue, number, row, NACK_PURGED, self.core.effects.change)
+            elif row[12] & _FINAL_ANSWER:
+                self._await_answer(queue, number, row)
+            else:
+                gone.append(number)
+                gone_rows.append(row)
+        self.transferred_all(queue, gone, gone_rows)
+
+    def _await_answer(self, queue: Queue, number: int, row: Row) -> None:
+        expires = row.expires if row.expires == NEVER else self._end_of_life(number)
+        row = row._replace(flags=row.flags | FLAG_ARRIVED, expires=expires)
+        self.core.settle(number, row, KEPT, None)
+        self.core.transfer.sequences.kept_for_final_answer(queue)
+
+    def _end_of_life(self, number: int) -> int:
+        """State-machines 3 f: both its times, where both are finite."""
+        packet = self.core.packet(number)
+        if not packet:
+            return NEVER
+        fields = HEAD.unpack_from(packet)
+        reach, received, sent = fields[4], fields[7], fields[8]
+        return NEVER if INFINITE in (reach, received) else min(sent + reach + received, NEVER)
+
+    def take_back(self, queue: Queue, number: int) -> None:
+        """Nobody holds it any more."""
+        self.core.reading.release(number)
+        if number in self.core.locks:
+            self.core.unlock(queue, number)
 
     def refused(
         self, queue: Queue, number: int, row: Row, message_class: int, change: Change
     ) -> None:
         """The destination does not want it, and has told the administration queue itself."""
+        self._left(queue, row)
         self._finish(number, row, message_class, column_of(message_class), None, change)
+
+    def _is_journaled(self, queue: Queue, row: Row) -> bool:
+        """Note 2: not what is sent to the queues by which queue managers and senders talk."""
+        return bool(row.wants & WANT_JOURNAL) and not queue.is_service
 
     def expire(self, queue: Queue, number: int, row: Row, change: Change | None = None) -> None:
         """Time To Be Received Timer Expired (3.1.7.2.7), and the reach-queue time while sending."""
-        timeout = NACK_RECEIVE_TIMEOUT if queue.outgoing is None else NACK_REACH_QUEUE_TIMEOUT
+        reached = queue.outgoing is None or row.flags & FLAG_ARRIVED
+        timeout = NACK_RECEIVE_TIMEOUT if reached else NACK_REACH_QUEUE_TIMEOUT
         self.delete(queue, number, row, timeout, change)
 
     def delivered(
@@ -190,13 +267,13 @@ class Outcomes:
         if queue.definition.role is QueueRole.INTERNAL:
             return
         if row.wants & WANT_ARRIVAL:
-            self._acknowledge(packet, row, ACK_REACH_QUEUE, change)
+            core.acks.administration(packet, row, ACK_REACH_QUEUE, change)
         if row.wants & WANT_JOURNAL and packet and not row.flags & FLAG_REMOTE:
             core.sending.copy(core.queues[JOURNAL], row, packet, change)
 
     def undeliverable(self, number: int, row: Row, message_class: int, change: Change) -> None:
         """A pending message whose queue is gone: a dead letter if its sender asked for that."""
-        self._acknowledge_end(number, row, message_class, change)
+        self.core.acks.ended(number, row, message_class, change)
         self._finish(number, row, message_class, KEPT, None, change)
 
     # -- where a message goes when it ends
@@ -217,7 +294,8 @@ class Outcomes:
             expires=NEVER,
             arrived=core.utc,
             message_class=row.message_class if message_class == ACK_RECEIVE else message_class,
-            flags=row.flags | FLAG_COPY,
+            last_move=row.last_move if row.moves else 0,
+            flags=row.flags & ~FLAG_ARRIVED | FLAG_COPY,
             wants=0,
             doomed=0,
         )
@@ -250,86 +328,3 @@ class Outcomes:
         except QueueError:
             return None
         return queue if queue is not None and queue.definition.role is QueueRole.PLAIN else None
-
-    def _tell_protocols(self, number: int, row: Row, message_class: int) -> None:
-        if row.wants & (WANT_FINAL_ACK | WANT_DEAD_LETTER | WANT_JOURNAL):
-            self.core.effects.deleted.append(Deleted(number, row, message_class))
-
-    # -- administration acknowledgments
-
-    def _acknowledge_end(self, number: int, row: Row, message_class: int, step: Change) -> None:
-        if message_class == ACK_RECEIVE:
-            wanted = WANT_RECEIVE
-        elif message_class & _RECEIVE_RELATED:
-            wanted = WANT_NO_RECEIVE
-        else:
-            wanted = WANT_NO_ARRIVAL
-        if row.wants & wanted and not self._kept_from_strangers(row, message_class):
-            self._acknowledge(self.core.packet(number), row, message_class, step)
-
-    def _kept_from_strangers(self, row: Row, message_class: int) -> bool:
-        """Decisions 8 and 80: a negative answer tells whoever asks what exists here."""
-        return (
-            bool(message_class & _NEGATIVE and row.flags & FLAG_REMOTE)
-            and not row.flags & FLAG_AUTHENTICATED
-            and not self.core.settings.send_insecure_nacks
-        )
-
-    def _acknowledge(
-        self, packet: bytes, row: Row, message_class: int, change: Change | None
-    ) -> None:
-        """Send Administration Acknowledgment ([MS-MQQB] 3.1.7.15)."""
-        core = self.core
-        try:
-            original = Packet(packet)
-            administration = original.administration_queue
-            if administration is None:
-                return
-            target = self._administration_queue(administration, row, change)
-            message = self._acknowledgment(original, row, message_class, str(administration))
-            core.sending.enqueue(target, serialize(message), change=change)
-        except (QueueError, RemoteProtocolError) as error:
-            # The document: discard it. Nobody can be told.
-            core.refusals["acknowledgment_dropped"] += 1
-            core.event("acknowledgment_dropped", message_class=message_class, why=str(error))
-
-    def _administration_queue(self, name: FormatName, row: Row, change: Change | None) -> Queue:
-        """The queue for acknowledgments, opened for sending as anybody's would be.
-
-        For a message of another machine with the rights that anybody has: naming a queue must not
-        be a way to write to it.
-        """
-        core = self.core
-        target = core.registry.find_target(name)
-        if target is None:
-            return core.registry.sending_target(name, change)
-        core.opening.check_role(target, QueueAccessType.SEND)
-        if row.flags & FLAG_REMOTE and target.outgoing is None:
-            core.registry.guard(target).require(_ANYBODY, WRITE_MESSAGE)
-        return target
-
-    def _acknowledgment(
-        self, original: Packet, row: Row, message_class: int, administration: str
-    ) -> Message:
-        express = bool(row.flags & FLAG_EXPRESS)
-        message = Message(
-            identifier=MessageId(self.core.guid, self.core.ordinals.next()),
-            message_class=message_class,
-            sent_time=self.core.utc,
-            source_machine_identifier=self.core.guid,
-            correlation_identifier=original.identifier,
-            destination_queue_format_name=administration,
-            response_queue_format_name=str(original.destination_queue),
-            delivery_guarantee=(
-                DeliveryGuarantee.EXPRESS if express else DeliveryGuarantee.RECOVERABLE
-            ),
-            time_to_reach_queue=INFINITE,
-            time_to_be_received=INFINITE,
-            priority=0 if row.flags & FLAG_TRANSACTIONAL else row.priority,
-            label=original.label,
-        )
-        secret = original.encrypted or original.privacy_level
-        repeated = message_class & _NEGATIVE and message_class != NACK_MESSAGE_TOO_LARGE
-        if repeated and not secret:
-            message.body, message.body_type = original.body, original.body_type
-        return message

@@ -17,6 +17,7 @@ from posthouse.model.properties import QueueType as QueueType
 
 if TYPE_CHECKING:
     from posthouse.engine.descriptor import OpenQueueDescriptor, WaitingMessageReadOperation
+    from posthouse.engine.outgoing import Sender
 
 # Numbers of the queues every queue manager has. 4 is fixed by [MS-MQQB] 2.2.4.
 DEADLETTER = 1
@@ -85,10 +86,27 @@ class ConnectionAttempt(NamedTuple):
 class Outgoing:
     """The volatile side of an outgoing queue."""
 
-    __slots__ = ("connection_history", "engaged", "next_hops", "state")
+    __slots__ = (
+        "connection_history",
+        "engaged",
+        "last_error",
+        "next_hops",
+        "retry_time",
+        "sender",
+        "service",
+        "settled",
+        "state",
+    )
 
-    def __init__(self, state: OutgoingQueueState, history_max: int) -> None:
+    def __init__(
+        self, state: OutgoingQueueState, history_max: int, *, service: bool = False
+    ) -> None:
         self.state = state
+        self.service = service  # it leads to a queue by which queue managers talk
+        self.sender: Sender | None = None  # of the session that sends its messages
+        self.settled = 0  # lookup identifier: up to there all wait for final answers only
+        self.last_error = ""  # why the last attempt to connect failed, in words
+        self.retry_time = 0  # UTC seconds of the next one; 0: none is planned
         self.engaged = False  # a protocol has a session for it, or works on one
         self.next_hops: tuple[str, ...] = ()
         self.connection_history: deque[ConnectionAttempt] = deque(maxlen=history_max)
@@ -168,6 +186,13 @@ class Queue:
     def is_plain_target(self) -> bool:
         """What comes here stays here, as far as the queue is concerned."""
         return self.outgoing is None and not self.deleted
+
+    @property
+    def is_service(self) -> bool:
+        """Whether it is, or leads to, a queue by which queue managers talk."""
+        if self.outgoing is not None:
+            return self.outgoing.service
+        return self.definition.role is QueueRole.INTERNAL
 
     def make_room(self, priority: int, lookup_id: int) -> None:
         """A message came back: seeks must not skip it."""

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from posthouse.engine.core import Core
-from posthouse.engine.naming import PublicQueues, QueueNames
+from posthouse.engine.naming import PublicQueues, QueueNames, is_service_queue
 from posthouse.engine.queue import (
     DEADLETTER,
     DEADXACT,
@@ -170,8 +170,13 @@ class Queues(QueueNames):
         core.queues[definition.number] = queue
         role = definition.role
         if role is QueueRole.OUTGOING:
-            queue.outgoing = Outgoing(self._start_state(definition), core.settings.history_max)
-            self._outgoing[parse_format_name(definition.format_name).key] = queue
+            name = parse_format_name(definition.format_name)
+            queue.outgoing = Outgoing(
+                self._start_state(definition),
+                core.settings.history_max,
+                service=is_service_queue(name),
+            )
+            self._outgoing[name.key] = queue
             return queue
         parent = core.queues.get(definition.parent)
         if role is QueueRole.JOURNAL and parent is not None:

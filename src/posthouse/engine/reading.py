@@ -39,7 +39,7 @@ def read_of_row(number: int, row: Row, sender: bytes) -> Read:
         arrived,
         aborts,
         moves,
-        moved,
+        moved if moves else 0,  # else it is a place in a sequence
         flags,
         sender,
     )

@@ -160,6 +160,8 @@ class State:
         elif reason != KEPT:
             self._leave(old, reason)
             self._enter(number, row, counted=True)
+        elif row.expires not in (old.expires, NEVER):
+            self.calendar.add(row.expires, number)
         self._put(number, row, extra)
 
     def _put(self, number: int, row: Row, extra: bytes) -> None:
@@ -192,7 +194,7 @@ class State:
     def end_run(self, numbers: list[int], rows: list[Row], reason: int) -> None:
         """Available messages of one queue and priority are gone.
 
-        In queue order; none has an extra, is doomed or expires.
+        In queue order; none has an extra or is doomed.
         """
         queue = self.queues[rows[0].queue]
         self.table.drop_run(numbers)
@@ -201,6 +203,8 @@ class State:
         queue.count -= len(rows)
         queue.bytes -= size
         self.bytes -= size
+        if timed := len([row for row in rows if row[2] != NEVER]):
+            self.calendar.left(self._is_due, timed)
         express = len([row for row in rows if row[11] & FLAG_EXPRESS])
         queue.express_books[reason] += express
         queue.books[reason] += len(rows) - express

@@ -338,9 +338,10 @@ class Transactions:
             core.outcomes.undeliverable(operation.number, row, NACK_QUEUE_DELETED, change)
             return
         number, extra, packet = operation.number, operation.extra, operation.packet
-        if queue.outgoing is not None:
-            extra = core.transfer.number_message(queue, extra, change)
         row = tuple.__new__(Row, (core.lookup_ids.next(), *row[1:3], core.utc, *row[4:]))
+        if queue.outgoing is not None:
+            row, packet = core.transfer.sequences.number(queue, row, packet, change)
+            operation.packet = packet
         if packet is None:
             core.settle(number, row, KEPT, change, extra)
         else:  # in the log it is pending until the change; nobody here sees it so

@@ -1,24 +1,26 @@
-"""Outgoing queues as the engine sees them: sequences, states, what is sent next.
+"""Outgoing queues as the engine sees them: states, senders, acknowledgments of other machines.
 
-[MS-MQDMPR] 3.1.1.3-5, 3.1.4.12-15, 3.1.7.1.28-29, 3.1.7.2.3-4, 3.1.7.3.9. Sequences are numbered
-here, at commit; sending itself is the protocols'.
+[MS-MQDMPR] 3.1.1.3-5, 3.1.4.12-15, 3.1.7.1.28-29, 3.1.7.2.3-4, 3.1.7.3.9, [MS-MQQB] 3.1.5.5-7,
+3.1.7.12-14. Sessions are the protocols'; what they take and what they report goes through here.
 """
 
 from __future__ import annotations
 
 import struct
-from typing import NamedTuple
 
 import msgspec
 
-from posthouse.engine.core import Core, ReservedCounter, decode_extra, encode_extra
+from posthouse.engine.core import Core
 from posthouse.engine.dispatch import DispatchCollection, DispatchEntry
+from posthouse.engine.machines import Machines
+from posthouse.engine.outgoing import Sender
 from posthouse.engine.queue import ConnectionAttempt, Outgoing, OutgoingQueueState, Queue
-from posthouse.engine.records import TABLE_INCOMING, TABLE_OUTGOING, Change, Row
-from posthouse.model.errors import MessageNotFound, UnsupportedOperation
+from posthouse.engine.records import TABLE_INCOMING, Change, Row
+from posthouse.engine.remote import Peer
+from posthouse.engine.sequences import OutgoingTransferInfo, OutgoingTransferReport, Sequences
+from posthouse.model.errors import MessageNotFound, QueueNotFound, UnsupportedOperation
 
 _U32 = struct.Struct("<I")
-SEQUENCE_NUMBER_MAX = 0xFFFFFFFF  # [MS-MQMQ] 2.2.20.5
 # States in which a protocol has a session, or works on one.
 _ENGAGED = frozenset(
     {
@@ -28,45 +30,6 @@ _ENGAGED = frozenset(
     }
 )
 _HELD = frozenset({OutgoingQueueState.ON_HOLD, OutgoingQueueState.LOCKED})
-
-
-class OutgoingTransferInfo(msgspec.Struct, omit_defaults=True):
-    """[MS-MQDMPR] 3.1.1.4: what has to be kept of it; `Transfer.report` shows all of it."""
-
-    sequence_id: int = 0  # TimeStamp << 32 | Ordinal; 0 before the first message
-    next_number: int = 1
-    last_number: int = 0  # given to the message before
-    last_ack_id: int = 0
-    last_ack_number: int = 0
-    last_ack_time: int = 0
-    last_ack_count: int = 0
-    resend_interval_s: int = 0
-    resend_time: int = 0
-    resend_count: int = 0
-
-
-class SequenceInfo(NamedTuple):
-    """SEQUENCE_INFO, [MS-MQMQ] 2.2.5."""
-
-    sequence_id: int
-    number: int
-    previous_number: int
-
-
-class OutgoingTransferReport(NamedTuple):
-    """OutgoingTransferInfo as administrators see it ([MS-MQDMPR] 3.1.1.4)."""
-
-    first_non_ack: SequenceInfo | None
-    last_non_ack: SequenceInfo | None
-    last_ack: SequenceInfo | None
-    next_sequence: SequenceInfo
-    no_ack_count: int
-    no_read_count: int  # order-acknowledged, not yet reported as received
-    last_ack_time: int
-    last_ack_count: int
-    resend_count: int
-    resend_interval_s: int
-    resend_time: int
 
 
 class IncomingTransactionalTransferInfo(msgspec.Struct, omit_defaults=True):
@@ -79,10 +42,10 @@ class IncomingTransactionalTransferInfo(msgspec.Struct, omit_defaults=True):
     last_access_time: int = 0
     reject_count: int = 0  # rejections before the last acceptance, or so far
     rejected: int = 0  # since the last acceptance
+    address: str = ""  # where the source's session came from the last time
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode_outgoing = msgspec.msgpack.Decoder(OutgoingTransferInfo).decode
 _decode_incoming = msgspec.msgpack.Decoder(IncomingTransactionalTransferInfo).decode
 
 
@@ -93,16 +56,14 @@ class Transfer:
         self.core = core
         self.connection_active = True
         self.dispatch = DispatchCollection()
-        self._outgoing: dict[int, OutgoingTransferInfo] = {}
+        self.sequences = Sequences(core)
+        self.machines = Machines(core)
         self._incoming: dict[int, dict[bytes, IncomingTransactionalTransferInfo]] = {}
-        self._sequences = ReservedCounter(core, b"sequence", 64)
-        self._time_stamp = 0
 
     def load(self, time_stamp: int) -> None:
         """Everything the store kept; `time_stamp` is that of new sequences."""
-        self._time_stamp = time_stamp
-        for key, value in self.core.state.of_table(TABLE_OUTGOING):
-            self._outgoing[_U32.unpack(key)[0]] = _decode_outgoing(value)
+        self.sequences.load(time_stamp)
+        self.machines.load()
         for key, value in self.core.state.of_table(TABLE_INCOMING):
             senders = self._incoming.setdefault(_U32.unpack(key[:4])[0], {})
             senders[key[4:]] = _decode_incoming(value)
@@ -111,48 +72,7 @@ class Transfer:
 
     def info(self, queue: Queue) -> OutgoingTransferInfo:
         """OutgoingTransferInfo of an outgoing queue: exactly one each."""
-        info = self._outgoing.get(queue.number)
-        if info is None:
-            info = self._outgoing[queue.number] = OutgoingTransferInfo()
-        return info
-
-    def number_message(self, queue: Queue, extra: bytes, change: Change) -> bytes:
-        """Decisions 23, 43: a transactional message gets its sequence number at commit, once."""
-        info, kept = self.info(queue), decode_extra(extra)
-        if not info.sequence_id or info.next_number > SEQUENCE_NUMBER_MAX:
-            self._begin_sequence(info)
-        kept.sequence_id = info.sequence_id
-        kept.sequence_number = info.next_number
-        kept.previous_number = info.last_number
-        info.last_number = info.next_number
-        info.next_number += 1
-        self._store_info(queue, change)
-        return encode_extra(kept)
-
-    def _begin_sequence(self, info: OutgoingTransferInfo) -> None:
-        """No two sequences of ours share an id: two names may lead to one queue far away."""
-        info.sequence_id = self._time_stamp << 32 | self._sequences.next()
-        info.next_number, info.last_number = 1, 0
-
-    def _store_info(self, queue: Queue, change: Change | None = None) -> None:
-        key = _U32.pack(queue.number)
-        defines = [] if change is None else change.defines
-        if defines and defines[-1][:2] == (TABLE_OUTGOING, key):
-            defines.pop()  # of the message before, in the same commit
-        self.core.define(TABLE_OUTGOING, key, _encode(self.info(queue)), change)
-
-    def order_acknowledged(self, queue: Queue, sequence_id: int, number: int) -> bool:
-        """Notes an order acknowledgment; False for one that fits nothing sent (decision 24)."""
-        info = self.info(queue)
-        known = sequence_id == info.sequence_id and 0 < number <= info.last_number
-        acknowledged, last = (sequence_id, number), (info.last_ack_id, info.last_ack_number)
-        if not known or acknowledged < last:
-            return False
-        info.last_ack_count = info.last_ack_count + 1 if acknowledged == last else 1
-        info.last_ack_id, info.last_ack_number = acknowledged
-        info.last_ack_time = self.core.utc
-        self._store_info(queue)
-        return True
+        return self.sequences.info(queue)
 
     def resend_planned(self, queue: Queue, count: int, interval_s: int, time: int) -> None:
         """A protocol's report: how often, how far apart and when next it sends again."""
@@ -160,35 +80,106 @@ class Transfer:
         info.resend_count, info.resend_interval_s, info.resend_time = count, interval_s, time
 
     def report(self, queue: Queue) -> OutgoingTransferReport:
-        """The whole OutgoingTransferInfo; this looks at every message of the queue."""
-        info = self.info(queue)
-        last_ack = SequenceInfo(
-            info.last_ack_id, info.last_ack_number, max(info.last_ack_number - 1, 0)
-        )
-        sent = self._sequenced(queue)
-        unacknowledged = [entry for entry in sent if entry[:2] > last_ack[:2]]
-        return OutgoingTransferReport(
-            first_non_ack=unacknowledged[0] if unacknowledged else None,
-            last_non_ack=unacknowledged[-1] if unacknowledged else None,
-            last_ack=last_ack if info.last_ack_number else None,
-            next_sequence=SequenceInfo(info.sequence_id, info.next_number, info.last_number),
-            no_ack_count=len(unacknowledged),
-            no_read_count=len(sent) - len(unacknowledged),
-            last_ack_time=info.last_ack_time,
-            last_ack_count=info.last_ack_count,
-            resend_count=info.resend_count,
-            resend_interval_s=info.resend_interval_s,
-            resend_time=info.resend_time,
+        """The whole OutgoingTransferInfo."""
+        return self.sequences.report(queue)
+
+    def unacknowledged(self, queue: Queue) -> int:
+        """Messages that were sent and have not come to their end; for the sender's books."""
+        sender = self._outgoing_of(queue).sender
+        in_flight = 0 if sender is None else sender.unacknowledged
+        return in_flight + self.sequences.arrived(queue)
+
+    # -- sending
+
+    def begin_sending(self, queue_number: int) -> Sender:
+        """A session is there for an outgoing queue; one that was there before is not any more."""
+        queue = self.core.queues.get(queue_number)
+        if queue is None:
+            raise QueueNotFound(f"there is no queue with the number {queue_number}")
+        outgoing = self._outgoing_of(queue)
+        if outgoing.sender is not None:
+            outgoing.sender.end()
+        outgoing.sender = Sender(self.core, self, queue)
+        outgoing.last_error, outgoing.retry_time = "", 0
+        self.set_state(queue, OutgoingQueueState.CONNECTED)
+        return outgoing.sender
+
+    def sender_ended(self, sender: Sender) -> None:
+        """What a session had sent of a queue waits again."""
+        outgoing = self._outgoing_of(sender.queue)
+        if outgoing.sender is sender:
+            outgoing.sender = None
+            if outgoing.state not in _HELD:
+                self.set_state(sender.queue, OutgoingQueueState.DISCONNECTED)
+            outgoing.engaged = False
+            self.core.effects.active.add(sender.queue.number)
+
+    def is_in_flight(self, queue: Queue, number: int, row: Row) -> bool:
+        """State-machines 2 a: sent on a live session, so that the peer may have it."""
+        sender = None if queue.outgoing is None else queue.outgoing.sender
+        return sender is not None and sender.holds(number, row)
+
+    # -- acknowledgments of other machines (decision 24)
+
+    def order_acknowledged(self, sequence_id: int, number: int) -> bool:
+        """An OrderAck of whoever may send it; False when it fits nothing that was sent."""
+        queue = self.sequences.queue_of(sequence_id)
+        if queue is None or not self.sequences.order_acknowledged(queue, sequence_id, number):
+            return False
+        self.core.effects.active.add(queue.number)
+        return True
+
+    def order_acknowledged_by(self, peer: Peer, sequence_id: int, number: int) -> bool:
+        """Receiving an OrderAck packet (3.1.5.6); what does not count is counted."""
+        queue = self.sequences.queue_of(sequence_id)
+        allowed = queue is not None and peer.may_acknowledge(queue.number)
+        return self._counted("order", allowed and self.order_acknowledged(sequence_id, number))
+
+    def final_acknowledged(
+        self, message_class: int, source: bytes, ordinal: int, sequence_id: int, number: int
+    ) -> bool:
+        """A FinalAck of whoever may send it; False when it fits nothing that was sent."""
+        return self.sequences.final_acknowledged(
+            message_class, source, ordinal, sequence_id, number
         )
 
-    def _sequenced(self, queue: Queue) -> list[SequenceInfo]:
-        """The places of the queue's transactional messages in their sequences, in order."""
-        extras = [self.core.extra(number) for _, number in queue.state.order.forward()]
-        return sorted(
-            SequenceInfo(extra.sequence_id, extra.sequence_number, extra.previous_number)
-            for extra in extras
-            if extra.sequence_number
+    def final_acknowledged_by(
+        self,
+        peer: Peer,
+        message_class: int,
+        source: bytes,
+        ordinal: int,
+        sequence_id: int,
+        number: int,
+    ) -> bool:
+        """Receiving a FinalAck packet (3.1.5.7); what does not count is counted."""
+        queue = self.sequences.queue_of(sequence_id)
+        allowed = queue is not None and peer.may_acknowledge(queue.number)
+        return self._counted(
+            "final",
+            allowed
+            and self.final_acknowledged(message_class, source, ordinal, sequence_id, number),
         )
+
+    def _counted(self, kind: str, accepted: bool) -> bool:
+        if not accepted:
+            self.core.refusals[f"{kind}_acknowledgment_ignored"] += 1
+        return accepted
+
+    def send_order_ack(self, queue_number: int, source: bytes) -> bool:
+        """Send Transactional Acknowledgment (3.1.7.17) for what was accepted of a sequence."""
+        queue = self.core.queues.get(queue_number)
+        return queue is not None and self.core.acks.order(queue, source)
+
+    # -- where other machines are (decision 40)
+
+    def reached(self, guid: bytes, address: str, port: int | None) -> None:
+        """A queue manager was reached there, or came from there; None: its port is not known."""
+        self.machines.reached(guid, address, port)
+
+    def address_of(self, guid: bytes) -> tuple[str, int | None] | None:
+        """Where a queue manager was reached last."""
+        return self.machines.address_of(guid)
 
     # -- incoming sequences
 
@@ -208,21 +199,26 @@ class Transfer:
         sequence_id: int,
         number: int,
         change: Change,
+        address: str = "",
     ) -> None:
         """Decision 22: the sequence moves on in the same commit as the accepted message."""
         old = self.incoming(queue, source)
         rejected = 0 if old is None else old.rejected
         info = IncomingTransactionalTransferInfo(
-            source, format_name, sequence_id, number, self.core.utc, rejected
+            source, format_name, sequence_id, number, self.core.utc, rejected, 0, address
         )
         self._store_incoming(queue, info, change)
 
-    def reject(self, queue: Queue, source: bytes, format_name: str) -> None:
+    def reject(self, queue: Queue, source: bytes, format_name: str, address: str = "") -> None:
         """A message out of sequence: counted, but the sequence stays where it was."""
         old = self.incoming(queue, source) or IncomingTransactionalTransferInfo(source, format_name)
         rejected = old.rejected + 1
         info = msgspec.structs.replace(
-            old, last_access_time=self.core.utc, reject_count=rejected, rejected=rejected
+            old,
+            last_access_time=self.core.utc,
+            reject_count=rejected,
+            rejected=rejected,
+            address=address or old.address,
         )
         self._store_incoming(queue, info, None)
 
@@ -255,12 +251,20 @@ class Transfer:
         self.core.effects.active.add(queue.number)
 
     def resume(self, queue: Queue) -> None:
-        """Resume Queue (3.1.4.15, 3.1.7.2.4): Disconnected, and connect if messages wait."""
+        """Resume Queue (3.1.4.15, 3.1.7.2.4): Disconnected, and connect if messages wait.
+
+        Decision 77: a session that outlived the pause is used again, so there is none to open.
+        """
         outgoing = self._outgoing_of(queue)
         if queue.definition.on_hold:
             self.core.registry.change_definition(queue, on_hold=False)
         if outgoing.state is OutgoingQueueState.ON_HOLD:
-            outgoing.state, outgoing.engaged = OutgoingQueueState.DISCONNECTED, False
+            outgoing.engaged = outgoing.sender is not None
+            outgoing.state = (
+                OutgoingQueueState.CONNECTED
+                if outgoing.engaged
+                else OutgoingQueueState.DISCONNECTED
+            )
         self.core.effects.active.add(queue.number)
 
     def set_state(self, queue: Queue, state: OutgoingQueueState) -> None:

@@ -24,8 +24,8 @@ import msgspec
 
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.records import TABLE_OUTGOING
+from posthouse.engine.sequences import SEQUENCE_NUMBER_MAX, OutgoingTransferInfo
 from posthouse.engine.settings import EngineSettings
-from posthouse.engine.transfer import SEQUENCE_NUMBER_MAX, OutgoingTransferInfo
 from posthouse.model.errors import InvalidParameter, OperationCancelled
 from posthouse.model.guids import format_guid
 from posthouse.runtime.driver import Driver

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
-from posthouse.engine.effects import Ask, Deleted, Effects, Event, Read, Wake
+from posthouse.engine.effects import Ask, Effects, Event, Read, Wake
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.steps import Emptying
 from posthouse.model.errors import QueueError, RemoteProtocolError, ServiceNotAvailable
@@ -50,7 +50,6 @@ class Driver:
         self.clock = clock
         self.on_event: Callable[[Event], None] = lambda event: None
         self.on_active: Callable[[set[int]], None] = lambda queues: None
-        self.on_deleted: Callable[[list[Deleted]], None] = lambda deleted: None
         self.on_asks: Callable[[list[Ask]], None] = lambda asks: None
         self.failed = False  # the engine is ahead of the log: nothing may be decided or let out
         self._decided: list[tuple[Release, Answer]] = []
@@ -141,8 +140,6 @@ class Driver:
             outbox.append((position, *_woken(wake, effects.packets)))
         for event in effects.events:
             outbox.append((position, self.on_event, event))
-        if effects.deleted:
-            outbox.append((position, self.on_deleted, effects.deleted))
         if effects.active:
             outbox.append((position, self.on_active, effects.active))
         if effects.asks:

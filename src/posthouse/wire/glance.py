@@ -147,7 +147,7 @@ def _glance(data: bytes | memoryview) -> Glance:
         raise MalformedPacket("delivery is neither express nor recoverable")
 
     names_size = SHAPE_SIZES[user_flags >> 10 & 0x1FF]
-    at = NAMES_AT + names_size if names_size >= 0 else _names_end(data, user_flags, names_size)
+    at = NAMES_AT + names_size if names_size >= 0 else names_end(data, user_flags, names_size)
     if user_flags & CONNECTOR_TYPE:
         at += 16
 
@@ -229,7 +229,7 @@ def _check_size(base_flags: int, packet_size: int, received: int) -> None:
         raise Truncated(f"PacketSize is {packet_size}, but there are {received} bytes")
 
 
-def _names_end(data: bytes | memoryview, user_flags: int, names_size: int) -> int:
+def names_end(data: bytes | memoryview, user_flags: int, names_size: int) -> int:
     """Where three queue names end of which at least one is direct, [MS-MQMQ] 2.2.18.1.5.2."""
     if names_size == ILLEGAL:
         raise MalformedPacket("queue type not defined for the destination or administration queue")

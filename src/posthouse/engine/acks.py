@@ -1,0 +1,212 @@
+"""Acknowledgments that the queue manager itself sends ([MS-MQQB] 3.1.7.2, 3.1.7.15, 3.1.7.17).
+
+Administration acknowledgments tell whoever a sender named what became of a message. Order and final
+acknowledgments tell the queue manager that sent it; all of them are messages like any other, and
+part of the step of the log that they speak of.
+"""
+
+from __future__ import annotations
+
+from posthouse.engine.core import Core
+from posthouse.engine.descriptor import QueueAccessType
+from posthouse.engine.queue import Queue
+from posthouse.engine.records import (
+    FLAG_AUTHENTICATED,
+    FLAG_EXPRESS,
+    FLAG_REMOTE,
+    FLAG_TRANSACTIONAL,
+    WANT_NO_ARRIVAL,
+    WANT_NO_RECEIVE,
+    WANT_RECEIVE,
+    Change,
+    Row,
+)
+from posthouse.engine.rows import flags_of
+from posthouse.engine.sending import Admitted
+from posthouse.model.errors import QueueError, RemoteProtocolError
+from posthouse.model.message import (
+    ACK_RECEIVE,
+    NACK_MESSAGE_TOO_LARGE,
+    DeliveryGuarantee,
+    Message,
+    MessageId,
+)
+from posthouse.model.names import DirectName, FormatName, PrivateName
+from posthouse.security.access import Caller
+from posthouse.security.rights import WRITE_MESSAGE
+from posthouse.wire.glance import glance
+from posthouse.wire.message import serialize
+from posthouse.wire.order_acks import (
+    FinalAck,
+    OrderAck,
+    OrderQueue,
+    Origin,
+    final_ack,
+    order_ack,
+    order_queue_at,
+    order_queue_of,
+)
+from posthouse.wire.packet import Packet
+from posthouse.wire.places import place_of
+
+INFINITE = 0xFFFFFFFF
+_NEGATIVE = 0x8000  # of a class: the message did not get where it was to go
+_RECEIVE_RELATED = 0x4000  # it says what became of a message in its queue
+_ANYBODY = Caller.anonymous()
+
+
+class Acks:
+    """Acknowledgments on their way out."""
+
+    def __init__(self, core: Core) -> None:
+        self.core = core
+
+    # -- administration acknowledgments
+
+    def ended(self, number: int, row: Row, message_class: int, step: Change) -> None:
+        """Administration Acknowledgment (3.1.7.2.1), if the sender asked for one of this end."""
+        if self._is_wanted(row, message_class):
+            self.administration(self.core.packet(number), row, message_class, step)
+
+    def refused(self, packet: bytes, row: Row, message_class: int, change: Change | None) -> None:
+        """The same for a message that was not taken in."""
+        if self._is_wanted(row, message_class):
+            self.administration(packet, row, message_class, change)
+
+    def _is_wanted(self, row: Row, message_class: int) -> bool:
+        if message_class == ACK_RECEIVE:
+            wanted = WANT_RECEIVE
+        elif message_class & _RECEIVE_RELATED:
+            wanted = WANT_NO_RECEIVE
+        else:
+            wanted = WANT_NO_ARRIVAL
+        return bool(row.wants & wanted) and not self._kept_from_strangers(row, message_class)
+
+    def _kept_from_strangers(self, row: Row, message_class: int) -> bool:
+        """Decisions 8 and 80: a negative answer tells whoever asks what exists here."""
+        return (
+            bool(message_class & _NEGATIVE and row.flags & FLAG_REMOTE)
+            and not row.flags & FLAG_AUTHENTICATED
+            and not self.core.settings.send_insecure_nacks
+        )
+
+    def administration(
+        self, packet: bytes, row: Row, message_class: int, change: Change | None
+    ) -> None:
+        """Send Administration Acknowledgment (3.1.7.15)."""
+        core = self.core
+        try:
+            original = Packet(packet)
+            administration = original.administration_queue
+            if administration is None:
+                return
+            target = self._administration_queue(administration, row, change)
+            message = self._acknowledgment(original, row, message_class, str(administration))
+            core.sending.enqueue(target, serialize(message), change=change)
+        except (QueueError, RemoteProtocolError) as error:
+            self._dropped(message_class, error)
+
+    def _dropped(self, message_class: int, error: Exception) -> None:
+        # The document: discard it. Nobody can be told.
+        self.core.refusals["acknowledgment_dropped"] += 1
+        self.core.event("acknowledgment_dropped", message_class=message_class, why=str(error))
+
+    def _administration_queue(self, name: FormatName, row: Row, change: Change | None) -> Queue:
+        """The queue for acknowledgments, opened for sending as anybody's would be.
+
+        For a message of another machine with the rights that anybody has: naming a queue must not
+        be a way to write to it.
+        """
+        core = self.core
+        target = core.registry.find_target(name)
+        if target is None:
+            return core.registry.sending_target(name, change)
+        core.opening.check_role(target, QueueAccessType.SEND)
+        if row.flags & FLAG_REMOTE and target.outgoing is None:
+            core.registry.guard(target).require(_ANYBODY, WRITE_MESSAGE)
+        return target
+
+    def _acknowledgment(
+        self, original: Packet, row: Row, message_class: int, administration: str
+    ) -> Message:
+        express = bool(row.flags & FLAG_EXPRESS)
+        message = Message(
+            identifier=MessageId(self.core.guid, self.core.ordinals.next()),
+            message_class=message_class,
+            sent_time=self.core.utc,
+            source_machine_identifier=self.core.guid,
+            correlation_identifier=original.identifier,
+            destination_queue_format_name=administration,
+            response_queue_format_name=str(original.destination_queue),
+            delivery_guarantee=(
+                DeliveryGuarantee.EXPRESS if express else DeliveryGuarantee.RECOVERABLE
+            ),
+            time_to_reach_queue=INFINITE,
+            time_to_be_received=INFINITE,
+            priority=0 if row.flags & FLAG_TRANSACTIONAL else row.priority,
+            label=original.label,
+        )
+        secret = original.encrypted or original.privacy_level
+        repeated = message_class & _NEGATIVE and message_class != NACK_MESSAGE_TOO_LARGE
+        if repeated and not secret:
+            message.body, message.body_type = original.body, original.body_type
+        return message
+
+    # -- order and final acknowledgments (3.1.7.17)
+
+    def order(self, queue: Queue, source: bytes) -> bool:
+        """An OrderAck for everything that was accepted of a source's sequence into a queue."""
+        info = self.core.transfer.incoming(queue, source)
+        if info is None or not info.sequence_number:
+            return False
+        body = OrderAck.of(info.sequence_id, info.sequence_number)
+        if source == self.core.guid:  # a way around that leads back here
+            return self.core.transfer.order_acknowledged(info.sequence_id, info.sequence_number)
+        direct = info.format_name.upper().startswith("DIRECT=")
+        name = self._order_queue(source, direct, info.address)
+        return self._send(source, order_ack(body, name, self._origin()), 0, None)
+
+    def final(self, packet: bytes, message_class: int, address: str, change: Change | None) -> None:
+        """A FinalAck for a transactional message of another machine; nothing for any other.
+
+        `address` is where its sender can be reached, empty if that is not known.
+        """
+        sequence_id, number, previous = place_of(packet) if packet else (0, 0, 0)
+        if not number:
+            return
+        seen = glance(packet)
+        source = seen.source_guid
+        if source == self.core.guid:
+            self.core.transfer.final_acknowledged(
+                message_class, source, seen.ordinal, sequence_id, number
+            )
+            return
+        direct = isinstance(Packet(packet, seen).destination_queue, DirectName)
+        name = self._order_queue(source, direct, address)
+        body = FinalAck(sequence_id, number, min(previous, number - 1), source, seen.ordinal)
+        self._send(source, final_ack(body, message_class, name, self._origin()), 0, change)
+
+    def _order_queue(self, source: bytes, direct: bool, address: str) -> OrderQueue:
+        """How the sender's order queue is named on the wire: as it named our queue."""
+        if direct and address:
+            return order_queue_at(address.partition("%")[0])
+        return order_queue_of(source)
+
+    def _origin(self) -> Origin:
+        return Origin(self.core.guid, self.core.ordinals.next(), self.core.utc)
+
+    def _send(self, source: bytes, packet: bytes, flags: int, change: Change | None) -> bool:
+        """Into the outgoing queue that belongs to the machine, however the packet names it.
+
+        No quota refuses it: without these answers its sender keeps what it sent.
+        """
+        core, name = self.core, PrivateName(source, 4)
+        try:
+            target = core.registry.sending_target(name, change)
+        except QueueError as error:
+            self._dropped(0, error)
+            return False
+        seen = glance(packet)
+        admitted = Admitted(target, packet, seen, flags_of(seen, flags))
+        core.sending.accept(admitted, None, b"", "", change)
+        return True

@@ -1,0 +1,287 @@
+"""What a session sends of an outgoing queue ([MS-MQQB] 3.1.1.3.1.2, 3.1.5.5, 3.1.7.1).
+
+The document has a table with an entry and five marks for each message. Here the queue itself is the
+table, and a session remembers of it how far it has come in each priority: what lies in front of
+that place and is still here was sent on this session and is not acknowledged. So a million waiting
+messages cost a session as much as ten.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from posthouse.engine.core import Core
+from posthouse.engine.effects import Unreadable
+from posthouse.engine.order import PRIORITIES
+from posthouse.engine.queue import Outgoing, OutgoingQueueState, Queue
+from posthouse.engine.records import (
+    FLAG_ARRIVED,
+    FLAG_EXPRESS,
+    FLAG_REMOTE,
+    FLAG_TRANSACTIONAL,
+    Row,
+)
+from posthouse.engine.remote import Outbound
+from posthouse.engine.sequences import SequenceInfo, is_numbered
+from posthouse.wire.places import placed
+
+if TYPE_CHECKING:
+    from posthouse.engine.transfer import Transfer
+
+_OURS = FLAG_TRANSACTIONAL | FLAG_REMOTE
+_SEQUENCED = 0  # the priority of transactional messages
+_BATCH = 256  # rows that are looked at together
+
+
+class Sender:
+    """The messages of one outgoing queue on their way through one session.
+
+    Each is taken once, the highest priority first, then in order of arrival; transactional ones
+    again after `resend`. A new session begins with a new sender.
+    """
+
+    __slots__ = (
+        "_again",
+        "_again_end",
+        "_core",
+        "_marks",
+        "_passed_over",
+        "live",
+        "queue",
+        "transfer",
+    )
+
+    def __init__(self, core: Core, transfer: Transfer, queue: Queue) -> None:
+        self._core = core
+        self.transfer = transfer
+        self.queue = queue
+        self.live = True
+        self._marks = [0] * PRIORITIES  # lookup identifiers: up to there it has been
+        self._marks[_SEQUENCED] = self._outgoing.settled
+        self._passed_over: dict[int, int] = {}  # locked when their turn came: number, priority
+        self._again = self._again_end = 0  # sequenced messages between these are sent again
+
+    @property
+    def _outgoing(self) -> Outgoing:
+        outgoing = self.queue.outgoing
+        assert outgoing is not None
+        return outgoing
+
+    # -- what goes out
+
+    def take(self, count: int, bytes_max: int) -> list[Outbound]:
+        """Send User Message (3.1.7.1) for the next messages, as far as they are not too much.
+
+        One of any size is not too much. What has expired meanwhile ends here (3.1.7.1.2).
+        """
+        if not self._may_send() or count <= 0:
+            return []
+        choice = _Choice(count, bytes_max)
+        self._choose_returned(choice)
+        for priority in reversed(self.queue.state.order.used):
+            if priority == _SEQUENCED:
+                self._choose_again(choice)
+            self._choose(priority, choice)
+            if choice.full:
+                break
+        return self._prepare(choice)
+
+    def _may_send(self) -> bool:
+        """3.1.7.1: only while the queue is connected; a paused or locked one is not."""
+        return (
+            self.live
+            and self.transfer.connection_active
+            and self._outgoing.state is OutgoingQueueState.CONNECTED
+        )
+
+    def _choose_returned(self, choice: _Choice) -> None:
+        """Messages that somebody held when their turn came, as far as they are back."""
+        for number, priority in list(self._passed_over.items()):
+            row = self._core.state.table.get(number)
+            if row is None or row.queue != self.queue.number:
+                del self._passed_over[number]
+            elif number not in self._core.locks and row.priority == priority and not choice.full:
+                del self._passed_over[number]
+                if not self._expired(number, row):
+                    choice.add(number, row)
+
+    def _choose(self, priority: int, choice: _Choice) -> None:
+        """Messages of one priority that this session has not seen."""
+        marks, lane = self._marks, self.queue.state.order.lane(priority)
+        while not choice.full:
+            ids, numbers = lane.some_after(marks[priority], min(choice.room, _BATCH))
+            for row, number in zip(self._core.state.table.rows(numbers), numbers, strict=True):
+                if self._is_blocked(number, row) or not choice.has_room(row):
+                    return
+                self._settle(marks[priority], row)
+                marks[priority] = row.lookup_id
+                self._offer(number, row, choice)
+            if not ids:
+                return
+
+    def _choose_again(self, choice: _Choice) -> None:
+        """Sequenced messages that are sent once more; the others of their lane are not."""
+        lane = self.queue.state.order.lane(_SEQUENCED)
+        while self._again < self._again_end and not choice.full:
+            ids, numbers = lane.some_after(self._again, min(choice.room, _BATCH))
+            if not ids or ids[0] > self._again_end:
+                self._again = self._again_end
+                return
+            for row, number in zip(self._core.state.table.rows(numbers), numbers, strict=True):
+                if row.lookup_id > self._again_end:
+                    self._again = self._again_end
+                    return
+                if is_numbered(row.flags):
+                    if self._is_blocked(number, row) or not choice.has_room(row):
+                        return
+                    self._offer(number, row, choice)
+                self._again = row.lookup_id
+
+    def _is_blocked(self, number: int, row: Row) -> bool:
+        """Nothing overtakes a message of a sequence that somebody holds: it could not follow."""
+        return (
+            number in self._core.locks
+            and is_numbered(row.flags)
+            and not row.flags & FLAG_ARRIVED
+            and number not in self._core.reading.damaged
+        )
+
+    def _settle(self, mark: int, row: Row) -> None:
+        """Notes for later sessions where the messages end that only wait for final answers."""
+        if row.flags & FLAG_ARRIVED and mark == self._outgoing.settled:
+            self._outgoing.settled = row.lookup_id
+
+    def _offer(self, number: int, row: Row, choice: _Choice) -> None:
+        if row.flags & FLAG_ARRIVED or number in self._core.reading.damaged:
+            return
+        if number in self._core.locks:
+            self._passed_over[number] = row.priority
+        elif not self._expired(number, row):
+            choice.add(number, row)
+
+    def _expired(self, number: int, row: Row) -> bool:
+        """Checking for Message Expiration (3.1.7.1.2)."""
+        if row.expires > self._core.utc:
+            return False
+        self._core.outcomes.expire(self.queue, number, row)
+        return True
+
+    # -- as it goes on the wire
+
+    def _prepare(self, choice: _Choice) -> list[Outbound]:
+        """The packets; a damaged one stays behind, locked until the next start."""
+        core, numbers = self._core, choice.numbers
+        try:
+            core.reading.fetch_many(numbers)
+        except Unreadable:
+            sound, _ = core.reading.fetch_sound(numbers)
+            choice.keep(set(sound))
+            numbers = choice.numbers
+        packets, new = core.effects.packets, tuple.__new__
+        outbound: list[Outbound] = []
+        previous: SequenceInfo | None = None
+        for number, row in zip(numbers, choice.rows, strict=True):
+            packet, flags = packets[number], row[11]
+            numbered = flags & _OURS == FLAG_TRANSACTIONAL
+            if numbered:
+                previous = self.transfer.sequences.place_of(self.queue, row, previous)
+                packet = placed(packet, flags, *previous)
+            outbound.append(new(Outbound, (number, packet, not flags & FLAG_EXPRESS, numbered)))
+        if previous is not None:
+            self.transfer.sequences.sent(self.queue, previous)
+        return outbound
+
+    # -- what comes back
+
+    def acknowledged(self, numbers: list[int]) -> None:
+        """Session acknowledgments (3.1.5.5.1-4) for messages that this sender gave.
+
+        Those outside sequences of ours are delivered, in one step. A transactional one stays
+        until its order acknowledgment.
+        """
+        table, mine = self._core.state.table, self.queue.number
+        found: list[int] = []
+        rows: list[Row] = []
+        for number in numbers:
+            row = table.get(number)
+            if row is not None and row[1] == mine and row[11] & _OURS != FLAG_TRANSACTIONAL:
+                found.append(number)
+                rows.append(row)
+        if found:
+            self._core.outcomes.transferred_all(self.queue, found, rows)
+
+    def resend(self) -> None:
+        """Sequenced messages without order acknowledgment are taken once more (3.1.6.5)."""
+        self._again = self._outgoing.settled
+        self._again_end = self._marks[_SEQUENCED]
+        self._core.effects.active.add(self.queue.number)
+
+    def end(self) -> None:
+        """The session is over, or has no more to do with this queue: what it sent waits again."""
+        if not self.live:
+            return
+        self.live = False
+        self.transfer.sender_ended(self)
+
+    # -- looking
+
+    def holds(self, number: int, row: Row) -> bool:
+        """Whether a message is in flight: the peer may have it, so it does not expire."""
+        if row.lookup_id > self._marks[row.priority] or number in self._passed_over:
+            return False
+        again = self._again < row.lookup_id <= self._again_end
+        return not (again and is_numbered(row.flags))
+
+    @property
+    def waiting(self) -> bool:
+        """Whether there is something to take now."""
+        if not self._may_send():
+            return False
+        if any(number not in self._core.locks for number in self._passed_over):
+            return True
+        again = self._again < self._again_end and self._can_go_on(_SEQUENCED, self._again)
+        return again or any(self._can_go_on(p, self._marks[p]) for p in self.queue.state.order.used)
+
+    def _can_go_on(self, priority: int, mark: int) -> bool:
+        _, numbers = self.queue.state.order.lane(priority).some_after(mark, 1)
+        rows = self._core.state.table.rows(numbers)
+        return bool(rows) and not self._is_blocked(numbers[0], rows[0])
+
+    @property
+    def unacknowledged(self) -> int:
+        """How many messages it has sent that wait for a session or order acknowledgment."""
+        order = self.queue.state.order
+        sent = sum(order.lane(p).count_up_to(self._marks[p]) for p in order.used)
+        others = len(self._passed_over) + self.transfer.sequences.arrived(self.queue)
+        return max(sent - others, 0)
+
+
+class _Choice:
+    """Messages chosen for one batch."""
+
+    __slots__ = ("bytes_left", "numbers", "room", "rows")
+
+    def __init__(self, count: int, bytes_max: int) -> None:
+        self.numbers: list[int] = []
+        self.rows: list[Row] = []
+        self.room = count
+        self.bytes_left = bytes_max
+
+    @property
+    def full(self) -> bool:
+        return self.room <= 0 or self.bytes_left <= 0
+
+    def has_room(self, row: Row) -> bool:
+        return self.room > 0 and (row.size <= self.bytes_left or not self.numbers)
+
+    def add(self, number: int, row: Row) -> None:
+        self.numbers.append(number)
+        self.rows.append(row)
+        self.room -= 1
+        self.bytes_left -= row.size
+
+    def keep(self, numbers: set[int]) -> None:
+        """Only these, the others cannot be had."""
+        pairs = [p for p in zip(self.numbers, self.rows, strict=True) if p[0] in numbers]
+        self.numbers = [number for number, _ in pairs]
+        self.rows = [row for _, row in pairs]

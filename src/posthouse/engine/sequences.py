@@ -1,0 +1,429 @@
+"""Outgoing sequences of transactional messages ([MS-MQQB] 3.1.1.5, 3.1.5.6-7, [MS-MQDMPR] 3.1.1.4).
+
+A message gets its number at commit, in its row; its sequence follows from its lookup identifier, as
+both grow together. What is kept beside that is one record for each queue and one for each sequence
+of which messages may still be here.
+"""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_right
+from typing import NamedTuple
+
+import msgspec
+
+from posthouse.engine.core import Core, ReservedCounter
+from posthouse.engine.queue import Queue
+from posthouse.engine.records import (
+    FLAG_ARRIVED,
+    FLAG_REMOTE,
+    FLAG_TRANSACTIONAL,
+    TABLE_OUTGOING,
+    TABLE_SEQUENCE,
+    Change,
+    Row,
+)
+from posthouse.model.message import ACK_RECEIVE
+from posthouse.wire.places import placed
+
+_U32 = struct.Struct("<I")
+_U64 = struct.Struct(">Q")
+_START = struct.Struct("<IQ")  # queue, first lookup identifier
+SEQUENCE_NUMBER_MAX = 0xFFFFFFFF  # [MS-MQMQ] 2.2.20.5
+SEQUENCED = 0  # the priority of transactional messages
+_FOREVER = (1 << 64) - 1
+_BATCH = 512
+_OURS = FLAG_TRANSACTIONAL | FLAG_REMOTE
+
+
+def is_numbered(flags: int) -> bool:
+    """Whether a message of an outgoing queue has a place in a sequence of ours."""
+    return flags & _OURS == FLAG_TRANSACTIONAL
+
+
+class OutgoingTransferInfo(msgspec.Struct, omit_defaults=True):
+    """[MS-MQDMPR] 3.1.1.4: what has to be kept of it; `Sequences.report` shows all of it."""
+
+    sequence_id: int = 0  # TimeStamp << 32 | Ordinal; 0 before the first message
+    next_number: int = 1
+    last_number: int = 0  # given to the message before
+    last_ack_id: int = 0
+    last_ack_number: int = 0
+    last_ack_time: int = 0
+    last_ack_count: int = 0
+    resend_interval_s: int = 0
+    resend_time: int = 0
+    resend_count: int = 0
+
+
+class SequenceInfo(NamedTuple):
+    """SEQUENCE_INFO, [MS-MQMQ] 2.2.5."""
+
+    sequence_id: int
+    number: int
+    previous_number: int
+
+
+class OutgoingTransferReport(NamedTuple):
+    """OutgoingTransferInfo as administrators see it ([MS-MQDMPR] 3.1.1.4)."""
+
+    first_non_ack: SequenceInfo | None
+    last_non_ack: SequenceInfo | None
+    last_ack: SequenceInfo | None
+    next_sequence: SequenceInfo
+    no_ack_count: int
+    no_read_count: int  # order-acknowledged, not yet reported as received
+    last_ack_time: int
+    last_ack_count: int
+    resend_count: int
+    resend_interval_s: int
+    resend_time: int
+
+
+class _Counts:
+    """Numbered messages of a queue: how many are not order-acknowledged, how many are."""
+
+    __slots__ = ("arrived", "unacknowledged")
+
+    def __init__(self) -> None:
+        self.unacknowledged = 0
+        self.arrived = 0
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(OutgoingTransferInfo).decode
+
+
+class Sequences:
+    """The outgoing sequences of all queues."""
+
+    def __init__(self, core: Core) -> None:
+        self.core = core
+        self._infos: dict[int, OutgoingTransferInfo] = {}
+        # Of each queue: first lookup identifiers and identifiers of its sequences, in order.
+        self._starts: dict[int, tuple[list[int], list[int]]] = {}
+        self._queue_of: dict[int, int] = {}
+        self._sent: dict[int, tuple[int, int]] = {}  # the furthest place that was ever sent
+        self._passed: dict[int, int] = {}  # nothing numbered up to there is unacknowledged
+        self._counts: dict[int, _Counts] = {}  # once anybody has asked
+        self._ids = ReservedCounter(core, b"sequence", 64)
+        self._time_stamp = 0
+
+    def load(self, time_stamp: int) -> None:
+        """Everything the store kept; `time_stamp` is that of new sequences.
+
+        What was sent before is not known any more: it may have been everything.
+        """
+        self._time_stamp = time_stamp
+        state = self.core.state
+        for key, value in state.of_table(TABLE_OUTGOING):
+            info = _decode(value)
+            (queue,) = _U32.unpack(key)
+            self._infos[queue] = info
+            self._sent[queue] = info.sequence_id, info.last_number
+        for key, value in sorted(state.of_table(TABLE_SEQUENCE)):
+            self._add(_U64.unpack(key)[0], *_START.unpack(value))
+
+    def _add(self, sequence_id: int, queue: int, lookup_id: int) -> None:
+        firsts, ids = self._starts.setdefault(queue, ([], []))
+        firsts.append(lookup_id)
+        ids.append(sequence_id)
+        self._queue_of[sequence_id] = queue
+
+    def info(self, queue: Queue) -> OutgoingTransferInfo:
+        """OutgoingTransferInfo of an outgoing queue: exactly one each."""
+        info = self._infos.get(queue.number)
+        if info is None:
+            info = self._infos[queue.number] = OutgoingTransferInfo()
+        return info
+
+    def _store(self, queue: Queue, change: Change | None = None) -> None:
+        key = _U32.pack(queue.number)
+        defines = [] if change is None else change.defines
+        if defines and defines[-1][:2] == (TABLE_OUTGOING, key):
+            defines.pop()  # of the message before, in the same commit
+        self.core.define(TABLE_OUTGOING, key, _encode(self.info(queue)), change)
+
+    # -- numbers (decisions 23, 43)
+
+    def number(
+        self, queue: Queue, row: Row, packet: bytes | None, change: Change
+    ) -> tuple[Row, bytes | None]:
+        """A transactional message gets its place at commit, once.
+
+        So does its packet, unless it is in the log already: then when it is sent.
+        """
+        place = self.number_run(queue, row.lookup_id, 1, change)
+        if packet is not None:
+            packet = placed(packet, row.flags, *place)
+        return row._replace(last_move=place.number), packet
+
+    def number_run(self, queue: Queue, lookup_id: int, count: int, change: Change) -> SequenceInfo:
+        """The place of the first of so many messages; the others follow on from it."""
+        info = self.info(queue)
+        if not info.sequence_id or info.next_number + count - 1 > SEQUENCE_NUMBER_MAX:
+            self._begin(queue, info, lookup_id, change)
+        first = info.next_number
+        place = SequenceInfo(info.sequence_id, first, info.last_number)
+        info.last_number = first + count - 1
+        info.next_number = first + count
+        self._store(queue, change)
+        counts = self._counts.get(queue.number)
+        if counts is not None:
+            counts.unacknowledged += count
+        return place
+
+    def _begin(
+        self, queue: Queue, info: OutgoingTransferInfo, lookup_id: int, change: Change | None
+    ) -> None:
+        """No two sequences of ours share an id: two names may lead to one queue far away."""
+        self._forget_finished(queue, change)
+        info.sequence_id = self._time_stamp << 32 | self._ids.next()
+        info.next_number, info.last_number = 1, 0
+        self._add(info.sequence_id, queue.number, lookup_id)
+        key, value = _U64.pack(info.sequence_id), _START.pack(queue.number, lookup_id)
+        self.core.define(TABLE_SEQUENCE, key, value, change)
+
+    def _forget_finished(self, queue: Queue, change: Change | None) -> None:
+        """Sequences of which nothing is here any more, the oldest first."""
+        firsts, ids = self._starts.setdefault(queue.number, ([], []))
+        found, _ = queue.state.order.lane(SEQUENCED).some_after(0, 1)
+        here = found[0] if found else _FOREVER
+        while ids and (len(firsts) < 2 or firsts[1] <= here):
+            if len(firsts) < 2 and firsts[0] <= here and found:
+                return
+            self.core.define(TABLE_SEQUENCE, _U64.pack(ids[0]), None, change)
+            del self._queue_of[ids[0]], firsts[0], ids[0]
+
+    # -- places
+
+    def sequence_at(self, queue: Queue, lookup_id: int) -> int:
+        """The sequence of a numbered message."""
+        firsts, ids = self._starts[queue.number]
+        return ids[bisect_right(firsts, lookup_id) - 1]
+
+    def place_of(self, queue: Queue, row: Row, before: SequenceInfo | None) -> SequenceInfo:
+        """Where a message stands when it is sent, right behind another one or as the first.
+
+        3.1.7.1.3, decision 76: the previous number is that of the message in front of it that is
+        still to arrive, else of the last that did; so gaps are bridged.
+        """
+        sequence_id = self.sequence_at(queue, row.lookup_id)
+        if before is None:
+            previous = self._previous(queue, row, sequence_id)
+        else:
+            previous = before.number if before.sequence_id == sequence_id else 0
+        return SequenceInfo(sequence_id, row.last_move, previous)
+
+    def _previous(self, queue: Queue, row: Row, sequence_id: int) -> int:
+        core = self.core
+        for lookup_id, number in queue.state.order.lane(SEQUENCED).before(row.lookup_id):
+            if number in core.reading.damaged:
+                continue  # it is not sent
+            (earlier,) = core.state.table.rows((number,))
+            if earlier.flags & FLAG_ARRIVED:
+                break
+            if is_numbered(earlier.flags):
+                same = self.sequence_at(queue, lookup_id) == sequence_id
+                return earlier.last_move if same else 0
+        info = self.info(queue)
+        return info.last_ack_number if info.last_ack_id == sequence_id else 0
+
+    def sent(self, queue: Queue, place: SequenceInfo) -> None:
+        """This place and those in front of it have been given to a session."""
+        reached = place[:2]
+        if reached > self._sent.get(queue.number, (0, 0)):
+            self._sent[queue.number] = reached
+
+    def find(self, sequence_id: int, number: int) -> tuple[Queue, int, Row] | None:
+        """The message at a place, with its queue."""
+        queue = self.core.queues.get(self._queue_of.get(sequence_id, 0))
+        if queue is None:
+            return None
+        lane, table = queue.state.order.lane(SEQUENCED), self.core.state.table
+        low, high = self._range(queue, sequence_id)
+        while low <= high:
+            middle = (low + high) // 2
+            for lookup_id, found in lane.after(middle - 1):
+                (row,) = table.rows((found,))
+                if is_numbered(row.flags) or lookup_id > high:
+                    break
+            else:
+                high = middle - 1
+                continue
+            if lookup_id > high or row.last_move > number:
+                high = middle - 1
+            elif row.last_move < number:
+                low = lookup_id + 1
+            else:
+                return queue, found, row
+        return None
+
+    def _range(self, queue: Queue, sequence_id: int) -> tuple[int, int]:
+        """The first and the last lookup identifier that a message of a sequence can have."""
+        firsts, ids = self._starts[queue.number]
+        index = ids.index(sequence_id)
+        end = firsts[index + 1] if index + 1 < len(firsts) else self.core.lookup_ids.value
+        return firsts[index], end - 1
+
+    def queue_of(self, sequence_id: int) -> Queue | None:
+        """The outgoing queue whose messages are, or were, in a sequence."""
+        return self.core.queues.get(self._queue_of.get(sequence_id, 0))
+
+    # -- acknowledgments (3.1.5.6)
+
+    def order_acknowledged(self, queue: Queue, sequence_id: int, number: int) -> bool:
+        """Receiving an OrderAck; False for one that fits nothing sent (decision 24)."""
+        info = self.info(queue)
+        acknowledged, last = (sequence_id, number), (info.last_ack_id, info.last_ack_number)
+        known = acknowledged > last and self._was_sent(queue, acknowledged)
+        if not known and (acknowledged != last or not number):
+            return False
+        info.last_ack_count = 1 if known else info.last_ack_count + 1
+        info.last_ack_id, info.last_ack_number = acknowledged
+        info.last_ack_time = self.core.utc
+        if known:
+            info.resend_count = info.resend_interval_s = info.resend_time = 0
+            self._let_go(queue, sequence_id, number)
+            if not self._is_unfinished(queue):
+                self._begin(queue, info, self.core.lookup_ids.value, None)
+        self._store(queue)
+        return True
+
+    def _was_sent(self, queue: Queue, place: tuple[int, int]) -> bool:
+        """Whether messages up to this place are here that were sent."""
+        found = self._first_unfinished(queue)
+        if found is None or self._queue_of.get(place[0]) != queue.number:
+            return False
+        first = self.sequence_at(queue, found[1].lookup_id), found[1].last_move
+        return first <= place <= self._sent.get(queue.number, (0, 0))
+
+    def _let_go(self, queue: Queue, sequence_id: int, number: int) -> None:
+        """Every message up to this place has arrived, those of earlier sequences too."""
+        lane, (first, last) = queue.state.order.lane(SEQUENCED), self._range(queue, sequence_id)
+        mark, done = self._passed.get(queue.number, 0), False
+        while not done:
+            ids, numbers = lane.some_after(mark, _BATCH)
+            leaving: list[int] = []
+            rows: list[Row] = []
+            for row, found in zip(self.core.state.table.rows(numbers), numbers, strict=True):
+                if is_numbered(row[11]) and not row[11] & FLAG_ARRIVED:
+                    if row[0] > last or (row[0] >= first and row[6] > number):
+                        done = True
+                        break
+                    leaving.append(found)
+                    rows.append(row)
+                mark = row[0]
+            done = done or not ids
+            if leaving:
+                self.core.outcomes.arrived_all(queue, leaving, rows)
+        self._passed[queue.number] = mark
+
+    def _first_unfinished(self, queue: Queue) -> tuple[int, Row] | None:
+        lane = queue.state.order.lane(SEQUENCED)
+        for _, number in lane.after(self._passed.get(queue.number, 0)):
+            (row,) = self.core.state.table.rows((number,))
+            if is_numbered(row.flags) and not row.flags & FLAG_ARRIVED:
+                return number, row
+        return None
+
+    def _is_unfinished(self, queue: Queue) -> bool:
+        return self._first_unfinished(queue) is not None
+
+    def final_acknowledged(
+        self, message_class: int, source: bytes, ordinal: int, sequence_id: int, number: int
+    ) -> bool:
+        """Receiving a FinalAck (3.1.5.7); False for one that fits nothing sent."""
+        found = self.find(sequence_id, number)
+        if found is None or source != self.core.guid:
+            return False
+        queue, message, row = found
+        arrived = bool(row.flags & FLAG_ARRIVED)
+        was_sent = arrived or (sequence_id, number) <= self._sent.get(queue.number, (0, 0))
+        if row.ordinal != ordinal or not was_sent:
+            return False
+        core, change = self.core, Change()
+        core.outcomes.take_back(queue, message)
+        if message_class == ACK_RECEIVE:
+            core.outcomes.transferred(queue, message, row, change)
+        else:
+            core.outcomes.refused(queue, message, row, message_class, change)
+        core.commit(change)
+        core.effects.active.add(queue.number)
+        outgoing = queue.outgoing
+        if not arrived and outgoing is not None and outgoing.sender is not None:
+            outgoing.sender.resend()  # what follows it waits for it in vain
+        return True
+
+    # -- counts and reports
+
+    def arrived(self, queue: Queue) -> int:
+        """How many messages have arrived and wait for their final answers."""
+        return self._counts_of(queue).arrived
+
+    def _counts_of(self, queue: Queue) -> _Counts:
+        counts = self._counts.get(queue.number)
+        if counts is None:  # once; from here on every change is counted
+            counts = self._counts[queue.number] = _Counts()
+            for number in [n for _, n in queue.state.order.lane(SEQUENCED).after(0)]:
+                (row,) = self.core.state.table.rows((number,))
+                if row.flags & FLAG_ARRIVED:
+                    counts.arrived += 1
+                elif is_numbered(row.flags):
+                    counts.unacknowledged += 1
+        return counts
+
+    def left(self, queue: Queue, row: Row) -> None:
+        """A message left its outgoing queue, however."""
+        counts = self._counts.get(queue.number)
+        if counts is None or not is_numbered(row.flags):
+            return
+        if row.flags & FLAG_ARRIVED:
+            counts.arrived -= 1
+        else:
+            counts.unacknowledged -= 1
+
+    def kept_for_final_answer(self, queue: Queue) -> None:
+        """A message has arrived and stays."""
+        counts = self._counts.get(queue.number)
+        if counts is not None:
+            counts.unacknowledged -= 1
+            counts.arrived += 1
+
+    def report(self, queue: Queue) -> OutgoingTransferReport:
+        """The whole OutgoingTransferInfo."""
+        info, counts = self.info(queue), self._counts_of(queue)
+        last_ack = SequenceInfo(
+            info.last_ack_id, info.last_ack_number, max(info.last_ack_number - 1, 0)
+        )
+        return OutgoingTransferReport(
+            first_non_ack=self._first_non_ack(queue),
+            last_non_ack=self._last_non_ack(queue),
+            last_ack=last_ack if info.last_ack_number else None,
+            next_sequence=SequenceInfo(info.sequence_id, info.next_number, info.last_number),
+            no_ack_count=counts.unacknowledged,
+            no_read_count=counts.arrived,
+            last_ack_time=info.last_ack_time,
+            last_ack_count=info.last_ack_count,
+            resend_count=info.resend_count,
+            resend_interval_s=info.resend_interval_s,
+            resend_time=info.resend_time,
+        )
+
+    def _first_non_ack(self, queue: Queue) -> SequenceInfo | None:
+        found = self._first_unfinished(queue)
+        return None if found is None else self._shown(queue, found[1])
+
+    def _last_non_ack(self, queue: Queue) -> SequenceInfo | None:
+        for _, number in queue.state.order.lane(SEQUENCED).before(_FOREVER):
+            (row,) = self.core.state.table.rows((number,))
+            if is_numbered(row.flags):
+                return None if row.flags & FLAG_ARRIVED else self._shown(queue, row)
+        return None
+
+    def _shown(self, queue: Queue, row: Row) -> SequenceInfo:
+        """3.1.1.5: sequence, number, and number minus one."""
+        return SequenceInfo(
+            self.sequence_at(queue, row.lookup_id), row.last_move, row.last_move - 1
+        )
