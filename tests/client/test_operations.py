@@ -5,13 +5,19 @@ from __future__ import annotations
 import pytest
 
 from posthouse.client import operations as ops
-from posthouse.client.errors import ServerUnreachable, TransactionAborted
+from posthouse.client.errors import ServerUnreachable, TransactionAborted, TransactionInDoubt
 from posthouse.client.message import Message
 from posthouse.client.operations import Operation
 from posthouse.client.packets import DEFAULTS
 from posthouse.client.requests import Handle, Request
 from posthouse.model.enumerations import QueueAccessType
-from posthouse.model.errors import InsufficientResources, MessageNotFound, QueueError
+from posthouse.model.errors import (
+    InsufficientResources,
+    InvalidParameter,
+    MessageNotFound,
+    QueueError,
+    TransactionSequence,
+)
 from posthouse.wire import frame_payloads as payloads
 from posthouse.wire import frames
 from posthouse.wire.frames import Frame
@@ -165,7 +171,16 @@ def test_a_list_of_queues_gets_one_message_at_a_time() -> None:
     assert counts == [1, 1, 1]
 
 
-def test_a_commit_that_is_refused_after_a_break_was_never_decided() -> None:
+@pytest.mark.parametrize(
+    ("refusal", "error", "says"),
+    [
+        (TransactionSequence("no such transaction"), TransactionAborted, "before the commit"),
+        (InvalidParameter("it is not kept any more"), TransactionInDoubt, "not kept any more"),
+    ],
+)
+def test_a_commit_that_is_refused_after_a_break_was_never_decided_or_is_in_doubt(
+    refusal: QueueError, error: type[Exception], says: str
+) -> None:
     peer = Peer()
     step = ops.in_transaction(peer.core, lambda tx: iter_nothing())
     next(step)
@@ -175,8 +190,8 @@ def test_a_commit_that_is_refused_after_a_break_was_never_decided() -> None:
     peer.heard()
     peer.core.lost()
     (again,) = peer.connect()
-    peer.refuse(again.request, QueueError("no such transaction"))
-    with pytest.raises(TransactionAborted, match="before the commit"):
+    peer.refuse(again.request, refusal)
+    with pytest.raises(error, match=says):
         next(step)
 
 

@@ -39,7 +39,10 @@ class TransactionAborted(SessionLost):
 
 
 class TransactionInDoubt(SessionLost):
-    """The session broke over the commit, and joined databases wait for the decision."""
+    """The session broke over the commit: whether it is done is not known.
+
+    Joined databases wait for the decision.
+    """
 
     default_remedy = "Close the databases' connections; qm.recover(connection) settles them."
 

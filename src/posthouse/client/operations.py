@@ -17,6 +17,7 @@ from posthouse.client.errors import (
     MessageReturned,
     SessionLost,
     TransactionAborted,
+    TransactionInDoubt,
 )
 from posthouse.client.message import Message
 from posthouse.client.packets import Draft, Options, PacketMaker
@@ -34,7 +35,7 @@ from posthouse.client.requests import (
     TransactionHandle,
 )
 from posthouse.model.enumerations import MessageSeekAction
-from posthouse.model.errors import QueueError
+from posthouse.model.errors import QueueError, TransactionSequence
 from posthouse.model.guids import format_guid
 from posthouse.wire import frames
 from posthouse.wire.frame_payloads import (
@@ -354,7 +355,7 @@ def begin(core: Core) -> Operation[TransactionHandle]:
 def commit(
     core: Core, transaction: TransactionHandle, branches: Sequence[tuple[str, str]] = ()
 ) -> Operation[None]:
-    """All of it is done and durable, or the error says that nothing is.
+    """All of it is done and durable, or the error says that nothing is, or that it is in doubt.
 
     The decision is kept until the branches, prepared databases, are confirmed.
     """
@@ -369,10 +370,17 @@ def commit(
     yield request
     try:
         request.result()
-    except QueueError:
+    except TransactionSequence:
         if not request.repeated:
             raise
         raise TransactionAborted("the connection broke before the commit was decided") from None
+    except QueueError as error:
+        if not request.repeated:
+            raise
+        raise TransactionInDoubt(
+            f"the connection broke over the commit, and its outcome is not known: {error.cause}",
+            "Look whether its messages are there before its work is done again.",
+        ) from None
 
 
 def abort(core: Core, transaction: TransactionHandle) -> Operation[None]:
