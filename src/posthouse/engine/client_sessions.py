@@ -12,7 +12,7 @@ Results of express messages are kept in memory only: a crash takes both. A clean
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator
 
 import msgspec
@@ -23,7 +23,7 @@ from posthouse.model.errors import AccessDenied, InsufficientResources, InvalidP
 
 NAME_SIZE = 16
 UNANSWERED_MAX = 64  # requests of one name whose answers its client may still miss
-NAMES_MAX = 10_000
+NAMES_MAX = 10_000  # of all accounts
 KEPT_S = 24 * 3600  # after the last use
 
 SENT, COMMITTED, ENDED = 1, 2, 3  # kinds of results; numbers are part of the store's format
@@ -95,6 +95,8 @@ class ClientSessions:
         self.core = core
         self._names: dict[bytes, NamedSession] = {}
         self._idle: OrderedDict[bytes, NamedSession] = OrderedDict()  # nobody's, the oldest first
+        self._idle_of: dict[bytes, dict[bytes, NamedSession]] = {}  # the same by account
+        self._count_of: Counter[bytes] = Counter()  # names of each account
 
     def __len__(self) -> int:
         return len(self._names)
@@ -119,7 +121,8 @@ class ClientSessions:
             self._cut(session, result, change)
             session.used = max(session.used, result.used)
         for session in sorted(found.values(), key=lambda s: s.used):
-            self._names[session.name] = self._idle[session.name] = session
+            self._add(session)
+            self._rest(session)
         self.core.effects.commit(change)
 
     def _cut(self, session: NamedSession, result: Result, change: Change) -> None:
@@ -162,11 +165,13 @@ class ClientSessions:
         self._forget_old()
         session = self._names.get(name)
         if session is None:
-            self._make_room()
-            session = self._names[name] = NamedSession(name, account, self.core.utc)
+            self._make_room(account)
+            session = NamedSession(name, account, self.core.utc)
+            self._add(session)
         elif session.account != account:
             raise AccessDenied("the session name belongs to another account")
-        self._idle.pop(name, None)
+        else:
+            self._rouse(session)
         previous, session.holder = session.holder, holder
         return session, previous
 
@@ -175,7 +180,7 @@ class ClientSessions:
         if session.holder is holder:
             session.holder = None
             session.used = self.core.utc
-            self._idle[session.name] = session
+            self._rest(session)
             if not session.results:
                 self._forget(session)
 
@@ -185,18 +190,42 @@ class ClientSessions:
         while (oldest := self._oldest()) is not None and oldest.used <= limit:
             self._forget(oldest)
 
-    def _make_room(self) -> None:
-        if len(self._names) >= NAMES_MAX:
-            oldest = self._oldest()
-            if oldest is None:
-                raise InsufficientResources("too many named sessions are open")
-            self._forget(oldest)
+    def _add(self, session: NamedSession) -> None:
+        self._names[session.name] = session
+        self._count_of[session.account] += 1
+
+    def _rest(self, session: NamedSession) -> None:
+        """Nobody has the name for now."""
+        self._idle[session.name] = session
+        self._idle_of.setdefault(session.account, {})[session.name] = session
+
+    def _rouse(self, session: NamedSession) -> None:
+        """Somebody has the name again, or it is gone."""
+        if self._idle.pop(session.name, None) is not None:
+            names = self._idle_of[session.account]
+            del names[session.name]
+            if not names:
+                del self._idle_of[session.account]
+
+    def _make_room(self, account: bytes) -> None:
+        """The account with the most names gives way: nobody pushes out those of who has fewer."""
+        if len(self._names) < NAMES_MAX:
+            return
+        count_of = self._count_of
+        most = max(self._idle_of, key=lambda one: count_of[one], default=None)
+        if most is None or count_of[most] < count_of[account]:
+            raise InsufficientResources("too many named sessions are open")
+        self._forget(next(iter(self._idle_of[most].values())))
 
     def _oldest(self) -> NamedSession | None:
         return next(iter(self._idle.values()), None)
 
     def _forget(self, session: NamedSession) -> None:
-        del self._names[session.name], self._idle[session.name]
+        self._rouse(session)
+        del self._names[session.name]
+        self._count_of[session.account] -= 1
+        if not self._count_of[session.account]:
+            del self._count_of[session.account]
         if not session.stored:
             return
         change, core = Change(), self.core

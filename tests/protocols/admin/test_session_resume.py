@@ -14,6 +14,7 @@ from posthouse.engine.records import TABLE_CLIENT_SESSION, WANT_ARRIVAL, WANT_RE
 from posthouse.engine.settings import EngineSettings
 from posthouse.model.errors import (
     AccessDenied,
+    InsufficientResources,
     InvalidHandle,
     InvalidParameter,
     OperationCancelled,
@@ -294,12 +295,35 @@ def test_of_too_many_names_the_least_recently_used_goes(rig: SessionRig) -> None
     client.send(client.open(), packets(b"a"), request_id=1)
     client.session.lost()
     rig.desk.settle()
+    account = Caller.administrator().sid
     for number in range(NAMES_MAX):
-        sessions.attach(number.to_bytes(16, "big"), b"", object())
+        sessions.attach(number.to_bytes(16, "big"), account, object())
     assert len(sessions) == NAMES_MAX
     assert not [key for key in core.state.definitions if key[1].startswith(NAME)]
     late = rig.client(greet=False)
     assert isinstance(late.answer(late.put(payloads.Hello(session=NAME))), payloads.Refusal)
+
+
+def test_nobody_pushes_out_the_names_of_who_has_fewer(rig: SessionRig) -> None:
+    client = rig.client(name=NAME)
+    client.send(client.open(), packets(b"a"), request_id=1)
+    client.session.lost()
+    rig.desk.settle()
+    rig.restart()  # the name is found again with its account
+    sessions = rig.manager.client_sessions
+    greedy = [number.to_bytes(16, "big") for number in range(NAMES_MAX - 1)]
+    held = [sessions.attach(name, b"greedy", sessions)[0] for name in greedy]
+    with pytest.raises(InsufficientResources):
+        sessions.attach(b"one too many 16b", b"greedy", sessions)
+    for session in held[:2]:
+        sessions.once(session, 1, 2, 0, lambda: None)
+        sessions.detach(session, sessions)
+    sessions.attach(b"one too many 16b", b"greedy", sessions)
+    sessions.attach(b"somebody else 16", b"modest", sessions)
+    assert len(sessions) == NAMES_MAX
+    again = rig.client(name=NAME)
+    again.send(again.open(), packets(b"a"), request_id=1)
+    assert rig.bodies("orders") == [b"a"]
 
 
 # -- power
