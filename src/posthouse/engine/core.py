@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from posthouse.engine.outcome import Outcomes
     from posthouse.engine.queues import Queues
     from posthouse.engine.sending import Sending
+    from posthouse.engine.tracing import Tracing
     from posthouse.engine.transaction import Transaction, TransactionalOperation
     from posthouse.engine.transactions import Transactions
     from posthouse.engine.transfer import Transfer
@@ -204,6 +205,7 @@ class Core:
     transfer: Transfer
     two_phase: TwoPhase
     registry: Queues
+    tracing: Tracing
     waiting: Waiting
     moving: Moving
     opening: Opening

@@ -42,6 +42,7 @@ from posthouse.engine.remote import Peer, Verdict
 from posthouse.engine.sending import Sending
 from posthouse.engine.settings import EngineSettings
 from posthouse.engine.state import State
+from posthouse.engine.tracing import Tracing
 from posthouse.engine.transaction import Transaction, Vote
 from posthouse.engine.transactions import Transactions
 from posthouse.engine.transfer import Transfer
@@ -93,13 +94,15 @@ class QueueManager:
         core.outcomes = Outcomes(core)
         core.transactions = self.transactions = Transactions(core)
         core.transfer = self.transfer = Transfer(core)
-        self.receiving = Receiving(core)
         core.two_phase = self.two_phase = TwoPhase(core)
         self.directory = DirectoryOfQueues(core)
         core.registry = self.queues = Queues(core, self.directory)
         core.opening = self.opening = Opening(core)
+        core.tracing = Tracing(core)
         self.expiry = Expiry(core)
         self.accounts = Accounts(core)
+        self.accounts.certificates.directory = self.directory.service
+        self.receiving = Receiving(core, self.directory, self.accounts.certificates)
         self.client_sessions = ClientSessions(core)
         self.record = ManagerRecord(b"", 0, 0)
         self.retry_at_ms: int | None = None  # after a failed start: when to try again

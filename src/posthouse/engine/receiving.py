@@ -8,19 +8,38 @@ and what is answered.
 
 from __future__ import annotations
 
-from hashlib import blake2b
-
+from posthouse.engine.arriving import Arriving, Batch, Notes, Place, Refusal, source_of
+from posthouse.engine.certificates import Certificates
 from posthouse.engine.core import Core
 from posthouse.engine.descriptor import QueueAccessType
 from posthouse.engine.history import MessageHistory
-from posthouse.engine.queue import Queue, QueueRole
-from posthouse.engine.records import FLAG_EXPRESS, FLAG_REMOTE, NEVER, Change, Row
+from posthouse.engine.public_queues import DirectoryOfQueues
+from posthouse.engine.queue import DEADLETTER, Queue, QueueRole
+from posthouse.engine.records import (
+    FLAG_AUTHENTICATED,
+    FLAG_EXPRESS,
+    FLAG_REMOTE,
+    NEVER,
+    WANT_DEAD_LETTER,
+    Change,
+    Row,
+)
 from posthouse.engine.remote import Peer, Verdict
-from posthouse.engine.rows import DELIVERY, TRANSACTION_HEADER, are_alike
+from posthouse.engine.rows import (
+    DELIVERY,
+    POSITIVE_JOURNAL,
+    TRANSACTION_HEADER,
+    are_alike,
+    flags_of,
+    row_of,
+    wants_of,
+)
 from posthouse.engine.sending import INFINITE
+from posthouse.engine.targets import Targets
 from posthouse.model.errors import (
     AccessDenied,
     IllegalPropertyValue,
+    InsufficientResources,
     MachineQuotaExceeded,
     MessageNotAuthenticated,
     QueueError,
@@ -29,23 +48,27 @@ from posthouse.model.errors import (
     TimedOutInTransit,
 )
 from posthouse.model.guids import NULL_GUID
-from posthouse.model.message import (
+from posthouse.model.message_classes import (
     NACK_ACCESS_DENIED,
     NACK_BAD_DEST_QUEUE,
     NACK_BAD_ENCRYPTION,
     NACK_BAD_SIGNATURE,
-    NACK_QUEUE_EXCEED_QUOTA,
-    NACK_REACH_QUEUE_TIMEOUT,
-)
-from posthouse.model.message_classes import (
+    NACK_HOP_COUNT_EXCEEDED,
     NACK_NOT_TRANSACTIONAL_MESSAGE,
     NACK_NOT_TRANSACTIONAL_QUEUE,
+    NACK_QUEUE_EXCEED_QUOTA,
+    NACK_REACH_QUEUE_TIMEOUT,
+    NORMAL,
+    ORDER_ACK,
+    class_name,
 )
 from posthouse.model.names import PrivateName, SingleName
 from posthouse.security.access import Caller
-from posthouse.wire.glance import NAMES_AT, SESSION, Glance
+from posthouse.wire.glance import SESSION, Glance, glance
+from posthouse.wire.headers import HOP_COUNT_MAX
+from posthouse.wire.order_acks import ack_class, read_final_ack, read_order_ack
 from posthouse.wire.packet import Packet
-from posthouse.wire.patch import USER_FLAGS_AT, drop_session_header
+from posthouse.wire.patch import USER_FLAGS_AT, drop_session_header, patch
 from posthouse.wire.tail import BASE_TAIL, USER_TAIL
 
 _SEND = QueueAccessType.SEND
@@ -60,63 +83,25 @@ _CLASSES: dict[type[QueueError], int] = {
     MessageNotAuthenticated: NACK_BAD_SIGNATURE,
     IllegalPropertyValue: NACK_BAD_ENCRYPTION,
 }
+_NO_ROOM = (MachineQuotaExceeded, InsufficientResources)  # the machine's fault, not the message's
 _PRIVACY_OPTIONAL = 1
+_HOPS = 0x1F  # UserHeader.Flags.RC
+_FORGOTTEN = _HOPS | POSITIVE_JOURNAL  # of the flags of a message that is passed on
 _OVER_HTTP = 1 << 25  # UserHeader.Flags: the message belongs to another protocol
 # Of UserHeader.Flags, what makes a message anything but plain: JN, JP and headers.
 _NOT_PLAIN = 0x300 | TRANSACTION_HEADER | USER_TAIL | _OVER_HTTP
 
 
-Notes = dict[bytes, dict[int, None]]  # ordinals for the history, by source
-
-
-class Refusal(Exception):
-    """A message is not taken; the class says why."""
-
-    def __init__(self, message_class: int) -> None:
-        super().__init__(f"{message_class:#06x}")
-        self.message_class = message_class
-
-
-class Batch:
-    """What the packets of one batch have come to so far. Its change is committed at the end."""
-
-    __slots__ = ("change", "express", "peer", "recoverable", "sequences")
-
-    def __init__(self, peer: Peer) -> None:
-        self.peer = peer
-        self.change = Change()
-        self.recoverable: Notes = {}
-        self.express: Notes = {}
-        self.sequences: dict[tuple[int, bytes], None] = {}  # queue, source: an order ack is due
-
-    def note(self, source: bytes, seen: Glance) -> None:
-        """One more message for the history."""
-        notes = self.recoverable if seen.user_flags & DELIVERY else self.express
-        notes.setdefault(source, {})[seen.ordinal] = None
-
-    def has(self, source: bytes, ordinal: int) -> bool:
-        """Whether the message came in this very batch."""
-        return any(ordinal in notes.get(source, ()) for notes in (self.recoverable, self.express))
-
-
-def source_of(packet: bytes, seen: Glance) -> bytes:
-    """The source of an identifier in the history.
-
-    The copies of a message to a list of queues share its identifier, and each is for another queue:
-    of those the destination belongs to the identity.
-    """
-    if not seen.user_flags & USER_TAIL:
-        return seen.source_guid
-    end = seen.transaction_at or seen.security_at or seen.properties_at or seen.body_at
-    return seen.source_guid + blake2b(packet[NAMES_AT:end], digest_size=8).digest()
-
-
 class Receiving:
     """How messages of other machines come in."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(
+        self, core: Core, directory: DirectoryOfQueues, certificates: Certificates
+    ) -> None:
         self.core = core
+        self.certificates = certificates
         self.history = MessageHistory(core)
+        self.targets = Targets(core, directory)
 
     def receive(self, peer: Peer, packets: list[bytes], looks: list[Glance]) -> Verdict:
         """A batch of packets of one session, in their order.
@@ -132,9 +117,8 @@ class Receiving:
         for packet, seen in zip(packets[:sound], looks, strict=False):
             try:
                 self._take(batch, packet, seen)
-            except MachineQuotaExceeded as error:
+            except (*_NO_ROOM, RemoteProtocolError) as error:
                 why = str(error)
-                self.core.refusals[error.name] += 1
                 break
             dealt_with += 1
         self._commit(batch)
@@ -147,6 +131,8 @@ class Receiving:
                 if seen.user_flags & _OVER_HTTP:
                     return at, "a message that travels over HTTP"
                 Packet(packet, seen).check()
+                if ack_class(packet, seen.base_flags, seen.user_flags) and self._is_here(seen):
+                    read_order_ack(packet, seen)  # the bodies of both kinds are of one size
             except RemoteProtocolError as error:
                 return at, str(error)
         return len(packets), ""
@@ -156,52 +142,128 @@ class Receiving:
             self.history.add(batch.recoverable, batch.express, batch.change)
         self.core.commit(batch.change)
 
+    def _is_here(self, seen: Glance) -> bool:
+        """Decision 20: a message without an address is for this machine."""
+        return seen.address_guid in (NULL_GUID, self.core.guid)
+
     # -- one message
 
     def _take(self, batch: Batch, packet: bytes, seen: Glance) -> None:
         if seen.base_flags & SESSION:  # it belongs to the hop, and its session has read it
             packet = drop_session_header(packet)
-            seen = Packet(packet).glance
-        source = source_of(packet, seen)
-        if seen.transaction_at:  # 3.1.5.8.1: its sequence tells, not the history
-            self._deliver(batch, packet, seen)
+            seen = glance(packet)
+        code = ack_class(packet, seen.base_flags, seen.user_flags)
+        if code and self._is_here(seen):
+            self._acknowledged(batch.peer, code, packet, seen)
             return
+        if seen.transaction_at:  # 3.1.5.8.1: its sequence tells, not the history
+            self._take_new(batch, packet, seen)
+            return
+        source = source_of(packet, seen)
         if not self.history.knows(source, seen.ordinal) and not batch.has(source, seen.ordinal):
-            self._deliver(batch, packet, seen)
+            self._take_new(batch, packet, seen)
         batch.note(source, seen)
 
-    def _deliver(self, batch: Batch, packet: bytes, seen: Glance) -> None:
-        try:
-            self._deliver_here(batch, packet, seen)
-        except Refusal as refusal:
-            self._refuse(batch, packet, seen, refusal.message_class)
-        except MachineQuotaExceeded:
-            raise
-        except QueueError as error:
-            self._refuse(batch, packet, seen, _CLASSES[type(error)])
+    def _acknowledged(self, peer: Peer, code: int, packet: bytes, seen: Glance) -> None:
+        """OrderAck (3.1.5.6) and FinalAck (3.1.5.7) are for the sequences, not for a queue."""
+        transfer = self.core.transfer
+        if code == ORDER_ACK:
+            order = read_order_ack(packet, seen)
+            transfer.order_acknowledged_by(peer, order.sequence_id, order.sequence_number)
+            return
+        final = read_final_ack(packet, seen)
+        transfer.final_acknowledged_by(
+            peer,
+            code,
+            final.source_queue_manager,
+            final.message_id,
+            final.sequence_id,
+            final.sequence_number,
+        )
 
-    def _deliver_here(self, batch: Batch, packet: bytes, seen: Glance) -> None:
-        queue = self._local_queue(packet, seen)
+    def _take_new(self, batch: Batch, packet: bytes, seen: Glance) -> None:
+        arrival = Arriving(packet, self._with_allowed_answers(batch.peer, packet, seen))
+        try:
+            if self._is_here(seen):
+                self._deliver(batch, arrival)
+            else:
+                self._forward(batch, arrival)
+        except Refusal as refusal:
+            self._refuse(batch, arrival, refusal.message_class)
+        except QueueError as error:
+            message_class = _CLASSES.get(type(error), 0)
+            if not message_class and isinstance(error, _NO_ROOM):
+                raise
+            self._refuse(batch, arrival, message_class or NACK_BAD_DEST_QUEUE)
+
+    def _with_allowed_answers(self, peer: Peer, packet: bytes, seen: Glance) -> Glance:
+        """What its sender may ask for: nothing where the name leads elsewhere (decision 9).
+
+        Acknowledgments ask for none themselves.
+        """
+        if not seen.ack_flags:
+            return seen
+        if seen.message_class == NORMAL:
+            if self.targets.allows(peer, Packet(packet, seen).administration_queue):
+                return seen
+            self.core.refusals["target_not_allowed"] += 1
+        return seen._replace(ack_flags=0)
+
+    def _deliver(self, batch: Batch, arrival: Arriving) -> None:
+        """A message for a queue of this machine."""
+        core, seen = self.core, arrival.seen
+        name = self._own_name(Packet(arrival.packet, seen).destination_queue)
+        queue = self._local_queue(name)
+        place = None if queue is None else self._place(batch, queue, arrival)
+        if place is not None and place.is_old:
+            place.reject()
+            return
         if self._is_late(seen):
             raise Refusal(NACK_REACH_QUEUE_TIMEOUT)
         if queue is None:
             raise Refusal(NACK_BAD_DEST_QUEUE)
         self._check_kind(queue, seen)
-        sending = self.core.sending
-        self.core.opening.require(queue, _ANYBODY, _SEND)
-        admitted = sending.admit(queue, packet, seen, FLAG_REMOTE, False)
-        sending.accept(admitted, None, b"", "", batch.change)
+        caller = self._open(arrival)
+        core.opening.require(queue, caller, _SEND)
+        if place is not None and not place.follows:
+            place.reject()
+            return
+        flags = FLAG_REMOTE | arrival.flags
+        admitted = core.sending.admit(queue, arrival.packet, arrival.seen, flags, False)
+        sender = caller.sid if caller.authenticated else b""
+        core.sending.accept(admitted, None, sender, "", batch.change)
+        if place is not None:
+            place.accept(batch.change)
+        core.tracing.received(arrival.packet, arrival.seen, batch.change)
+
+    def _place(self, batch: Batch, queue: Queue, arrival: Arriving) -> Place | None:
+        """The place of a transactional message in its sequence, which is to be acknowledged."""
+        if not arrival.seen.transaction_at or not queue.definition.transactional:
+            return None
+        return Place(self.core, batch, queue, arrival)
+
+    def _open(self, arrival: Arriving) -> Caller:
+        """Decrypts and verifies (3.1.5.8.3). Returns on whose behalf it comes (decisions 1, 2)."""
+        seen = arrival.seen
+        if not seen.security_at:
+            return _ANYBODY
+        verified = self.certificates.security.open(arrival.packet, seen, self.core.now_ms)
+        if verified.refusal is not None:
+            raise Refusal(verified.refusal)
+        arrival.packet = verified.packet
+        arrival.seen = verified.seen._replace(ack_flags=seen.ack_flags)
+        if verified.authenticated:
+            arrival.flags |= FLAG_AUTHENTICATED
+        return self.certificates.sender(verified)
 
     def _is_late(self, seen: Glance) -> bool:
         """Whether its time to reach the queue was over when it came (state-machines 4.1 c)."""
         reach = seen.time_to_reach_queue
         return reach != INFINITE and seen.sent_time + reach < self.core.utc
 
-    def _local_queue(self, packet: bytes, seen: Glance) -> Queue | None:
-        """The queue of this machine that a packet is for, if anybody may send there."""
-        core = self.core
-        name = self._own_name(Packet(packet, seen).destination_queue)
-        queue = None if name is None else core.registry.find_local(name)
+    def _local_queue(self, name: SingleName | None) -> Queue | None:
+        """The queue of this machine with that name, if anybody may send there."""
+        queue = None if name is None else self.core.registry.find_local(name)
         return queue if queue is not None and queue.definition.role is QueueRole.PLAIN else None
 
     def _own_name(self, name: SingleName | None) -> SingleName | None:
@@ -217,8 +279,70 @@ class Receiving:
         if seen.transaction_at and not queue.definition.transactional:
             raise Refusal(NACK_NOT_TRANSACTIONAL_QUEUE)
 
-    def _refuse(self, batch: Batch, packet: bytes, seen: Glance, message_class: int) -> None:
-        self.core.refusals[f"nack_{message_class:04x}"] += 1
+    # -- messages for other machines
+
+    def _forward(self, batch: Batch, arrival: Arriving) -> None:
+        """On to its next hop, unopened; only as routing server (decision 15).
+
+        What cannot be stored stays with whoever sent it (decision 81).
+        """
+        core, seen = self.core, arrival.seen
+        if self._is_late(seen):
+            raise Refusal(NACK_REACH_QUEUE_TIMEOUT)
+        if not core.settings.routing_server:
+            raise Refusal(NACK_BAD_DEST_QUEUE)
+        hops = (seen.user_flags & _HOPS) + 1
+        if hops > HOP_COUNT_MAX:
+            raise Refusal(NACK_HOP_COUNT_EXCEEDED)
+        packet = patch(arrival.packet, hop_count=hops, seen=seen)
+        # Its journal is where it was sent.
+        seen = seen._replace(user_flags=(seen.user_flags & ~_FORGOTTEN) | hops)
+        queue = self._next_queue(Packet(arrival.packet, arrival.seen).destination_queue, batch)
+        admitted = core.sending.admit(queue, packet, seen, FLAG_REMOTE, False)
+        core.sending.accept(admitted, None, b"", "", batch.change)
+        core.tracing.received(packet, seen, batch.change)
+
+    def _next_queue(self, name: SingleName | None, batch: Batch) -> Queue:
+        """The outgoing queue towards a destination (3.1.5.8.5)."""
+        if name is None:
+            raise Refusal(NACK_BAD_DEST_QUEUE)
+        try:
+            queue = self.core.registry.sending_target(name, batch.change)
+        except _NO_ROOM:
+            raise
+        except QueueError:
+            raise Refusal(NACK_BAD_DEST_QUEUE) from None
+        if queue.outgoing is None:  # the name is ours, the address is not
+            raise Refusal(NACK_BAD_DEST_QUEUE)
+        return queue
+
+    # -- refusals
+
+    def _refuse(self, batch: Batch, arrival: Arriving, message_class: int) -> None:
+        """The message is dropped; whoever is to know learns why."""
+        core, seen, change = self.core, arrival.seen, batch.change
+        core.refusals[class_name(message_class)] += 1
+        flags = flags_of(seen, FLAG_REMOTE | arrival.flags)
+        row = row_of(seen, 0, core.utc, NEVER, flags, wants_of(seen))
+        row = row._replace(message_class=message_class)
+        core.acks.refused(arrival.packet, row, message_class, change)
+        if seen.transaction_at:
+            if self._may_be_told(batch.peer, seen):
+                core.acks.final(arrival.packet, message_class, batch.peer.address, change)
+        elif message_class == NACK_QUEUE_EXCEED_QUOTA and row.wants & WANT_DEAD_LETTER:
+            core.sending.copy(core.queues[DEADLETTER], row, arrival.packet, change)
+
+    def _may_be_told(self, peer: Peer, seen: Glance) -> bool:
+        """Decision 8: a negative FinalAck tells strangers what exists, but real senders need it.
+
+        So the peer is told about its own messages, and a machine of the directory about those that
+        came on a roundabout way.
+        """
+        return (
+            seen.source_guid == peer.guid
+            or self.core.settings.send_insecure_nacks
+            or self.targets.knows_machine(seen.source_guid)
+        )
 
     # -- many messages at once
 
@@ -251,7 +375,7 @@ class Receiving:
         """The queue, if it takes messages of so many bytes from anybody and nobody speaks up."""
         core = self.core
         try:
-            queue = self._local_queue(packet, seen)
+            queue = self._local_queue(self._own_name(Packet(packet, seen).destination_queue))
         except RemoteProtocolError:
             return None
         if queue is None:

@@ -1,0 +1,109 @@
+"""One batch of received messages, and one message of it ([MS-MQQB] 3.1.5.8.1, 3.1.5.8.6)."""
+
+from __future__ import annotations
+
+import struct
+from hashlib import blake2b
+
+from posthouse.engine.core import Core
+from posthouse.engine.queue import Queue
+from posthouse.engine.records import Change
+from posthouse.engine.remote import Peer
+from posthouse.engine.rows import DELIVERY
+from posthouse.wire.glance import NAMES_AT, Glance
+from posthouse.wire.packet import Packet
+from posthouse.wire.tail import USER_TAIL
+
+SEQUENCE = struct.Struct("<QII")  # TxSequenceID, number and previous number, behind the flags
+Notes = dict[bytes, dict[int, None]]  # ordinals for the history, by source
+
+
+class Refusal(Exception):
+    """A message is not taken; the class says why."""
+
+    def __init__(self, message_class: int) -> None:
+        super().__init__(f"{message_class:#06x}")
+        self.message_class = message_class
+
+
+class Batch:
+    """What the packets of one batch have come to so far. Its change is committed at the end."""
+
+    __slots__ = ("change", "express", "peer", "recoverable", "sequences")
+
+    def __init__(self, peer: Peer) -> None:
+        self.peer = peer
+        self.change = Change()
+        self.recoverable: Notes = {}
+        self.express: Notes = {}
+        self.sequences: dict[tuple[int, bytes], None] = {}  # queue, source: an order ack is due
+
+    def note(self, source: bytes, seen: Glance) -> None:
+        """One more message for the history."""
+        notes = self.recoverable if seen.user_flags & DELIVERY else self.express
+        notes.setdefault(source, {})[seen.ordinal] = None
+
+    def has(self, source: bytes, ordinal: int) -> bool:
+        """Whether the message came in this very batch."""
+        return any(ordinal in notes.get(source, ()) for notes in (self.recoverable, self.express))
+
+
+class Arriving:
+    """One message on its way into a queue."""
+
+    __slots__ = ("flags", "packet", "seen")
+
+    def __init__(self, packet: bytes, seen: Glance) -> None:
+        self.packet = packet
+        self.seen = seen
+        self.flags = 0  # of its row, as far as our own verification knows them
+
+
+class Place:
+    """A transactional message's place in its sequence (3.1.5.8.6; decision 22).
+
+    Sequences are known by source and queue, whatever session they come on (state-machines 4.2 h).
+    """
+
+    __slots__ = ("address", "core", "follows", "format_name", "is_old", "queue", "source", "tx")
+
+    def __init__(self, core: Core, batch: Batch, queue: Queue, arrival: Arriving) -> None:
+        view = Packet(arrival.packet, arrival.seen)
+        self.core = core
+        self.queue = queue
+        self.source = arrival.seen.source_guid
+        self.format_name = str(view.destination_queue)
+        self.address = batch.peer.address
+        self.tx = SEQUENCE.unpack_from(arrival.packet, arrival.seen.transaction_at + 4)
+        batch.sequences[queue.number, self.source] = None
+        sequence_id, number, previous = self.tx
+        info = core.transfer.incoming(queue, self.source)
+        last_id, last = (0, 0) if info is None else (info.sequence_id, info.sequence_number)
+        self.is_old = (sequence_id, number) <= (last_id, last)
+        if sequence_id == last_id:
+            self.follows = previous <= last < number
+        else:
+            self.follows = sequence_id > last_id and previous == 0 < number
+
+    def accept(self, change: Change) -> None:
+        """The sequence moves on, in the same step as the message comes in."""
+        sequence_id, number, _ = self.tx
+        self.core.transfer.accept(
+            self.queue, self.source, self.format_name, sequence_id, number, change, self.address
+        )
+
+    def reject(self) -> None:
+        """Counted; the order acknowledgment tells the sender where to go on."""
+        self.core.transfer.reject(self.queue, self.source, self.format_name, self.address)
+
+
+def source_of(packet: bytes, seen: Glance) -> bytes:
+    """The source of an identifier in the history.
+
+    The copies of a message to a list of queues share its identifier, and each is for another queue:
+    of those the destination belongs to the identity.
+    """
+    if not seen.user_flags & USER_TAIL:
+        return seen.source_guid
+    end = seen.transaction_at or seen.security_at or seen.properties_at or seen.body_at
+    return seen.source_guid + blake2b(packet[NAMES_AT:end], digest_size=8).digest()

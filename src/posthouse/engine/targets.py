@@ -1,0 +1,147 @@
+"""Which names from other machines may make us connect somewhere (decision 9).
+
+Administration and trace queues are names that a stranger writes into a message and that we send to.
+Such a name counts if it is a queue here, or on the peer itself, on a machine of the directory, or
+on one that the operator allows; a loopback address or a port only for a peer on this machine. A
+peer may name so many different machines in an hour, and no more.
+"""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+
+from posthouse.directory import objects
+from posthouse.directory.base import Kind, equals
+from posthouse.engine.core import Core
+from posthouse.engine.public_queues import DirectoryOfQueues
+from posthouse.engine.remote import Peer
+from posthouse.engine.settings import host_key
+from posthouse.model.errors import InvalidParameter
+from posthouse.model.guids import NULL_GUID, format_guid
+from posthouse.model.names import DirectName, FormatName, PrivateName, PublicName
+from posthouse.model.text import excerpt
+
+ANY = "*"
+PERIOD_MS = 3600 * 1000
+PEERS_MAX = 10_000  # whose targets are counted; the one that began first is forgotten
+
+
+class Targets:
+    """The machines that messages from elsewhere may name."""
+
+    def __init__(self, core: Core, directory: DirectoryOfQueues) -> None:
+        self.core = core
+        self.directory = directory
+        self._networks: list[IPv4Network | IPv6Network] = []
+        self._hosts: set[str] = set()
+        for text in core.settings.allowed_targets:
+            self._allow(text)
+        self._named: dict[str, tuple[int, set[str]]] = {}  # by peer: since when, which machines
+
+    def _allow(self, text: str) -> None:
+        """A host, a host with a port, a network or `*`."""
+        if "/" not in text:
+            self._hosts.add(_with_port(text))
+            return
+        try:
+            self._networks.append(ip_network(text, strict=False))
+        except ValueError:
+            raise InvalidParameter(f"allowed_targets names {excerpt(text)}, no network") from None
+
+    def allows(self, peer: Peer, name: FormatName | None) -> bool:
+        """Whether this name in a message of the peer's may be sent to."""
+        if name is None:
+            return False
+        if isinstance(name, DirectName):
+            return self._allows_direct(peer, name)
+        if isinstance(name, PrivateName):
+            return self._allows_private(peer, name)
+        if isinstance(name, PublicName):
+            return self._allows_public(peer, name)
+        return False
+
+    def _allows_direct(self, peer: Peer, name: DirectName) -> bool:
+        if self.core.registry.is_own(name.host, name.port):
+            return True
+        host = host_key(name.host)
+        if host == host_key(peer.address) and name.port is None:
+            return True
+        if self._is_allowed(host, name.port):
+            return self._count(peer, name.address.casefold())
+        if name.port is not None or self._is_here(host):
+            return peer.is_loopback and self._is_here(host)
+        return self._knows_computer(name.host) and self._count(peer, host)
+
+    def _is_here(self, host: str) -> bool:
+        """Whether a host is this computer, where another queue manager may listen too."""
+        return host in self.core.settings.own_names or _is_loopback(host)
+
+    def _is_allowed(self, host: str, port: int | None) -> bool:
+        """What the operator said; a port has to be in his list too, unless anything is allowed."""
+        if ANY in self._hosts or (host if port is None else f"{host}:{port}") in self._hosts:
+            return True
+        if port is not None or not self._networks:
+            return False
+        try:
+            address = ip_address(host)
+        except ValueError:
+            return False
+        return any(address in network for network in self._networks)
+
+    def _allows_private(self, peer: Peer, name: PrivateName) -> bool:
+        if name.guid in (self.core.guid, peer.guid):
+            return True
+        if name.guid == NULL_GUID or not self.knows_machine(name.guid):
+            return False
+        return self._count(peer, format_guid(name.guid))
+
+    def knows_machine(self, guid: bytes) -> bool:
+        """Whether a queue manager is in the directory."""
+        return self._find(objects.QueueManager, "identifier", guid) is not None
+
+    def _knows_computer(self, name: str) -> bool:
+        return any(
+            self._find(objects.QueueManager, attribute, name) is not None
+            for attribute in ("computer_name", "qualified_computer_name")
+        )
+
+    def _allows_public(self, peer: Peer, name: PublicName) -> bool:
+        found = self._find(objects.Queue, "identifier", name.guid)
+        if found is None:
+            return False
+        machine = found.queue_manager_identifier
+        return machine in (self.core.guid, peer.guid) or self._count(peer, format_guid(machine))
+
+    def _find(self, kind: type[Kind], attribute: str, value: object) -> Kind | None:
+        """An object of the directory; None also when it cannot be asked."""
+        service, now_ms = self.directory.service, self.core.now_ms
+        return service.read_directory(kind, equals(attribute, value), now_ms).value
+
+    def _count(self, peer: Peer, machine: str) -> bool:
+        """Whether the peer may name one more machine."""
+        since, named = self._named.get(peer.address, (self.core.now_ms, set()))
+        if self.core.now_ms - since >= PERIOD_MS:
+            self._named.pop(peer.address)
+            since, named = self.core.now_ms, set()
+        if machine not in named and len(named) >= self.core.settings.targets_per_peer:
+            return False
+        named.add(machine)
+        if peer.address not in self._named and len(self._named) >= PEERS_MAX:
+            del self._named[next(iter(self._named))]
+        self._named[peer.address] = since, named
+        return True
+
+
+def _with_port(text: str) -> str:
+    """A host of the setting in one spelling, its port behind it."""
+    host, colon, port = text.rpartition(":")
+    if colon and port.isdecimal() and (":" not in host or host.endswith("]")):
+        return f"{host_key(host.strip('[]'))}:{port}"
+    return host_key(text.strip("[]"))
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

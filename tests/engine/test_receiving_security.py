@@ -1,0 +1,225 @@
+"""Signed and encrypted messages on arrival, and on whose behalf they come ([MS-MQQB] 3.1.5.8.3)."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from posthouse.engine.records import FLAG_AUTHENTICATED
+from posthouse.engine.remote import Verdict
+from posthouse.model.message_classes import (
+    NACK_ACCESS_DENIED,
+    NACK_BAD_ENCRYPTION,
+    NACK_BAD_SIGNATURE,
+    class_name,
+)
+from posthouse.model.message_values import AES_PROVIDER, PrivacyLevel, SenderIdentifierType
+from posthouse.model.names import PrivateName
+from posthouse.model.properties import QueuePrivacyLevel
+from posthouse.security.message_security import MessageSecurity
+from posthouse.security.rights import WRITE_MESSAGE
+from posthouse.security.sids import EVERYONE, make_sid
+from posthouse.wire.glance import glance
+from posthouse.wire.packet import Packet
+from tests.engine.test_receiving_refusals import AnswerRig
+from tests.security.key_ring import MemoryRing, certificate, private_key, provider_key
+
+MARIA = "maria"
+STRANGER = make_sid(5, 21, 7, 7, 7, 1000)
+
+
+class SigningRig(AnswerRig):
+    """A rig with an account whose certificate the sender signs with."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.maria = self.run(lambda m: m.accounts.add(MARIA)).sid
+        certificates = self.manager.accounts.certificates
+        certificates.key_file = lambda: b"s" * 32
+        self.run(lambda m: certificates.register(self.maria, certificate(MARIA)))
+        self.run(
+            lambda m: certificates.publish({AES_PROVIDER: private_key("own")}, certificate("own"))
+        )
+        ring = MemoryRing()
+        ring.users = {self.maria: [MARIA], STRANGER: ["stranger"]}
+        ring.published[self.guid] = [provider_key(AES_PROVIDER, "own")]
+        self.far = MessageSecurity(ring, random.Random(2).randbytes)
+
+    def signed(self, sid: bytes = b"", **attributes: Any) -> bytes:
+        return self.far.sign(self.asking(**attributes), sid or self.maria)
+
+    def sealed(self, **attributes: Any) -> bytes:
+        name = str(PrivateName(self.guid, self.queue("orders").number))
+        packet = self.asking(
+            destination_queue_format_name=name, privacy_level=PrivacyLevel.ADVANCED, **attributes
+        )
+        return self.far.seal(packet, glance(packet), 0)
+
+    def flags(self) -> list[int]:
+        rows = [self.manager.reading.row(n) for _, n in self.queue("orders").state.order.forward()]
+        return [row.flags & FLAG_AUTHENTICATED for row in rows]
+
+    def refusals(self, code: int) -> int:
+        return self.manager.core.refusals[class_name(code)]
+
+
+def tampered(packet: bytes) -> bytes:
+    """The same packet with another body."""
+    at = glance(packet).body_at
+    return packet[:at] + bytes([packet[at] ^ 1]) + packet[at + 1 :]
+
+
+@pytest.mark.spec("MS-MQQB 3.1.5.8.3/8", "MS-MQQB 3.1.5.8.3/26")
+def test_a_verified_message_comes_from_its_signer() -> None:
+    rig = SigningRig()
+    rig.take(rig.signed(), rig.packet(b"unsigned"))
+    assert rig.flags() == [FLAG_AUTHENTICATED, 0]
+    delivery = rig.receive("orders")
+    assert delivery.read.sender == rig.maria
+    assert Packet(delivery.packet).security.flags.authenticated  # type: ignore[union-attr]
+    assert rig.receive("orders").read.sender == b""
+
+
+@pytest.mark.spec("MS-MQQB 3.1.5.8.3/9")
+@pytest.mark.parametrize("transactional", [True, False])
+def test_a_broken_signature_drops_the_message(transactional: bool) -> None:
+    rig = SigningRig(send_insecure_nacks=True)
+    rig.create("east", transactional=True)
+    packet = rig.signed()
+    if transactional:
+        east = r"DIRECT=OS:ALPHA\private$\east"
+        packet = rig.far.sign(
+            rig.transactional(1, 0, destination_queue_format_name=east), rig.maria
+        )
+    rig.take(tampered(packet))
+    assert rig.bodies("orders") == rig.bodies("east") == []
+    assert rig.answer_classes() == ([] if transactional else [NACK_BAD_SIGNATURE])
+    assert [code for code, _, _ in rig.final_acks()] == ([NACK_BAD_SIGNATURE] * transactional)
+
+
+@pytest.mark.spec("MS-MQQB 3.1.5.8.3/15", "MS-MQQB 3.1.5.8.3/10")
+def test_a_certificate_nobody_registered_drops_the_message() -> None:
+    rig = SigningRig(send_insecure_nacks=True)
+    rig.take(rig.signed(STRANGER))
+    assert rig.bodies("orders") == []
+    assert rig.answer_classes() == [NACK_BAD_SIGNATURE]
+
+
+@pytest.mark.spec("MS-MQQB 3.1.5.8.3/24", "MS-MQQB 3.1.5.8.3/26", "MS-MQQB 3.1.5.8.3/27")
+def test_rights_are_those_of_the_signer() -> None:
+    rig = SigningRig()
+    rig.deny("orders", rig.maria, WRITE_MESSAGE)
+    rig.take(rig.signed(), rig.packet(b"anonymous"))
+    assert rig.bodies("orders") == [b"anonymous"]
+    assert rig.refusals(NACK_ACCESS_DENIED) == 1
+
+
+@pytest.mark.spec("MS-MQQB 3.1.5.8.3/24")
+def test_a_signer_may_do_what_strangers_may_not() -> None:
+    rig = SigningRig()
+    rig.set_security(
+        "orders", rig.security("orders").revoke(EVERYONE).grant(rig.maria, WRITE_MESSAGE).pack()
+    )
+    rig.take(rig.signed(), rig.packet(b"anonymous"))
+    assert rig.bodies("orders") == [b"asks"]
+
+
+@pytest.mark.spec("MS-MQQB 3.1.5.8.3/26")
+def test_a_claim_that_nobody_signed_counts_for_nothing() -> None:
+    rig = SigningRig()
+    claim = rig.packet(
+        b"claims", sender_identifier=rig.maria, sender_identifier_type=SenderIdentifierType.SID
+    )
+    assert glance(claim).security_at
+    rig.take(claim)
+    assert rig.flags() == [0]
+    assert rig.receive("orders").read.sender == b""
+    rig.deny("orders", rig.maria, WRITE_MESSAGE)  # it can only take rights away
+    rig.take(rig.packet(b"again", sender_identifier=rig.maria, sender_identifier_type=1))
+    assert rig.bodies("orders") == []
+
+
+@pytest.mark.spec("MS-MQQB 3.1.5.8.3/27")
+def test_a_disabled_account_is_denied() -> None:
+    rig = SigningRig()
+    account = rig.manager.accounts.find(MARIA)
+    rig.run(lambda m: m.accounts.replace(replace(account, disabled=True)))
+    rig.take(rig.signed())
+    assert rig.bodies("orders") == []
+    assert rig.refusals(NACK_ACCESS_DENIED) == 1
+
+
+def test_marks_of_the_wire_prove_nothing() -> None:
+    rig = SigningRig()
+    packet = bytearray(rig.packet(b"marked", sender_identifier=rig.maria, sender_identifier_type=1))
+    at = glance(bytes(packet)).security_at
+    flags = Packet(bytes(packet)).security
+    assert flags is not None
+    marked = flags.flags.replace(authenticated=1, signature_kind=3)
+    packet[at : at + 2] = int(marked).to_bytes(2, "little")
+    rig.take(bytes(packet))
+    security = Packet(rig.receive("orders").packet).security
+    assert security is not None
+    assert not security.flags.authenticated
+    assert not security.flags.signature_kind
+
+
+@pytest.mark.spec("MS-MQQB 3.1.5.8.3/9")
+def test_a_queue_for_authenticated_messages_takes_no_others() -> None:
+    rig = SigningRig(send_insecure_nacks=True)
+    rig.grant("orders", rig.maria, WRITE_MESSAGE)
+    rig.set("orders", authentication=True)
+    rig.take(rig.asking(), rig.signed())
+    assert rig.flags() == [FLAG_AUTHENTICATED]
+    assert len(rig.answer_classes()) == 2
+
+
+@pytest.mark.spec("MS-MQQB 3.1.5.8.3/16")
+def test_an_encrypted_message_is_stored_in_the_clear() -> None:
+    rig = SigningRig()
+    packet = rig.sealed(body=b"secret")
+    assert Packet(packet).body != b"secret"
+    assert rig.take(packet) == Verdict(1)
+    assert rig.bodies("orders") == [b"secret"]
+    assert rig.take(packet) == Verdict(1)
+    assert rig.bodies("orders") == [b"secret"]
+
+
+@pytest.mark.spec("MS-MQQB 3.1.5.8.3/23")
+def test_what_cannot_be_decrypted_is_dropped() -> None:
+    rig = SigningRig(send_insecure_nacks=True)
+    packet = rig.sealed(body=b"secret")
+    at = packet.index(Packet(packet).security.encryption_key)  # type: ignore[union-attr]
+    rig.take(packet[: at + 20] + bytes(20) + packet[at + 40 :])
+    assert rig.bodies("orders") == []
+    (answer,) = rig.answers()
+    assert answer.message_class == NACK_BAD_ENCRYPTION
+    assert answer.body == b""
+
+
+def test_a_queue_for_encrypted_messages_takes_no_others() -> None:
+    rig = SigningRig(send_insecure_nacks=True)
+    rig.set("orders", privacy_level=int(QueuePrivacyLevel.BODY))
+    rig.take(rig.asking(), rig.sealed(body=b"secret"))
+    assert rig.bodies("orders") == [b"secret"]
+    assert NACK_BAD_ENCRYPTION in rig.answer_classes()
+
+
+@pytest.mark.spec("MS-MQQB 3.1.5.8.3/1")
+def test_a_message_for_another_machine_is_not_opened() -> None:
+    rig = SigningRig(routing_server=True)
+    beyond = str(PrivateName(bytes(range(48, 64)), 0x21))
+    packet = tampered(rig.signed(destination_queue_format_name=beyond))
+    assert rig.take(packet) == Verdict(1)
+    assert len(rig.sent(beyond)) == 1
+
+
+@pytest.mark.spec("MS-MQQB 3.1.7.15/2")
+def test_whoever_signed_is_told_why() -> None:
+    rig = SigningRig()
+    rig.deny("orders", rig.maria, WRITE_MESSAGE)
+    rig.take(rig.signed())
+    assert rig.answer_classes() == [NACK_ACCESS_DENIED]

@@ -1,0 +1,244 @@
+"""Transactional messages come in once and in order ([MS-MQQB] 3.1.5.8.6, state-machines 4.2)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from posthouse.engine.remote import Verdict
+from posthouse.model.message import ACK_RECEIVE
+from posthouse.model.message_classes import NACK_QUEUE_PURGED, NACK_REACH_QUEUE_TIMEOUT
+from posthouse.model.names import PrivateName
+from posthouse.security.rights import WRITE_MESSAGE
+from posthouse.security.sids import EVERYONE
+from tests.engine.letters import FAR_GUID
+from tests.engine.test_receiving_refusals import AnswerRig
+
+EAST = r"DIRECT=OS:ALPHA\private$\east"
+
+
+class EastRig(AnswerRig):
+    """A rig with a transactional queue `east` that the peer sends to."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.create("east", transactional=True)
+
+    def tx(
+        self, number: int, previous: int, sequence: tuple[int, int] = (5, 1), **attributes: Any
+    ) -> bytes:
+        attributes.setdefault("destination_queue_format_name", EAST)
+        return self.transactional(number, previous, sequence, **attributes)
+
+    def take_tx(self, *numbers: int, **attributes: Any) -> Verdict:
+        """Messages of one sequence, each with its predecessor."""
+        return self.take(*(self.tx(number, number - 1, **attributes) for number in numbers))
+
+    @property
+    def place(self) -> tuple[int, int] | None:
+        """How far the peer's sequence has come."""
+        info = self.manager.transfer.incoming(self.queue("east"), FAR_GUID)
+        return None if info is None else (info.sequence_id, info.sequence_number)
+
+    @property
+    def due(self) -> tuple[tuple[int, bytes], ...]:
+        """An order acknowledgment for the peer."""
+        return ((self.queue("east").number, FAR_GUID),)
+
+
+FIRST, SECOND = 5 << 32 | 1, 5 << 32 | 2
+
+
+@pytest.mark.spec("MS-MQQB 3.1.5.8.6/2", "MS-MQQB 3.1.5.8.6/1", "MS-MQQB 3.1.5.8.6/7")
+def test_messages_of_a_sequence_come_in_in_order() -> None:
+    rig = EastRig()
+    assert rig.take_tx(1) == Verdict(1, rig.due)
+    assert rig.take_tx(2, 3, 4) == Verdict(3, rig.due)
+    assert rig.bodies("east") == [b"1", b"2", b"3", b"4"]
+    assert rig.place == (FIRST, 4)
+    rig.check_books()
+
+
+@pytest.mark.spec("MS-MQQB 3.1.5.8.6/7")
+@pytest.mark.parametrize("own", [True, False])
+def test_the_same_holds_for_messages_addressed_by_guid(own: bool) -> None:
+    rig = EastRig()
+    name = str(PrivateName(rig.guid if own else bytes(16), rig.queue("east").number))
+    packets = [rig.tx(n, n - 1, destination_queue_format_name=name) for n in (1, 2)]
+    assert rig.take(*packets) == Verdict(2, rig.due)
+    assert rig.take(*packets) == Verdict(2, rig.due)
+    assert rig.bodies("east") == [b"1", b"2"]
+
+
+@pytest.mark.spec("MS-MQQB 3.1.5.8.6/4", "MS-MQQB 3.1.5.8.1/1", "MS-MQQB 3.1.5.8.6/1")
+def test_duplicates_and_gaps_are_rejected_and_acknowledged_again() -> None:
+    rig = EastRig()
+    rig.take_tx(1, 2)
+    for number in (1, 2, 4, 9):
+        assert rig.take_tx(number) == Verdict(1, rig.due)
+    assert rig.bodies("east") == [b"1", b"2"]
+    assert rig.place == (FIRST, 2)
+    assert rig.take_tx(3) == Verdict(1, rig.due)
+    assert rig.bodies("east") == [b"1", b"2", b"3"]
+
+
+@pytest.mark.spec("MS-MQQB 3.1.5.8.1/1")
+def test_the_ordinal_of_a_transactional_message_does_not_matter() -> None:
+    rig = EastRig()
+    rig.take(rig.tx(1, 0, ordinal=7))
+    rig.take(rig.tx(2, 1, ordinal=7))
+    assert rig.bodies("east") == [b"1", b"2"]
+    assert not rig.manager.receiving.history.count
+
+
+@pytest.mark.spec("MS-MQQB 3.1.5.8.6/2")
+def test_a_gap_is_bridged_by_the_previous_number() -> None:
+    rig = EastRig()
+    rig.take_tx(1, 2)
+    rig.take(rig.tx(5, 2), rig.tx(8, 1))
+    assert rig.bodies("east") == [b"1", b"2", b"5", b"8"]
+    assert rig.place == (FIRST, 8)
+
+
+@pytest.mark.spec("MS-MQQB 3.1.5.8.6/3")
+def test_a_new_sequence_begins_with_nothing_in_front_of_it() -> None:
+    rig = EastRig()
+    rig.take_tx(1, 2)
+    assert rig.take(rig.tx(3, 2, (5, 2))) == Verdict(1, rig.due)
+    assert rig.place == (FIRST, 2)
+    rig.take(rig.tx(3, 0, (5, 2)))
+    assert rig.place == (SECOND, 3)
+    rig.take(rig.tx(3, 2, (5, 1)))  # an older sequence
+    rig.take(rig.tx(9, 0, (4, 9)))
+    assert rig.bodies("east") == [b"1", b"2", b"3"]
+    assert rig.place == (SECOND, 3)
+
+
+def test_the_number_zero_is_never_accepted() -> None:
+    rig = EastRig()
+    assert rig.take(rig.tx(0, 0)) == Verdict(1, rig.due)
+    assert rig.take(rig.tx(0, 0, (9, 9))) == Verdict(1, rig.due)
+    assert rig.bodies("east") == []
+    assert rig.place == (0, 0)
+
+
+@pytest.mark.spec("MS-MQQB 3.1.5.8.6/5", "MS-MQQB 3.1.5.8.6/4", "MS-MQQB 3.1.1.3.1/11")
+def test_rejections_are_counted_until_a_message_is_accepted() -> None:
+    rig = EastRig()
+    rig.take_tx(1)
+    rig.advance(5)
+    rig.take_tx(1, 1, 3)
+    (info,) = rig.manager.transfer.incoming_of(rig.queue("east"))
+    assert (info.reject_count, info.last_access_time) == (3, rig.clock.utc_seconds)
+    rig.restart()
+    rig.advance(5)
+    rig.take_tx(1)
+    (info,) = rig.manager.transfer.incoming_of(rig.queue("east"))
+    assert (info.reject_count, info.last_access_time) == (4, rig.clock.utc_seconds)
+    rig.take_tx(2)
+    (info,) = rig.manager.transfer.incoming_of(rig.queue("east"))
+    assert info.rejected == 0
+
+
+@pytest.mark.spec("MS-MQQB 3.1.5.8.6/6", "MS-MQQB 3.1.1.3.1/9")
+def test_the_sequence_survives_with_its_messages() -> None:
+    rig = EastRig()
+    rig.take_tx(1, 2)
+    rig.restart()
+    assert rig.place == (FIRST, 2)
+    rig.take_tx(2, 3)
+    assert rig.bodies("east") == [b"1", b"2", b"3"]
+
+
+@pytest.mark.spec("MS-MQQB 3.1.5.8.6/6")
+def test_a_refused_message_does_not_move_the_sequence() -> None:
+    rig = EastRig()
+    rig.take_tx(1)
+    late = {"sent_time": rig.clock.utc_seconds - 9, "time_to_reach_queue": 8}
+    rig.take(rig.tx(2, 1, ordinal=99, **late), rig.tx(3, 2))
+    assert rig.place == (FIRST, 1)
+    assert rig.final_acks() == [(NACK_REACH_QUEUE_TIMEOUT, 99, 2)]
+    rig.take(rig.tx(3, 1))  # its sender bridged the gap
+    assert rig.bodies("east") == [b"1", b"3"]
+
+
+def test_what_is_here_already_is_never_refused_afterwards() -> None:
+    rig = EastRig()
+    packet = rig.tx(1, 0, time_to_reach_queue=5)
+    rig.take(packet)
+    rig.advance(10)
+    rig.deny("east", EVERYONE, WRITE_MESSAGE)
+    assert rig.take(packet) == Verdict(1, rig.due)
+    assert rig.final_acks() == []
+    assert rig.bodies("east") == [b"1"]
+
+
+def test_strangers_leave_no_trace_of_their_sequences() -> None:
+    rig = EastRig()
+    rig.deny("east", EVERYONE, WRITE_MESSAGE)
+    for number in range(5):
+        rig.take(rig.tx(3, 2, source=bytes(15) + bytes([number])))
+    assert rig.manager.transfer.incoming_of(rig.queue("east")) == []
+
+
+@pytest.mark.spec("MS-MQQB 3.1.1.3.1/10", "MS-MQQB 3.1.5.8.8/8", "MS-MQQB 3.1.5.8.8/7")
+def test_sequences_are_kept_by_source_and_queue() -> None:
+    rig = EastRig()
+    rig.create("west", transactional=True)
+    west = EAST.replace("east", "west")
+    other = bytes(range(32, 48))
+    rig.take(
+        rig.tx(1, 0),
+        rig.tx(1, 0, destination_queue_format_name=west),
+        rig.tx(1, 0, source=other),
+        rig.tx(1, 0),
+    )
+    assert rig.bodies("east") == [b"1", b"1"]
+    assert rig.bodies("west") == [b"1"]
+    infos = rig.manager.transfer.incoming_of(rig.queue("east"))
+    assert [(info.source, info.sequence_id, info.format_name) for info in infos] == [
+        (FAR_GUID, FIRST, EAST),
+        (other, FIRST, EAST),
+    ]
+    assert rig.manager.transfer.incoming(rig.queue("west"), FAR_GUID)
+
+
+@pytest.mark.spec("MS-MQQB 3.1.1.1.1.8/3", "MS-MQQB 3.1.7.2.2/1")
+def test_the_end_of_a_transactional_message_is_told_to_its_source() -> None:
+    rig = EastRig()
+    rig.take(
+        rig.tx(1, 0, ordinal=11, positive_journaling_requested=True),
+        rig.tx(2, 1, ordinal=12, negative_journaling_requested=True),
+        rig.tx(3, 2, ordinal=13),
+    )
+    rig.receive("east")
+    assert rig.final_acks() == [(ACK_RECEIVE, 11, 1)]
+    rig.purge("east")
+    assert rig.final_acks() == [(ACK_RECEIVE, 11, 1), (NACK_QUEUE_PURGED, 12, 2)]
+
+
+# -- exactly once and in order, whatever is sent
+
+
+@given(
+    st.lists(
+        st.tuples(st.lists(st.integers(1, 6), min_size=1, max_size=6), st.booleans()), max_size=8
+    )
+)
+def test_any_resending_brings_each_message_once_and_in_order(
+    batches: list[tuple[list[int], bool]],
+) -> None:
+    rig = EastRig()
+    expected: list[bytes] = []
+    for numbers, crash in batches:
+        rig.take_tx(*numbers)
+        for number in numbers:
+            if number == len(expected) + 1:
+                expected.append(b"%d" % number)
+        if crash:
+            rig.restart()
+        assert rig.bodies("east") == expected
+        assert (rig.place or (0, 0))[1] == len(expected)
