@@ -208,6 +208,32 @@ def test_a_cancellation_that_was_held_back_comes_with_the_next_wait(
     run(server, work)
 
 
+def test_a_cancellation_that_was_held_back_comes_also_with_a_wait_for_something_else(
+    server: Serving, path: str
+) -> None:
+    async def work(manager: QueueManagerClient) -> None:
+        queue, found = await manager.create_queue(path), list[bytes]()
+
+        async def receive_and_work() -> None:
+            found.append((await queue.receive()).body)
+            try:
+                await asyncio.Event().wait()
+            finally:
+                counts.append(task.cancelling())
+
+        counts: list[int] = []
+        task = asyncio.ensure_future(receive_and_work())
+        sending = asyncio.ensure_future(queue.send(b"mine"))
+        await is_ending(manager)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await sending
+        assert (found, counts) == ([b"mine"], [1])
+
+    run(server, work)
+
+
 def test_a_timeout_that_was_held_back_is_over_when_it_is_left(server: Serving, path: str) -> None:
     async def work(manager: QueueManagerClient) -> None:
         queue = await manager.create_queue(path)

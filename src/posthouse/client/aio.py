@@ -123,8 +123,8 @@ class AioChannel:
     async def _wait(self, request: Request) -> None:
         """Until it is done. One that must not be torn off holds a cancellation back.
 
-        Its task is cancelled when it waits the next time, unless whoever did it took that back,
-        as a timeout does that is left.
+        Its task is cancelled when it waits the next time, for whatever that is, unless whoever did
+        it took that back, as a timeout does that is left.
         """
         done = self._loop.create_future()
 
@@ -152,6 +152,13 @@ class AioChannel:
         task = asyncio.current_task()
         if task is not None:
             self._held_back[task] = task.cancelling()
+            self._loop.call_soon(self._pay, task)  # its turn is when the task waits again
+
+    def _pay(self, task: asyncio.Task[Any]) -> None:
+        """Cancels a task that waits for something else than this session."""
+        if 0 < self._held_back.pop(task, 0) <= task.cancelling() and not task.done():
+            task.uncancel()  # the same cancellation, not one more
+            task.cancel()
 
     def _is_owed(self) -> bool:
         """Whether this task's cancellation is still to come."""
