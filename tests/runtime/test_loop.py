@@ -22,6 +22,7 @@ from posthouse.model.errors import (
 from posthouse.model.message import DeliveryGuarantee, Message
 from posthouse.model.names import PathName
 from posthouse.model.properties import QueueProperties
+from posthouse.protocols.admin.session import ClientSession
 from posthouse.protocols.desk import Answer
 from posthouse.runtime.driver import Driver
 from posthouse.runtime.loop import CALM_SYNCS, INLINE_BATCH, INLINE_SYNC_S, Loop, SyncPolicy
@@ -572,3 +573,11 @@ def test_one_slow_sync_among_quick_ones_is_remembered_for_a_while() -> None:
     policy = SyncPolicy()
     policy.note(0.05)
     assert not policy.inline(1)
+
+
+@on_loop
+async def test_a_session_may_end_after_the_queue_manager(bench: Bench) -> None:
+    session = ClientSession(bench.desk, Caller.administrator(), "administer", lambda frames: None)
+    await bench.desk.stop()
+    session.lost()
+    assert session.closed

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 
 from posthouse.engine.client_sessions import NAME_SIZE, UNANSWERED_MAX, NamedSession
@@ -21,6 +22,7 @@ from posthouse.model.errors import (
     OperationCancelled,
     QueueError,
     RemoteProtocolError,
+    ServiceNotAvailable,
     TransactionSequence,
 )
 from posthouse.protocols.admin.session_handles import (
@@ -241,7 +243,8 @@ class ClientSession:
         """The connection is gone: transactions abort, messages that were not ended are back."""
         if not self.closed:
             self._shut()
-            self.desk.decide(self._leave, lambda answer: None)
+            with suppress(ServiceNotAvailable):  # it has stopped, and all this went with it
+                self.desk.decide(self._leave, lambda answer: None)
 
     def _shut(self) -> None:
         """Nothing comes in or goes out any more."""
