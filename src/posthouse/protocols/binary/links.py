@@ -195,16 +195,21 @@ class Links:
         self._reports.state([number], _STATE.CONNECTED)
         session.attach(number)
 
-    def peer_came(self, guid: bytes) -> None:
-        """A session with a queue manager is open: what waits for it needs no timer any more."""
+    def peer_came(self, guid: bytes, sessions: list[Session]) -> None:
+        """A session with a queue manager is open: what waits for it needs no timer any more.
+
+        What travels on an older one moves to the new one, for the older may be dead.
+        """
         link = self._links.get(Destination("", None, guid).key)
-        for number in [] if link is None or link.session is not None else list(link.queues):
-            queue = self._queue(number)
-            if queue is not None and self._carrier(guid, number) is not None:
-                self._join(queue)
-        for waiting in (self._links.get(Destination("", None, guid).key), self._of_guid.get(guid)):
-            if waiting is not None and waiting.state is LinkState.WAITING_RECONNECT:
-                self._begin(waiting, by_timer=True)
+        waiting = [] if link is None or link.session is not None else list(link.queues)
+        cargo = [number for session in sessions for number in self._cargo.get(session, ())]
+        for number in waiting + cargo:
+            session = self._carrier(guid, number)
+            if session is not None and session is not self._carried.get(number):
+                self._carry(number, session)
+        for link in (self._links.get(Destination("", None, guid).key), self._of_guid.get(guid)):
+            if link is not None and link.state is LinkState.WAITING_RECONNECT:
+                self._begin(link, by_timer=True)
 
     def session_ended(self, session: Session) -> None:
         """What travelled on a session because it was there looks for another way."""

@@ -122,7 +122,7 @@ class BinaryProtocol:
 
     def ping_asked(self, datagram: bytes) -> bytes | None:
         """A datagram on the ping port, and its answer (3.1.7.7)."""
-        return self.pinger.receive_request(datagram, refused=not self._has_room)
+        return self.pinger.receive_request(datagram, refused=not self._has_room_for(1))
 
     def ping_answered(self, datagram: bytes, address: str) -> None:
         """A datagram on the port that pings were sent from (3.1.7.8)."""
@@ -159,11 +159,10 @@ class BinaryProtocol:
     def _initiate(self, link: Link, transport: Transport, hop: NextHop) -> Session:
         return self._new_session(transport, Role.INITIATOR, hop.address, link, hop.guid)
 
-    @property
-    def _has_room(self) -> bool:
-        """Whether one more session would be taken: 3.1.5.3.1, 3.1.7.7."""
+    def _has_room_for(self, more: int) -> bool:
+        """Whether so many more sessions would be taken: 3.1.5.3.1, 3.1.7.7."""
         online = self.desk.manager.transfer.connection_active and not self.stopping
-        return online and self._accepted <= self.settings.sessions_max
+        return online and self._accepted + more <= self.settings.sessions_max
 
     def rearm(self, session: Session) -> None:
         """A session has something to do earlier than it thought."""
@@ -171,7 +170,7 @@ class BinaryProtocol:
 
     def admits(self, session: Session) -> bool:
         """Decision 74: whether the limits allow a session that others open."""
-        return self._has_room
+        return self._has_room_for(0)
 
     def established(self, session: Session) -> None:
         """An initiator has its first answer."""
@@ -188,7 +187,7 @@ class BinaryProtocol:
             self.links.opened(link, guid)
         else:
             self._remember_caller(guid, session.remote_address)
-        self.links.peer_came(guid)
+        self.links.peer_came(guid, self._by_guid[guid])
 
     def _remember_caller(self, guid: bytes, address: str) -> None:
         callers = self.links.callers
