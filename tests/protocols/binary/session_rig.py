@@ -33,7 +33,6 @@ PEER_GUID = bytes(range(1, 17))
 OTHER_GUID = bytes(range(17, 33))
 ADDRESS = "192.0.2.7"
 UPTIME_MS = 10_000_000
-PADDED = 572
 
 
 class Machine(Rig):
@@ -212,8 +211,8 @@ class End:
 
     def user_messages(self) -> list[bytes]:
         """The UserMessages among them."""
-        internal = (PacketKind.SESSION_ACK,)
-        return [packet for packet in self.sent() if packet_kind(packet) not in internal]
+        kinds = (PacketKind.USER_MESSAGE, PacketKind.ORDER_ACK, PacketKind.FINAL_ACK)
+        return [packet for packet in self.sent() if packet_kind(packet) in kinds]
 
 
 def user_message(
