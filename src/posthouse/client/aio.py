@@ -14,6 +14,7 @@ from posthouse.client.address import Address
 from posthouse.client.blocking import FRUITLESS_MAX, LOOK_S, RETRY_FIRST_S, RETRY_MAX_S, spread
 from posthouse.client.core import Core
 from posthouse.client.errors import SessionEnded
+from posthouse.client.forks import of_the_parent, watch
 from posthouse.client.operations import Operation
 from posthouse.client.requests import Request
 from posthouse.client.upgrade import (
@@ -93,17 +94,21 @@ class AioChannel:
         self._reconnecting: asyncio.Task[None] | None = None
         self._flushing = False
         self._closed = False
+        self._forked = False  # this is a child of the process that opened it
         self._fruitless = 0
         self._failed = False  # an attempt at another connection
         self._overdue: asyncio.TimerHandle | None = None  # of reads, while there is no connection
         self._reason: Exception = _closed()  # why the last connection broke
         # Tasks whose cancellation was held back, and how often they were cancelled by then.
         self._held_back: WeakKeyDictionary[asyncio.Task[Any], int] = WeakKeyDictionary()
+        watch(self)
 
     # -- operations
 
     async def run(self, operation: Operation[T]) -> T:
         """Drives an operation to its end."""
+        if self._forked:
+            raise of_the_parent()
         if self._is_owed():
             raise asyncio.CancelledError
         try:
@@ -303,6 +308,8 @@ class AioChannel:
 
     async def close(self) -> None:
         """Ends the session; who waits gets an error."""
+        if self._forked:
+            return
         self._closed = True
         task, connection = self._reconnecting, self._connection
         if task is not None:
@@ -313,6 +320,10 @@ class AioChannel:
         self._give_up_overdue()
         if connection is not None and connection.transport is not None:
             connection.transport.close()
+
+    def forked(self) -> None:
+        """A child has no session, and its event loop is another."""
+        self._forked = True
 
 
 async def _held(done: asyncio.Future[None]) -> bool:

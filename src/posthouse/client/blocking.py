@@ -15,6 +15,7 @@ from typing import Final, TypeVar
 
 from posthouse.client.core import Core
 from posthouse.client.errors import ServerUnreachable, SessionEnded
+from posthouse.client.forks import of_the_parent, watch
 from posthouse.client.links import Link
 from posthouse.client.operations import Operation
 from posthouse.client.requests import EndRequest, Handle, Request
@@ -76,10 +77,12 @@ class Channel:
         self._reading = False  # by some thread
         self._connected = False
         self._closed = False
+        self._forked = False  # this is a child of the process that opened it
         self._fruitless = 0
         self._failed = False  # an attempt at another connection
         self._outage_ends: float | None = None  # until when attempts are made
         self._reason: Exception = _closed()  # why the last connection broke
+        watch(self)
         try:
             self._connect(timeout)
         except BaseException:
@@ -90,6 +93,8 @@ class Channel:
 
     def run(self, operation: Operation[T]) -> T:
         """Drives an operation to its end. What it does by itself needs no lock of ours."""
+        if self._forked:
+            raise of_the_parent()
         try:
             while True:
                 request = next(operation)
@@ -268,6 +273,8 @@ class Channel:
 
     def close(self) -> None:
         """Ends the session; who waits gets an error."""
+        if self._forked:
+            return
         with self._changed:
             if self._closed:
                 return
@@ -278,6 +285,11 @@ class Channel:
             while self._reading:
                 self._changed.wait()
             self._link.close()
+
+    def forked(self) -> None:
+        """A child has no session; locks may be held by threads that it does not have."""
+        self._forked = True
+        self._link.forked()
 
 
 def spread(pause: float) -> float:

@@ -161,3 +161,7 @@ class EmbeddedLink:
         """A clean stop."""
         self.disconnect()
         self._embedded.close()
+
+    def forked(self) -> None:
+        """The home stays the parent's."""
+        self._embedded.forked()

@@ -45,6 +45,9 @@ class Link(Protocol):
     def close(self) -> None:
         """For good."""
 
+    def forked(self) -> None:
+        """This is a child process: lets go of everything, which is the parent's."""
+
 
 class SocketLink:
     """A control socket or an admin endpoint."""
@@ -187,6 +190,12 @@ class SocketLink:
         self.disconnect()
         self._woken.close()
         self._waker.close()
+
+    def forked(self) -> None:
+        """Closes copies only: the parent goes on, and its end is noticed when it comes."""
+        for connection in (self._socket, self._woken, self._waker):
+            if connection is not None:
+                connection.close()
 
 
 def _tune(connection: socket.socket) -> None:

@@ -91,6 +91,10 @@ class EmbeddedQueueManager:
         finally:
             self._home.close()
 
+    def forked(self) -> None:
+        """In a child process: the home is the parent's alone."""
+        self._home.close()
+
     def __enter__(self) -> Self:
         return self
 
