@@ -79,6 +79,7 @@ class Connection:
         self.local = local
         self.remote = remote
         self.state: Literal["opening", "open", "closed"] = "opening"
+        self.on_open: Callable[[], None] = lambda: None  # told when the other side has answered
         self._network = network
         self._endpoint: Endpoint | None = None
         self._peer: Connection | None = None
@@ -90,6 +91,11 @@ class Connection:
 
     def __repr__(self) -> str:
         return f"<{self.local.host}:{self.local.port} {self.state} to {self.remote}>"
+
+    @property
+    def unsent(self) -> int:
+        """Bytes on their way."""
+        return len(self._flight)
 
     def send(self, data: bytes) -> None:
         """Send bytes; dropped where the connection is closed."""
@@ -301,6 +307,7 @@ class SimNetwork:
             self._note("opened", client.local, client.remote)
             if client._flight or client._ending:
                 self._launch(client)
+            client.on_open()
 
     def _launch(self, side: Connection) -> None:
         if side.state == "open":

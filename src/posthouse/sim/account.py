@@ -1,0 +1,274 @@
+"""Whether the books of a trial balance: what was sent against what is found in the end."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from posthouse.engine.books import lines_of, sender_books_of
+from posthouse.engine.manager import QueueManager
+from posthouse.engine.queue import DEADLETTER, DEADXACT, JOURNAL, Queue
+from posthouse.model.message import (
+    ACK_NEG_ARRIVAL,
+    ACK_NEG_RECEIVE,
+    ACK_POS_ARRIVAL,
+    ACK_POS_RECEIVE,
+    ACK_REACH_QUEUE,
+    ACK_RECEIVE,
+    INFINITE,
+)
+from posthouse.model.names import parse_name
+from posthouse.sim.errands import path
+from posthouse.sim.letters import ADMIN, JOURNALED, PLAIN, SEQUENCED, End, Letter, Told
+from posthouse.sim.managers import SimManager
+from posthouse.wire.packet import Packet
+
+
+class Traces(NamedTuple):
+    """How often a message, or what tells of it, is found when everything has settled."""
+
+    journal: int = 0  # the sender's
+    dead_at_sender: int = 0
+    dead_at_target: int = 0
+    kept: int = 0  # in the journal of its queue
+    reached: int = 0  # acknowledgments, by kind
+    received: int = 0
+    negative: int = 0
+
+
+class Found:
+    """What lies in the system queues and administration queues of all machines."""
+
+    def __init__(self, machines: list[SimManager]) -> None:
+        self.journal: dict[str, Counter[str]] = {}
+        self.dead: dict[str, Counter[str]] = {}
+        self.kept: Counter[str] = Counter()
+        self.acks: Counter[tuple[str, int]] = Counter()
+        for machine in machines:
+            self._look_into(machine)
+
+    def _look_into(self, machine: SimManager) -> None:
+        queues = machine.manager.core.queues
+        self.journal[machine.name] = Counter(_labels(machine, queues[JOURNAL]))
+        dead = [*_labels(machine, queues[DEADLETTER]), *_labels(machine, queues[DEADXACT])]
+        self.dead[machine.name] = Counter(dead)
+        for name in JOURNALED:
+            journal = _queue(machine.manager, name).journal
+            assert journal is not None
+            self.kept.update(_labels(machine, journal))
+        for packet in _packets(machine, _queue(machine.manager, ADMIN)):
+            self.acks[packet.label, packet.message_class] += 1
+
+    def traces_of(self, letter: Letter) -> Traces:
+        """What there is of one message."""
+        name = letter.name
+        acks = {code: n for (label, code), n in self.acks.items() if label == name}
+        reached, received = acks.pop(ACK_REACH_QUEUE, 0), acks.pop(ACK_RECEIVE, 0)
+        return Traces(
+            self.journal[letter.sender][name],
+            self.dead[letter.sender][name],
+            self.dead[letter.target][name],
+            self.kept[name],
+            reached,
+            received,
+            sum(acks.values()),
+        )
+
+
+def _queue(manager: QueueManager, name: str) -> Queue:
+    return manager.queues.local_queue(parse_name(path(name)))
+
+
+def _packets(machine: SimManager, queue: Queue) -> Iterator[Packet]:
+    for _, number in queue.state.order.forward():
+        yield Packet(machine.manager.core.packet(number))
+
+
+def _labels(machine: SimManager, queue: Queue) -> list[str]:
+    return [packet.label for packet in _packets(machine, queue)]
+
+
+class Account:
+    """The checks. Each fault is a line; none: everything is as promised."""
+
+    def __init__(self, told: Told, machines: list[SimManager], *, insecure_nacks: bool) -> None:
+        self.told = told
+        self.machines = {machine.name: machine for machine in machines}
+        self.insecure_nacks = insecure_nacks
+        self.found = Found(machines)
+        self.faults: list[str] = []
+        self.arrived: Counter[str] = Counter()  # letters seen in their queues, by kind
+
+    def check(self) -> list[str]:
+        """Looks at everything."""
+        for letter in self.told.letters.values():
+            if letter.kind == "express":
+                self._check_express(letter)
+            else:
+                self._check_durable(letter)
+        self._check_groups()
+        self._check_order()
+        for machine in self.machines.values():
+            self._check_books(machine)
+        return self.faults
+
+    def _fault(self, text: str) -> None:
+        self.faults.append(text)
+
+    # -- each message
+
+    def _places(self, letter: Letter) -> set[int]:
+        return self.told.places.get((letter.target, letter.queue), {}).get(letter.name, set())
+
+    def _check_durable(self, letter: Letter) -> None:
+        """Exactly once, and all that follows from its end exactly once."""
+        places, ends = self._places(letter), self.told.ends.get(letter.name, [])
+        self.arrived[letter.kind] += bool(places)
+        if len(places) > 1 or len(ends) > 1:
+            self._fault(f"{letter.name} came more than once: places {places}, ends {ends}")
+        traces, allowed = self.found.traces_of(letter), set(self._outcomes(letter))
+        if traces not in allowed:
+            near = sorted(allowed)[:3]
+            self._fault(
+                f"{letter.name} ({letter.fate}, ends {ends or self.told.doubts.get(letter.name)},"
+                f" seen {len(places)} times): {traces}, allowed e.g. {near}"
+            )
+
+    def _outcomes(self, letter: Letter) -> Iterator[Traces]:
+        """What may be found of a message, by what is known of it."""
+        if letter.fate != "accepted" and not self._is_seen(letter):
+            yield Traces()
+        if letter.fate == "aborted":
+            return
+        if not letter.fits:
+            yield self._turned_away(letter)
+        else:
+            for end in self._ends_of(letter):
+                yield self._ended(letter, end)
+        if letter.hurries:
+            yield from self._too_late(letter)
+
+    def _is_seen(self, letter: Letter) -> bool:
+        return bool(self._places(letter) or self.told.ends.get(letter.name))
+
+    def _ends_of(self, letter: Letter) -> set[End]:
+        """How it may have ended in its queue."""
+        told = self.told.ends.get(letter.name)
+        if told:
+            return set(told)
+        ends = set(self.told.doubts.get(letter.name, ()))
+        if letter.live_s != INFINITE:
+            ends.add("expired")
+        return ends
+
+    def _ended(self, letter: Letter, end: End) -> Traces:
+        """It came to its queue and was received there, or not."""
+        good, sequenced = end == "received", letter.kind == "transactional"
+        return Traces(
+            journal=int(letter.positive and (good or not sequenced)),
+            dead_at_sender=int(letter.negative and not good and sequenced),
+            dead_at_target=int(letter.negative and not good and not sequenced),
+            kept=int(good and letter.queue in JOURNALED),
+            reached=int(bool(letter.acks & ACK_POS_ARRIVAL)),
+            received=int(good and bool(letter.acks & ACK_POS_RECEIVE)),
+            negative=int(not good and self._is_told(letter, ACK_NEG_RECEIVE)),
+        )
+
+    def _is_told(self, letter: Letter, kind: int) -> bool:
+        """Decision 80: whether a stranger's machine says what went wrong."""
+        return self.insecure_nacks and bool(letter.acks & kind)
+
+    def _turned_away(self, letter: Letter) -> Traces:
+        """Its target does not want it: for a sequence that is a final acknowledgment."""
+        sequenced = letter.kind == "transactional"
+        return Traces(
+            journal=int(letter.positive and not sequenced),
+            dead_at_sender=int(letter.negative and sequenced),
+            negative=int(self._is_told(letter, ACK_NEG_ARRIVAL)),
+        )
+
+    def _too_late(self, letter: Letter) -> Iterator[Traces]:
+        """Its time was over at the sender, at its target's door, or at both.
+
+        The sender's machine may not know that it came in time, and says what it knows.
+        """
+        given_up = Traces(
+            dead_at_sender=int(letter.negative),
+            negative=int(bool(letter.acks & ACK_NEG_ARRIVAL)),
+        )
+        turned_away = self._turned_away(letter)
+        yield given_up
+        yield turned_away
+        yield given_up._replace(negative=given_up.negative + turned_away.negative)
+        if letter.fits:
+            for end in self._ends_of(letter):
+                came = self._ended(letter, end)._replace(
+                    journal=0, dead_at_sender=given_up.dead_at_sender
+                )
+                yield came  # only its final answer came too late
+                yield came._replace(negative=came.negative + given_up.negative)
+
+    def _check_express(self, letter: Letter) -> None:
+        """At most once, and surely while no machine on its way forgets what it had in memory."""
+        lives = [self.machines[name].crashes for name in (letter.sender, letter.target)]
+        places, ends = self._places(letter), self.told.ends.get(letter.name, [])
+        self.arrived["express"] += bool(places)
+        if len(ends) > 1 + lives[1]:
+            self._fault(f"{letter.name} was received {len(ends)} times")
+        if letter.fate == "aborted" and places:
+            self._fault(f"{letter.name} came though it was never sent")
+        if not any(lives):
+            self._check_durable(letter)
+            self.arrived["express"] -= bool(places)
+
+    # -- messages among others
+
+    def _check_groups(self) -> None:
+        """A transaction happened, or it did not."""
+        groups: dict[int, list[Letter]] = {}
+        for letter in self.told.letters.values():
+            if letter.kind == "transactional" and letter.fate == "asked" and letter.fits:
+                groups.setdefault(letter.group, []).append(letter)
+        for letters in groups.values():
+            calm = [x for x in letters if not x.hurries]
+            seen = {self._is_seen(letter) for letter in calm}
+            if len(seen) > 1:
+                self._fault(f"half a transaction: {[letter.name for letter in calm]}")
+
+    def _check_order(self) -> None:
+        """Transactional messages of one sender to one queue come as they were committed."""
+        for (machine, queue), names in self.told.places.items():
+            if queue not in SEQUENCED:
+                continue
+            last: dict[tuple[str, str], Letter] = {}
+            for name in sorted(names, key=lambda name: min(names[name])):
+                letter = self.told.letters[name]
+                stream = letter.sender, letter.format_name
+                before = last.get(stream)
+                if before is not None and before.order > letter.order:
+                    self._fault(f"{name} came behind {before.name} to {queue} of {machine}")
+                last[stream] = letter
+
+    # -- each machine
+
+    def _check_books(self, machine: SimManager) -> None:
+        core = machine.manager.core
+        for queue in machine.manager.queues.all():
+            for books in lines_of(core, queue):
+                if not books.balanced:
+                    self._fault(f"books of {queue.name} on {machine.name}: {books}")
+        for queue in machine.manager.queues.outgoing_queues():
+            self._check_outgoing(machine, queue)
+        for name in (*PLAIN, *SEQUENCED):
+            if _queue(machine.manager, name).state.count:
+                self._fault(f"{name} on {machine.name} is not empty")
+
+    def _check_outgoing(self, machine: SimManager, queue: Queue) -> None:
+        transfer = machine.manager.transfer
+        books = sender_books_of(queue, transfer.unacknowledged(queue))
+        if not books.balanced or books.unsent or books.unacknowledged:
+            self._fault(f"sender's books of {queue.name} on {machine.name}: {books}")
+        report = transfer.report(queue)
+        if report.no_ack_count or report.no_read_count:
+            self._fault(f"sequences of {queue.name} on {machine.name}: {report}")

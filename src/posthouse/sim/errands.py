@@ -1,0 +1,187 @@
+"""What applications on simulated machines do: send, receive, abort, reject, purge."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import cast
+
+from posthouse.engine.descriptor import OpenQueueDescriptor, QueueAccessType
+from posthouse.engine.effects import Read
+from posthouse.engine.manager import QueueManager
+from posthouse.engine.transaction import Transaction
+from posthouse.model.message import ACK_RECEIVE, NACK_RECEIVE_REJECTED
+from posthouse.model.names import parse_name
+from posthouse.security.access import Caller
+from posthouse.sim.letters import End, Letter, Told
+from posthouse.sim.managers import Errand, SimManager
+from posthouse.wire.packet import Packet
+
+BOSS = Caller.administrator()
+SEND, RECEIVE = QueueAccessType.SEND, QueueAccessType.RECEIVE
+
+
+def path(queue: str) -> str:
+    """The name of a queue on its own machine."""
+    return f".\\private$\\{queue}"
+
+
+def post(told: Told, letter: Letter) -> Errand:
+    """Sends one message outside transactions."""
+
+    def call(manager: QueueManager) -> None:
+        descriptor = manager.open_queue(letter.format_name, SEND, BOSS)
+        manager.enqueue_message_to_an_open_queue(descriptor, letter.message())
+        manager.close_queue(descriptor)
+        told.commits([letter])
+
+    answer = yield call
+    if answer.error is not None:
+        raise answer.error
+    letter.fate = "accepted"
+
+
+def post_together(
+    machine: SimManager, told: Told, letters: list[Letter], *, slowly: bool, commits: bool
+) -> Errand:
+    """Sends several in one transaction, in one turn or in several."""
+    identifier = machine.chance.randbytes(16)
+
+    def enqueue(manager: QueueManager, letter: Letter, transaction: Transaction) -> None:
+        descriptor = manager.open_queue(letter.format_name, SEND, BOSS)
+        manager.enqueue_message_to_an_open_queue(descriptor, letter.message(), transaction)
+        manager.close_queue(descriptor)
+
+    def end(manager: QueueManager) -> None:
+        if commits:
+            manager.transaction_commit(identifier)
+            told.commits(letters)
+        else:
+            manager.transaction_abort(identifier)
+
+    def everything(manager: QueueManager) -> None:
+        transaction = manager.create_transaction(identifier)
+        for letter in letters:
+            enqueue(manager, letter, transaction)
+        end(manager)
+
+    if slowly:
+        begun = yield lambda manager: manager.create_transaction(identifier)
+        transaction = cast(Transaction, begun.value)
+        for letter in letters:
+            yield lambda manager, letter=letter: enqueue(manager, letter, transaction)  # type: ignore[misc]
+        answer = yield end
+    else:
+        answer = yield everything
+    if answer.error is not None:
+        raise answer.error
+    for letter in letters:
+        letter.fate = "accepted" if commits else "aborted"
+
+
+def receive(machine: SimManager, told: Told, queue: str, count: int) -> Errand:
+    """Takes the first messages out, one by one."""
+    found: list[str] = []
+
+    def call(manager: QueueManager) -> Read | None:
+        descriptor = manager.open_queue(path(queue), RECEIVE, BOSS)
+        try:
+            read = manager.dequeue_message(descriptor, timeout_ms=0)
+        finally:
+            manager.close_queue(descriptor)
+        found[:] = [told.saw(machine.name, queue, manager, read)]
+        told.may_end(found, "received")
+        return read
+
+    for _ in range(count):
+        answer = yield call
+        if answer.error is not None:
+            return
+        told.ended(found, "received")
+
+
+def receive_together(
+    machine: SimManager, told: Told, queue: str, count: int, *, commits: bool
+) -> Errand:
+    """Takes several out in a transaction; an abort puts them back."""
+    identifier, found = machine.chance.randbytes(16), list[str]()
+    opened = yield lambda manager: manager.open_queue(path(queue), RECEIVE, BOSS)
+    descriptor = cast(OpenQueueDescriptor, opened.value)
+    begun = yield lambda manager: manager.create_transaction(identifier)
+    transaction = cast(Transaction, begun.value)
+
+    def read(manager: QueueManager) -> Read | None:
+        given = manager.dequeue_message(descriptor, timeout_ms=0, transaction=transaction)
+        found.append(told.saw(machine.name, queue, manager, given))
+        return given
+
+    def end(manager: QueueManager) -> None:
+        if commits:
+            manager.transaction_commit(identifier)
+            told.may_end(found, "received")
+        else:
+            manager.transaction_abort(identifier)
+        manager.close_queue(descriptor)
+
+    for _ in range(count):
+        answer = yield read
+        if answer.error is not None:
+            break
+    ended = yield end
+    if ended.error is None and commits:
+        told.ended(found, "received")
+
+
+def receive_in_two_steps(machine: SimManager, told: Told, queue: str, outcome: str) -> Errand:
+    """Locks the first message, and then takes it, rejects it or gives it back."""
+    opened = yield lambda manager: manager.open_queue(path(queue), RECEIVE, BOSS)
+    descriptor = cast(OpenQueueDescriptor, opened.value)
+    found: list[str] = []
+    ends: dict[str, End] = {"take": "received", "reject": "rejected"}
+
+    def begin(manager: QueueManager) -> Read | None:
+        read = manager.dequeue_message_begin(descriptor, timeout_ms=0)
+        found.append(told.saw(machine.name, queue, manager, read))
+        return read
+
+    def end(manager: QueueManager) -> None:
+        given = NACK_RECEIVE_REJECTED if outcome == "reject" else ACK_RECEIVE
+        manager.dequeue_message_end(
+            descriptor, lookup_id, positive=outcome in ends, message_class=given
+        )
+        manager.close_queue(descriptor)
+        if outcome in ends:
+            told.may_end(found, ends[outcome])
+
+    answer = yield begin
+    if not isinstance(answer.value, Read):
+        yield lambda manager: manager.close_queue(descriptor)
+        return
+    lookup_id = answer.value.lookup_id
+    ended = yield end
+    if ended.error is None and outcome in ends:
+        told.ended(found, ends[outcome])
+
+
+def purge(told: Told, queue: str) -> Errand:
+    """Empties a queue; what a reader holds goes when it comes back."""
+    free: list[str] = []
+
+    def call(manager: QueueManager) -> None:
+        for number, name in waiting(manager, queue):
+            if number not in manager.core.locks:
+                free.append(name)
+            told.may_end([name], "purged")
+        descriptor = manager.open_queue(path(queue), RECEIVE, BOSS)
+        manager.purge_queue(descriptor)
+        manager.close_queue(descriptor)
+
+    answer = yield call
+    if answer.error is None:
+        told.ended(free, "purged")
+
+
+def waiting(manager: QueueManager, queue: str) -> Iterator[tuple[int, str]]:
+    """Numbers and names of the messages in a queue."""
+    found = manager.queues.local_queue(parse_name(path(queue)))
+    for _, number in found.state.order.forward():
+        yield number, Packet(manager.core.packet(number)).label

@@ -1,0 +1,246 @@
+"""Queue managers on simulated machines: the real engine, store and binary protocol.
+
+Everything that reaches a machine comes through `SimManager.enter`. When its power goes, in the
+middle of whatever it does, `PowerLost` leads back there, and its disk is what a crash left of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
+from random import Random
+from typing import TypeVar
+
+from posthouse.engine.manager import QueueManager
+from posthouse.engine.settings import EngineSettings
+from posthouse.protocols.binary.protocol import BinaryProtocol
+from posthouse.protocols.binary.settings import BinarySettings
+from posthouse.protocols.desk import Answer, Call, Release
+from posthouse.runtime.driver import Driver
+from posthouse.sim.clock import SimClock, Timer
+from posthouse.sim.disk import Policy, SimDisk
+from posthouse.sim.faults import PowerLost
+from posthouse.sim.network import SimNetwork
+from posthouse.sim.wires import Wires
+from posthouse.store.log import LogStore
+from posthouse.store.settings import StoreSettings
+
+T = TypeVar("T")
+Errand = Generator[Call, Answer, None]
+"""What an application does: each call on the engine waits for the answer to the one before."""
+
+GATHER_MS = 3  # a turn takes along what comes within so long
+SYNC_MS = 25
+STOPPED_MS = 200  # a clean stop: its last packets have so long to leave
+POLICIES: tuple[Policy, ...] = ("nothing", "everything", "random", "random")
+SEGMENT_SIZE = 48 << 10  # small, so that segments are sealed, compacted and checkpointed
+
+
+@dataclass
+class World:
+    """What all machines share."""
+
+    clock: SimClock
+    network: SimNetwork
+    chance: Random
+    binary: BinarySettings
+    insecure_nacks: bool = False
+    names: dict[str, str] = field(default_factory=dict)  # of computers, to addresses
+    chances: dict[str, float] = field(default_factory=dict)  # of faults, each time
+
+    def happens(self, fault: str) -> bool:
+        """Whether a fault comes now."""
+        likely = self.chances.get(fault, 0.0)
+        return likely > 0 and self.chance.random() < likely
+
+
+class SimDesk:
+    """`posthouse.protocols.desk.Desk`: appends at the end of a turn, syncs later, then lets out."""
+
+    def __init__(self, machine: SimManager, driver: Driver) -> None:
+        self._machine = machine
+        self.driver = driver
+        self._open = False
+        self._syncing = False
+        self._wake: Timer | None = None
+
+    @property
+    def manager(self) -> QueueManager:
+        """The engine."""
+        return self.driver.manager
+
+    def decide(self, call: Call, release: Release) -> None:
+        """Runs a call in the open turn, or begins one."""
+        self.begin()
+        self.driver.decide(call, release)
+
+    def begin(self) -> None:
+        """Opens a turn, unless one is."""
+        if not self._open:
+            self.driver.begin_turn()
+            self._open = True
+            self._machine.later(self._machine.chance.randint(0, GATHER_MS), self._end_turn)
+
+    def _end_turn(self) -> None:
+        if not self._open:
+            return
+        self._machine.point()
+        self._open = False
+        self.driver.end_turn()
+        self._machine.point()
+        self.driver.tidy()
+        self._settle()
+        self._arm()
+
+    def _settle(self) -> None:
+        store = self.driver.store
+        if store.synced >= store.appended:
+            self.driver.release()
+        elif not self._syncing:
+            self._syncing = True
+            self._machine.later(self._machine.chance.randint(0, SYNC_MS), self._sync)
+
+    def _sync(self) -> None:
+        self._syncing = False
+        self._machine.point()
+        self.driver.sync()
+        self._machine.point()
+        self.driver.release()
+        self._settle()
+
+    def _arm(self) -> None:
+        """A turn for what the engine's own timers bring."""
+        if self._wake is not None:
+            self._wake.cancel()
+        deadline_ms = self.manager.next_deadline_ms()
+        if deadline_ms is not None:
+            wait_ms = max(deadline_ms - self._machine.world.clock.now_ms, 1)
+            self._wake = self._machine.later(wait_ms, self.begin)
+
+    def finish(self) -> None:
+        """Everything decided is synced and let out, and what comes of that too."""
+        while self._open or self.driver.waiting_answers:
+            self._open = False
+            self.driver.end_turn()
+            self.driver.sync()
+            self.driver.release()
+
+
+class SimManager:
+    """One machine with one queue manager, which lives several times."""
+
+    def __init__(self, world: World, name: str, address: str, seed: int) -> None:
+        self.world = world
+        self.name = name
+        self.address = address
+        self.chance = Random(seed)
+        self.up = False
+        self.life = 0
+        self.crashes = 0
+        self.in_crash_mood = False  # whether it may crash at any moment
+        self.on_fall: Callable[[SimManager], None] = lambda machine: None
+        self.disk = SimDisk(seed)
+        world.names[name] = address
+        self.boot()
+
+    # -- lives
+
+    def boot(self) -> None:
+        """Starts from what the disk has."""
+        assert not self.up
+        self.life += 1
+        self.up = True
+        self.world.network.revive(self.address)
+        self.enter(self._start, self.life)
+
+    def _start(self) -> None:
+        world, clock = self.world, self.world.clock
+        identity = Random(self.name).randbytes(16)
+        self.store = LogStore(
+            self.disk,
+            StoreSettings(store_id=identity, segment_size=SEGMENT_SIZE, disk_reserve=0),
+        )
+        state = self.store.recover().state
+        self.point()
+        settings = EngineSettings(
+            self.name, addresses=(self.address,), send_insecure_nacks=world.insecure_nacks
+        )
+        self.manager = QueueManager(
+            settings, state, self.store.read, self.chance.randbytes, self.store.read_many
+        )
+        self.manager.start(clock.now_ms, clock.utc_seconds)
+        driver = Driver(self.manager, self.store, lambda: (clock.now_ms, clock.utc_seconds))
+        self.desk = SimDesk(self, driver)
+        wires = Wires(self)
+        self.protocol = BinaryProtocol(self.desk, world.binary, wires, lambda: clock.now_ms)
+        driver.on_active = self.protocol.active
+        wires.plug_in()
+        self.desk.begin()
+        self.protocol.start()
+
+    def enter(self, action: Callable[[], None], life: int) -> None:
+        """Lets something happen to this machine, unless it is off or that was another life."""
+        if self.up and self.life == life:
+            try:
+                action()
+            except PowerLost:
+                self._fall()
+
+    def point(self) -> None:
+        """A moment between two steps, at which the power may go."""
+        if self.in_crash_mood and self.world.happens("crash"):
+            raise PowerLost(self.name)
+
+    def crash(self) -> None:
+        """The power goes now."""
+        if self.up:
+            self._fall()
+
+    def _fall(self) -> None:
+        self.up = False
+        self.crashes += 1
+        self.world.network.kill(self.address)
+        self.disk = self.disk.crash(self.chance.choice(POLICIES))
+        self.on_fall(self)
+
+    def stop(self) -> None:
+        """A clean stop; connections are closed and told so."""
+        life = self.life
+        self.enter(self._stop, life)
+        if self.life == life and not self.up:
+            self.world.clock.call_later(STOPPED_MS, lambda: self._unplug(life))
+
+    def _stop(self) -> None:
+        self.protocol.stop()
+        self.desk.finish()
+        self.desk.driver.close()
+        self.up = False
+
+    def _unplug(self, life: int) -> None:
+        if self.life == life:
+            self.world.network.kill(self.address)
+
+    # -- what happens on it
+
+    def later(self, delay_ms: int, action: Callable[[], None]) -> Timer:
+        """Acts after a while, in the same life or not at all."""
+        life = self.life
+        return self.world.clock.call_later(max(delay_ms, 0), lambda: self.enter(action, life))
+
+    def run(self, errand: Errand) -> None:
+        """An application begins; it ends with the machine's life at the latest."""
+        self.enter(lambda: self._go_on(errand, None), self.life)
+
+    def _go_on(self, errand: Errand, answer: Answer | None) -> None:
+        try:
+            call = next(errand) if answer is None else errand.send(answer)
+        except StopIteration:
+            return
+        self.desk.decide(call, lambda given: self._go_on(errand, given))
+
+    def now(self, call: Callable[[QueueManager], T]) -> T:
+        """One call, synced at once; for the beginning and the end of a trial."""
+        self.desk.finish()
+        value = self.desk.driver.run(call)
+        self.desk.finish()
+        return value

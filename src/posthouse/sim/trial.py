@@ -1,0 +1,444 @@
+"""One seeded trial of several queue managers: work and faults, then rest, then the account.
+
+Everything follows from the seed: `Trial(seed).run()` does the same each time, line by line of
+`trial.network.trace`. `posthouse selftest` runs as many as one likes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from random import Random
+from typing import NamedTuple
+
+from posthouse.model.guids import format_guid
+from posthouse.model.message import (
+    ACK_BITS,
+    ACK_NEG_ARRIVAL,
+    ACK_NONE,
+    ACK_POS_ARRIVAL,
+    ACK_POS_RECEIVE,
+)
+from posthouse.model.names import parse_name
+from posthouse.model.properties import QueueProperties
+from posthouse.protocols.binary.settings import BinarySettings, resend_table
+from posthouse.sim import errands
+from posthouse.sim.account import Account
+from posthouse.sim.clock import SimClock
+from posthouse.sim.errands import BOSS, path
+from posthouse.sim.letters import ADMIN, JOURNALED, NOWHERE, PLAIN, SEQUENCED, Kind, Letter, Told
+from posthouse.sim.managers import SimManager, World
+from posthouse.sim.network import Conditions, SimNetwork
+
+HONEST = Conditions(delay_ms=(1, 5), whole=1.0)
+NAMES = ("ALPHA", "BRAVO", "CAROL")
+SHORT = BinarySettings(
+    initialization_ms=3_000,
+    cleanup_ms=15_000,
+    cleanup_routing_ms=6_000,
+    retry_connect_ms=250,
+    retry_connect_max_ms=15_000,
+    ack_wait_ms=1_000,
+    ack_wait_min_ms=1_000,
+    ack_wait_max_ms=6_000,
+    recoverable_ack_min_ms=25,
+    recoverable_ack_max_ms=6_000,
+    resend_ms=resend_table(1_500, 15_000, 90_000, 1_080_000),
+    order_ack_ms=25,
+    order_ack_max_ms=500,
+    final_ack_look_ms=15_000,
+    ping_response_ms=50,
+    connect_timeout_ms=1_000,
+    refusal_linger_ms=50,
+)
+SHORTER = 20  # the timers above are so many times shorter than the document's
+
+
+class Failed(AssertionError):
+    """A trial did not end as promised; its text says how to run it again."""
+
+
+class Summary(NamedTuple):
+    """What a trial was like."""
+
+    seed: int
+    managers: int
+    sent: int
+    arrived: int
+    crashes: int
+    cuts: int  # connections broken, partitions
+    sessions: int
+    resent: int  # messages that travelled more than once
+    simulated_s: int
+
+
+class Trial:
+    """Two or three queue managers, from the first message to the last acknowledgment."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.chance = chance = Random(seed)
+        self.short = chance.random() < 0.7
+        self.pace_ms = 1_000 // SHORTER if self.short else 1_000
+        self.clock = SimClock()
+        self.network = SimNetwork(chance.getrandbits(32), self.clock, HONEST)
+        binary = self._settings()
+        self.world = World(
+            self.clock, self.network, chance, binary, insecure_nacks=chance.random() < 0.5
+        )
+        self.told = Told()
+        self.cuts = self.sessions = self.sent_out = self.received_new = 0
+        self.storming = False
+        self._groups = 0
+        self._two_names = chance.random() < 0.3
+        count = chance.choice((2, 2, 3))
+        self.machines = [
+            SimManager(self.world, name, f"10.0.0.{at + 1}", chance.getrandbits(32))
+            for at, name in enumerate(NAMES[:count])
+        ]
+        for machine in self.machines:
+            machine.on_fall = self._fallen
+            self._furnish(machine)
+        self._introduce()
+
+    def _settings(self) -> BinarySettings:
+        chance = self.chance
+        return replace(
+            SHORT if self.short else BinarySettings(),
+            window=chance.choice((1, 3, 8, 64, 64)),
+            ping_first=chance.random() < 0.2,
+            send_batch_bytes=chance.choice((1, 4 << 10, 4 << 20)),
+            receive_ahead_bytes=chance.choice((4 << 10, 8 << 20)),
+        )
+
+    def _furnish(self, machine: SimManager) -> None:
+        for name in (ADMIN, *PLAIN, *SEQUENCED):
+            properties = QueueProperties(
+                transactional=name in SEQUENCED, journaling=name in JOURNALED
+            )
+            machine.now(lambda m, n=name, p=properties: m.create_queue(path(n), p, BOSS))  # type: ignore[misc]
+
+    def _introduce(self) -> None:
+        """Where the others are, as if there had been sessions before: for names by GUID."""
+        for one in self.machines:
+            for other in self.machines:
+                if one is not other:
+                    guid, address = other.manager.identifier, other.address
+                    one.now(lambda m, g=guid, a=address: m.transfer.reached(g, a, None))  # type: ignore[misc]
+
+    # -- a whole trial
+
+    def run(self) -> Summary:
+        """Work and faults, then rest, then the account."""
+        try:
+            self._storm()
+            self._rest()
+            faults = Account(
+                self.told, self.machines, insecure_nacks=self.world.insecure_nacks
+            ).check()
+        except Failed:
+            raise
+        except Exception as error:
+            raise Failed(self._words([f"{type(error).__name__}: {error}"])) from error
+        if faults:
+            raise Failed(self._words(faults))
+        return self._summary()
+
+    def _words(self, faults: list[str]) -> str:
+        shown = "\n  ".join(faults[:10])
+        return (
+            f"seed {self.seed}, after {self.clock.now_ms} ms: {len(faults)} faults\n  {shown}\n"
+            f"Replay it: posthouse selftest --first {self.seed} --seeds 1"
+        )
+
+    def _summary(self) -> Summary:
+        seen = {name for names in self.told.places.values() for name in names}
+        return Summary(
+            self.seed,
+            len(self.machines),
+            len(self.told.letters),
+            len(seen),
+            sum(machine.crashes for machine in self.machines),
+            self.cuts,
+            sum(line.event == "opened" for line in self.network.trace),
+            0,
+            self.clock.now_ms // 1000,
+        )
+
+    # -- work and faults
+
+    def _storm(self) -> None:
+        chance, clock = self.chance, self.clock
+        self._set_weather()
+        steps = chance.randint(20, 50)
+        for _ in range(steps):
+            self._step()
+            clock.advance(int(chance.expovariate(1.0) * self.pace_ms * chance.choice((1, 1, 5))))
+
+    def _set_weather(self) -> None:
+        chance = self.chance
+        wild = chance.random()
+        self.storming = True
+        self.network.conditions = Conditions(
+            delay_ms=chance.choice(((1, 5), (1, 40), (1, 400))),
+            connect_timeout_ms=self.world.binary.connect_timeout_ms,
+            whole=chance.choice((1.0, 0.9, 0.6)),
+            datagram_loss=0.2,
+            datagram_double=0.2,
+            stream_reset=chance.choice((0.0, 0.0, 0.01, 0.05)) * wild,
+            stream_cut=chance.choice((0.0, 0.0, 0.01, 0.03)) * wild,
+        )
+        self.world.chances = {
+            "crash": chance.choice((0.0, 0.0, 0.002, 0.01)) * wild,
+            "unnamed": 0.1 * wild,
+        }
+        for machine in self.machines:
+            machine.in_crash_mood = chance.random() < 0.7
+
+    def _step(self) -> None:
+        (act,) = self.chance.choices([act for act, _ in _ACTS], [weight for _, weight in _ACTS])
+        act(self)
+
+    def _machine(self) -> SimManager:
+        return self.chance.choice(self.machines)
+
+    # what applications do
+
+    def _send(self) -> None:
+        sender = self._machine()
+        for _ in range(self.chance.choice((1, 1, 3, 8))):
+            kind: Kind = self.chance.choice(("express", "recoverable", "recoverable"))
+            letter = self._letter(sender, kind, self._next_group())
+            if sender.up:
+                self.told.letters[letter.name] = letter
+                sender.run(errands.post(self.told, letter))
+
+    def _send_together(self) -> None:
+        sender, group, chance = self._machine(), self._next_group(), self.chance
+        letters = [
+            self._letter(sender, "transactional", group) for _ in range(chance.choice((1, 2, 5)))
+        ]
+        slowly, commits = chance.random() < 0.3, chance.random() < 0.9
+        if sender.up:
+            self.told.letters.update({letter.name: letter for letter in letters})
+            sender.run(
+                errands.post_together(sender, self.told, letters, slowly=slowly, commits=commits)
+            )
+
+    def _next_group(self) -> int:
+        self._groups += 1
+        return self._groups
+
+    def _letter(self, sender: SimManager, kind: Kind, group: int) -> Letter:
+        chance = self.chance
+        target = chance.choice([machine for machine in self.machines if machine is not sender])
+        queue = chance.choice(SEQUENCED if kind == "transactional" else PLAIN)
+        if chance.random() < 0.06:
+            queue = chance.choice((NOWHERE, *SEQUENCED, *PLAIN))
+        name = f"{len(self.told.letters) + chance.random():.6f}"
+        name = f"{sender.name[0]}{target.name[0]} {queue} {kind[0]}{name}"
+        letter = Letter(
+            name=name,
+            kind=kind,
+            sender=sender.name,
+            target=target.name,
+            queue=queue,
+            format_name=self._name_of(target, queue),
+            body=chance.randbytes(chance.choice((0, 10, 200, 200, 6_000))),
+            group=group,
+            positive=chance.random() < 0.3,
+            negative=chance.random() < 0.3,
+            priority=0 if kind == "transactional" else chance.choice((3, 3, 3, 0, 7)),
+        )
+        self._ask_for_more(letter, sender)
+        return letter
+
+    def _name_of(self, target: SimManager, queue: str) -> str:
+        """A direct name, or one by GUID; one and the same for a queue in most trials."""
+        style = self.chance.random() if self._two_names else Random(f"{self.seed}{queue}").random()
+        if style < 0.4:
+            return f"DIRECT=TCP:{target.address}\\private$\\{queue}"
+        if style < 0.8 or queue == NOWHERE:
+            return f"DIRECT=OS:{target.name}\\private$\\{queue}"
+        number = target.manager.queues.local_queue(parse_name(path(queue))).number
+        return f"PRIVATE={format_guid(target.manager.identifier)}\\{number:08x}"
+
+    def _ask_for_more(self, letter: Letter, sender: SimManager) -> None:
+        chance = self.chance
+        if chance.random() < 0.3:
+            letter.acks = chance.choice(
+                (ACK_BITS, ACK_POS_ARRIVAL, ACK_POS_RECEIVE, ACK_NEG_ARRIVAL, ACK_NONE)
+            )
+            letter.administration = f"DIRECT=TCP:{sender.address}\\private$\\{ADMIN}"
+        if chance.random() < 0.1:
+            letter.reach_s, letter.negative = self._some_s(), True
+        if chance.random() < 0.05:
+            letter.live_s, letter.negative = self._some_s(), True
+
+    def _some_s(self) -> int:
+        return max(self.chance.choice((1, 10, 60)) * self.pace_ms // 1000, 1)
+
+    def _read(self) -> None:
+        machine, chance = self._machine(), self.chance
+        queue = chance.choice((*PLAIN, *SEQUENCED))
+        count, commits = chance.randint(1, 4), chance.random() < 0.7
+        if chance.random() < 0.3:
+            outcome = chance.choice(("take", "reject", "return"))
+            machine.run(errands.receive_in_two_steps(machine, self.told, queue, outcome))
+        elif queue in SEQUENCED and chance.random() < 0.7:
+            errand = errands.receive_together(machine, self.told, queue, count, commits=commits)
+            machine.run(errand)
+        else:
+            machine.run(errands.receive(machine, self.told, queue, count))
+
+    def _purge(self) -> None:
+        queue = self.chance.choice((*PLAIN, *SEQUENCED))
+        self._machine().run(errands.purge(self.told, queue))
+
+    # what goes wrong
+
+    def _some_ms(self) -> int:
+        """A while that is too long for some timers."""
+        return int(self.chance.expovariate(1.0) * self.pace_ms * self.chance.choice((1, 10, 60)))
+
+    def _crash(self) -> None:
+        machine = self._machine()
+        if self.chance.random() < 0.5:
+            machine.crash()
+        elif machine.up:
+            machine.disk.lose_power_at(self.chance.randint(1, 40))
+
+    def _fallen(self, machine: SimManager) -> None:
+        wait_ms = self._some_ms() if self.storming else self.pace_ms
+        self.clock.call_later(wait_ms, lambda: self._rise(machine))
+
+    def _rise(self, machine: SimManager) -> None:
+        if not machine.up:
+            machine.boot()
+
+    def _restart(self) -> None:
+        machine = self._machine()
+        if machine.up:
+            machine.stop()
+            self.clock.call_later(300 + self._some_ms(), lambda: self._rise(machine))
+
+    def _cut(self) -> None:
+        connections = list(self.network._connections)
+        if connections:
+            self.cuts += 1
+            connection = self.chance.choice(connections)
+            if self.chance.random() < 0.5:
+                self.network.reset(connection)
+            else:
+                self.network.cut(connection, one_way=self.chance.random() < 0.5)
+
+    def _part(self) -> None:
+        one, other = self.chance.sample([machine.address for machine in self.machines], 2)
+        self.cuts += 1
+        self.network.partition(one, other, one_way=self.chance.random() < 0.3)
+        self.clock.call_later(self._some_ms(), lambda: self.network.heal(one, other))
+
+    def _pause(self) -> None:
+        machine = self._machine()
+
+        def pause() -> None:
+            queues = machine.manager.queues.outgoing_queues()
+            if queues:
+                number = self.chance.choice([queue.number for queue in queues])
+                machine.desk.decide(lambda m: m.pause_queue(m.core.queues[number]), _nothing)
+                machine.later(self._some_ms(), lambda: self._resume(machine, number))
+
+        machine.enter(pause, machine.life)
+
+    def _resume(self, machine: SimManager, number: int) -> None:
+        machine.desk.decide(lambda m: m.resume_queue(m.core.queues[number]), _nothing)
+
+    def _go_offline(self) -> None:
+        machine = self._machine()
+
+        def go() -> None:
+            machine.desk.decide(lambda m: m.take_offline(), _nothing)
+            machine.later(
+                self._some_ms(),
+                lambda: machine.desk.decide(lambda m: m.bring_online(), _nothing),
+            )
+
+        machine.enter(go, machine.life)
+
+    # -- rest
+
+    def _rest(self) -> None:
+        """The network is whole again, everybody is up, and reads until nothing is left."""
+        self.storming = False
+        self.network.conditions = HONEST
+        self.world.chances = {}
+        for machine in self.machines:
+            machine.in_crash_mood = False
+            for other in self.machines:
+                self.network.heal(machine.address, other.address)
+        self.clock.advance(100 * self.pace_ms)
+        for machine in self.machines:
+            self._rise(machine)
+        self._settle()
+
+    def _settle(self) -> None:
+        """Until all messages are where they belong, and all sessions have ended."""
+        binary = self.world.binary
+        longest_ms = 3 * (binary.resend_ms[-1] + binary.retry_connect_max_ms)
+        until_ms, wait_ms = self.clock.now_ms + longest_ms, self.pace_ms
+        while not self._is_settled():
+            if self.clock.now_ms > until_ms:
+                raise Failed(self._words(["something does not settle", *self._unsettled()]))
+            self._read_everything()
+            self._resume_everything()
+            self.clock.advance(wait_ms)
+            wait_ms = min(wait_ms * 2, longest_ms // 50)
+        self.clock.advance(3 * max(binary.cleanup_ms, binary.ack_wait_max_ms * 2))
+        if self._unsettled() or any(machine.protocol.sessions for machine in self.machines):
+            raise Failed(self._words(["a session stays", *self._unsettled()]))
+
+    def _is_settled(self) -> bool:
+        return not self._unsettled()
+
+    def _unsettled(self) -> list[str]:
+        return [
+            f"{queue.name} of {machine.name} has {queue.state.count}"
+            for machine in self.machines
+            for queue in machine.manager.queues.all()
+            if queue.state.count and self._must_be_empty(machine, queue.number)
+        ]
+
+    def _must_be_empty(self, machine: SimManager, number: int) -> bool:
+        queue = machine.manager.core.queues[number]
+        return queue.outgoing is not None or queue.name.split("\\")[-1] in (*PLAIN, *SEQUENCED)
+
+    def _read_everything(self) -> None:
+        for machine in self.machines:
+            for queue in (*PLAIN, *SEQUENCED):
+                machine.run(errands.receive(machine, self.told, queue, 100))
+
+    def _resume_everything(self) -> None:
+        """What a crash kept from going on."""
+        for machine in self.machines:
+            for queue in machine.manager.queues.outgoing_queues():
+                if queue.definition.on_hold:
+                    self._resume(machine, queue.number)
+
+
+Act = Callable[[Trial], None]
+_ACTS: tuple[tuple[Act, float], ...] = (
+    (Trial._send, 8),
+    (Trial._send_together, 8),
+    (Trial._read, 8),
+    (Trial._purge, 0.3),
+    (Trial._crash, 1.5),
+    (Trial._restart, 0.5),
+    (Trial._cut, 2),
+    (Trial._part, 1.5),
+    (Trial._pause, 0.7),
+    (Trial._go_offline, 0.4),
+)
+
+
+def _nothing(answer: object) -> None:
+    """Nobody waits for this answer."""

@@ -1,0 +1,210 @@
+"""The binary protocol on a simulated network: connections, names and pings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from posthouse.model.enumerations import ConnectionStatus
+from posthouse.protocols.binary.network import Attempt, Resolved
+from posthouse.protocols.binary.resolving import STANDARD_PORT
+from posthouse.protocols.binary.session import Session
+from posthouse.sim.clock import Timer
+from posthouse.sim.network import Address, Connection, Reason
+
+if TYPE_CHECKING:
+    from posthouse.sim.managers import SimManager
+
+PING_PORT = 3527
+ASKING_PORT = 40_000  # that pings are sent from
+WRITABLE_BYTES = 32 << 10
+LOOK_AGAIN_MS = 10
+RESOLVE_MS = 30
+_STATUS = ConnectionStatus
+
+
+class Wire:
+    """One connection: the `Transport` of its session, and its `Endpoint`."""
+
+    def __init__(self, manager: SimManager, connection: Connection) -> None:
+        self._manager = manager
+        self._connection = connection
+        self._life = manager.life
+        self._held: list[bytes] | None = None  # what came while nobody read
+        self._watched = False
+        self.session: Session | None = None
+
+    # -- Transport
+
+    @property
+    def writable(self) -> bool:
+        """Whether little enough is on its way."""
+        return self._connection.unsent < WRITABLE_BYTES
+
+    def send(self, parts: list[bytes]) -> None:
+        """The machine may go off before or after the bytes have left it."""
+        self._manager.point()
+        self._connection.send(b"".join(parts))
+        self._manager.point()
+        if not self.writable and not self._watched:
+            self._watched = True
+            self._manager.later(LOOK_AGAIN_MS, self._look)
+
+    def _look(self) -> None:
+        self._watched = not self.writable and self._connection.state != "closed"
+        if self._watched:
+            self._manager.later(LOOK_AGAIN_MS, self._look)
+        elif self.session is not None:
+            self.session.pump()
+
+    def close(self) -> None:
+        """Ends it behind what was sent."""
+        self._connection.close()
+
+    def pause(self) -> None:
+        """Bytes are kept from here on."""
+        if self._held is None:
+            self._held = []
+
+    def resume(self) -> None:
+        """What was kept is handed over, a moment later."""
+        held, self._held = self._held, None
+        if held:
+            self._manager.later(0, lambda: self._hand_over(b"".join(held)))
+
+    def relieved(self) -> None:
+        """Nothing is counted here."""
+
+    # -- Endpoint
+
+    def receive(self, data: bytes, now_ms: int) -> bytes:
+        """Bytes of the peer."""
+        self._manager.enter(lambda: self._hand_over(data), self._life)
+        return b""
+
+    def _hand_over(self, data: bytes) -> None:
+        if self._held is not None:
+            self._held.append(data)
+        elif self.session is not None:
+            self._manager.point()
+            self.session.receive(data)
+
+    def closed(self, reason: Reason, now_ms: int) -> None:
+        """The connection is over."""
+        if self.session is not None:
+            lost = self.session.lost
+            self._manager.enter(lambda: lost(f"the connection ended: {reason}"), self._life)
+
+
+class _Dialling:
+    """A connection that is not there yet; afterwards its wire gets everything."""
+
+    def __init__(self, manager: SimManager, connection: Connection, attempt: Attempt) -> None:
+        self._manager = manager
+        self._life = manager.life
+        self._connection = connection
+        self._attempt = attempt
+        self._wire: Wire | None = None
+        connection.on_open = lambda: manager.enter(self._opened, self._life)
+
+    def _opened(self) -> None:
+        wire = Wire(self._manager, self._connection)
+        wire.session = self._attempt.connected(wire)
+        if wire.session is None:
+            self._connection.reset()
+        self._wire = wire
+
+    def receive(self, data: bytes, now_ms: int) -> bytes:
+        """Bytes come only behind the opening."""
+        return b"" if self._wire is None else self._wire.receive(data, now_ms)
+
+    def closed(self, reason: Reason, now_ms: int) -> None:
+        """It failed, or it is over."""
+        if self._wire is not None:
+            self._wire.closed(reason, now_ms)
+            return
+        refused = reason == "refused"
+        status = _STATUS.CONNECTION_REFUSED if refused else _STATUS.SOCKET_CONNECT_FAILURE
+        self._manager.enter(lambda: self._attempt.failed(status, reason), self._life)
+
+
+class Wires:
+    """`posthouse.protocols.binary.network.Network` for one simulated machine."""
+
+    def __init__(self, manager: SimManager) -> None:
+        self._manager = manager
+        self._network = manager.world.network
+        self._timer: Timer | None = None
+
+    def plug_in(self) -> None:
+        """Listens for sessions and pings."""
+        manager, network = self._manager, self._network
+        network.listen(manager.address, STANDARD_PORT, self._accept)
+        network.bind(Address(manager.address, PING_PORT), self._asked)
+        network.bind(Address(manager.address, ASKING_PORT), self._answered)
+
+    def _accept(self, connection: Connection) -> Wire:
+        manager = self._manager
+        wire = Wire(manager, connection)
+
+        def begin() -> None:
+            wire.session = manager.protocol.accept(wire, connection.remote.host)
+
+        manager.enter(begin, manager.life)
+        if not manager.up:
+            connection.reset()
+        return wire
+
+    # -- Network
+
+    def resolve(self, host: str, done: Resolved) -> None:
+        """Asks the names of the world; sometimes nobody answers."""
+        manager = self._manager
+        address = manager.world.names.get(host.upper())
+        if address is None or manager.world.happens("unnamed"):
+            self._later(lambda: done([], f"{host} cannot be resolved"))
+        else:
+            self._later(lambda: done([address], ""))
+
+    def _later(self, action: Callable[[], None]) -> None:
+        self._manager.later(self._manager.chance.randint(0, RESOLVE_MS), action)
+
+    def connect(self, address: str, port: int, attempt: Attempt) -> None:
+        """Opens a connection; it learns later how that went."""
+        manager = self._manager
+        self._network.connect(
+            manager.address,
+            Address(address, port),
+            lambda connection: _Dialling(manager, connection, attempt),
+        )
+
+    def ping(self, address: str, datagram: bytes) -> None:
+        """Asks whether a session would be taken."""
+        here = Address(self._manager.address, ASKING_PORT)
+        self._network.send_datagram(here, Address(address, PING_PORT), datagram)
+
+    def wake_at(self, when_ms: int) -> None:
+        """One timer for everything."""
+        manager = self._manager
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = manager.later(when_ms - manager.world.clock.now_ms, self._tick)
+
+    def _tick(self) -> None:
+        self._manager.point()
+        self._manager.protocol.tick()
+
+    # -- datagrams
+
+    def _asked(self, data: bytes, sender: Address, now_ms: int) -> None:
+        self._manager.enter(lambda: self._answer(data, sender), self._manager.life)
+
+    def _answer(self, data: bytes, sender: Address) -> None:
+        answer = self._manager.protocol.ping_asked(data)
+        if answer is not None:
+            here = Address(self._manager.address, PING_PORT)
+            self._network.send_datagram(here, sender, answer)
+
+    def _answered(self, data: bytes, sender: Address, now_ms: int) -> None:
+        manager = self._manager
+        manager.enter(lambda: manager.protocol.ping_answered(data, sender.host), manager.life)
