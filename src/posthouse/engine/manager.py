@@ -136,7 +136,7 @@ class QueueManager:
         self.transfer.load(self.record.sequence_timestamp)
         self.receiving.history.load()
         self.accounts.load()
-        self._load_aliases()
+        self.queues.load_aliases()
         self.client_sessions.load()
         self.transactions.recover()
         self.two_phase.load()
@@ -167,16 +167,6 @@ class QueueManager:
         change = Change()
         self.core.define(TABLE_MANAGER, MANAGER_KEY, encode_manager(self.record), change)
         self.core.commit(change)
-
-    def _load_aliases(self) -> None:
-        core = self.core
-        for number in core.state.extras:
-            row = core.state.table.get(number)
-            assert row is not None
-            queue = core.queues.get(row.queue)
-            if queue is not None:
-                for alias in core.extra(number).aliases:
-                    queue.root.aliases[alias] = number
 
     def begin_turn(self, now_ms: int, utc: int) -> None:
         """Brings the clocks of this turn and ends what is due by them."""
@@ -323,6 +313,10 @@ class QueueManager:
     def purge_queue(self, descriptor: OpenQueueDescriptor) -> int:
         """Purge Queue (3.1.7.1.7). Returns how many messages it found."""
         return self.moving.purge(self.opening.check(descriptor, QueueAccessType.RECEIVE))
+
+    def add_own_port(self, port: int) -> None:
+        """A door of this queue manager listens there (decision 41)."""
+        self.queues.add_own_port(port)
 
     def get_queue_path(self, name: Name) -> QueuePath:
         """Get Queue Path (3.1.7.1.26)."""

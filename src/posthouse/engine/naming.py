@@ -84,13 +84,17 @@ class QueueNames:
         self._by_key: dict[str, Queue] = {}
         self._by_guid: dict[bytes, Queue] = {}
         self._outgoing: dict[str, Queue] = {}
+        self._ports = set(core.settings.ports)
+
+    def add_own_port(self, port: int) -> None:
+        """A door of ours listens there: names with this port may be ours (decision 41)."""
+        self._ports.add(port)
 
     def is_own(self, host: str, port: int | None) -> bool:
         """Decision 41: own names, and with a port only our own one."""
-        settings = self.core.settings
-        if host_key(host) not in settings.own_names:
+        if host_key(host) not in self.core.settings.own_names:
             return False
-        return port is None or port in settings.ports
+        return port is None or port in self._ports
 
     # -- queues of this machine
 

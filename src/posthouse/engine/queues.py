@@ -126,6 +126,17 @@ class Queues(QueueNames):
             self._orphan(number)
         self.core.effects.commit(change)
 
+    def load_aliases(self) -> None:
+        """The identifiers that moved messages had before, after a start."""
+        core = self.core
+        for number in core.state.extras:
+            row = core.state.table.get(number)
+            assert row is not None
+            queue = core.queues.get(row.queue)
+            if queue is not None:
+                for alias in core.extra(number).aliases:
+                    queue.root.aliases[alias] = number
+
     def _provisioned(self) -> Iterator[QueueDefinition]:
         """[MS-MQDMPR] 3.1.3: the system queues and the two that no application opens."""
         computer, now = self.core.settings.computer_name, self.core.utc

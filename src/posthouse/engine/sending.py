@@ -545,12 +545,15 @@ class Sending:
             raise IllegalPropertyValue(f"the queue {queue.name} takes no encrypted messages")
 
     def _expiry(self, queue: Queue, seen: Glance) -> int:
-        """The second from which it is expired: both times count from SentTime."""
+        """The second from which it is expired: both times count from SentTime.
+
+        [MS-MQQB] 3.1.7.1.2: the whole last second is left to reach the queue in.
+        """
         expires = NEVER
         if seen.time_to_be_received != INFINITE:
             expires = seen.sent_time + seen.time_to_be_received
         if queue.outgoing is not None and seen.time_to_reach_queue != INFINITE:
-            expires = min(expires, seen.sent_time + seen.time_to_reach_queue)
+            expires = min(expires, seen.sent_time + seen.time_to_reach_queue + 1)
         return min(expires, NEVER)
 
     def copy(self, queue: Queue, original: Row, packet: bytes, change: Change | None) -> None:

@@ -33,7 +33,7 @@ _START = struct.Struct("<IQ")  # queue, first lookup identifier
 SEQUENCE_NUMBER_MAX = 0xFFFFFFFF  # [MS-MQMQ] 2.2.20.5
 SEQUENCED = 0  # the priority of transactional messages
 _FOREVER = (1 << 64) - 1
-_BATCH = 512
+_FEW, _MANY = 16, 512  # rows that are looked at together
 _OURS = FLAG_TRANSACTIONAL | FLAG_REMOTE
 
 
@@ -302,22 +302,23 @@ class Sequences:
     def _let_go(self, queue: Queue, sequence_id: int, number: int) -> None:
         """Every message up to this place has arrived, those of earlier sequences too."""
         lane, (first, last) = queue.state.order.lane(SEQUENCED), self._range(queue, sequence_id)
-        mark, done = self._passed.get(queue.number, 0), False
-        while not done:
-            ids, numbers = lane.some_after(mark, _BATCH)
+        mark, some = self._passed.get(queue.number, 0), _FEW
+        while some:
+            _, numbers = lane.some_after(mark, some)
+            rows = self.core.state.table.rows(numbers)
             leaving: list[int] = []
-            rows: list[Row] = []
-            for row, found in zip(self.core.state.table.rows(numbers), numbers, strict=True):
+            leaving_rows: list[Row] = []
+            some = min(some * 2, _MANY) if rows else 0
+            for row, found in zip(rows, numbers, strict=True):
                 if is_numbered(row[11]) and not row[11] & FLAG_ARRIVED:
                     if row[0] > last or (row[0] >= first and row[6] > number):
-                        done = True
+                        some = 0
                         break
                     leaving.append(found)
-                    rows.append(row)
+                    leaving_rows.append(row)
                 mark = row[0]
-            done = done or not ids
             if leaving:
-                self.core.outcomes.arrived_all(queue, leaving, rows)
+                self.core.outcomes.arrived_all(queue, leaving, leaving_rows)
         self._passed[queue.number] = mark
 
     def _first_unfinished(self, queue: Queue) -> tuple[int, Row] | None:

@@ -111,7 +111,7 @@ class Order:
         """The same for the model."""
         ends = [] if self.to_be_received_s is None else [utc + self.to_be_received_s]
         if to == OUT:
-            ends.append(utc + self.to_reach_queue_s)
+            ends.append(utc + self.to_reach_queue_s + 1)
         return Letter(
             number=number,
             name=self.name,
