@@ -6,10 +6,11 @@ import struct
 from hashlib import blake2b
 
 from posthouse.engine.core import Core
+from posthouse.engine.history import MessageHistory
 from posthouse.engine.queue import Queue
 from posthouse.engine.records import Change
 from posthouse.engine.remote import Peer
-from posthouse.engine.rows import DELIVERY
+from posthouse.engine.rows import DELIVERY, FINAL_ACK
 from posthouse.wire.glance import NAMES_AT, Glance
 from posthouse.wire.packet import Packet
 from posthouse.wire.tail import USER_TAIL
@@ -67,18 +68,16 @@ class Place:
 
     __slots__ = ("address", "core", "follows", "format_name", "is_old", "queue", "source", "tx")
 
-    def __init__(self, core: Core, batch: Batch, queue: Queue, arrival: Arriving) -> None:
+    def __init__(self, core: Core, peer: Peer, queue: Queue, arrival: Arriving) -> None:
         view = Packet(arrival.packet, arrival.seen)
         self.core = core
         self.queue = queue
         self.source = arrival.seen.source_guid
         self.format_name = str(view.destination_queue)
-        self.address = batch.peer.address
+        self.address = peer.address
         self.tx = SEQUENCE.unpack_from(arrival.packet, arrival.seen.transaction_at + 4)
-        batch.sequences[queue.number, self.source] = None
         sequence_id, number, previous = self.tx
-        info = core.transfer.incoming(queue, self.source)
-        last_id, last = (0, 0) if info is None else (info.sequence_id, info.sequence_number)
+        last_id, last = last_of(core, queue, self.source)
         self.is_old = (sequence_id, number) <= (last_id, last)
         if sequence_id == last_id:
             self.follows = previous <= last < number
@@ -95,6 +94,48 @@ class Place:
     def reject(self) -> None:
         """Counted; the order acknowledgment tells the sender where to go on."""
         self.core.transfer.reject(self.queue, self.source, self.format_name, self.address)
+
+
+class Run:
+    """Messages that are alike: of one source, for one queue, and nothing is asked of any."""
+
+    __slots__ = ("looks", "ordinals", "packets", "queue")
+
+    def __init__(self, queue: Queue, packets: list[bytes], looks: list[Glance]) -> None:
+        self.queue = queue
+        self.packets = packets
+        self.looks = looks
+        self.ordinals = [seen[8] for seen in looks]
+
+    def is_new(self, history: MessageHistory) -> bool:
+        """Whether the history knows none of them, and none comes twice."""
+        ordinals, known = self.ordinals, history.known_of(self.looks[0].source_guid)
+        return len(set(ordinals)) == len(ordinals) and known.keys().isdisjoint(ordinals)
+
+    def follows(self, core: Core) -> bool:
+        """Whether each is the next one of the same sequence, and all want the same."""
+        first = self.looks[0]
+        last_id, last = last_of(core, self.queue, first.source_guid)
+        at, final = first.transaction_at + 4, first.transaction_flags & FINAL_ACK
+        begun = SEQUENCE.unpack_from(self.packets[0], at)[0]
+        if begun > last_id:
+            last_id, last = begun, 0
+        for packet, seen in zip(self.packets, self.looks, strict=True):
+            sequence_id, number, previous = SEQUENCE.unpack_from(packet, at)
+            if (
+                sequence_id != last_id
+                or not previous <= last < number
+                or seen.transaction_flags & FINAL_ACK != final
+            ):
+                return False
+            last = number
+        return True
+
+
+def last_of(core: Core, queue: Queue, source: bytes) -> tuple[int, int]:
+    """IncomingTxSequenceID and IncomingTxSequenceNumber: what was accepted last."""
+    info = core.transfer.incoming(queue, source)
+    return (0, 0) if info is None else (info.sequence_id, info.sequence_number)
 
 
 def source_of(packet: bytes, seen: Glance) -> bytes:

@@ -8,7 +8,7 @@ and what is answered.
 
 from __future__ import annotations
 
-from posthouse.engine.arriving import Arriving, Batch, Notes, Place, Refusal, source_of
+from posthouse.engine.arriving import Arriving, Batch, Place, Refusal, Run, source_of
 from posthouse.engine.certificates import Certificates
 from posthouse.engine.core import Core
 from posthouse.engine.descriptor import QueueAccessType
@@ -17,7 +17,6 @@ from posthouse.engine.public_queues import DirectoryOfQueues
 from posthouse.engine.queue import DEADLETTER, Queue, QueueRole
 from posthouse.engine.records import (
     FLAG_AUTHENTICATED,
-    FLAG_EXPRESS,
     FLAG_REMOTE,
     NEVER,
     WANT_DEAD_LETTER,
@@ -28,7 +27,6 @@ from posthouse.engine.remote import Peer, Verdict
 from posthouse.engine.rows import (
     DELIVERY,
     POSITIVE_JOURNAL,
-    TRANSACTION_HEADER,
     are_alike,
     flags_of,
     row_of,
@@ -64,6 +62,7 @@ from posthouse.model.message_classes import (
 )
 from posthouse.model.names import PrivateName, SingleName
 from posthouse.security.access import Caller
+from posthouse.security.rights import WRITE_MESSAGE
 from posthouse.wire.glance import SESSION, Glance, glance
 from posthouse.wire.headers import HOP_COUNT_MAX
 from posthouse.wire.order_acks import ack_class, read_final_ack, read_order_ack
@@ -88,8 +87,7 @@ _PRIVACY_OPTIONAL = 1
 _HOPS = 0x1F  # UserHeader.Flags.RC
 _FORGOTTEN = _HOPS | POSITIVE_JOURNAL  # of the flags of a message that is passed on
 _OVER_HTTP = 1 << 25  # UserHeader.Flags: the message belongs to another protocol
-# Of UserHeader.Flags, what makes a message anything but plain: JN, JP and headers.
-_NOT_PLAIN = 0x300 | TRANSACTION_HEADER | USER_TAIL | _OVER_HTTP
+_TAILED = USER_TAIL | _OVER_HTTP  # UserHeader.Flags: more than meets the eye
 
 
 class Receiving:
@@ -109,9 +107,9 @@ class Receiving:
         The first that is malformed, or finds no room in the machine, ends it: those in front of it
         are dealt with, it and the others are not.
         """
-        queue = self._plain_target(packets, looks)
-        if queue is not None:
-            return self._take_run(queue, packets, looks)
+        run = self._run(packets, looks)
+        if run is not None:
+            return self._take_run(peer, run)
         sound, why = self._sound(packets, looks)
         batch, dealt_with = Batch(peer), 0
         for packet, seen in zip(packets[:sound], looks, strict=False):
@@ -240,7 +238,8 @@ class Receiving:
         """The place of a transactional message in its sequence, which is to be acknowledged."""
         if not arrival.seen.transaction_at or not queue.definition.transactional:
             return None
-        return Place(self.core, batch, queue, arrival)
+        batch.sequences[queue.number, arrival.seen.source_guid] = None
+        return Place(self.core, batch.peer, queue, arrival)
 
     def _open(self, arrival: Arriving) -> Caller:
         """Decrypts and verifies (3.1.5.8.3). Returns on whose behalf it comes (decisions 1, 2)."""
@@ -346,33 +345,41 @@ class Receiving:
 
     # -- many messages at once
 
-    def _plain_target(self, packets: list[bytes], looks: list[Glance]) -> Queue | None:
-        """The one queue that all of these go to, if nothing at all is special about any of them."""
+    def _run(self, packets: list[bytes], looks: list[Glance]) -> Run | None:
+        """All of these as one run, if nothing tells them apart and nothing speaks against any.
+
+        They go to one queue of this machine, come from one source, ask for no answers, and are
+        either new to the history or the next ones of one sequence.
+        """
         if len(looks) < 2 or not are_alike(looks):
             return None
-        first, core = looks[0], self.core
-        source, address, reach = first.source_guid, first.address_guid, core.utc
-        head = packets[0][USER_FLAGS_AT : first.properties_at or first.body_at]
+        core, first = self.core, looks[0]
+        source, address, now = first.source_guid, first.address_guid, core.utc
+        if first.user_flags & _TAILED or address not in (NULL_GUID, core.guid):
+            return None
+        end = first.transaction_at or first.properties_at or first.body_at
+        head = packets[0][USER_FLAGS_AT:end]
         for packet, seen in zip(packets, looks, strict=True):
             if (
                 not packet.startswith(head, USER_FLAGS_AT)
                 or seen[4] != source
                 or seen[5] != address
-                or seen[13]
-                or seen[6] != INFINITE
+                or seen[13]  # acknowledgments
+                or seen[6] != INFINITE  # time to be received
                 or seen[2] & BASE_TAIL
-                or (seen[3] != INFINITE and seen[7] + seen[3] < reach)
+                or (seen[3] != INFINITE and seen[7] + seen[3] < now)
             ):
                 return None
-        if first.user_flags & _NOT_PLAIN or address not in (NULL_GUID, core.guid):
+        size = sum([seen[0] for seen in looks])
+        queue = self._open_to_all(packets[0], first, size)
+        if queue is None:
             return None
-        ordinals = {seen[8] for seen in looks}
-        if len(ordinals) < len(looks) or not ordinals.isdisjoint(self.history.known_of(source)):
-            return None
-        return self._plain_queue(packets[0], first, sum([seen[0] for seen in looks]))
+        run = Run(queue, packets, looks)
+        new = run.follows(core) if first.transaction_at else run.is_new(self.history)
+        return run if new else None
 
-    def _plain_queue(self, packet: bytes, seen: Glance, size: int) -> Queue | None:
-        """The queue, if it takes messages of so many bytes from anybody and nobody speaks up."""
+    def _open_to_all(self, packet: bytes, seen: Glance, size: int) -> Queue | None:
+        """The queue of a packet, if it has room for so much and takes it from anybody."""
         core = self.core
         try:
             queue = self._local_queue(self._own_name(Packet(packet, seen).destination_queue))
@@ -382,37 +389,36 @@ class Receiving:
             return None
         definition = queue.definition
         if (
-            definition.transactional
+            definition.transactional is not bool(seen.transaction_at)
             or definition.authentication
             or definition.privacy_level != _PRIVACY_OPTIONAL
             or core.throttled
             or core.settings.machine_quota_kib != INFINITE
             or queue.state.bytes + queue.reserved + size > queue.limit
+            or not core.registry.guard(queue).allows(_ANYBODY, WRITE_MESSAGE)
         ):
-            return None
-        try:
-            core.opening.require(queue, _ANYBODY, _SEND)
-        except AccessDenied:
             return None
         return queue
 
-    def _take_run(self, queue: Queue, packets: list[bytes], looks: list[Glance]) -> Verdict:
+    def _take_run(self, peer: Peer, run: Run) -> Verdict:
         """The same as `_take` for each, all at once."""
-        core, seen, change = self.core, looks[0], Change()
-        ordinals = [look[8] for look in looks]
-        lookup_ids = core.lookup_ids.run(len(packets))
-        express = not seen.user_flags & DELIVERY
-        flags = FLAG_REMOTE | (FLAG_EXPRESS if express else 0)
+        core, queue, seen, change = self.core, run.queue, run.looks[0], Change()
         row = Row(
-            *(lookup_ids.start, queue.number, NEVER, core.utc, 0, 0, 0),
+            *(core.lookup_ids.run(len(run.packets)).start, queue.number, NEVER, core.utc, 0, 0, 0),
             seen.message_class,
-            *(0, 0, seen.priority, flags, 0),
+            *(0, 0, seen.priority, flags_of(seen, FLAG_REMOTE), wants_of(seen)),
         )
-        numbers = core.arrive_run(row, packets, looks, ordinals, b"", change)
-        notes: Notes = {seen.source_guid: dict.fromkeys(ordinals)}
-        self.history.add(*(({}, notes) if express else (notes, {})), change)
+        numbers = core.arrive_run(row, run.packets, run.looks, run.ordinals, b"", change)
+        sequences: tuple[tuple[int, bytes], ...] = ()
+        if seen.transaction_at:
+            place = Place(core, peer, queue, Arriving(run.packets[-1], run.looks[-1]))
+            place.accept(change)
+            sequences = ((queue.number, seen.source_guid),)
+        else:
+            notes = {seen.source_guid: run.ordinals}
+            self.history.add(*((notes, {}) if seen.user_flags & DELIVERY else ({}, notes)), change)
         if queue.waiters:
             for number in numbers:
                 core.announce(queue, number)
         core.commit(change)
-        return Verdict(len(packets))
+        return Verdict(len(run.packets), sequences)

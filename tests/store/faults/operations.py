@@ -22,6 +22,7 @@ from posthouse.model.message import (
     DeliveryGuarantee,
     Message,
     MessageId,
+    TxSequenceId,
 )
 from posthouse.model.properties import QueueProperties
 from posthouse.security.access import system_queue_descriptor
@@ -357,6 +358,38 @@ def _receive_one(scene: Scene) -> Call:
 @operation("receive_packets", "a run", taken_in(b"new", b"newer"))
 def _receive_run(scene: Scene) -> Call:
     packets = received(b"new", b"newer")
+    return lambda m: m.receive_packets(ABROAD_PEER, packets, glance_all(packets))
+
+
+def in_sequence() -> list[bytes]:
+    """Transactional packets of another machine for `east`."""
+    return [
+        serialize(
+            recoverable(
+                b"%d" % number,
+                identifier=MessageId(ABROAD_PEER.guid, number),
+                time_to_reach_queue=INFINITE,
+                destination_queue_format_name="DIRECT=OS:ALPHA\\private$\\east",
+                transaction_identifier=1,
+                transactional_message_sequence_identifier=TxSequenceId(1, 1),
+                transaction_sequence_number=number,
+                transaction_previous_sequence_number=number - 1,
+            )
+        )
+        for number in (1, 2)
+    ]
+
+
+def accepted_once(world: World) -> bool:
+    """The messages are there, and their sequence knows it."""
+    packets = in_sequence()
+    world.run(lambda m: m.receive_packets(ABROAD_PEER, packets, glance_all(packets)))
+    return world.bodies("east") == [b"east 0", b"east 1", b"1", b"2"]
+
+
+@operation("receive_packets", "in a sequence", accepted_once)
+def _receive_in_sequence(scene: Scene) -> Call:
+    packets = in_sequence()
     return lambda m: m.receive_packets(ABROAD_PEER, packets, glance_all(packets))
 
 
