@@ -71,7 +71,7 @@ async def json_of(response: aiohttp.ClientResponse) -> Any:
 
 def test_the_control_socket_and_the_admin_endpoint_answer(tmp_path: Path) -> None:
     async def client(session: aiohttp.ClientSession, endpoints: dict[str, str]) -> None:
-        assert set(endpoints) == {"control", "admin"}
+        assert set(endpoints) == {"control", "admin", "binary", "ping"}
         async with session.get("/api/v1/status") as response:
             assert (await json_of(response))["name"] == "ALPHA"
         async with aiohttp.request("GET", f"http://{endpoints['admin']}/healthz") as response:
@@ -88,7 +88,25 @@ def test_an_endpoint_that_is_switched_off_is_not_there(tmp_path: Path) -> None:
     async def client(session: aiohttp.ClientSession, endpoints: dict[str, str]) -> None:
         assert set(endpoints) == {"control"}
 
-    assert serve(tmp_path, "[admin]\nenabled = false", client) == Outcome(STOPPED)
+    config = "[admin]\nenabled = false\n[binary]\nenabled = false"
+    assert serve(tmp_path, config, client) == Outcome(STOPPED)
+
+
+@pytest.mark.spec("MS-MQQB 2.1.2/4")
+@pytest.mark.parametrize(
+    ("config", "endpoints"),
+    [
+        ("[ping]\nanswer = false", {"control", "admin", "binary"}),
+        ("[queue_manager]\nhardened = true", {"control", "admin"}),
+    ],
+)
+def test_pings_and_the_binary_protocol_can_be_switched_off(
+    tmp_path: Path, config: str, endpoints: set[str]
+) -> None:
+    async def client(session: aiohttp.ClientSession, found: dict[str, str]) -> None:
+        assert set(found) == endpoints
+
+    assert serve(tmp_path, config, client) == Outcome(STOPPED)
 
 
 def test_a_certificate_makes_the_endpoint_speak_tls(tmp_path: Path) -> None:

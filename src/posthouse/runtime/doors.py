@@ -8,21 +8,60 @@ from pathlib import Path
 
 from posthouse.protocols.admin.server import Admin, AdminServer, AdminSettings, ControlSocket
 from posthouse.protocols.admin.session_handles import SessionLimits
+from posthouse.protocols.binary.server import BinaryNode, BinaryServer, PingServer
 from posthouse.runtime.backup import backup
 from posthouse.runtime.ports import port_of
-from posthouse.runtime.serve import NotStarted, Place, Service, place_of
+from posthouse.runtime.serve import NotStarted, Place, Service, event_writer, place_of
+from posthouse.runtime.settings_protocols import binary_settings
 
 
 def standard_doors(service: Service) -> list[Place]:
     """Every listener that the settings ask for; a protocol that is switched off has none."""
     section = service.settings.admin
+    node = binary_node(service)
     admin = make_admin(service)
     places = [Place(ControlSocket(admin, service.connections()), str(service.home), 0)]
     if section.enabled:
         port = port_of("admin", service.ports) if section.port is None else section.port
         door = AdminServer(admin, service.connections(), tls_context(service))
         places.append(Place(door, section.listen, port))
+    return places if node is None else places + binary_doors(service, node)
+
+
+def binary_node(service: Service) -> BinaryNode | None:
+    """The binary protocol; [MS-MQDMPR] 3.1.1.1: a hardened machine has none."""
+    section, ping = service.settings.binary, service.settings.ping
+    if not section.enabled or service.settings.queue_manager.hardened:
+        return None
+    node = BinaryNode(
+        service.desk,
+        binary_settings(section, ping),
+        memory=service.memory,
+        connections=service.connections(),
+    )
+    node.protocol.on_event = event_writer(service.log)
+    service.started.driver.on_active = node.protocol.active
+    return node
+
+
+def binary_doors(service: Service, node: BinaryNode) -> list[Place]:
+    """The listener of the binary protocol and its ping port."""
+    section, ping = service.settings.binary, service.settings.ping
+    port = port_of("binary", service.ports) if section.port is None else section.port
+    places = [Place(BinaryServer(node, _port_teller(service)), service.host, port)]
+    if ping.answer:
+        port = port_of("ping", service.ports) if ping.port is None else ping.port
+        places.append(Place(PingServer(node), service.host, port))
     return places
+
+
+def _port_teller(service: Service) -> Callable[[int], None]:
+    """Names with the port that we listen on mean us (decision 41)."""
+
+    def tell(port: int) -> None:
+        service.desk.decide(lambda manager: manager.add_own_port(port), lambda answer: None)
+
+    return tell
 
 
 def make_admin(service: Service) -> Admin:

@@ -40,7 +40,9 @@ from posthouse.store.errors import StoreError
 
 MEMORY_LOOK_S = 2.5  # while memory is short: how often slow packets are looked for
 STOPPED, FAILED = 0, 1
-_WARNINGS = frozenset({"clock_step", "flow_control_begins", "message_unreadable"})
+_WARNINGS = frozenset(
+    {"clock_step", "flow_control_begins", "message_unreadable", "peer_not_reached"}
+)
 
 
 class Door(Protocol):
@@ -174,12 +176,13 @@ def _run_in(home: Home, options: Options, settings: Settings, log: Log, doors: D
     engine = engine_settings(settings, settings.queue_manager.name, ports)
     try:
         started = start_manager(
-            home, engine, store_settings(settings, os.urandom(16)), _event_writer(log)
+            home, engine, store_settings(settings, os.urandom(16)), event_writer(log)
         )
     except Exception as error:
         log.error("not_started", cause=error)
         raise
     _log_recovery(log, started)
+    started.manager.accounts.certificates.configure(settings.security.message_security())
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(Server(home, options, settings, started, log).serve(doors))
 
@@ -193,7 +196,9 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
     return uvloop.new_event_loop
 
 
-def _event_writer(log: Log) -> Callable[[Event], None]:
+def event_writer(log: Log) -> Callable[[Event], None]:
+    """Makes a log line of each event."""
+
     def write(event: Event) -> None:
         level = log.warning if event.name in _WARNINGS else log.info
         level(event.name, **event.details)

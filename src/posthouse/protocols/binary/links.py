@@ -35,6 +35,7 @@ _DOUBLINGS_MAX = 32
 _STOPPED = Unresolved(ConnectionStatus.UNKNOWN_FAILURE, "the queue manager has stopped")
 
 MakeSession = Callable[[Link, Transport, NextHop], Session]
+Tell = Callable[..., None]
 Carrier = Callable[[bytes, int], Session | None]
 """The open session on which what is owed to a queue manager travels, for an outgoing queue."""
 
@@ -53,6 +54,7 @@ class Links:
         pinger: Pinger,
         make_session: MakeSession,
         carrier: Carrier,
+        tell: Tell = lambda name, **details: None,
     ) -> None:
         self.desk = desk
         self.settings = settings
@@ -62,6 +64,7 @@ class Links:
         self._timers = timers
         self._make_session = make_session
         self._carrier = carrier
+        self._tell = tell
         self._reports = Reports(desk)
         self._establishing = Establishing(
             self._reports,
@@ -319,6 +322,8 @@ class Links:
         link.retry_at_ms = self._now() + pause_ms
         self._timers.arm(link)
         self._reports.retry(link, pause_ms)
+        to = link.key if link.destination is None else link.destination
+        self._tell("peer_not_reached", to=to, cause=words, retry_s=pause_ms / 1000)
 
     def _pause_before_next(self, link: Link) -> int | None:
         """How long to wait; None: nothing waits for this link any more."""

@@ -6,11 +6,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+from posthouse.engine.effects import Event
 from posthouse.engine.queue import ORDER_QUEUE
 from posthouse.engine.remote import Peer
 from posthouse.engine.settings import host_key
 from posthouse.model.enumerations import ConnectionStatus
-from posthouse.model.guids import NULL_GUID
+from posthouse.model.guids import NULL_GUID, format_guid
 from posthouse.model.names import PrivateName, parse_format_name
 from posthouse.protocols.binary.link import Link
 from posthouse.protocols.binary.links import Links
@@ -48,6 +49,7 @@ class BinaryProtocol:
         self.settings = settings
         self.now = now
         self.stopping = False
+        self.on_event: Callable[[Event], None] = lambda event: None  # for the log
         self.timers = Timers(network.wake_at)
         self.pinger = Pinger(
             lambda: desk.manager.identifier,
@@ -65,6 +67,7 @@ class BinaryProtocol:
             pinger=self.pinger,
             make_session=self._initiate,
             carrier=self._carrier,
+            tell=lambda name, **details: self.on_event(Event(name, details)),
         )
         self.sessions: dict[Session, Link | None] = {}  # None: others opened it
         self.refusals: Counter[str] = Counter()
@@ -183,11 +186,17 @@ class BinaryProtocol:
         guid, link = session.remote_guid, self.sessions[session]
         self._opened[session.role.value] += 1
         self._by_guid.setdefault(guid, []).append(session)
+        self._tell("session_opened", session)
         if link is not None:
             self.links.opened(link, guid)
         else:
             self._remember_caller(guid, session.remote_address)
         self.links.peer_came(guid, self._by_guid[guid])
+
+    def _tell(self, name: str, session: Session, **more: object) -> None:
+        peer, address = format_guid(session.remote_guid), session.remote_address
+        details = {"role": session.role.value, "peer": peer, "address": address}
+        self.on_event(Event(name, details | more))
 
     def _remember_caller(self, guid: bytes, address: str) -> None:
         callers = self.links.callers
@@ -200,6 +209,8 @@ class BinaryProtocol:
         """A session is gone; its link may open another."""
         link = self.sessions.pop(session)
         self._accepted -= link is None
+        if session.was_open:
+            self._tell("session_closed", session, reason=reason)
         self._forget(session)
         if link is not None:
             refused = session.refused
