@@ -118,7 +118,7 @@ def _last_ack_of(sender: Sender) -> tuple[int, int]:
 
 
 def _any_transactional(messages: list[Outbound]) -> bool:
-    return any(message.transactional for message in messages)
+    return True in [message[3] for message in messages]
 
 
 class Taken(NamedTuple):
@@ -126,6 +126,7 @@ class Taken(NamedTuple):
 
     queue: SendingQueue
     messages: list[Outbound]
+    packets: list[bytes]
 
 
 class SendingQueues:
@@ -180,9 +181,10 @@ class SendingQueues:
                 continue
             if queue.has_more:
                 self._ready[number] = queue
-            taken.append(Taken(queue, messages))
+            packets = [message[1] for message in messages]
+            taken.append(Taken(queue, messages, packets))
             count -= len(messages)
-            bytes_max -= sum([len(message.packet) for message in messages])
+            bytes_max -= sum(map(len, packets))
             if count <= 0 or bytes_max <= 0:
                 break
         return taken

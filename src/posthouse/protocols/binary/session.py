@@ -22,11 +22,11 @@ from posthouse.protocols.binary.breaches import (
     UNEXPECTED,
     WINDOW_OVERRUN,
     Breach,
-    look_at,
     reason_of,
 )
 from posthouse.protocols.binary.counting import ACK_BITS, WRAP, ReceivedCounts, SentCounts
 from posthouse.protocols.binary.handshake import Terms
+from posthouse.protocols.binary.looking import look_at, recoverable_in
 from posthouse.protocols.binary.parties import Host as Host
 from posthouse.protocols.binary.parties import Role as Role
 from posthouse.protocols.binary.parties import SessionState as SessionState
@@ -34,7 +34,7 @@ from posthouse.protocols.binary.parties import Transport as Transport
 from posthouse.protocols.binary.sending import NEVER, SendingQueue, SendingQueues
 from posthouse.protocols.binary.settings import BinarySettings
 from posthouse.protocols.desk import Answer, Desk
-from posthouse.wire.glance import INTERNAL, RECOVERABLE, SESSION, Glance
+from posthouse.wire.glance import INTERNAL, SESSION, Glance
 from posthouse.wire.headers import SessionHeader
 from posthouse.wire.internal import (
     ConnectionParameters,
@@ -302,9 +302,7 @@ class Session:
             return
         if not self.is_open:
             raise Breach(UNEXPECTED, f"UserMessage in {self.state.value}")
-        seen, error = look_at(packets)
-        flags = [look.user_flags for look in seen]
-        recoverable = sum([flag & RECOVERABLE for flag in flags]) // RECOVERABLE
+        seen, recoverable, error = look_at(packets)
         received = self.received
         received.total += len(seen)
         received.recoverable += recoverable
@@ -346,6 +344,7 @@ class Session:
         self.unsynced_bytes -= size
         if self.state is SessionState.CLOSED:
             return
+        self._transport.relieved()
         verdict = answer.value
         if not isinstance(verdict, Verdict):
             self._break_off(Breach(NOT_TAKEN, str(answer.error)))
@@ -366,9 +365,7 @@ class Session:
     def _note_safe(self, looks: list[Glance]) -> None:
         received = self.received
         received.safe += len(looks)
-        received.recoverable_safe += (
-            sum([look.user_flags & RECOVERABLE for look in looks]) // RECOVERABLE
-        )
+        received.recoverable_safe += recoverable_in(looks)
 
     def _is_ack_due(self) -> bool:
         """State-machines 4.3: half a window, or all bits that the flags have."""
@@ -433,10 +430,10 @@ class Session:
             self._break_off(Breach(NOT_SENT, str(answer.error)))
             return
         packets: list[bytes] = []
-        for queue, messages in answer.value:
+        for queue, messages, taken in answer.value:
             if queue.sender is not None:
                 self.sent.note(queue, messages)
-                packets += [message.packet for message in messages]
+                packets += taken
                 self._rearm(queue.resend_at_ms)
         if packets:
             self._send(*packets)

@@ -1,0 +1,78 @@
+"""The quick look at many messages sees what a look at each of them sees."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from posthouse.model.errors import RemoteProtocolError
+from posthouse.model.message import TxSequenceId
+from posthouse.protocols.binary.looking import look_at
+from posthouse.wire.glance import RECOVERABLE, Glance, glance
+from tests.protocols.binary.session_rig import user_message
+
+ordinals = st.integers(1, 0xFFFFFFFF)
+
+
+@st.composite
+def messages(draw: st.DrawFn) -> bytes:
+    """Messages that are much like each other, but not quite."""
+    sequence = draw(st.sampled_from([None, None, TxSequenceId(5, 1), TxSequenceId(5, 2)]))
+    return user_message(
+        draw(ordinals),
+        draw(st.sampled_from(["orders", "orders", "bills"])),
+        recoverable=draw(st.booleans()) or sequence is not None,
+        body=draw(st.sampled_from([b"same", b"sami", b"longer"])),
+        label=draw(st.sampled_from(["label", "label", "lobel", ""])),
+        transactional_message_sequence_identifier=sequence,
+        transaction_sequence_number=draw(st.integers(1, 3)) if sequence else 0,
+    )
+
+
+@st.composite
+def bent(draw: st.DrawFn) -> bytes:
+    """The same with a byte or two changed, as the splitter lets it pass."""
+    packet = bytearray(draw(messages()))
+    for _ in range(draw(st.integers(0, 2))):
+        packet[draw(st.integers(12, len(packet) - 1))] = draw(st.integers(0, 255))
+    return bytes(packet)
+
+
+def one_by_one(packets: list[bytes]) -> tuple[list[Glance], bool]:
+    seen: list[Glance] = []
+    for packet in packets:
+        try:
+            look = glance(packet)
+        except RemoteProtocolError:
+            return seen, True
+        if look.user_flags & 1 << 25:
+            return seen, True
+        seen.append(look)
+    return seen, False
+
+
+@given(st.lists(st.one_of(messages(), bent()), max_size=12))
+def test_looks_are_those_at_each_message(packets: list[bytes]) -> None:
+    seen, recoverable, error = look_at(packets)
+    assert (seen, error is not None) == one_by_one(packets)
+    assert recoverable == sum(bool(look.user_flags & RECOVERABLE) for look in seen)
+
+
+def test_messages_that_differ_in_their_numbers_only_are_looked_at_alike() -> None:
+    packets = [user_message(number, body=b"body") for number in (1, 2, 0xFFFFFFFF)]
+    looks = look_at(packets).seen
+    assert [look.ordinal for look in looks] == [1, 2, 0xFFFFFFFF]
+    assert all(look.source_guid is looks[0].source_guid for look in looks)
+    rows = [
+        user_message(
+            number,
+            body=b"body",
+            transactional_message_sequence_identifier=TxSequenceId(5, 1),
+            transaction_sequence_number=number,
+            transaction_previous_sequence_number=number - 1,
+        )
+        for number in (1, 2, 3)
+    ]
+    looks = look_at(rows).seen
+    assert [look.ordinal for look in looks] == [1, 2, 3]
+    assert all(look.source_guid is looks[0].source_guid for look in looks)
