@@ -341,10 +341,9 @@ def taken_in(*contents: bytes) -> Holds:
     """The messages are there once, also when they are sent again."""
 
     def holds(world: World) -> bool:
-        packets = received(*contents)
-        looks = glance_all(packets)
-        world.run(lambda m: m.receive_packets(ABROAD_PEER, packets, looks))
-        return world.bodies("plain") == [LATE, *contents]
+        packets, before = received(*contents), world.bodies("plain")
+        world.run(lambda m: m.receive_packets(ABROAD_PEER, packets, glance_all(packets)))
+        return before == world.bodies("plain") == [LATE, *contents]
 
     return holds
 
@@ -381,10 +380,10 @@ def in_sequence() -> list[bytes]:
 
 
 def accepted_once(world: World) -> bool:
-    """The messages are there, and their sequence knows it."""
-    packets = in_sequence()
+    """The messages are there, once, also when they are sent again."""
+    packets, before = in_sequence(), world.bodies("east")
     world.run(lambda m: m.receive_packets(ABROAD_PEER, packets, glance_all(packets)))
-    return world.bodies("east") == [b"east 0", b"east 1", b"1", b"2"]
+    return before == world.bodies("east") == [b"east 0", b"east 1", b"1", b"2"]
 
 
 @operation("receive_packets", "in a sequence", accepted_once)
@@ -582,3 +581,8 @@ def _in_doubt(scene: Scene) -> Call:
 def _end_session(scene: Scene) -> Call:
     scene.at_work(scene.session)
     return lambda m: m.end_session(scene.session)
+
+
+@operation("add_own_port")
+def _add_own_port(scene: Scene) -> Call:
+    return lambda m: m.add_own_port(2801)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import pytest
 
 from posthouse.engine.manager import QueueManager
+from posthouse.engine.outgoing import Sender
 from posthouse.model.message import DeliveryGuarantee, Message
 from posthouse.model.properties import QueueProperties
 from posthouse.runtime.driver import Answer
@@ -22,10 +23,12 @@ from tests.engine.rig import PEEK, RECEIVE
 from tests.store.faults.harness import check
 from tests.store.faults.operations import LATE, OPERATIONS, Operation, Scene, recoverable
 from tests.store.faults.script import ABROAD
+from tests.store.faults.transfers import TRANSFERS
 from tests.store.faults.world import WatchedDriver, World
 
 # What runs the engine, and is no operation of a caller.
 MACHINERY = {
+    "add_own_port",
     "begin_flow_control",
     "begin_turn",
     "end_flow_control",
@@ -98,7 +101,7 @@ def outcome(operation: Operation, driver: type[WatchedDriver]) -> Outcome:
     "MS-MQDMPR 3.1.7.1.16/1",
     "MS-MQDMPR 3.1.7.2.1/2",
 )
-@pytest.mark.parametrize("operation", OPERATIONS, ids=str)
+@pytest.mark.parametrize("operation", OPERATIONS + TRANSFERS, ids=str)
 def test_an_answer_comes_when_what_it_says_is_durable(operation: Operation) -> None:
     found = outcome(operation, WatchedDriver)
     assert not found.before_sync
@@ -106,7 +109,7 @@ def test_an_answer_comes_when_what_it_says_is_durable(operation: Operation) -> N
     assert found.holds
 
 
-@pytest.mark.parametrize("operation", OPERATIONS, ids=str)
+@pytest.mark.parametrize("operation", OPERATIONS + TRANSFERS, ids=str)
 def test_a_driver_that_does_not_wait_would_be_noticed(operation: Operation) -> None:
     found = outcome(operation, HastyDriver)
     assert found.before_sync
@@ -117,6 +120,11 @@ def test_a_driver_that_does_not_wait_would_be_noticed(operation: Operation) -> N
 def test_every_operation_of_the_engine_is_among_them() -> None:
     methods = {n for n, _ in inspect.getmembers(QueueManager, inspect.isfunction) if n[0] != "_"}
     assert methods - MACHINERY == {operation.name for operation in OPERATIONS}
+
+
+def test_everything_that_sessions_ask_of_senders_is_among_them() -> None:
+    methods = {n for n, _ in inspect.getmembers(Sender, inspect.isfunction) if n[0] != "_"}
+    assert {f"Sender.{name}" for name in methods} <= {operation.name for operation in TRANSFERS}
 
 
 @pytest.mark.parametrize("driver", [WatchedDriver, HastyDriver])
