@@ -28,7 +28,6 @@ from tests.store.faults.world import WatchedDriver, World
 
 # What runs the engine, and is no operation of a caller.
 MACHINERY = {
-    "add_own_port",
     "begin_flow_control",
     "begin_turn",
     "end_flow_control",

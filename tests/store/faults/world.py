@@ -99,7 +99,6 @@ class World(Rig):
         self.admin = Caller.administrator()
         self.events: list[Event] = []
         self.active: set[int] = set()
-        self.deleted: list[Any] = []
         self.clock = SimClock(utc_seconds=START_UTC)
         self.eager = False  # upkeep behind every turn, until there is none left
         self.loose = True  # turns that may be seen in part
@@ -146,7 +145,6 @@ class World(Rig):
         self.manager.start(*self.time())
         self.driver.on_event = self.events.append
         self.driver.on_active = self.active.update
-        self.driver.on_deleted = self.deleted.extend
         self.turn()
 
     def time(self) -> tuple[int, int]:
