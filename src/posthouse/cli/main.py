@@ -33,6 +33,7 @@ NOUNS = {
     "message": ("message",),
     "user": ("user",),
     "token": ("token",),
+    "cert": ("cert",),
     "doctor": ("doctor",),
     "decode": ("decode",),
     "bench": ("bench",),

@@ -24,7 +24,6 @@ from posthouse.model.errors import (
     InsufficientResources,
     InvalidParameter,
     RemoteProtocolError,
-    StatusNotFound,
     error_for,
 )
 from posthouse.security.access import Caller
@@ -205,19 +204,6 @@ class Certificates:
         del self._machines[machine.guid]
         self._opened.clear()
         self._define(_MACHINE_KEY + machine.guid, None)
-
-    def find(self, digest: bytes) -> list[UserRegistration | MachineRegistration]:
-        """Whatever has a certificate of this digest."""
-        users = [one for one in self._users.values() if one.digest == digest]
-        machines = [
-            one
-            for one in self._machines.values()
-            if one.certificate and UserCertificate.of(one.certificate).digest == digest
-        ]
-        found: list[UserRegistration | MachineRegistration] = [*users, *machines]
-        if not found:
-            raise StatusNotFound("there is no such certificate", "List the certificates.")
-        return found
 
     # -- the key ring of message security
 

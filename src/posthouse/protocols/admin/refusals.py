@@ -58,6 +58,13 @@ class NoSuchTransaction(errors.TransactionSequence):
     default_remedy = "List the transactions: it may have ended by itself."
 
 
+class NoSuchCertificate(QueueError):
+    """There is no certificate or key of that name."""
+
+    http_status: Final = 404
+    default_remedy = "List the certificates."
+
+
 class NoSuchPeer(QueueError):
     """There is no peer of that name."""
 

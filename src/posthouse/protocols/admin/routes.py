@@ -8,12 +8,14 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from posthouse.protocols.admin import handlers_bulk as bulk
+from posthouse.protocols.admin import handlers_certificates as certificates
 from posthouse.protocols.admin import handlers_machine as machine
 from posthouse.protocols.admin import handlers_messages as messages
 from posthouse.protocols.admin import handlers_queues as queues
 from posthouse.protocols.admin import handlers_security as security
 from posthouse.protocols.admin import handlers_two_phase as two_phase
 from posthouse.protocols.admin import types as t
+from posthouse.protocols.admin import types_certificates as tc
 from posthouse.protocols.admin import types_two_phase as t2
 from posthouse.protocols.admin.context import Context
 from posthouse.protocols.admin.conversation import Steps, at_once, looked_at
@@ -276,6 +278,52 @@ ROUTES: Final[tuple[Route, ...]] = (
         status=201,
     ),
     _route("DELETE", "/tokens/{id}", ADMINISTER, security.revoke_token, t.Done, t.TokenParams),
+    # certificates
+    _route(
+        "GET", "/certificates", ADMINISTER, certificates.list_certificates, tc.CertificateListJson
+    ),
+    _route(
+        "POST",
+        "/certificates",
+        ADMINISTER,
+        certificates.make_keys,
+        tc.CertificateJson,
+        _N,
+        tc.CertificateMakeBody,
+        steps=True,
+        status=201,
+    ),
+    _route(
+        "POST",
+        "/users/{name}/certificates",
+        ADMINISTER,
+        certificates.import_certificate,
+        tc.CertificateJson,
+        t.UserParams,
+        tc.CertificateImportBody,
+        steps=True,
+        status=201,
+    ),
+    _route(
+        "POST",
+        "/trust",
+        ADMINISTER,
+        certificates.trust_certificate,
+        tc.CertificateJson,
+        _N,
+        tc.CertificateTrustBody,
+        steps=True,
+        status=201,
+    ),
+    _route("GET", "/machine-keys", ADMINISTER, certificates.export_keys, tc.MachineKeysJson),
+    _route(
+        "DELETE",
+        "/certificates/{id}",
+        ADMINISTER,
+        certificates.remove_certificate,
+        t.Done,
+        tc.CertificateParams,
+    ),
     # the queue manager
     _route("GET", "/transactions", READ, two_phase.list_transactions, t.TransactionListJson),
     _route(

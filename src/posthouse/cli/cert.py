@@ -1,0 +1,273 @@
+"""`posthouse cert`: certificates of users, keys of queue managers."""
+
+from __future__ import annotations
+
+import getpass
+import sys
+from pathlib import Path
+from typing import Annotated, Final, Literal, cast
+
+import msgspec
+import typer
+
+from posthouse.cli.command import DryRun, Yes, confirm, group, guid, talking
+from posthouse.cli.connection import Remote, path_of
+from posthouse.cli.output import print_json, print_table, say
+from posthouse.model.errors import StatusNotFound
+from posthouse.protocols.admin.types import Done
+from posthouse.protocols.admin.types_certificates import (
+    DAYS_MAX,
+    FILE_SIZE_MAX,
+    CertificateImportBody,
+    CertificateJson,
+    CertificateListJson,
+    CertificateMakeBody,
+    CertificateTrustBody,
+    MachineKeysJson,
+)
+
+KEY_BITS: Final = (1024, 2048, 3072, 4096)
+PASSWORD_LENGTH_MAX: Final = 1024
+
+FileName = Annotated[
+    Path, typer.Argument(metavar="FILE", help="PEM, DER or PKCS #12; - for the input.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    summary = "Certificates and keys: make, import, list, export, trust, remove."
+    inner = group(app, "cert", "Users", summary)
+    inner.command("make")(make)
+    inner.command("import")(import_certificate)
+    inner.command("list")(list_certificates)
+    inner.command("export")(export)
+    inner.command("trust")(trust)
+    inner.command("remove")(remove)
+
+
+@talking
+def make(
+    remote: Remote,
+    user: Annotated[
+        str | None,
+        typer.Option("--user", metavar="NAME", help="For this user; else for this machine."),
+    ] = None,
+    days: Annotated[
+        int, typer.Option("--days", min=1, max=DAYS_MAX, help="How long it says it is good.")
+    ] = 3650,
+    bits: Annotated[
+        int | None, typer.Option("--bits", help="Size of the RSA keys: 1024 to 4096.")
+    ] = None,
+    replace: Annotated[
+        bool,
+        typer.Option(
+            "--replace",
+            help="Make new ones; what was encrypted for the old keys can no longer be read.",
+        ),
+    ] = False,
+) -> None:
+    """Make a certificate with which a user signs messages, or the keys of this queue manager.
+
+    Private keys stay in the home, sealed with its key file keys/seal.key. Without --user the keys
+    are made that others encrypt messages for this queue manager with: show them with `cert export`.
+
+    Example: posthouse cert make --user alice
+    """
+    if bits is not None and bits not in KEY_BITS:
+        raise typer.BadParameter(f"keys have {', '.join(map(str, KEY_BITS))} bits")
+    chosen = cast("Literal[1024, 2048, 3072, 4096] | None", bits)
+    body = CertificateMakeBody(user=user, days=days, bits=chosen, replace=replace)
+    _tell(remote, remote.ask(CertificateJson, "POST", path_of("certificates"), body=body))
+
+
+@talking
+def import_certificate(
+    remote: Remote,
+    file: FileName,
+    user: Annotated[str, typer.Option("--user", metavar="NAME", help="Whose certificate it is.")],
+    password: Annotated[
+        bool, typer.Option("--password", help="The file is sealed: read its password first.")
+    ] = False,
+) -> None:
+    """Register a certificate of a user. With its private key messages can be signed here.
+
+    The password of a sealed file is one line of standard input; on a terminal it is asked for.
+
+    Example: posthouse cert import alice.p12 --user alice --password < password.txt
+    """
+    if password and str(file) == "-":
+        raise typer.BadParameter("the password comes from standard input: name the file")
+    body = CertificateImportBody(file=_read(file), password=_read_password() if password else None)
+    path = path_of("users", user, "certificates")
+    _tell(remote, remote.ask(CertificateJson, "POST", path, body=body))
+
+
+def _read(file: Path) -> bytes:
+    if str(file) == "-":
+        data = sys.stdin.buffer.read(FILE_SIZE_MAX + 1)
+    else:
+        with file.open("rb") as opened:
+            data = opened.read(FILE_SIZE_MAX + 1)
+    if not data or len(data) > FILE_SIZE_MAX:
+        raise typer.BadParameter(f"the file has to have 1 to {FILE_SIZE_MAX:,} bytes")
+    return data
+
+
+def _read_password() -> str:
+    if sys.stdin.isatty():
+        return getpass.getpass("Password of the file: ")
+    line = sys.stdin.readline(PASSWORD_LENGTH_MAX + 2).rstrip("\r\n")
+    if not line or len(line) > PASSWORD_LENGTH_MAX:
+        raise typer.BadParameter("standard input holds no password")
+    return line
+
+
+def _tell(remote: Remote, made: CertificateJson) -> None:
+    if remote.json:
+        print_json(made)
+    else:
+        say(f"{made.owner}  {made.id}  {_described(made)}")
+
+
+def _described(one: CertificateJson) -> str:
+    words = [] if one.key_bits is None else [f"RSA {one.key_bits}"]
+    words += [] if one.not_after is None else [f"until {one.not_after[:10]}"]
+    words += ["internal"] if one.internal else []
+    words += ["private key here"] if one.private_key else []
+    words += [f"{len(one.providers)} public keys"] if one.providers else []
+    return ", ".join(words)
+
+
+@talking
+def list_certificates(remote: Remote) -> None:
+    """List the certificates of users and the keys of queue managers.
+
+    Example: posthouse cert list
+    """
+    found = _certificates(remote)
+    if remote.json:
+        for one in found:
+            print_json(one)
+        return
+    rows = ((one.kind, one.owner, one.id, one.subject or "", _described(one)) for one in found)
+    print_table("", ("kind", "owner", "id", "subject", "has"), rows)
+
+
+def _certificates(remote: Remote) -> list[CertificateJson]:
+    return remote.ask(CertificateListJson, "GET", path_of("certificates")).certificates
+
+
+@talking
+def export(
+    remote: Remote,
+    file: Annotated[
+        Path | None, typer.Argument(metavar="[FILE]", help="Where to write; else standard output.")
+    ] = None,
+) -> None:
+    """Write certificate and public keys of this queue manager, for `cert trust` on another one.
+
+    Nothing in it is secret. Make sure all the same that it arrives unchanged.
+
+    Example: posthouse cert export alpha.json
+    """
+    keys = remote.ask(MachineKeysJson, "GET", path_of("machine-keys"))
+    if file is None:
+        print_json(keys)
+        return
+    file.write_bytes(msgspec.json.encode(keys) + b"\n")
+    if remote.json:
+        print_json({"file": str(file), "name": keys.name, "guid": keys.guid})
+    else:
+        say(f"The public keys of {keys.name} are in {file}.")
+
+
+@talking
+def trust(
+    remote: Remote,
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE",
+            help="Of `cert export`, or a certificate, or MQDSPUBLICKEYS; - for input.",
+        ),
+    ],
+    sid: Annotated[
+        str | None,
+        typer.Option("--sid", metavar="SID", help="A certificate of this user of another system."),
+    ] = None,
+    identifier: Annotated[
+        str | None,
+        typer.Option("--guid", metavar="GUID", help="Of the queue manager whose file it is."),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option("--name", metavar="NAME", help="The name of that machine.")
+    ] = None,
+) -> None:
+    """Trust another queue manager's keys, or a certificate of a user elsewhere.
+
+    Example: posthouse cert trust beta.json
+    """
+    data = _read(file)
+    if sid is not None:
+        body = CertificateTrustBody(sid=sid, certificate=data)
+    elif identifier is not None or name is not None:
+        body = _of_machine(data, identifier, name)
+    else:
+        body = _of_export(data)
+    path = path_of("trust")
+    _tell(remote, remote.ask(CertificateJson, "POST", path, body=body))
+
+
+def _of_machine(data: bytes, identifier: str | None, name: str | None) -> CertificateTrustBody:
+    """A file of Windows: MQDSPUBLICKEYS begins with its own size."""
+    if identifier is None or name is None:
+        raise typer.BadParameter("--guid and --name go together")
+    keys = int.from_bytes(data[:4], "little") == len(data)
+    return CertificateTrustBody(
+        guid=guid(identifier),
+        name=name,
+        certificate=None if keys else data,
+        public_keys=data if keys else None,
+    )
+
+
+def _of_export(data: bytes) -> CertificateTrustBody:
+    try:
+        keys = msgspec.json.decode(data, type=MachineKeysJson)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        raise typer.BadParameter(
+            "the file is not one of `cert export`; say whose it is with --sid, or --guid and --name"
+        ) from None
+    return CertificateTrustBody(
+        guid=guid(keys.guid),
+        name=keys.name,
+        certificate=keys.certificate or None,
+        public_keys=keys.public_keys or None,
+    )
+
+
+@talking
+def remove(
+    remote: Remote,
+    identifier: Annotated[str, typer.Argument(metavar="ID", help="As `cert list` shows it.")],
+    dry_run: DryRun = False,
+    yes: Yes = False,
+) -> None:
+    """Trust a certificate, or the keys of a queue manager, no more.
+
+    Example: posthouse cert remove 0123456789abcdef0123456789abcdef --yes
+    """
+    wanted = identifier.strip("{}").lower()
+    found = [one for one in _certificates(remote) if one.id == wanted]
+    if not found:
+        raise StatusNotFound("there is no such certificate", "List the certificates.")
+    if dry_run:
+        _tell(remote, found[0])
+        return
+    confirm(lambda: f"Trust this certificate of {found[0].owner} no more?", yes)
+    done = remote.ask(Done, "DELETE", path_of("certificates", wanted))
+    if remote.json:
+        print_json(done)
+    else:
+        say(f"{wanted} of {found[0].owner} is trusted no more.")

@@ -1,0 +1,129 @@
+"""Certificates and keys over the API."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+
+import pytest
+
+from posthouse.model.guids import format_guid
+from posthouse.model.message_values import AES_PROVIDER, BASE_PROVIDER
+from posthouse.security.keys import pack_provider_keys
+from posthouse.security.settings import MessageSecuritySettings
+from tests.protocols.admin.api_rig import ApiRig, with_api
+from tests.security.key_ring import certificate, provider_key
+
+PATH = "/api/v1/certificates"
+TRUST = "/api/v1/trust"
+GUID = "01234567-89ab-cdef-0123-456789abcdef"
+SID = "S-1-5-21-7-7-7-1000"
+
+
+def text(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def unlock(rig: ApiRig) -> None:
+    rig.desk.manager.accounts.certificates.key_file = lambda: b"s" * 32
+
+
+KEYS = text(pack_provider_keys([provider_key(AES_PROVIDER, "beta")]))
+MACHINE = {"guid": GUID, "name": "BETA", "public_keys": KEYS}
+
+
+def test_a_user_gets_a_certificate_that_signs_for_him(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        unlock(rig)
+        await rig.user("bob")
+        made = await rig.post(PATH, {"user": "bob", "bits": 1024})
+        assert made.status == 201
+        certificates = rig.desk.manager.accounts.certificates
+        sid = rig.desk.manager.accounts.find("bob").sid
+        assert certificates.signer(sid) is not None
+        listed = await rig.get(PATH)
+        assert listed.json == {"certificates": [made.json]}
+        assert "PRIVATE" not in listed.text
+        assert (await rig.ask("DELETE", f"{PATH}/{made.json['id']}")).json == {"done": True}
+        assert (await rig.ask("DELETE", f"{PATH}/{made.json['id']}")).status == 404
+        assert certificates.signer(sid) is None
+
+    with_api(tmp_path, work)
+
+
+@pytest.mark.spec("MS-MQQB 3.1.7.1.5/4")
+def test_keys_of_the_machine_are_those_of_the_providers_that_are_allowed(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        unlock(rig)
+        strong = await rig.post(PATH, {"bits": 1024})
+        assert strong.json["guid"] == format_guid(rig.desk.manager.core.guid)
+        assert BASE_PROVIDER not in strong.json["providers"]
+        certificates = rig.desk.manager.accounts.certificates
+        certificates.configure(MessageSecuritySettings(weak_algorithms=True, key_bits=1024))
+        weak = await rig.post(PATH, {"replace": True})
+        assert len(weak.json["providers"]) == 3
+        assert BASE_PROVIDER in weak.json["providers"]
+        shown = await rig.get("/api/v1/machine-keys")
+        assert base64.b64decode(shown.json["certificate"]) == (
+            certificates.machines()[0].certificate
+        )
+
+    with_api(tmp_path, work)
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (MACHINE, 201),
+        (MACHINE | {"certificate": text(certificate("beta"))}, 201),
+        ({"sid": SID, "certificate": text(certificate("beta"))}, 201),
+        ({}, 422),
+        ({"sid": SID}, 422),
+        ({"guid": GUID}, 422),
+        ({"guid": GUID, "name": "BETA"}, 422),
+        (MACHINE | {"sid": SID}, 422),
+        (MACHINE | {"public_keys": text(b"rubbish")}, 422),
+        (MACHINE | {"certificate": text(b"rubbish")}, 422),
+        (MACHINE | {"name": "a\nb"}, 422),
+        (MACHINE | {"guid": "00000000-0000-0000-0000-000000000000"}, 422),
+        ({"sid": "S-1-1-0", "certificate": text(certificate("beta"))}, 422),
+        ({"sid": "S-1-x", "certificate": text(certificate("beta"))}, 422),
+        ({"sid": "nobody", "certificate": text(certificate("beta"))}, 400),
+        (MACHINE | {"more": 1}, 400),
+    ],
+)
+def test_trust_is_for_a_user_or_for_a_machine(
+    tmp_path: Path, body: dict[str, object], status: int
+) -> None:
+    async def work(rig: ApiRig) -> None:
+        assert (await rig.post(TRUST, body)).status == status
+        assert len((await rig.get(PATH)).json["certificates"]) == (status == 201)
+
+    with_api(tmp_path, work)
+
+
+def test_nobody_but_an_administrator_sees_or_changes_certificates(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        token = rig.tokens["operate"]
+        for method, path in (
+            ("GET", PATH),
+            ("POST", PATH),
+            ("POST", "/api/v1/users/bob/certificates"),
+            ("POST", TRUST),
+            ("GET", "/api/v1/machine-keys"),
+            ("DELETE", f"{PATH}/{GUID}"),
+        ):
+            reply = await rig.ask(method, path, {} if method == "POST" else None, token=token)
+            assert reply.status == 403
+
+    with_api(tmp_path, work)
+
+
+def test_without_a_place_for_private_keys_none_are_made(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        rig.desk.manager.accounts.certificates.key_file = None
+        refused = await rig.post(PATH, {"bits": 1024})
+        assert refused.status == 422
+        assert refused.json["error"]["name"] == "MQ_ERROR_CORRUPTED_SECURITY_DATA"
+
+    with_api(tmp_path, work)
