@@ -90,7 +90,7 @@ class Trial:
         self.cuts = self.sessions = self.sent_out = self.received_new = 0
         self.storming = False
         self._groups = 0
-        self._two_names = chance.random() < 0.3
+        self._two_names = chance.random() < 0.0
         count = chance.choice((2, 2, 3))
         self.machines = [
             SimManager(self.world, name, f"10.0.0.{at + 1}", chance.getrandbits(32))
@@ -124,7 +124,7 @@ class Trial:
             for other in self.machines:
                 if one is not other:
                     guid, address = other.manager.identifier, other.address
-                    one.now(lambda m, g=guid, a=address: m.transfer.reached(g, a, None))  # type: ignore[misc]
+                    one.now(lambda m, g=guid, a=address: m.transfer.reached(g, a, 1801))  # type: ignore[misc]
 
     # -- a whole trial
 

@@ -12,13 +12,13 @@ from posthouse.engine.remote import Peer
 from posthouse.engine.settings import host_key
 from posthouse.model.enumerations import ConnectionStatus
 from posthouse.model.guids import NULL_GUID, format_guid
-from posthouse.model.names import PrivateName, parse_format_name
+from posthouse.model.names import DirectName, PrivateName, parse_format_name
 from posthouse.protocols.binary.link import Link
 from posthouse.protocols.binary.links import Links
 from posthouse.protocols.binary.network import Network
 from posthouse.protocols.binary.order_acks import OrderAckTimers
 from posthouse.protocols.binary.ping import Pinger
-from posthouse.protocols.binary.resolving import NextHop
+from posthouse.protocols.binary.resolving import NextHop, as_address
 from posthouse.protocols.binary.session import Role, Session, Transport
 from posthouse.protocols.binary.settings import BinarySettings
 from posthouse.protocols.binary.timers import Timers
@@ -277,14 +277,31 @@ class BinaryProtocol:
 
     def _may_acknowledge(self, session: Session, number: int) -> bool:
         """Decision 24: on the session to that destination, or from where its name leads."""
-        own, link = self.sessions.get(session), self.links.link_of(number)
-        if own is not None and (number in own.served or number in self.links.cargo_of(session)):
+        own = self.sessions.get(session)
+        if own is not None and number in own.served:
             return True
-        address = host_key(session.remote_address)
-        if address in self._ack_from:
+        if number in self.links.cargo_of(session):
             return True
-        known = link is not None and link.guid in (b"", session.remote_guid)
-        return known and link is not None and address in link.addresses
+        return host_key(session.remote_address) in self._ack_from or self._leads_to(number, session)
+
+    def _leads_to(self, number: int, session: Session) -> bool:
+        """Whether the name of an outgoing queue leads to the other end of a session.
+
+        Nobody says a final acknowledgment twice, so this has an answer too while the queue has no
+        link or its host is not resolved yet: then a host name may lead to whom we have reached.
+        """
+        guid, address = session.remote_guid, host_key(session.remote_address)
+        link = self.links.link_of(number)
+        if link is not None and link.addresses:
+            return link.guid in (b"", guid) and address in link.addresses
+        manager = self.desk.manager
+        name = parse_format_name(manager.core.queues[number].definition.format_name)
+        if isinstance(name, DirectName) and as_address(name.host) is not None:
+            return host_key(name.host) == address
+        if isinstance(name, PrivateName) and name.guid != guid:
+            return False
+        reached, port = manager.transfer.address_of(guid) or ("", None)
+        return host_key(reached) == address and (isinstance(name, PrivateName) or port is not None)
 
     # -- order acknowledgments
 
