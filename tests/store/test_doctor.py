@@ -14,6 +14,7 @@ from posthouse.store.format import CRC, FORMAT_VERSION
 from posthouse.store.index import unpack_index
 from posthouse.store.log import LogStore
 from posthouse.store.settings import StoreSettings
+from tests.store.faults.harness import records
 from tests.store.rig import Rig
 
 SETTINGS = StoreSettings(store_id=b"0123456789abcdef", segment_size=3000, checkpoint_ratio=1)
@@ -59,7 +60,7 @@ def test_a_torn_tail_is_no_damage() -> None:
     disk, _ = busy()
     files = disk.contents()
     newest = max(name for name in files if name.endswith(".log"))
-    files[newest] += b"torn"
+    files[newest] = files[newest][: records(files[newest])[-1][2]] + b"torn" + bytes(50)
     report = check(read_only(files))
     assert report.healthy, report.problems
     assert report.torn_bytes == 4

@@ -47,7 +47,9 @@ def test_a_cut_at_any_byte_leaves_the_whole_records_in_front_of_it() -> None:
         assert len(kinds) == whole
         assert scanner.offset == STARTS[whole]
         assert scanner.sequence == 10 + whole
-        assert bool(scanner.reason) == (size not in STARTS)
+        left = DATA[STARTS[whole] : size]
+        assert bool(scanner.reason) == bool(left.strip(b"\0"))
+        assert scanner.blank == bool(left and not scanner.reason)
 
 
 @given(st.integers(0, len(DATA) - 1), st.integers(0, 7))
@@ -65,7 +67,7 @@ def test_a_flipped_bit_stops_the_scan_at_its_record(at: int, bit: int) -> None:
 def test_any_bytes_are_records_or_a_reason(data: bytes) -> None:
     kinds, scanner = scan(data)
     assert kinds == []
-    assert bool(scanner.reason) == bool(data)
+    assert bool(scanner.reason) == bool(data.strip(b"\0"))
 
 
 @pytest.mark.parametrize(
@@ -75,7 +77,7 @@ def test_any_bytes_are_records_or_a_reason(data: bytes) -> None:
         (pack_record(MESSAGE, 11, GENERATION, b"x"), "another place"),
         (mark(10, 10), "names a position behind itself"),
         (pack_record(MARK, 10, GENERATION, bytes(9)), "names a position behind itself"),
-        (bytes(100), "zeros"),
+        (bytes(100) + b"\1", "zeros"),
         (b"\1" * 100, "claims 16843009 bytes"),
     ],
     ids=["generation", "sequence", "mark", "long mark", "zeros", "length"],
@@ -84,6 +86,13 @@ def test_foreign_records_are_refused(foreign: bytes, reason: str) -> None:
     kinds, scanner = scan(foreign)
     assert kinds == []
     assert reason in scanner.reason
+
+
+@given(st.integers(1, 200))
+def test_zeros_up_to_the_end_were_written_in_advance(size: int) -> None:
+    kinds, scanner = scan(DATA + bytes(size))
+    assert len(kinds) == len(RECORDS)
+    assert (scanner.offset, scanner.reason, scanner.blank) == (len(DATA), "", True)
 
 
 def test_marks_are_found_in_rubble() -> None:

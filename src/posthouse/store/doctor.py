@@ -142,8 +142,9 @@ def _check_sealed(disk: Disk, report: Report, entry: SegmentEntry, store_id: byt
     data = read_file(disk, name)
     report.segments += 1
     report.bytes += len(data)
-    if len(data) > entry.length:
-        _note(report, f"{name} has {len(data) - entry.length} bytes behind its end")
+    behind = data[entry.length :].rstrip(b"\0")
+    if behind:
+        _note(report, f"{name} has {len(behind)} bytes behind its end")
     try:
         unpack_segment_header(data, name, entry.number)
     except StoreDamaged as error:

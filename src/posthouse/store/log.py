@@ -304,6 +304,7 @@ class LogStore:
         writer.check()
         assert upkeep is not None
         self._digest()
+        writer.prepare()
         try:
             self._express.forget(writer.synced)
             if self._express.upkeep() or upkeep.step() or writer.full():
@@ -347,6 +348,8 @@ class LogStore:
 
     def _stop(self, upkeep: Upkeep) -> None:
         self._digest()
+        assert self._writer.active is not None
+        self._writer.give_back(self._writer.active)
         self._express.forget(self._writer.sync())
         if not upkeep.last_checkpoint():
             return  # nothing vouches for the express messages then

@@ -324,7 +324,7 @@ class Recovery:
         live = replay.ledger.segments
         torn = [n for n in self.all_numbers if n > active.number]
         old = [n for n in self.all_numbers if n < active.number and n not in live]
-        torn_bytes = self.disk.size(active.name) - active.end
+        torn_bytes = self._bytes_behind(active)
         torn_bytes += sum(self.disk.size(segment_name(n)) for n in torn)
         return Found(
             store_id=self.store_id,
@@ -334,12 +334,18 @@ class Recovery:
             next_sequence=next_sequence,
             next_number=max(self.all_numbers) + 1,
             synced=self.synced,
-            cut=torn_bytes > 0 or bool(torn),
+            cut=torn_bytes > 0 or active.number in self.ends or bool(torn),
             torn_bytes=torn_bytes,
             torn=[segment_name(n) for n in torn],
             leftovers=[segment_name(n) for n in old] + self._stray(live),
             checkpoint_position=checkpoint.head.position if checkpoint else 0,
         )
+
+    def _bytes_behind(self, active: Segment) -> int:
+        """Of the newest segment, without the zeros that were written in advance."""
+        if self.disk.size(active.name) == active.end:
+            return 0
+        return max(len(read_file(self.disk, active.name).rstrip(b"\0")) - active.end, 0)
 
     def _stray(self, live: Collection[int]) -> list[str]:
         """Unfinished files, and indexes of segments that are gone."""

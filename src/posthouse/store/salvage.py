@@ -53,7 +53,7 @@ def pieces(
         yield Piece(LOST, offset, end, sequence, found - sequence, scanner.reason)
         offset, sequence = end, found
     lost = 0 if last_sequence is None else last_sequence - sequence + 1
-    if offset < len(data) or lost > 0:
+    if (offset < len(data) and not scanner.blank) or lost > 0:
         reason = scanner.reason or "the segment ends too early"
         yield Piece(LOST, offset, len(data), sequence, max(lost, 0), reason)
 

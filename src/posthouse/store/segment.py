@@ -46,6 +46,7 @@ class Segment:
         "needs",
         "number",
         "pins",
+        "prepared",
         "sealed",
     )
 
@@ -57,6 +58,7 @@ class Segment:
         self.last_sequence = first_sequence - 1
         self.body_at = SEGMENT_HEADER_SIZE  # behind the records that begin every segment
         self.end = SEGMENT_HEADER_SIZE
+        self.prepared = 0  # up to here the file has zeros behind its records, written in advance
         self.sealed = False
         self.file: File | None = None
         self.index: IndexBuilder | None = None  # while it is written to
@@ -76,7 +78,8 @@ class Scanner:
     """Walks over the records of a segment; stops at the first byte that is not one.
 
     After the walk `offset` says where the valid bytes end, `sequence` which record was expected
-    there, `reason` why it is none (empty: the data ends there), `synced` the newest mark.
+    there, `reason` why it is none (empty: the data ends there), `synced` the newest mark. Zeros up
+    to the end of the data were written in advance: they are `blank`, and the data ends in front.
     """
 
     def __init__(
@@ -91,6 +94,7 @@ class Scanner:
         self.sequence = sequence
         self.offset = offset
         self.reason = ""
+        self.blank = False
         self.synced = 0
 
     def __iter__(self) -> Iterator[tuple[int, int, int]]:
@@ -101,7 +105,7 @@ class Scanner:
         offset, sequence = self.offset, self.sequence
         while offset < size:
             if offset + header_size > size:
-                self.reason = "the record is cut short in its header"
+                self._note_bad(offset, "the record is cut short in its header")
                 break
             crc, length, number, its_generation, kind = unpack(data, offset)
             end = offset + header_size + length
@@ -109,8 +113,7 @@ class Scanner:
                 self.reason = f"the record claims {length} bytes, more than there are"
                 break
             if crc32(view[offset + 4 : end]) != crc:
-                zeros = not any(view[offset : offset + header_size])
-                self.reason = "there are zeros" if zeros else "the record has a wrong checksum"
+                self._note_bad(offset, "the record has a wrong checksum")
                 break
             if its_generation != generation or number != sequence:
                 self.reason = "a record of another place lies here"
@@ -120,6 +123,12 @@ class Scanner:
             yield kind, offset, end
             offset, sequence = end, sequence + 1
             self.offset, self.sequence = offset, sequence
+
+    def _note_bad(self, offset: int, reason: str) -> None:
+        rest = bytes(memoryview(self.data)[offset:])
+        self.blank = not rest.strip(b"\0")
+        if not self.blank:
+            self.reason = reason if rest[:HEADER_SIZE].strip(b"\0") else "there are zeros"
 
     def _note_mark(self, offset: int, end: int) -> bool:
         (synced,) = MARK_PAYLOAD.unpack_from(self.data, offset + HEADER_SIZE)

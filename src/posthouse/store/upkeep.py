@@ -100,6 +100,7 @@ class Upkeep:
         for segment in self.writer.sealed:
             self.writer.sealed.remove(segment)
             self.files.adopt(segment)
+            self.writer.give_back(segment)
             self._save_index(segment, built_index(segment))
             segment.index = None
             return True
