@@ -366,6 +366,16 @@ def test_a_crash_loses_express_messages_and_says_how_many() -> None:
     assert state.queue(16).books[ACCEPTED] == 1
 
 
+def test_express_messages_of_an_old_checkpoint_stay_lost_when_later_books_forgot_them() -> None:
+    state = arrived(ROW, ROW._replace(lookup_id=2, flags=FLAG_EXPRESS))
+    old = State.from_snapshot(state.snapshot())
+    state.drop_express()
+    state.drop_express()  # another crash: the express line begins anew
+    old.define(*state.books_define())
+    assert old.drop_express() == {16: 1}
+    assert order_in(old, 16) == [1]
+
+
 def test_a_change_is_applied_settles_first() -> None:
     change = Change()
     change.settles.append(Settle(1, KEPT, ROW, b""))

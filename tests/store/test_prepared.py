@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from posthouse.sim import SimDisk
+from posthouse.sim import Policy, SimDisk
 from posthouse.store.doctor import check
 from posthouse.store.errors import StoreFailed
 from posthouse.store.log import LogStore
@@ -56,7 +56,7 @@ def test_records_go_over_the_zeros_and_the_file_grows_only_when_they_are_used_up
 
 
 @pytest.mark.parametrize("kept", ["nothing", "everything"])
-def test_after_a_crash_the_zeros_are_neither_torn_nor_in_the_way(kept: str) -> None:
+def test_after_a_crash_the_zeros_are_neither_torn_nor_in_the_way(kept: Policy) -> None:
     disk = SimDisk()
     rig = prepared(disk)
     number = rig.send()

@@ -85,6 +85,7 @@ class State:
         "definitions",
         "doomed",
         "extras",
+        "had_express",
         "last_number",
         "pending",
         "queues",
@@ -100,6 +101,7 @@ class State:
         self.definitions: dict[tuple[int, bytes], bytes] = {}
         self.calendar = Calendar()
         self.bytes = 0  # of all queues
+        self.had_express = False  # when a snapshot was taken; later books may not tell
         self.last_number = 0  # the highest number of a message that came, gone or not
 
     def queue(self, number: int) -> QueueState:
@@ -299,9 +301,8 @@ class State:
 
     def drop_express(self) -> dict[int, int]:
         """After a crash: what was express is lost. Returns how many per queue, an estimate."""
-        waiting = any(q.express_books[ACCEPTED] for q in self.queues.values())
         lost: dict[int, int] = {}
-        if waiting:
+        if self.had_express or self._has_express():
             numbers = [(n, row) for n, row in self.table.items() if row.flags & FLAG_EXPRESS]
             for number, row in numbers:
                 lost[row.queue] = lost.get(row.queue, 0) + 1
@@ -310,6 +311,9 @@ class State:
             queue.express_books = [0] * COLUMNS
             queue.express_books[ACCEPTED] = queue.express_books[LOST_EXPRESS] = lost.get(number, 0)
         return lost
+
+    def _has_express(self) -> bool:
+        return any(q.express_books[ACCEPTED] for q in self.queues.values())
 
     # -- books
 
@@ -379,6 +383,7 @@ class State:
             queue.count, queue.bytes = snapshot.sizes.get(number, (0, 0))
         state.bytes = sum(q.bytes for q in state.queues.values())
         state._load_books(snapshot.books)
+        state.had_express = state._has_express()
         state.extras = snapshot.extras
         state.pending = set(snapshot.pending)
         state.doomed = set(snapshot.doomed)
