@@ -184,6 +184,24 @@ def test_an_acceptor_answers_with_its_own_guid(direct: bool, pinged: bool) -> No
     assert end.session.direct is direct
 
 
+@pytest.mark.spec("MS-MQQB 2.2.3.1/8")
+@pytest.mark.parametrize("server", [True, False])
+def test_clients_and_servers_are_served_alike(server: bool) -> None:
+    end = End().start()
+    end.receive(establish_connection(PEER_GUID, time_stamp=1, server=server))
+    assert end.session.state is SessionState.WAITING_CP_MSG
+
+
+@pytest.mark.spec("MS-MQQB 3.1.3.2/16")
+def test_the_guid_of_a_queue_manager_outlives_its_process() -> None:
+    machine = Machine()
+    before = read_establish_connection(End(machine, INITIATOR).start().sent()[0])
+    machine.restart()
+    after = read_establish_connection(End(machine, INITIATOR).start().sent()[0])
+    other = read_establish_connection(End(Machine("BETA"), INITIATOR).start().sent()[0])
+    assert before.header.client_guid == after.header.client_guid != other.header.client_guid
+
+
 @pytest.mark.spec(
     "MS-MQQB 3.1.1.1.1.2/2",
     "MS-MQQB 3.1.5.3.1/2",

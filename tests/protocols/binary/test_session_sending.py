@@ -12,6 +12,7 @@ from posthouse.protocols.binary.session import Role, SessionState
 from posthouse.protocols.binary.settings import BinarySettings
 from posthouse.wire.glance import glance
 from posthouse.wire.headers import SessionHeader
+from posthouse.wire.message import deserialize
 from posthouse.wire.order_acks import OrderAck, Origin, order_ack, order_queue_at
 from posthouse.wire.packet import Packet
 from tests.engine.letters import JOURNAL
@@ -115,6 +116,35 @@ def test_what_waits_is_sent_when_the_session_opens(end: SendingEnd) -> None:
         end.receive(packet)
     assert end.bodies_sent() == [b"one", b"two"]
     assert end.session.messages_out == 2
+
+
+@pytest.mark.spec("MS-MQQB 3.1.7.11/1")
+def test_a_message_goes_out_as_the_queue_manager_built_it(end: SendingEnd) -> None:
+    number = end.put(b"one", label="first", priority=5)
+    end.open()
+    end.attach(number)
+    (packet,) = end.user_messages()
+    message = deserialize(packet)
+    assert (message.body, message.label, message.priority) == (b"one", "first", 5)
+    assert str(message.destination_queue_format_name).lower() == FAR.lower()
+    assert message.source_machine_identifier == end.machine.guid
+
+
+@pytest.mark.spec("MS-MQQB 3.1.7.13/3")
+def test_a_paused_queue_sends_nothing_and_announces_nothing(end: SendingEnd) -> None:
+    number = end.put(*numbered(1, 9))
+    end.open(window=3)
+    end.attach(number)
+    assert end.bodies_sent() == numbered(1, 3)
+    queue = end.machine.manager.core.queues[number]
+    end.machine.run(lambda manager: manager.transfer.pause(queue))
+    end.receive(ack(upto=3, base=1, flags=bits(3), window=3))
+    end.attach(number)
+    assert not end.sent()
+    assert end.waiting() == numbered(4, 9)
+    end.machine.run(lambda manager: manager.transfer.resume(queue))
+    end.attach(number)
+    assert end.bodies_sent() == numbered(4, 6)
 
 
 @pytest.mark.spec("MS-MQQB 3.1.5.4.1/4")
@@ -417,6 +447,20 @@ def test_a_peer_that_says_anything_is_given_another_round(end: SendingEnd) -> No
     assert end.session.is_open
     end.wait(1)
     assert end.session.state is CLOSED
+
+
+def test_a_large_packet_on_a_slow_line_keeps_the_session(end: SendingEnd) -> None:
+    end.machine.create("orders")
+    number = end.put(b"one")
+    end.open()
+    end.attach(number)
+    large = user_message(1, body=bytes(10_000))
+    for at in range(0, 10_000, 1_000):
+        end.session.receive(large[at : at + 1_000])
+        end.wait(15_000)
+    end.receive(large[10_000:], ack(upto=1, base=1, flags=1, sent=1, recoverable_sent=1))
+    assert end.session.is_open
+    assert end.waiting() == []
 
 
 @pytest.mark.spec("MS-MQQB 3.1.6.3/1")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from itertools import product
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from posthouse.model.message_classes import ACK_RECEIVE
 from posthouse.protocols.binary import breaches
@@ -223,3 +225,27 @@ def test_a_message_whose_far_end_is_malformed_closes_behind_the_good_ones() -> N
     assert end.session.state is CLOSED
     assert end.machine.bodies("orders") == [b"1"]
     assert end.machine.bodies("other") == [b"9"]
+
+
+@st.composite
+def bent_packets(draw: st.DrawFn) -> bytes:
+    """A packet of any kind, as it is or with a few bytes changed."""
+    packet = bytearray(draw(st.sampled_from(list(PACKETS.values()))))
+    for _ in range(draw(st.sampled_from([0, 0, 1, 3]))):
+        packet[draw(st.integers(0, len(packet) - 1))] = draw(st.integers(0, 255))
+    return bytes(packet)
+
+
+@given(st.lists(bent_packets(), max_size=8), st.integers(1, 2_000))
+def test_any_packets_in_any_pieces_leave_a_session_open_or_closed(
+    packets: list[bytes], piece: int
+) -> None:
+    end = end_in(ACCEPTOR, OPEN)
+    stream = b"".join(packets)
+    for at in range(0, len(stream), piece):
+        end.session.receive(stream[at : at + piece])
+    end.settle()
+    assert end.session.state in (OPEN, CLOSED)
+    assert end.line.closed is (end.session.state is CLOSED)
+    assert len(end.host.refusals) == end.line.closed
+    assert len(end.machine.bodies("orders")) <= end.session.messages_in

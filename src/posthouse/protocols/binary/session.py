@@ -192,9 +192,10 @@ class Session:
         if self.state is SessionState.CLOSED:
             return
         self.bytes_in += len(data)
+        # Choice: a part of a packet counts, or a large one on a slow line would end its session.
+        self._received_ack = True
         packets = self._splitter.feed(data)
         if packets:
-            self._received_ack = True
             self.packets_in += len(packets)
             self._take_in(packets)
         if self._splitter.error is not None:
