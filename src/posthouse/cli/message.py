@@ -233,12 +233,17 @@ def _tell(remote: Remote, verb: str, result: BulkJson) -> None:
     if remote.json:
         print_json(result)
     elif result.dry_run:
-        say(f"{verb}: {result.matched:,} messages match; nothing was changed.")
+        refused = f", {result.refused:,} of them would be refused" if result.refused else ""
+        say(f"{verb}: {result.matched:,} messages match{refused}; nothing was changed.")
     else:
         gone = f", {result.gone:,} were gone already" if result.gone else ""
         say(f"{verb}: {result.done:,} messages done{gone}.")
     if error := result.error:
         cause = f"{error.name} (0x{error.code:08X}): {error.cause}. {error.remedy}"
-        refused = f"{result.refused:,} messages were refused and stay. The first: {cause}"
-        complain(refused if result.refused else f"It ended early: {cause}")
+        if result.dry_run:
+            complain(f"The first refusal: {cause}")
+        elif result.refused:
+            complain(f"{result.refused:,} messages were refused and stay. The first: {cause}")
+        else:
+            complain(f"It ended early: {cause}")
         raise typer.Exit(REFUSED)

@@ -58,9 +58,8 @@ class Moving:
         if target.definition.role in _SYSTEM_ROLES and transaction is not None:
             raise TransactionUsage("a message cannot be moved into a system queue in a transaction")
         self.core.reading.check_transaction(target, transaction)
-        number = self._movable(source, lookup_id)
-        row = self.core.reading.row(number)
-        self._admit(source, row, target)
+        row = self.check(source, lookup_id, target)
+        number = source.current_number(lookup_id)
         self.core.reading.release(number)
         if transaction is not None:
             self.core.transactions.add_move(transaction, source, number, target)
@@ -68,6 +67,12 @@ class Moving:
         change = Change()
         self.relocate(source, number, row, target, MOVED, change)
         self.core.commit(change)
+
+    def check(self, source: Queue, lookup_id: int, target: Queue, before: int = 0) -> Row:
+        """Every reason not to move a message, with so many bytes in front of it; its row."""
+        row = self.core.reading.row(self._movable(source, lookup_id))
+        self._admit(source, row, target, before)
+        return row
 
     def _movable(self, source: Queue, lookup_id: int) -> int:
         """The message, under its identifier or one it had before a move."""
@@ -83,11 +88,11 @@ class Moving:
             )
         raise MessageNotFound(f"the message with lookup id {lookup_id} is not available")
 
-    def _admit(self, source: Queue, row: Row, target: Queue) -> None:
+    def _admit(self, source: Queue, row: Row, target: Queue, before: int) -> None:
         """Every reason why the target does not take the message."""
         if source is target:
             raise UnsupportedOperation("a message cannot be moved to where it is")
-        if target.state.bytes + target.reserved + row.size > target.limit:
+        if target.state.bytes + target.reserved + before + row.size > target.limit:
             raise QueueQuotaExceeded(f"the quota of {target.name} would be exceeded")
         if target.definition.role in _SYSTEM_ROLES:
             return

@@ -95,6 +95,12 @@ class Opening:
         queue = self._find(name, access, share, caller) or self._make(name, access)
         return self._new(queue, access, share, str(name), caller, association)
 
+    def would_open(
+        self, name: PathName | FormatName, access: QueueAccessType, caller: Caller
+    ) -> Queue | None:
+        """What `open` would find, with all its refusals; None: it would make one."""
+        return self._find(name, access, QueueShareMode.DENY_NONE, caller)
+
     def _open_multiple(
         self,
         name: MultipleName,

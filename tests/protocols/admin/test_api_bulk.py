@@ -11,6 +11,7 @@ from posthouse.protocols.admin import scanning
 from tests.protocols.admin.api_rig import AUDIT, ORDERS, ApiRig, at, with_api
 
 POISON = ORDERS + ";poison"
+SMALL = r".\private$\small"
 DEAD = r".\system$;deadletter"
 DEAD_TX = r".\system$;deadxact"
 
@@ -39,6 +40,35 @@ def test_a_dry_run_only_counts(tmp_path: Path) -> None:
         result = await bulk(rig, "delete", where="label < 5", dry_run=True)
         assert (result["matched"], result["done"], result["dry_run"]) == (5, 0, True)
         assert len(await rig.labels()) == 10
+
+    with_api(tmp_path, work)
+
+
+def test_a_dry_run_says_what_the_target_would_refuse(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        await rig.create()
+        await rig.create(AUDIT, transactional=True)
+        await rig.create(SMALL, quota_kib=1)
+        await fill(rig, 4, body_text="x" * 200)
+        asked: dict[str, Any] = {"where": "priority < 8", "dry_run": True}
+        refused = await bulk(rig, "move", to=AUDIT, **asked)
+        assert (refused["matched"], refused["done"], refused["refused"]) == (4, 0, 4)
+        assert refused["error"]["name"] == "MQ_ERROR_TRANSACTION_USAGE"
+        for action in ("copy", "resend"):
+            assert (await bulk(rig, action, to=AUDIT, **asked))["refused"] == 0
+        for action in ("move", "copy", "resend"):
+            full = await bulk(rig, action, to=SMALL, **asked)
+            assert 0 < full["refused"] < 4
+            assert full["error"]["name"] == "MQ_ERROR_INSUFFICIENT_RESOURCES"
+        assert (await bulk(rig, "move", to=POISON, **asked))["refused"] == 0
+        for action in ("move", "copy", "resend"):
+            body = {"to": r".\private$\none", **asked}
+            assert (await rig.post(f"{at()}/{action}", body)).status == 404
+            far = await bulk(rig, "copy", to=r"DIRECT=OS:FAR\private$\x", **asked)
+            assert far["refused"] == 0
+        assert len(await rig.labels()) == 4
+        outgoing = (await rig.get("/api/v1/queues", outgoing="true")).json["queues"]
+        assert [queue["path"] for queue in outgoing if "FAR" in queue["format_name"]] == []
 
     with_api(tmp_path, work)
 

@@ -25,6 +25,7 @@ from posthouse.model.errors import (
 from posthouse.model.filters import Filter, parse_filter
 from posthouse.model.message import Message
 from posthouse.model.properties import MessageSeekAction, QueueAccessType
+from posthouse.protocols.admin.bulk_trials import Trial, targets
 from posthouse.protocols.admin.context import Context, open_queue, opened
 from posthouse.protocols.admin.conversation import Decide, Steps, at_once
 from posthouse.protocols.admin.handlers_messages import begin, send_one
@@ -49,27 +50,28 @@ _SYSTEM = frozenset({QueueRole.JOURNAL, QueueRole.DEAD_LETTER, QueueRole.SYSTEM_
 class _Tally:
     """What came of the messages so far."""
 
-    def __init__(self) -> None:
+    def __init__(self, dry_run: bool) -> None:
         self.matched = self.done = self.gone = self.refused = 0
         self.error: ErrorBody | None = None
+        self.dry_run = dry_run
 
     def add(self, outcome: QueueError | None) -> None:
         if outcome is None:
-            self.done += 1
+            self.done += not self.dry_run
         elif isinstance(outcome, _GONE):
             self.gone += 1
         else:
             self.refused += 1
             self.error = self.error or error_body(outcome)
 
-    def result(self, dry_run: bool) -> BulkJson:
+    def result(self) -> BulkJson:
         return BulkJson(
             matched=self.matched,
             done=self.done,
             gone=self.gone,
             refused=self.refused,
             error=self.error,
-            dry_run=dry_run,
+            dry_run=self.dry_run,
         )
 
 
@@ -211,18 +213,19 @@ def _bulk(
     body: SelectBody,
     act: Act,
     *,
+    dry: Act,
     target: Target | None = None,
     sends: bool = False,
 ) -> Steps[BulkJson]:
     """Chooses messages and acts on each, step by step.
 
     A queue that cannot be opened refuses the request, unless some of it is done already: then the
-    answer says how much, and why no more.
+    answer says how much, and why no more. A dry run only says what would be refused.
     """
-    tally, choice = _Tally(), _choice(context, queue, body)
+    tally, choice = _Tally(body.dry_run), _choice(context, queue, body)
+    if body.dry_run and target is not None:
+        yield from at_once(lambda manager: targets(manager, *target, context.caller))
     while (batch := (yield from _next(choice, tally))) is not None:
-        if body.dry_run:
-            continue
         work = list[tuple[Found, Message]]()
         for found in batch:
             try:
@@ -230,14 +233,17 @@ def _bulk(
             except RemoteProtocolError as error:
                 tally.add(QueueError(f"the message {found.read.lookup_id} is damaged: {error}"))
         try:
-            outcomes = yield from _acted(context, queue, act, work, target)
+            if body.dry_run:
+                outcomes = yield from _acted(context, queue, dry, work, None)
+            else:
+                outcomes = yield from _acted(context, queue, act, work, target)
         except QueueError as error:
             if not tally.done:
                 raise
             outcomes = [error] * len(work)
         for outcome in outcomes:
             tally.add(outcome)
-    return tally.result(body.dry_run)
+    return tally.result()
 
 
 def _next(choice: _Choice, tally: _Tally) -> Steps[list[Found] | None]:
@@ -312,7 +318,13 @@ def _send_again(work: _Work, found: Found, message: Message, name: str) -> None:
 
 def delete_messages(context: Context, params: QueueParams, body: SelectBody) -> Steps[BulkJson]:
     """Deletes messages, as if they had been received."""
-    return _bulk(context, params.queue, body, lambda work, found, message: work.delete(found))
+    return _bulk(
+        context,
+        params.queue,
+        body,
+        lambda work, found, message: work.delete(found),
+        dry=lambda work, found, message: work.require(found),
+    )
 
 
 def move_messages(context: Context, params: QueueParams, body: SelectToBody) -> Steps[BulkJson]:
@@ -322,7 +334,12 @@ def move_messages(context: Context, params: QueueParams, body: SelectToBody) -> 
         target = work.queue(body.to, Access.MOVE)
         work.manager.move_message(work.source, found.read.lookup_id, target)
 
-    return _bulk(context, params.queue, body, move, target=(body.to, Access.MOVE))
+    trial = Trial()
+
+    def dry(work: _Work, found: Found, message: Message) -> None:
+        trial.move(work.manager, work.source, found.read.lookup_id, body.to)
+
+    return _bulk(context, params.queue, body, move, dry=dry, target=(body.to, Access.MOVE))
 
 
 def copy_messages(context: Context, params: QueueParams, body: SelectToBody) -> Steps[BulkJson]:
@@ -332,7 +349,13 @@ def copy_messages(context: Context, params: QueueParams, body: SelectToBody) -> 
         target = work.queue(body.to, Access.SEND)
         send_one(work.manager, target, message, _is_transactional(target, message))
 
-    return _bulk(context, params.queue, body, copy, target=(body.to, Access.SEND), sends=True)
+    trial = Trial()
+
+    def dry(work: _Work, found: Found, message: Message) -> None:
+        trial.send(work.manager, body.to, context.caller, message)
+
+    target = body.to, Access.SEND
+    return _bulk(context, params.queue, body, copy, dry=dry, target=target, sends=True)
 
 
 def resend_messages(context: Context, params: QueueParams, body: ResendBody) -> Steps[BulkJson]:
@@ -342,5 +365,12 @@ def resend_messages(context: Context, params: QueueParams, body: ResendBody) -> 
         name = body.to or message.destination_queue_format_name
         _send_again(work, found, message, name)
 
+    trial = Trial()
+
+    def dry(work: _Work, found: Found, message: Message) -> None:
+        work.require(found)
+        name = body.to or message.destination_queue_format_name
+        trial.send(work.manager, name, context.caller, message)
+
     target = None if body.to is None else (body.to, Access.SEND)
-    return _bulk(context, params.queue, body, resend, target=target, sends=True)
+    return _bulk(context, params.queue, body, resend, dry=dry, target=target, sends=True)

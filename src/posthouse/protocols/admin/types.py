@@ -381,6 +381,7 @@ class BulkJson(Json):
 
     `gone` were taken by somebody else meanwhile; `refused` stayed, for the reason in `error` and
     perhaps others. An `error` with none refused says why the work ended before all were looked at.
+    A dry run does nothing, and says what would be refused.
     """
 
     matched: int
