@@ -22,6 +22,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPubl
 from cryptography.hazmat.primitives.asymmetric.utils import Prehashed
 
 from posthouse.model.message_values import WEAK_HASH_ALGORITHMS, AuthenticationLevel, HashAlgorithm
+from posthouse.wire.glance import ACKNOWLEDGMENTS
 from posthouse.wire.layout import encode_text
 from posthouse.wire.packet import Packet
 
@@ -118,7 +119,7 @@ def _message_fields(packet: Packet) -> bytes:
         flags.delivery,
         packet.base_flags.priority,
         flags.positive_journaling << 1 | flags.negative_journaling,
-        packet.glance.ack_flags,
+        properties.acknowledgments & ACKNOWLEDGMENTS,
         properties.message_class,
         properties.body_type,
     )
