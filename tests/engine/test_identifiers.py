@@ -19,7 +19,7 @@ def rig() -> Rig:
     return rig
 
 
-@pytest.mark.spec("MS-MQDMPR 3.1.1.12/2")
+@pytest.mark.spec("MS-MQDMPR 3.1.1.12/2", "MS-MQQB 3.1.1.3/8", "MS-MQQB 3.1.1.3/9")
 def test_message_identifiers_never_come_twice_over_restarts(rig: Rig) -> None:
     seen = set[MessageId]()
     for round_ in range(4):
@@ -31,7 +31,7 @@ def test_message_identifiers_never_come_twice_over_restarts(rig: Rig) -> None:
     assert all(0 < identifier.ordinal < 1 << 32 for identifier in seen)
 
 
-@pytest.mark.spec("MS-MQDMPR 3.1.1.12/2")
+@pytest.mark.spec("MS-MQDMPR 3.1.1.12/2", "MS-MQQB 3.1.1.3/8", "MS-MQQB 3.1.1.3/10")
 def test_ordinals_wrap_past_zero_and_past_those_in_use(rig: Rig) -> None:
     rig.send("orders")
     kept = [rig.send("orders", bytes([n])).ordinal for n in range(3)]

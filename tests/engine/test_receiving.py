@@ -27,6 +27,7 @@ def test_packets_become_messages_of_the_queue_they_name(express: bool, count: in
     rig.check_books()
 
 
+@pytest.mark.spec("MS-MQQB 3.1.5.8.2/13")
 def test_recoverable_packets_survive_and_express_ones_do_not() -> None:
     rig = PeerRig()
     rig.take(rig.packet(b"lost", express=True), rig.packet(b"kept"), rig.packet(b"kept too"))

@@ -11,19 +11,24 @@ from msgspec.structs import replace
 from posthouse.engine.records import FLAG_AUTHENTICATED
 from posthouse.engine.remote import Verdict
 from posthouse.model.message_classes import (
+    ACK_REACH_QUEUE,
     NACK_ACCESS_DENIED,
+    NACK_BAD_DEST_QUEUE,
     NACK_BAD_ENCRYPTION,
     NACK_BAD_SIGNATURE,
+    NACK_QUEUE_EXCEED_QUOTA,
+    NACK_REACH_QUEUE_TIMEOUT,
     class_name,
 )
 from posthouse.model.message_values import AES_PROVIDER, PrivacyLevel, SenderIdentifierType
-from posthouse.model.names import PrivateName
+from posthouse.model.names import PrivateName, PublicName
 from posthouse.model.properties import QueuePrivacyLevel
 from posthouse.security.message_security import MessageSecurity
 from posthouse.security.rights import WRITE_MESSAGE
 from posthouse.security.sids import EVERYONE, make_sid
 from posthouse.wire.glance import glance
 from posthouse.wire.packet import Packet
+from tests.engine.rig import START_UTC
 from tests.engine.test_receiving_refusals import AnswerRig
 from tests.security.key_ring import MemoryRing, certificate, private_key, provider_key
 
@@ -223,3 +228,70 @@ def test_whoever_signed_is_told_why() -> None:
     rig.deny("orders", rig.maria, WRITE_MESSAGE)
     rig.take(rig.signed())
     assert rig.answer_classes() == [NACK_ACCESS_DENIED]
+
+
+@pytest.mark.spec("MS-MQQB 3.1.5.8.3/25")
+@pytest.mark.parametrize("count", [1, 2])
+def test_the_directory_has_the_last_word_on_a_public_queue(count: int) -> None:
+    rig = SigningRig()
+    queue = rig.create(".\\open")
+    name = str(PublicName(queue.definition.identifier))
+
+    def arrive() -> None:
+        rig.take(*(rig.packet(destination_queue_format_name=name) for _ in range(count)))
+
+    arrive()
+    assert len(rig.bodies(".\\open")) == count
+    narrow = rig.security(".\\open").revoke(EVERYONE).pack()
+    directory = rig.manager.directory
+    value = directory.object_of(replace(queue.definition, security=narrow))
+    rig.run(
+        lambda m: directory.service.write_directory(
+            value, rig.clock.now_ms, rig.clock.utc_seconds, ("security",)
+        )
+    )
+    arrive()
+    assert len(rig.bodies(".\\open")) == count
+    assert rig.refusals(NACK_ACCESS_DENIED) == count
+    rig.manager.directory.directory.connected = False  # then what the queue itself says counts
+    rig.manager.directory.service.offline = True
+    arrive()
+    assert len(rig.bodies(".\\open")) == 2 * count
+
+
+LATE = {"sent_time": START_UTC - 9, "time_to_reach_queue": 8}
+NOWHERE = {"destination_queue_format_name": r"DIRECT=OS:ALPHA\private$\none"}
+
+
+@pytest.mark.spec("MS-MQQB 3.1.5.8/2")
+@pytest.mark.parametrize(
+    ("wrong", "code"),
+    [
+        ("again late nowhere forged denied full", None),
+        ("late nowhere forged denied full", NACK_REACH_QUEUE_TIMEOUT),
+        ("nowhere forged denied full", NACK_BAD_DEST_QUEUE),
+        ("forged denied full", NACK_BAD_SIGNATURE),
+        ("denied full", NACK_ACCESS_DENIED),
+        ("full", NACK_QUEUE_EXCEED_QUOTA),
+        ("", ACK_REACH_QUEUE),
+    ],
+)
+def test_what_is_wrong_is_told_in_the_order_of_the_steps(wrong: str, code: int | None) -> None:
+    rig = SigningRig(send_insecure_nacks=True)
+    faults = wrong.split()
+    attributes: dict[str, Any] = {"ordinal": 77}
+    if "late" in faults:
+        attributes |= LATE
+    if "nowhere" in faults:
+        attributes |= NOWHERE
+    packet = rig.signed(**attributes)
+    if "forged" in faults:
+        packet = tampered(packet)
+    if "again" in faults:
+        rig.take(rig.packet(b"before", ordinal=77))
+    if "denied" in faults:
+        rig.deny("orders", rig.maria, WRITE_MESSAGE)
+    if "full" in faults:
+        rig.set("orders", quota_kib=0)
+    assert rig.take(packet) == Verdict(1)
+    assert rig.answer_classes() == ([] if code is None else [code])

@@ -14,6 +14,7 @@ from posthouse.model.message_classes import NACK_QUEUE_PURGED, NACK_REACH_QUEUE_
 from posthouse.model.names import PrivateName
 from posthouse.security.rights import WRITE_MESSAGE
 from posthouse.security.sids import EVERYONE
+from posthouse.wire.packet import Packet
 from tests.engine.letters import FAR_GUID
 from tests.engine.test_receiving_refusals import AnswerRig
 
@@ -218,6 +219,20 @@ def test_the_end_of_a_transactional_message_is_told_to_its_source() -> None:
     assert rig.final_acks() == [(ACK_RECEIVE, 11, 1)]
     rig.purge("east")
     assert rig.final_acks() == [(ACK_RECEIVE, 11, 1), (NACK_QUEUE_PURGED, 12, 2)]
+
+
+@pytest.mark.spec("MS-MQQB 3.1.5.8.2/3", "MS-MQQB 3.1.1.3.1/20")
+@pytest.mark.parametrize("direct", [True, False])
+def test_the_order_queue_is_named_as_the_destination_was(direct: bool) -> None:
+    rig = EastRig()
+    name = EAST if direct else str(PrivateName(rig.guid, rig.queue("east").number))
+    rig.take(rig.tx(1, 0, destination_queue_format_name=name))
+    rig.run(lambda m: m.core.acks.order(rig.queue("east"), FAR_GUID))
+    (packet,) = rig.sent(str(PrivateName(FAR_GUID, 4)))
+    named = Packet(packet).destination_queue
+    assert str(named) == (
+        r"DIRECT=TCP:192.0.2.7\private$\order_queue$" if direct else str(PrivateName(FAR_GUID, 4))
+    )
 
 
 # -- exactly once and in order, whatever is sent

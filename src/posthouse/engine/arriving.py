@@ -60,7 +60,7 @@ class Arriving:
         self.flags = 0  # of its row, as far as our own verification knows them
 
 
-class Place:
+class SequencePlace:
     """A transactional message's place in its sequence (3.1.5.8.6; decision 22).
 
     Sequences are known by source and queue, whatever session they come on (state-machines 4.2 h).

@@ -8,13 +8,13 @@ and what is answered.
 
 from __future__ import annotations
 
-from posthouse.engine.arriving import Arriving, Batch, Place, Refusal, Run, source_of
+from posthouse.engine.arriving import Arriving, Batch, Refusal, Run, SequencePlace, source_of
 from posthouse.engine.certificates import Certificates
 from posthouse.engine.core import Core
 from posthouse.engine.descriptor import QueueAccessType
 from posthouse.engine.history import MessageHistory
 from posthouse.engine.public_queues import DirectoryOfQueues
-from posthouse.engine.queue import DEADLETTER, Queue, QueueRole
+from posthouse.engine.queue import DEADLETTER, Queue, QueueRole, QueueType
 from posthouse.engine.records import (
     FLAG_AUTHENTICATED,
     FLAG_REMOTE,
@@ -61,7 +61,7 @@ from posthouse.model.message_classes import (
     class_name,
 )
 from posthouse.model.names import PrivateName, SingleName
-from posthouse.security.access import Caller
+from posthouse.security.access import Caller, Guard
 from posthouse.security.rights import WRITE_MESSAGE
 from posthouse.wire.glance import SESSION, Glance, glance
 from posthouse.wire.headers import HOP_COUNT_MAX
@@ -100,6 +100,7 @@ class Receiving:
         self.certificates = certificates
         self.history = MessageHistory(core)
         self.targets = Targets(core, directory)
+        self._guards: dict[int, tuple[tuple[bytes, bool], Guard]] = {}  # of the directory's word
 
     def receive(self, peer: Peer, packets: list[bytes], looks: list[Glance]) -> Verdict:
         """A batch of packets of one session, in their order.
@@ -222,7 +223,7 @@ class Receiving:
             raise Refusal(NACK_BAD_DEST_QUEUE)
         self._check_kind(queue, seen)
         caller = self._open(arrival)
-        core.opening.require(queue, caller, _SEND)
+        self._guard(queue).require(caller, WRITE_MESSAGE)
         if place is not None and not place.follows:
             place.reject()
             return
@@ -234,12 +235,12 @@ class Receiving:
             place.accept(batch.change)
         core.tracing.received(arrival.packet, arrival.seen, batch.change)
 
-    def _place(self, batch: Batch, queue: Queue, arrival: Arriving) -> Place | None:
+    def _place(self, batch: Batch, queue: Queue, arrival: Arriving) -> SequencePlace | None:
         """The place of a transactional message in its sequence, which is to be acknowledged."""
         if not arrival.seen.transaction_at or not queue.definition.transactional:
             return None
         batch.sequences[queue.number, arrival.seen.source_guid] = None
-        return Place(self.core, batch.peer, queue, arrival)
+        return SequencePlace(self.core, batch.peer, queue, arrival)
 
     def _open(self, arrival: Arriving) -> Caller:
         """Decrypts and verifies (3.1.5.8.3). Returns on whose behalf it comes (decisions 1, 2)."""
@@ -254,6 +255,23 @@ class Receiving:
         if verified.authenticated:
             arrival.flags |= FLAG_AUTHENTICATED
         return self.certificates.sender(verified)
+
+    def _guard(self, queue: Queue) -> Guard:
+        """The access check of a queue; for a public one the directory has the last word."""
+        definition = queue.definition
+        if definition.queue_type is QueueType.PUBLIC:
+            found = self.targets.find_queue(definition.identifier)
+            if found is not None and found.security not in (b"", definition.security):
+                return self._guard_of(queue, found.security)
+        return self.core.registry.guard(queue)
+
+    def _guard_of(self, queue: Queue, security: bytes) -> Guard:
+        known = self._guards.get(queue.number)
+        if known is None or known[0] != (security, queue.definition.authentication):
+            guard = Guard(security, queue.name, authentication=queue.definition.authentication)
+            known = (security, queue.definition.authentication), guard
+            self._guards[queue.number] = known
+        return known[1]
 
     def _is_late(self, seen: Glance) -> bool:
         """Whether its time to reach the queue was over when it came (state-machines 4.1 c)."""
@@ -395,7 +413,7 @@ class Receiving:
             or core.throttled
             or core.settings.machine_quota_kib != INFINITE
             or queue.state.bytes + queue.reserved + size > queue.limit
-            or not core.registry.guard(queue).allows(_ANYBODY, WRITE_MESSAGE)
+            or not self._guard(queue).allows(_ANYBODY, WRITE_MESSAGE)
         ):
             return None
         return queue
@@ -411,7 +429,7 @@ class Receiving:
         numbers = core.arrive_run(row, run.packets, run.looks, run.ordinals, b"", change)
         sequences: tuple[tuple[int, bytes], ...] = ()
         if seen.transaction_at:
-            place = Place(core, peer, queue, Arriving(run.packets[-1], run.looks[-1]))
+            place = SequencePlace(core, peer, queue, Arriving(run.packets[-1], run.looks[-1]))
             place.accept(change)
             sequences = ((queue.number, seen.source_guid),)
         else:

@@ -106,11 +106,15 @@ class Targets:
         )
 
     def _allows_public(self, peer: Peer, name: PublicName) -> bool:
-        found = self._find(objects.Queue, "identifier", name.guid)
+        found = self.find_queue(name.guid)
         if found is None:
             return False
         machine = found.queue_manager_identifier
         return machine in (self.core.guid, peer.guid) or self._count(peer, format_guid(machine))
+
+    def find_queue(self, identifier: bytes) -> objects.Queue | None:
+        """A public queue, as the directory has it."""
+        return self._find(objects.Queue, "identifier", identifier)
 
     def _find(self, kind: type[Kind], attribute: str, value: object) -> Kind | None:
         """An object of the directory; None also when it cannot be asked."""
