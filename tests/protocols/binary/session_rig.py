@@ -67,6 +67,7 @@ class Line:
         self.writable = True
         self.closed = False
         self.reading = True
+        self.relieved_of = 0
 
     def send(self, parts: list[bytes]) -> None:
         assert not self.closed, "nothing is sent behind a close"
@@ -80,6 +81,9 @@ class Line:
 
     def resume(self) -> None:
         self.reading = True
+
+    def relieved(self) -> None:
+        self.relieved_of += 1
 
     def take(self) -> bytes:
         """All that was sent since the last look."""

@@ -193,6 +193,26 @@ def test_what_becomes_safe_behind_an_ack_has_a_timer_still(end: End) -> None:
     assert end.acks() == [SessionHeader(33, 33, 0b1, 0, 0, 64)]
 
 
+def test_who_leaves_acknowledges_what_is_safe_first(end: End) -> None:
+    end.receive(*recoverable(1, 2))
+    end.session.receive(b"".join(recoverable(3)))
+    end.session.leave("stopping")
+    assert end.line.closed
+    assert end.acks() == [SessionHeader(2, 1, 0b11, 0, 0, 64)]
+    end.session.leave("again")
+    assert end.host.told == ["opened", "closed"]
+
+
+def test_who_leaves_with_nothing_to_say_says_nothing(end: End) -> None:
+    end.session.leave("stopping")
+    assert not end.sent()
+    assert end.host.reason == "stopping"
+    early = End().start()
+    early.session.leave("stopping")
+    assert not early.sent()
+    assert early.session.state is CLOSED
+
+
 # -- every message counts
 
 
@@ -322,6 +342,7 @@ def test_reading_stops_while_too_much_waits_for_the_disk() -> None:
     end.settle()
     assert end.line.reading
     assert end.session.unsynced_bytes == 0
+    assert end.line.relieved_of == 2
 
 
 def test_acknowledgments_wait_for_a_line_that_is_full(end: End) -> None:

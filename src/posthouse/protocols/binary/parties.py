@@ -54,6 +54,10 @@ class Transport(Protocol):
         """Reads again."""
         ...
 
+    def relieved(self) -> None:
+        """Fewer bytes wait for the engine: `Session.unsynced_bytes` has gone down."""
+        ...
+
 
 class Host(Protocol):
     """Who owns the sessions: the protocol's half of the queue manager."""

@@ -163,6 +163,12 @@ class Session:
             self._stop()
             self._finish(reason)
 
+    def leave(self, reason: str) -> None:
+        """The same on our own account: the peer is first told what it need not send again."""
+        if self.is_open:
+            self._acknowledge()
+        self.close(reason)
+
     def _stop(self) -> None:
         self.state = SessionState.CLOSED
         self._initialization_at = self._cleanup_at = NEVER
