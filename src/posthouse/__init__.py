@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from posthouse.client.manager import Transaction as Transaction
     from posthouse.client.manager import connect as connect
     from posthouse.client.message import Message as Message
+    from posthouse.client.msmq import RemoteQueue as RemoteQueue
+    from posthouse.client.msmq import RemoteQueueManager as RemoteQueueManager
+    from posthouse.client.msmq import msmq as msmq
     from posthouse.client.packets import Draft as Draft
     from posthouse.model import errors as errors
     from posthouse.model.errors import IoTimeout as IoTimeout
@@ -48,6 +51,8 @@ _PLACES = {
     "QueueExists": "posthouse.model.errors",
     "QueueManagerClient": "posthouse.client.manager",
     "QueueNotFound": "posthouse.model.errors",
+    "RemoteQueue": "posthouse.client.msmq",
+    "RemoteQueueManager": "posthouse.client.msmq",
     "ServerUnreachable": "posthouse.client.errors",
     "SessionEnded": "posthouse.client.errors",
     "SessionLost": "posthouse.client.errors",
@@ -56,6 +61,7 @@ _PLACES = {
     "TransactionInDoubt": "posthouse.client.errors",
     "TransactionUnconfirmed": "posthouse.client.errors",
     "connect": "posthouse.client.manager",
+    "msmq": "posthouse.client.msmq",
 }
 _MODULES = {"aio": "posthouse.aio", "errors": "posthouse.model.errors"}
 __all__ = ["__version__", "aio", "errors", "open", *_PLACES]

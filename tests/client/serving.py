@@ -13,6 +13,8 @@ from typing import Any, TypeVar
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.settings import EngineSettings
 from posthouse.protocols.admin.server import Admin, AdminServer, Connection, ControlSocket
+from posthouse.protocols.binary.server import BinaryNode, BinaryServer
+from posthouse.protocols.binary.settings import BinarySettings
 from posthouse.runtime.home import Home, start_manager
 from posthouse.runtime.loop import Loop
 from posthouse.store.settings import StoreSettings
@@ -24,9 +26,13 @@ NAME = "ALPHA"
 class Serving:
     """One run of a server on a home."""
 
-    def __init__(self, home: Path, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self, home: Path, tls: ssl.SSLContext | None = None, binary: BinarySettings | None = None
+    ) -> None:
         self.home = home
         self._tls = tls
+        self._binary = binary
+        self.binary_port = 0
         self.url = ""
         self._loop = asyncio.new_event_loop()
         self._stop = asyncio.Event()
@@ -58,12 +64,33 @@ class Serving:
         await self.control.start(str(self.home), 0)
         scheme = "https" if self._tls else "http"
         self.url = f"{scheme}://{await self.tcp.start('127.0.0.1', 0)}"
+        door = await self._listen_for_managers(desk) if self._binary is not None else None
         self._started.set()
         await self._stop.wait()
         desk.cancel_waits()
+        if door is not None:
+            await door.stop(1)
         await asyncio.gather(self.control.stop(1), self.tcp.stop(1))
         await desk.stop()
         home.close()
+
+    async def _listen_for_managers(self, desk: Loop) -> BinaryServer:
+        assert self._binary is not None
+        self.node = BinaryNode(desk, self._binary)
+        desk.driver.on_active = self.node.protocol.active
+        door = BinaryServer(self.node)
+        self.binary_port = int((await door.start("127.0.0.1", 0)).rpartition(":")[2])
+        await desk.run(lambda manager: manager.add_own_port(self.binary_port))
+        return door
+
+    def break_sessions(self) -> None:
+        """Every session with another queue manager loses its connection."""
+
+        async def cut() -> None:
+            for session in list(self.node.protocol.sessions):
+                session.close("the cable was cut")
+
+        self._in_loop(cut())
 
     def ask(self, call: Callable[[QueueManager], T]) -> T:
         """Something about the engine, asked in its own thread."""
@@ -99,9 +126,11 @@ class Serving:
 
 
 @contextmanager
-def serving(home: Path, tls: ssl.SSLContext | None = None) -> Iterator[Serving]:
+def serving(
+    home: Path, tls: ssl.SSLContext | None = None, binary: BinarySettings | None = None
+) -> Iterator[Serving]:
     """A server for the length of a test."""
-    server = Serving(home, tls)
+    server = Serving(home, tls, binary)
     try:
         yield server
     finally:

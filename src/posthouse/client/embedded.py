@@ -11,6 +11,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from posthouse.client.blocking import Channel
+from posthouse.client.courier import Courier
 from posthouse.client.errors import SessionEnded
 from posthouse.client.manager import CONNECT_TIMEOUT_S, QueueManagerClient
 from posthouse.engine.manager import QueueManager
@@ -45,6 +46,7 @@ class EmbeddedDesk:
     def __init__(self, driver: Driver) -> None:
         self.driver = driver
         self._in_turn = False
+        self._settling = False
 
     @property
     def manager(self) -> QueueManager:
@@ -60,12 +62,17 @@ class EmbeddedDesk:
 
     def settle(self) -> None:
         """Ends turns until nobody asks for more: appended, synced, then let out."""
-        driver = self.driver
-        while self._in_turn:
-            self._in_turn = False
-            driver.end_turn()
-            driver.sync()
-            driver.release()
+        if self._settling:
+            return  # what is being let out asked for more, and gets its turn below
+        driver, self._settling = self.driver, True
+        try:
+            while self._in_turn:
+                self._in_turn = False
+                driver.end_turn()
+                driver.sync()
+                driver.release()
+        finally:
+            self._settling = False
         driver.tidy()
 
     def look_at_the_clock(self) -> None:
@@ -93,6 +100,8 @@ class EmbeddedLink:
         self._api = Api(self._desk, Services(tokens=tokens, rates=Rates(), version=version))
         self._session: ClientSession | None = None
         self._changed = threading.Condition(threading.RLock())
+        self._courier = Courier(self._desk, self._changed)
+        embedded.driver.on_active = self._courier.active
         self._incoming: list[bytes] = []
         self._woken = False
 
@@ -159,6 +168,7 @@ class EmbeddedLink:
 
     def close(self) -> None:
         """A clean stop."""
+        self._courier.stop()
         self.disconnect()
         self._embedded.close()
 
