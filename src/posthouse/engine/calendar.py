@@ -28,12 +28,20 @@ class Calendar:
 
     def add(self, second: int, number: int) -> None:
         """Notes that this message is to be looked at in this second."""
+        self._day(second).append(number)
+        self.count += 1
+
+    def add_run(self, second: int, numbers: range) -> None:
+        """The same for several."""
+        self._day(second).extend(numbers)
+        self.count += len(numbers)
+
+    def _day(self, second: int) -> array[int]:
         numbers = self._days.get(second)
         if numbers is None:
             numbers = self._days[second] = array("Q")
             heappush(self._seconds, second)
-        numbers.append(number)
-        self.count += 1
+        return numbers
 
     def next_second(self) -> int | None:
         """The earliest second with entries."""

@@ -305,15 +305,21 @@ class Core:
         return numbers
 
     def commit_run(
-        self, number: int, row: Row, sends: list[TransactionalOperation], change: Change
+        self,
+        number: int,
+        row: Row,
+        sends: list[TransactionalOperation],
+        change: Change,
+        place: int = 0,
     ) -> None:
         """Sends of a transaction that are alike but for packet and ordinal become messages.
 
-        In the log they are pending until the change.
+        In the log they are pending until the change. `place` is that of the first of them in a
+        sequence.
         """
         sizes = [send.size for send in sends]
         ordinals = [send.ordinal for send in sends]
-        rows = self.state.arrive_run(number, row, sizes, ordinals)
+        rows = self.state.arrive_run(number, row, sizes, ordinals, place)
         change.settle_run(number, rows)
         pack, add, at = ARRIVAL_OF_ROW.pack, self.effects.records.append, 0
         for send in sends:

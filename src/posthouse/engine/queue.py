@@ -185,7 +185,7 @@ class Queue:
     @property
     def is_plain_target(self) -> bool:
         """What comes here stays here, as far as the queue is concerned."""
-        return self.outgoing is None and not self.deleted
+        return not self.deleted
 
     @property
     def is_service(self) -> bool:

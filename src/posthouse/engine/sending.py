@@ -301,9 +301,10 @@ class Sending:
     ) -> bool:
         """Whether these messages ask for nothing and would all be admitted: the common case."""
         definition, core = queue.definition, self.core
+        leaving = queue.outgoing is not None
         if (
-            definition.role is not QueueRole.PLAIN
-            or definition.transactional is not in_transaction
+            (definition.role is not QueueRole.PLAIN and not leaving)
+            or (definition.transactional is not in_transaction and not leaving)
             or definition.authentication
             or definition.privacy_level != _PRIVACY_OPTIONAL
             or core.throttled
@@ -312,6 +313,7 @@ class Sending:
             return False
         size, limit = sum([seen[0] for seen in looks]), core.time_to_reach_queue_max
         asks = TRANSACTION_HEADER if in_transaction else 0
+        reach = looks[0].time_to_reach_queue if leaving and looks else 0
         known: Glance | None = None
         for seen in looks:
             if seen is known:
@@ -324,6 +326,7 @@ class Sending:
                 or seen.ack_flags
                 or seen.time_to_be_received != INFINITE
                 or seen.time_to_reach_queue > limit
+                or (leaving and seen.time_to_reach_queue != reach)
             ):
                 return False
         return queue.state.bytes + queue.reserved + size <= queue.limit
@@ -338,7 +341,7 @@ class Sending:
         row = Row(
             lookup_ids.start,
             queue.number,
-            NEVER,
+            self._plain_expiry(queue, seen),
             core.utc,
             0,
             0,
@@ -355,6 +358,8 @@ class Sending:
             for number in numbers:
                 core.announce(queue, number)
             core.tell()
+        if queue.outgoing is not None:
+            core.effects.active.add(queue.number)
         return ordinals
 
     def _accept_in_transaction(
@@ -369,10 +374,11 @@ class Sending:
         core, utc = self.core, self.core.utc
         ordinals = core.ordinals.run(len(packets))
         stamped = stamp_transactional(packets, looks, core.guid, ordinals, utc, transaction.number)
+        expires = self._plain_expiry(queue, looks[0]) if looks else NEVER
         for packet, seen, ordinal in zip(stamped, looks, ordinals, strict=True):
             size, message_class = seen.packet_size, seen.message_class
             row = Row(
-                *(0, queue.number, NEVER, utc, size, ordinal, 0, message_class, 0, 0, 0),
+                *(0, queue.number, expires, utc, size, ordinal, 0, message_class, 0, 0, 0),
                 FLAG_TRANSACTIONAL,
                 0,
             )
@@ -389,7 +395,7 @@ class Sending:
         row = Row(
             core.lookup_ids.next(),
             queue.number,
-            NEVER,
+            self._plain_expiry(queue, seen),
             utc,
             seen.packet_size,
             ordinal,
@@ -405,7 +411,15 @@ class Sending:
         if queue.waiters:
             core.announce(queue, number)
             core.tell()
+        if queue.outgoing is not None:
+            core.effects.active.add(queue.number)
         return ordinal
+
+    def _plain_expiry(self, queue: Queue, seen: Glance) -> int:
+        """The same as `_expiry` for one that is sent now and may be received at any time."""
+        if queue.outgoing is None:
+            return NEVER
+        return self.core.utc + seen.time_to_reach_queue + 1
 
     def _stamped(
         self, admitted: Admitted, ordinal: int, transaction: Transaction | None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_right
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -26,6 +26,9 @@ from posthouse.engine.records import (
 )
 from posthouse.model.message import ACK_RECEIVE
 from posthouse.wire.places import placed
+
+if TYPE_CHECKING:
+    from posthouse.engine.transaction import TransactionalOperation
 
 _U32 = struct.Struct("<I")
 _U64 = struct.Struct(">Q")
@@ -158,6 +161,18 @@ class Sequences:
         if packet is not None:
             packet = placed(packet, row.flags, *place)
         return row._replace(last_move=place.number), packet
+
+    def number_sends(
+        self, queue: Queue, row: Row, sends: list[TransactionalOperation], change: Change
+    ) -> int:
+        """The same for sends of a transaction that are alike; returns the first number."""
+        first = self.number_run(queue, row.lookup_id, len(sends), change)
+        sequence_id, number, previous = first
+        for send in sends:
+            assert send.packet is not None
+            send.packet = placed(send.packet, row.flags, sequence_id, number, previous)
+            previous, number = number, number + 1
+        return first.number
 
     def number_run(self, queue: Queue, lookup_id: int, count: int, change: Change) -> SequenceInfo:
         """The place of the first of so many messages; the others follow on from it."""

@@ -34,7 +34,7 @@ from posthouse.engine.table import MessageTable
 BOOKS_KEY = b"books"
 _NO_QUEUE = 0  # the line of the books that belongs to the whole log
 _ROW_WORDS = ROW_SIZE // 4  # a row as 32-bit words: the lookup identifier is the first two
-_SIZE_WORD, _ORDINAL_WORD = 5, 6
+_SIZE_WORD, _ORDINAL_WORD, _PLACE_WORD = 5, 6, 7
 
 
 def _halves(values: array[int]) -> tuple[array[int], array[int]]:
@@ -125,19 +125,23 @@ class State:
         else:
             self.pending.add(number)
 
-    def arrive_run(self, number: int, row: Row, sizes: list[int], ordinals: list[int]) -> bytes:
+    def arrive_run(
+        self, number: int, row: Row, sizes: list[int], ordinals: list[int], place: int = 0
+    ) -> bytes:
         """New messages that differ in size and ordinal only; returns their packed rows.
 
-        Their numbers and lookup identifiers follow on from the given ones.
+        Their numbers and lookup identifiers follow on from the given ones, and so do their places
+        in a sequence, if they have any.
         """
         count, first = len(sizes), row.lookup_id
         assert first
-        assert row.expires == NEVER
         words = array("I", ROW.pack(*row)) * count
         ids = array("Q", range(first, first + count))
         words[0::_ROW_WORDS], words[1::_ROW_WORDS] = _halves(ids)
         words[_SIZE_WORD::_ROW_WORDS] = array("I", sizes)
         words[_ORDINAL_WORD::_ROW_WORDS] = array("I", ordinals)
+        if place:
+            words[_PLACE_WORD::_ROW_WORDS] = array("I", range(place, place + count))
         packed = words.tobytes()
         self.table.add_run(number, packed)
         self.last_number = max(self.last_number, number + count - 1)
@@ -148,6 +152,8 @@ class State:
         self.bytes += size
         books = queue.express_books if row.flags & FLAG_EXPRESS else queue.books
         books[ACCEPTED] += count
+        if row.expires != NEVER:
+            self.calendar.add_run(row.expires, range(number, number + count))
         return packed
 
     def settle(self, number: int, reason: int, row: Row, extra: bytes) -> None:

@@ -6,7 +6,7 @@ from enum import Enum
 
 import msgspec
 
-from posthouse.engine.records import NEVER, Row, Span
+from posthouse.engine.records import Row, Span
 
 
 class OperationType(Enum):
@@ -70,7 +70,6 @@ class TransactionalOperation:
             and self.packet is not None
             and not self.extra
             and not row[12]
-            and row[2] == NEVER
         )
 
     def follows(self, other: TransactionalOperation, distance: int) -> bool:
@@ -84,6 +83,7 @@ class TransactionalOperation:
             and self.number == other.number + distance
             and row[11] == its_row[11]
             and row[7] == its_row[7]
+            and row[2] == its_row[2]
         )
 
 

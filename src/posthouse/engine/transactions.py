@@ -312,15 +312,17 @@ class Transactions:
         if queue is not None and queue.is_plain_target and operation.is_plain():
             while end < len(operations) and operations[end].follows(operation, end - first):
                 end += 1
-        if queue is None or end - first == 1:
-            self._commit_enqueue(operation, change)
-            return 1
         row, run = operation.row, operations[first:end]
         assert row is not None
+        if queue is None or end - first == 1 or row.expires <= core.utc:
+            self._commit_enqueue(operation, change)
+            return 1
         self._release(queue, sum(one.size for one in run))
-        ids = core.lookup_ids.run(len(run))
+        ids, place = core.lookup_ids.run(len(run)), 0
         row = row._replace(lookup_id=ids.start, arrived=core.utc)
-        core.commit_run(operation.number, row, run, change)
+        if queue.outgoing is not None:
+            place = core.transfer.sequences.number_sends(queue, row, run, change)
+        core.commit_run(operation.number, row, run, change, place)
         for one in run:
             one.packet = None
             core.announce(queue, one.number)
