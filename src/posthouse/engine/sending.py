@@ -85,10 +85,6 @@ class Room:
         self.bytes = 0
         self.bytes_of: dict[int, int] = {}  # by the number of the queue
 
-    def of(self, queue: Queue) -> int:
-        """What they take in one queue."""
-        return self.bytes_of.get(queue.number, 0)
-
     def take(self, queue: Queue, size: int) -> None:
         """One more message of the batch has been admitted."""
         self.bytes += size

@@ -255,6 +255,26 @@ def test_the_log_has_who_changed_what(tmp_path: Path) -> None:
     with_api(tmp_path, work)
 
 
+def test_a_scrape_goes_in_steps_and_passes_over_what_is_deleted_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(metrics, "STEP_QUEUES", 1)
+
+    async def work(rig: ApiRig) -> None:
+        for number in range(5):
+            await rig.create(rf".\private$\q{number}")
+        pieces = metrics.Metrics(rig.desk.manager, metrics.Traffic(), "9.9").pieces()
+        begun = [next(pieces), next(pieces)]
+        await rig.ask("DELETE", at(r".\private$\q4"))
+        rest = list(pieces)
+        assert len(rest) > 5
+        text = b"".join(begun + rest)
+        assert b"q3" in text
+        assert b"q4" not in text
+
+    with_api(tmp_path, work)
+
+
 def test_very_many_queues_are_counted_and_cut(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

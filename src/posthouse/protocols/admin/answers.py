@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -103,12 +103,15 @@ class Pages:
         _check_method(path, method)
         if path == OPENAPI:
             return HttpAnswer(200, self._document)
-        if path == METRICS:
-            if not identity.caller.is_administrator or identity.caller.scopes is not None:
-                raise AccessDenied("the metrics show all queues: they are the administrators'")
-            return HttpAnswer(200, self._metrics.text(), metrics.CONTENT_TYPE)
         text = plain_page.page(self._manager, identity.caller, self._version)
         return HttpAnswer(200, text.encode(), "text/html; charset=utf-8", plain_page.HEADERS)
+
+    def scrape(self, method: str, identity: Identity) -> Iterator[bytes]:
+        """The metrics, piece by piece."""
+        _check_method(METRICS, method)
+        if not identity.caller.is_administrator or identity.caller.scopes is not None:
+            raise AccessDenied("the metrics show all queues: they are the administrators'")
+        return self._metrics.pieces()
 
 
 def _check_method(path: str, method: str) -> None:

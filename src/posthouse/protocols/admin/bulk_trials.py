@@ -53,5 +53,6 @@ class Trial:
         """Whether it could be moved there; a subqueue may have to be made."""
         queue = manager.opening.check_source_of_move(source)
         for target in targets(manager, name, QueueAccessType.MOVE, source.caller):
-            row = manager.moving.check(queue, lookup_id, target, self._room.of(target))
+            before = self._room.bytes_of.get(target.number, 0)
+            row = manager.moving.check(queue, lookup_id, target, before)
             self._room.take(target, row.size)

@@ -13,6 +13,7 @@ from aiohttp import web
 from posthouse.model.errors import InsufficientResources, QueueError
 from posthouse.protocols.admin.answers import (
     HEALTH,
+    METRICS,
     HttpAnswer,
     Pages,
     api_answer,
@@ -23,7 +24,7 @@ from posthouse.protocols.admin.api import Api
 from posthouse.protocols.admin.conversation import Conversation
 from posthouse.protocols.admin.gate import Gate, Identity
 from posthouse.protocols.admin.handlers_two_phase import PEER_CALL, call_of
-from posthouse.protocols.admin.metrics import Traffic
+from posthouse.protocols.admin.metrics import CONTENT_TYPE, Traffic
 from posthouse.protocols.admin.refusals import BadRequest, BodyTooLarge, OurFault
 from posthouse.protocols.desk import Answer
 from posthouse.protocols.memory import RECEIVE, SEND, Holder, Loan, MemoryAccount
@@ -118,6 +119,8 @@ class HttpFace:
             if path == PEER_CALL:
                 return await self._peer_answer(request)
             identity = self._gate.identify(request.headers, int(time.time()), browsed=browsed)
+            if path == METRICS:
+                return await _joined(pages.scrape(request.method, identity))
             if browsed:
                 return pages.show(path, request.method, identity)
             return await self._api_answer(request, path, identity)
@@ -217,6 +220,15 @@ class HttpFace:
             except asyncio.CancelledError:
                 conversation.cancel()
                 raise
+
+
+async def _joined(pieces: Iterator[bytes]) -> HttpAnswer:
+    """The metrics; others have their turn between the pieces."""
+    parts = list[bytes]()
+    for piece in pieces:
+        parts.append(piece)
+        await asyncio.sleep(0)
+    return HttpAnswer(200, b"".join(parts), CONTENT_TYPE)
 
 
 def _abort(request: web.BaseRequest) -> Callable[[str], None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -16,15 +16,14 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
-from posthouse.engine.books import books_of
 from posthouse.engine.manager import QueueManager
-from posthouse.engine.queue import Queue
 from posthouse.engine.transaction import TransactionState
-from posthouse.protocols.admin.handlers_queues import oldest_age_s
+from posthouse.protocols.admin.queue_metrics import QueueMetrics
 
 QUEUES_MAX: Final = 10_000
 """More queues than these are left out, and counted: a scrape has to end."""
-_HERE: Final = ("waiting", "locked")  # of the books: they go up and down
+STEP_QUEUES: Final = 100
+"""Queues that one step of a scrape looks at."""
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -63,19 +62,24 @@ class Metrics(Collector):
         self._registry = CollectorRegistry()
         self._registry.register(self)
 
-    def text(self) -> bytes:
-        """The answer to a scrape."""
-        return generate_latest(self._registry)
+    def pieces(self) -> Iterator[bytes]:
+        """The answer to a scrape, made in steps; some of them add nothing yet."""
+        queues = self.manager.queues.all()[:QUEUES_MAX]
+        yield generate_latest(self._registry)
+        shown = QueueMetrics(self.manager)
+        for at in range(0, len(queues), STEP_QUEUES):
+            shown.add(queue for queue in queues[at : at + STEP_QUEUES] if not queue.deleted)
+            yield b""
+        yield shown.text()
 
     def describe(self) -> Iterable[Metric]:
         """Nothing is computed when the registry takes it in."""
         return []
 
     def collect(self) -> Iterator[Metric]:
-        """All families."""
+        """All families but those of the queues."""
         queues = self.manager.queues.all()
         yield self._about()
-        yield from _queue_metrics(self.manager, queues[:QUEUES_MAX])
         yield _gauge("posthouse_queues", "Queues of every kind.", len(queues))
         yield _gauge(
             "posthouse_queues_left_out",
@@ -135,37 +139,6 @@ class Metrics(Collector):
         for (method, status), count in sorted(traffic.requests.items()):
             requests.add_metric([method, str(status)], count)
         yield requests
-
-
-def _queue_metrics(manager: QueueManager, queues: list[Queue]) -> Iterator[Metric]:
-    depth = GaugeMetricFamily("posthouse_queue_messages", "Messages in a queue.", labels=["queue"])
-    size = GaugeMetricFamily(
-        "posthouse_queue_bytes", "Bytes of the messages in a queue.", labels=["queue"]
-    )
-    age = GaugeMetricFamily(
-        "posthouse_queue_oldest_seconds", "Age of the oldest message.", labels=["queue"]
-    )
-    readers = GaugeMetricFamily(
-        "posthouse_queue_waiting_reads", "Reads that wait for a message.", labels=["queue"]
-    )
-    books = CounterMetricFamily(
-        "posthouse_queue_books",
-        "Messages by what became of them; accepted is the sum of the rest and those in it.",
-        labels=["queue", "outcome"],
-    )
-    unbalanced = 0
-    for queue in queues:
-        name, line = queue.name, books_of(queue)
-        depth.add_metric([name], queue.state.count)
-        size.add_metric([name], queue.state.bytes)
-        age.add_metric([name], oldest_age_s(manager, queue) or 0)
-        readers.add_metric([name], len(queue.waiters))
-        for outcome, count in asdict(line).items():
-            if outcome not in _HERE:
-                books.add_metric([name, outcome], count)
-        unbalanced += not line.balanced
-    yield from (depth, size, age, readers, books)
-    yield _gauge("posthouse_books_unbalanced", "Queues whose books do not balance.", unbalanced)
 
 
 def _gauge(name: str, about: str, value: float) -> Metric:

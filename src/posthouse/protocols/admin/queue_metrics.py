@@ -1,0 +1,92 @@
+"""The metrics of queues, in the text form of Prometheus (0.0.4).
+
+Written here and not by a library, because there may be ten thousand queues with a dozen lines each,
+and everybody else waits meanwhile. They are added a few at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from posthouse.engine.books import books_of
+from posthouse.engine.manager import QueueManager
+from posthouse.engine.queue import Queue
+from posthouse.protocols.admin.handlers_queues import oldest_age_s
+
+OUTCOMES: Final = (
+    "accepted",
+    "received",
+    "expired",
+    "purged",
+    "rejected",
+    "moved_away",
+    "lost_express",
+)
+"""Of the books: those that only go up."""
+
+
+class Family(NamedTuple):
+    """A metric: what its samples have in common."""
+
+    name: str
+    kind: str
+    about: str
+
+    @property
+    def head(self) -> str:
+        """What stands in front of the samples."""
+        return f"# HELP {self.name} {self.about}\n# TYPE {self.name} {self.kind}\n"
+
+
+DEPTH: Final = Family("posthouse_queue_messages", "gauge", "Messages in a queue.")
+SIZE: Final = Family("posthouse_queue_bytes", "gauge", "Bytes of the messages in a queue.")
+AGE: Final = Family("posthouse_queue_oldest_seconds", "gauge", "Age of the oldest message.")
+READERS: Final = Family("posthouse_queue_waiting_reads", "gauge", "Reads that wait for a message.")
+BOOKS: Final = Family(
+    "posthouse_queue_books_total",
+    "counter",
+    "Messages by what became of them; accepted is the sum of the rest and those in it.",
+)
+UNBALANCED: Final = Family(
+    "posthouse_books_unbalanced", "gauge", "Queues whose books do not balance."
+)
+
+
+class QueueMetrics:
+    """The samples of all queues of one scrape."""
+
+    def __init__(self, manager: QueueManager) -> None:
+        self._manager = manager
+        self._samples: dict[Family, list[str]] = {
+            family: [] for family in (DEPTH, SIZE, AGE, READERS, BOOKS)
+        }
+        self._unbalanced = 0
+
+    def add(self, queues: Iterable[Queue]) -> None:
+        """Looks at some queues."""
+        for queue in queues:
+            label = f'{{queue="{escaped(queue.name)}"'
+            age_s = oldest_age_s(self._manager, queue) or 0
+            self._sample(DEPTH, label, queue.state.count)
+            self._sample(SIZE, label, queue.state.bytes)
+            self._sample(AGE, label, age_s)
+            self._sample(READERS, label, len(queue.waiters))
+            books = books_of(queue)
+            for outcome in OUTCOMES:
+                self._sample(BOOKS, f'{label},outcome="{outcome}"', getattr(books, outcome))
+            self._unbalanced += not books.balanced
+
+    def _sample(self, family: Family, labels: str, value: float) -> None:
+        self._samples[family].append(f"{family.name}{labels}}} {float(value)!r}\n")
+
+    def text(self) -> bytes:
+        """All that was added."""
+        parts = [family.head + "".join(lines) for family, lines in self._samples.items()]
+        parts.append(f"{UNBALANCED.head}{UNBALANCED.name} {float(self._unbalanced)!r}\n")
+        return "".join(parts).encode()
+
+
+def escaped(text: str) -> str:
+    """A text as the value of a label."""
+    return text.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
