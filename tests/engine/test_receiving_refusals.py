@@ -336,6 +336,22 @@ def test_a_refused_transactional_message_gets_a_final_answer(code: int, case: st
     assert rig.final_acks() == [(code, 9, 1)]
 
 
+def test_a_refused_transactional_message_that_comes_again_is_answered_to_its_source_only() -> None:
+    rig = AnswerRig(send_insecure_nacks=True)
+    packet = rig.transactional(
+        1,
+        0,
+        ordinal=9,
+        acknowledgements_requested=ACK_NEG_ARRIVAL,
+        administration_queue_format_name=ANSWERS,
+    )
+    rig.take(packet, packet)
+    rig.restart()
+    rig.take(packet)
+    assert rig.answer_classes() == [NACK_NOT_TRANSACTIONAL_QUEUE]
+    assert rig.final_acks() == 3 * [(NACK_NOT_TRANSACTIONAL_QUEUE, 9, 1)]
+
+
 @pytest.mark.spec("MS-MQQB 3.1.1.1.1.8/1")
 def test_a_stranger_gets_no_final_answer_in_the_name_of_others() -> None:
     other = bytes(range(32, 48))

@@ -14,9 +14,15 @@ from posthouse.model.message_classes import NACK_QUEUE_PURGED, NACK_REACH_QUEUE_
 from posthouse.model.names import PrivateName
 from posthouse.security.rights import WRITE_MESSAGE
 from posthouse.security.sids import EVERYONE
+from posthouse.wire.glance import glance
+from posthouse.wire.order_acks import FinalAck, Origin, final_ack, order_queue_of
 from posthouse.wire.packet import Packet
-from tests.engine.letters import FAR_GUID
+from posthouse.wire.places import place_of
+from tests.engine.arrivals import ORDERS
+from tests.engine.letters import FAR, FAR_GUID
+from tests.engine.rig import RECEIVE
 from tests.engine.test_receiving_refusals import AnswerRig
+from tests.engine.test_runs import contents
 
 EAST = r"DIRECT=OS:ALPHA\private$\east"
 
@@ -233,6 +239,32 @@ def test_the_order_queue_is_named_as_the_destination_was(direct: bool) -> None:
     assert str(named) == (
         r"DIRECT=TCP:192.0.2.7\private$\order_queue$" if direct else str(PrivateName(FAR_GUID, 4))
     )
+
+
+def test_an_acknowledgment_in_a_batch_serves_nobody_before_the_batch_is_whole() -> None:
+    """A reader served in between would end a message that the log does not have yet."""
+    rig = EastRig()
+    rig.create("kept", journaling=True)
+    kept = ORDERS.replace("orders", "kept")
+    tx = rig.begin()
+    rig.send(FAR, b"outgoing", tx=tx, negative_journaling_requested=True)
+    rig.commit(tx)
+    outgoing, _ = rig.outgoing()
+    (sent,) = rig.run(lambda m: m.transfer.begin_sending(outgoing.number).take(9, 1 << 20))
+    sequence_id, number, previous = place_of(sent.packet)
+    ordinal = glance(sent.packet).ordinal
+    body = FinalAck(sequence_id, number, previous, rig.guid, ordinal)
+    origin = Origin(FAR_GUID, 900, rig.clock.utc_seconds)
+    final = final_ack(body, NACK_QUEUE_PURGED, order_queue_of(rig.guid), origin)
+    answers = rig.wait(rig.open("kept", RECEIVE), timeout_ms=1000)
+    rig.take(rig.packet(b"read at once", destination_queue_format_name=kept), final)
+    assert len(answers) == 1
+    assert outgoing.state.count == 0  # the acknowledgment counted
+    before = contents(rig.manager.core.state)
+    assert rig.bodies("kept") == []
+    rig.restart()
+    assert contents(rig.manager.core.state) == before
+    assert rig.bodies("kept;journal") == [b"read at once"]
 
 
 # -- exactly once and in order, whatever is sent

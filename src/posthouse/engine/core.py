@@ -468,6 +468,15 @@ class Core:
             self._telling = False
 
     @contextmanager
+    def untold(self) -> Iterator[None]:
+        """Nobody is served inside: what was announced there is in a change that is not whole."""
+        telling, self._telling = self._telling, True
+        try:
+            yield
+        finally:
+            self._telling = telling
+
+    @contextmanager
     def one_step(self) -> Iterator[None]:
         """Everything decided inside is one CHANGE record: the log has all of it or nothing."""
         effects = self.effects

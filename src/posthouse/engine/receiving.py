@@ -113,13 +113,14 @@ class Receiving:
             return self._take_run(peer, run)
         sound, why = self._sound(packets, looks)
         batch, dealt_with = Batch(peer), 0
-        for packet, seen in zip(packets[:sound], looks, strict=False):
-            try:
-                self._take(batch, packet, seen)
-            except (*_NO_ROOM, RemoteProtocolError) as error:
-                why = str(error)
-                break
-            dealt_with += 1
+        with self.core.untold():
+            for packet, seen in zip(packets[:sound], looks, strict=False):
+                try:
+                    self._take(batch, packet, seen)
+                except (*_NO_ROOM, RemoteProtocolError) as error:
+                    why = str(error)
+                    break
+                dealt_with += 1
         self._commit(batch)
         return Verdict(dealt_with, tuple(batch.sequences), why)
 
@@ -159,9 +160,12 @@ class Receiving:
             self._take_new(batch, packet, seen)
             return
         source = source_of(packet, seen)
-        if not self.history.knows(source, seen.ordinal) and not batch.has(source, seen.ordinal):
+        if not self._is_known(batch, source, seen.ordinal):
             self._take_new(batch, packet, seen)
         batch.note(source, seen)
+
+    def _is_known(self, batch: Batch, source: bytes, ordinal: int) -> bool:
+        return self.history.knows(source, ordinal) or batch.has(source, ordinal)
 
     def _acknowledged(self, peer: Peer, code: int, packet: bytes, seen: Glance) -> None:
         """OrderAck (3.1.5.6) and FinalAck (3.1.5.7) are for the sequences, not for a queue."""
@@ -342,12 +346,24 @@ class Receiving:
         flags = flags_of(seen, FLAG_REMOTE | arrival.flags)
         row = row_of(seen, 0, core.utc, NEVER, flags, wants_of(seen))
         row = row._replace(message_class=message_class)
-        core.acks.refused(arrival.packet, row, message_class, change)
+        if not seen.transaction_at or self._is_first_refusal(batch, arrival):
+            core.acks.refused(arrival.packet, row, message_class, change)
         if seen.transaction_at:
             if self._may_be_told(batch.peer, seen):
                 core.acks.final(arrival.packet, message_class, batch.peer.address, change)
         elif message_class == NACK_QUEUE_EXCEED_QUOTA and row.wants & WANT_DEAD_LETTER:
             core.sending.copy(core.queues[DEADLETTER], row, arrival.packet, change)
+
+    def _is_first_refusal(self, batch: Batch, arrival: Arriving) -> bool:
+        """A transactional message comes again until its sender has heard; its acknowledgment not.
+
+        The history remembers it, for no sequence does.
+        """
+        seen = arrival.seen
+        source = source_of(arrival.packet, seen)
+        known = self._is_known(batch, source, seen.ordinal)
+        batch.note(source, seen)
+        return not known
 
     def _may_be_told(self, peer: Peer, seen: Glance) -> bool:
         """Decision 8: a negative FinalAck tells strangers what exists, but real senders need it.
