@@ -2,28 +2,37 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 import msgspec
 import pytest
 
+from posthouse.client.packets import PacketMaker, SendOptions
+from posthouse.client.packets import options as packet_options
 from posthouse.directory import objects
 from posthouse.directory.certificates import with_certificate
 from posthouse.engine.certificates import Certificates
+from posthouse.engine.descriptor import OpenQueueDescriptor
 from posthouse.model.errors import (
     AccessDenied,
+    CertificateNotProvided,
     CorruptedSecurityData,
     InvalidParameter,
+    MessageNotAuthenticated,
     QueueError,
 )
 from posthouse.model.message import Message
 from posthouse.model.message_values import AES_PROVIDER, ENHANCED_PROVIDER
 from posthouse.model.names import PrivateName
+from posthouse.security.descriptors import unpack_descriptor
 from posthouse.security.keys import pack_provider_keys
 from posthouse.security.message_security import Verified
+from posthouse.security.rights import parse_rights
 from posthouse.security.sids import ANONYMOUS, AUTHENTICATED_USERS, EVERYONE, make_sid
 from posthouse.wire.glance import glance
 from posthouse.wire.message import serialize
 from posthouse.wire.packet import Packet
-from tests.engine.rig import Rig
+from tests.engine.rig import RECEIVE, SEND, Rig
 from tests.security.key_ring import certificate, private_key, provider_key
 
 STRANGER = make_sid(5, 21, 7, 7, 7, 1000)
@@ -270,3 +279,63 @@ def test_senders_that_are_remembered_are_limited(rig: Rig) -> None:
     for number in range(3000):
         certificates.sender(verified(sender_type=1, sender_id=make_sid(5, 21, number)))
     assert len(certificates._senders) <= 1024
+
+
+# -- signing for clients
+
+
+def asking(rig: Rig, name: str, **options: Unpack[SendOptions]) -> bytes:
+    """A packet as a client of ours makes it for a queue here."""
+    destination = f"DIRECT=OS:{rig.manager.core.settings.computer_name}\\private$\\{name}"
+    maker = PacketMaker(destination, "alpha", protection=True)
+    return maker.packet(b"<order/>", packet_options(options), False)
+
+
+def open_for(rig: Rig, name: str, user: str) -> OpenQueueDescriptor:
+    caller = rig.manager.accounts.caller(user)
+    return rig.run(lambda m: m.open_queue(f".\\private$\\{name}", SEND, caller))
+
+
+@pytest.mark.spec("MS-MQQB 3.1.7.1.4/1")
+def test_client_that_asks_for_it_is_signed_for_and_counts_as_authenticated(rig: Rig) -> None:
+    sid = maria(rig)
+    queue = rig.create("orders", authentication=True)
+    granted = unpack_descriptor(queue.definition.security).grant(sid, parse_rights("send"))
+    rig.run(lambda m: m.set_queue_security(r".\private$\orders", rig.admin, granted.pack()))
+    descriptor = open_for(rig, "orders", "maria")
+    with pytest.raises(MessageNotAuthenticated):
+        rig.run(lambda m: m.send_packets(descriptor, [asking(rig, "orders")]))
+    with pytest.raises(CertificateNotProvided):
+        rig.run(lambda m: m.send_packets(descriptor, [asking(rig, "orders", sign=True)]))
+    certificates = rig.manager.accounts.certificates
+    rig.run(
+        lambda m: m.accounts.certificates.register(sid, certificate("alice"), private_key("alice"))
+    )
+    rig.run(lambda m: m.send_packets(descriptor, [asking(rig, "orders", sign=True)]))
+    reader = rig.run(lambda m: m.open_queue(r".\private$\orders", RECEIVE, rig.admin))
+    packet = bytes(rig.receive(reader).packet)
+    view = Packet(packet)
+    assert view.security is not None
+    assert view.security.flags.signature_kind == 0
+    assert view.security.sender_id == sid
+    assert certificates.security.open(packet, view.glance, 0).proven_sid == sid
+
+
+def test_packet_that_asks_for_nothing_is_left_alone(rig: Rig) -> None:
+    caller = rig.admin
+    packet = asking(rig, "orders", encrypt=True)
+    signed = rig.manager.accounts.certificates.signed(packet, glance(packet), caller)
+    assert signed == (packet, glance(packet), 0)
+
+
+def test_packet_that_cannot_be_read_is_refused_not_signed(rig: Rig) -> None:
+    sid = maria(rig)
+    rig.run(
+        lambda m: m.accounts.certificates.register(sid, certificate("alice"), private_key("alice"))
+    )
+    packet = bytearray(asking(rig, "orders", sign=True))
+    packet[64 + 2] = 0xFF  # a lone surrogate in the direct name is no queue
+    packet[64 + 3] = 0xDB
+    caller = rig.manager.accounts.caller("maria")
+    with pytest.raises(QueueError):
+        rig.manager.accounts.certificates.signed(bytes(packet), glance(bytes(packet)), caller)

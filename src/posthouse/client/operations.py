@@ -109,7 +109,7 @@ def _maker(core: Core, handle: Handle) -> Operation[PacketMaker]:
         core.submit(wait)
         yield wait
         wait.result()
-        handle.maker = PacketMaker(handle.destination, core.computer)
+        handle.maker = PacketMaker(handle.destination, core.computer, protection=True)
     maker: PacketMaker = handle.maker
     return maker
 

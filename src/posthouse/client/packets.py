@@ -7,26 +7,37 @@ from collections.abc import Iterable
 from typing import Any, Final, NamedTuple, TypedDict, Unpack
 
 from posthouse.client.bodies import Body, encode_body
-from posthouse.model.errors import IllegalPropertyValue, InsufficientResources
+from posthouse.model.errors import (
+    IllegalPropertyValue,
+    InsufficientResources,
+    UnsupportedOperation,
+)
 from posthouse.model.guids import NULL_GUID, parse_guid
 from posthouse.model.message import (
     INFINITE,
     PRIORITY_DEFAULT,
     TIME_TO_REACH_QUEUE_MAX,
+    AuthenticationLevel,
     DeliveryGuarantee,
+    EncryptionAlgorithm,
+    HashAlgorithm,
     Message,
     MessageId,
+    PrivacyLevel,
     TxSequenceId,
     ack_bits,
     validate,
 )
 from posthouse.model.names import PathName, PublicName, parse_name
-from posthouse.wire.headers import MESSAGE_PROPERTIES_HEADER, PACKET_SIZE_MAX
+from posthouse.security.sids import ANONYMOUS
+from posthouse.wire.headers import MESSAGE_PROPERTIES_HEADER, PACKET_SIZE_MAX, SecurityFlags
 from posthouse.wire.serialize import construct
 
 _TEMPLATES_MAX: Final = 256  # of one queue
 _PACKET_SIZE_AT: Final = 8  # [MS-MQMQ] 2.2.19.1
 _MESSAGE_SIZE_AT: Final = 32  # in MessagePropertiesHeader, [MS-MQMQ] 2.2.19.3; the other follows
+_PROPERTIES: Final = MESSAGE_PROPERTIES_HEADER.size
+_U16: Final = struct.Struct("<H")
 _PADDING: Final = (b"", b"\0\0\0", b"\0\0", b"\0")  # by size modulo 4
 
 
@@ -49,6 +60,8 @@ class Options(NamedTuple):
     trace: str = ""
     connector_type: str = ""
     body_type: int | None = None
+    sign: bool = False
+    encrypt: bool = False
 
 
 class SendOptions(TypedDict, total=False):
@@ -70,6 +83,8 @@ class SendOptions(TypedDict, total=False):
     trace: str
     connector_type: str
     body_type: int | None
+    sign: bool
+    encrypt: bool
 
 
 DEFAULTS: Final = Options()
@@ -101,9 +116,11 @@ class Template:
 
     __slots__ = ("_content", "_fixed", "_head", "_layout", "_middle", "_rest", "_tail", "body_type")
 
-    def __init__(self, message: Message) -> None:
+    def __init__(self, message: Message, sign: bool = False) -> None:
         parts = construct(message)
         front = b"".join(parts[: parts._fields.index("label")])
+        if sign:
+            front = _asking_for_signature(front, len(front) - len(parts.security) - _PROPERTIES)
         sizes_at = len(front) - MESSAGE_PROPERTIES_HEADER.size + _MESSAGE_SIZE_AT
         self._head = front[:_PACKET_SIZE_AT]
         self._middle = front[_PACKET_SIZE_AT + 4 : sizes_at]
@@ -134,9 +151,10 @@ class Template:
 class PacketMaker:
     """Makes the packets for one open queue."""
 
-    def __init__(self, destination: str, computer: str) -> None:
+    def __init__(self, destination: str, computer: str, *, protection: bool = False) -> None:
         self._destination = destination
         self._computer = computer
+        self._protection = protection  # whether a queue manager signs and encrypts for us
         self._templates: dict[tuple[Options, int, bool], Template] = {}
 
     def packet(self, body: Body, how: Options, transactional: bool) -> bytes:
@@ -167,6 +185,10 @@ class PacketMaker:
         return found or self._make(how, body_type, transactional)
 
     def _make(self, how: Options, body_type: int, transactional: bool) -> Template:
+        if (how.sign or how.encrypt) and not self._protection:
+            raise UnsupportedOperation(
+                "only a queue manager signs and encrypts", "Send through one, by connect()."
+            )
         message = _message(how, body_type, self._computer)
         validate(message)
         message.destination_queue_format_name = self._destination
@@ -175,7 +197,7 @@ class PacketMaker:
             message.delivery_guarantee = DeliveryGuarantee.RECOVERABLE
         if len(self._templates) >= _TEMPLATES_MAX:
             self._templates.clear()
-        template = Template(message)
+        template = Template(message, how.sign)
         self._templates[how, body_type, transactional] = template
         return template
 
@@ -196,6 +218,12 @@ def _message(how: Options, body_type: int, computer: str) -> Message:
         time_to_reach_queue=_seconds(how.time_to_reach_queue, TIME_TO_REACH_QUEUE_MAX),
         time_to_be_received=_seconds(how.time_to_be_received, INFINITE),
     )
+    if how.encrypt:
+        message.privacy_level = PrivacyLevel.ADVANCED
+        message.encryption_algorithm = EncryptionAlgorithm.AES256
+    if how.sign:
+        message.sender_identifier = ANONYMOUS  # the queue manager puts the sender there
+        message.hash_algorithm = HashAlgorithm.SHA_512
     if how.recoverable:
         message.delivery_guarantee = DeliveryGuarantee.RECOVERABLE
     if how.connector_type:
@@ -203,6 +231,13 @@ def _message(how: Options, body_type: int, computer: str) -> Message:
     if how.trace:
         message.tracing_requested, message.tracing_queue_identifier = True, _report(how.trace)
     return message
+
+
+def _asking_for_signature(front: bytes, security_at: int) -> bytes:
+    """The bits AS ask the queue manager to sign; on the wire they are zero (decision 3)."""
+    (flags,) = _U16.unpack_from(front, security_at)
+    asking = SecurityFlags(flags).replace(signature_kind=AuthenticationLevel.SIG20)
+    return front[:security_at] + _U16.pack(asking) + front[security_at + 2 :]
 
 
 def _seconds(value: int | None, default: int) -> int:

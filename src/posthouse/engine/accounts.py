@@ -34,6 +34,7 @@ class Accounts:
         self._by_sid: dict[bytes, str] = {}
         self._rids = ReservedCounter(core, b"rid", 8, start=FIRST_ACCOUNT_RID)
         self.certificates = Certificates(core, self)
+        core.sending.signed = self.certificates.signed
 
     def load(self) -> None:
         """Everything the store kept."""

@@ -17,10 +17,11 @@ from posthouse.directory.base import equals
 from posthouse.directory.certificates import MQ_ERROR_INTERNAL_USER_CERT_EXIST
 from posthouse.directory.service import DirectoryService
 from posthouse.engine.core import Core
-from posthouse.engine.records import TABLE_ACCOUNT, Change
+from posthouse.engine.records import FLAG_AUTHENTICATED, TABLE_ACCOUNT, Change
 from posthouse.model.errors import (
     AccessDenied,
     CorruptedSecurityData,
+    IllegalPropertyValue,
     InsufficientResources,
     InvalidParameter,
     RemoteProtocolError,
@@ -43,6 +44,7 @@ from posthouse.security.message_security import (
     MessageSecurity,
     Signer,
     Verified,
+    requested_signature,
 )
 from posthouse.security.registrations import (
     MachineRegistration,
@@ -53,6 +55,8 @@ from posthouse.security.registrations import (
 )
 from posthouse.security.settings import MessageSecuritySettings
 from posthouse.security.sids import EVERYONE, format_sid
+from posthouse.wire.glance import Glance, glance
+from posthouse.wire.patch import stamp
 
 if TYPE_CHECKING:
     from posthouse.engine.accounts import Accounts
@@ -265,6 +269,23 @@ class Certificates:
             if key is not None:
                 return Signer(key, one.certificate)
         return None
+
+    def signed(self, packet: bytes, seen: Glance, caller: Caller) -> tuple[bytes, Glance, int]:
+        """A client's packet with the signature it asks for, and what that is worth in its row.
+
+        Signing the Packet ([MS-MQQB] 3.1.7.1.4) is done once, when the message comes in: what the
+        signature covers does not change any more, and who sends it is known now.
+        """
+        kind = requested_signature(packet, seen)
+        if kind is None:
+            return packet, seen, 0
+        core = self.core
+        stamped = stamp(packet, source_guid=core.guid, ordinal=0, sent_time=core.utc, seen=seen)
+        try:
+            made = self.security.sign(stamped, caller.sid, kind)
+        except RemoteProtocolError as error:
+            raise IllegalPropertyValue(f"the packet cannot be signed: {error}") from None
+        return made, glance(made), FLAG_AUTHENTICATED
 
     # -- who sent a message
 

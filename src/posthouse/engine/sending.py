@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from posthouse.engine.core import Core, Extra, encode_extra
@@ -85,6 +86,10 @@ class Room:
         self.bytes = 0
         self.bytes_of: dict[int, int] = {}  # by the number of the queue
 
+    def of(self, queue: Queue) -> int:
+        """What they take in one queue."""
+        return self.bytes_of.get(queue.number, 0)
+
     def take(self, queue: Queue, size: int) -> None:
         """One more message of the batch has been admitted."""
         self.bytes += size
@@ -106,6 +111,8 @@ class Sending:
     First everything is checked, then everything is done: a refusal, of one message or of a batch,
     leaves nothing behind.
     """
+
+    signed: Callable[[bytes, Glance, Caller], tuple[bytes, Glance, int]]  # of `Certificates`
 
     def __init__(self, core: Core) -> None:
         self.core = core
@@ -277,8 +284,9 @@ class Sending:
             if self._are_plain(queue, looks, in_transaction=True):
                 return self._accept_in_transaction(queue, packets, looks, sender, transaction)
         room = Room() if len(packets) > 1 else None
+        caller = descriptor.caller
         admitted = [
-            self.admit(queue, packet, seen, 0, transaction is not None, room)
+            self.admit(queue, *self.signed(packet, seen, caller), transaction is not None, room)
             for packet, seen in zip(packets, looks, strict=True)
         ]
         for one in admitted:

@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from posthouse.model.errors import (
     CertificateNotProvided,
     ComputerDoesNotSupportEncryption,
+    CorruptedSecurityData,
     RemoteProtocolError,
 )
 from posthouse.model.message_classes import (
@@ -297,7 +298,7 @@ class MessageSecurity:
         """Signing the Packet, [MS-MQQB] 3.1.7.1.4, for a user whose key is here.
 
         The packet is in the clear and has its source, destination and list already. A message to
-        several queues is signed as MSMQ 3.0, whatever was asked for.
+        several queues is signed as MSMQ 3.0 whatever was asked for, and no other one is.
         """
         signer = self.keys.signer(sid)
         if signer is None:
@@ -308,7 +309,8 @@ class MessageSecurity:
         view = self._with_signer(Packet(packet), sid, signer)
         if view.tail.multi_queue_at:
             return with_list_signature(view, sign(view, SignatureKind.MSMQ_3_0, signer.key))
-        assert kind != SignatureKind.MSMQ_3_0, "that form is for messages to several queues"
+        if kind == SignatureKind.MSMQ_3_0:
+            kind = SignatureKind.MSMQ_2_0
         security, properties = view.security, view.properties
         assert security is not None
         assert properties is not None
@@ -337,9 +339,17 @@ class MessageSecurity:
         A message that wants no privacy, or has its key already, is returned as it is. Any error,
         a `QueueError`, is for 3.1.7.1.5.1: the message must not go out in the clear.
         """
+        if not privacy_wanted(packet, seen):
+            return packet
+        try:
+            return self._sealed(packet, seen, now_ms)
+        except RemoteProtocolError as error:
+            raise CorruptedSecurityData(f"the message cannot be read: {error}") from None
+
+    def _sealed(self, packet: bytes, seen: Glance, now_ms: int) -> bytes:
         view = Packet(packet, seen)
         old = view.security or Security()
-        if old.encryption_key or not privacy_wanted(packet, seen):
+        if old.encryption_key:
             return packet
         self.advance(now_ms)
         if view.user_flags.destination_type in (QUEUE_DIRECT, QUEUE_NONE):
@@ -416,7 +426,7 @@ def requested_signature(packet: bytes, seen: Glance) -> SignatureKind | None:
 
     On the wire between queue managers these bits mean nothing (decision 3).
     """
-    if not seen.security_at:
+    if not seen.security_at or not seen.properties_at:
         return None
     (flags,) = U16.unpack_from(packet, seen.security_at)
     try:
