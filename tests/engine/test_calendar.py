@@ -39,7 +39,7 @@ def test_entries_nobody_needs_are_thrown_away_in_time() -> None:
     for number in range(STALE_MIN + 200):
         kept.add(10 + number % 3, number)
     for _ in range(STALE_MIN):
-        kept.left(lambda second, number: number in alive)
+        kept.left(lambda second, numbers: [n for n in numbers if n in alive])
     assert kept.count == len(alive)
     assert sorted(kept.take(12)) == sorted(alive)
 
@@ -49,7 +49,7 @@ def test_the_last_entry_of_a_second_takes_the_second_along() -> None:
     kept.add(5, 1)
     kept.add(9, 2)
     for _ in range(STALE_MIN):
-        kept.left(lambda second, number: second == 9)
+        kept.left(lambda second, numbers: numbers if second == 9 else [])
     assert kept.next_second() == 9
 
 
@@ -58,7 +58,7 @@ def test_an_entry_made_twice_is_kept_once(monkeypatch: pytest.MonkeyPatch) -> No
     kept = Calendar()
     kept.add(5, 1)
     kept.add(5, 1)
-    kept.left(lambda second, number: True)
+    kept.left(lambda second, numbers: numbers)
     assert kept.take(5) == [1]
 
 

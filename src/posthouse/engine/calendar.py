@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from heapq import heapify, heappop, heappush
 
 ALL = sys.maxsize
@@ -62,17 +62,17 @@ class Calendar:
         self.count -= len(due)
         return due
 
-    def left(self, keep: Callable[[int, int], bool], count: int = 1) -> None:
+    def left(self, keep: Callable[[int, array[int]], Iterable[int]], count: int = 1) -> None:
         """Messages are gone before their time. Now and then what nobody needs is thrown away.
 
-        `keep` tells of a second and a number whether that entry still means something.
+        `keep` tells of a second and its numbers which entries still mean something.
         """
         self._gone += count
         if self._gone < STALE_MIN or self._gone * 2 < self.count:
             return
         self._gone = 0
         kept = {
-            second: array("Q", dict.fromkeys(n for n in numbers if keep(second, n)))
+            second: array("Q", dict.fromkeys(keep(second, numbers)))
             for second, numbers in self._days.items()
         }
         self._days = {second: numbers for second, numbers in kept.items() if numbers}

@@ -181,9 +181,12 @@ class Outcomes:
 
     def transferred_all(self, queue: Queue, numbers: list[int], rows: list[Row]) -> None:
         """The same for many, in the open step of the log; whoever looks at one loses it."""
-        together: dict[int, tuple[list[int], list[Row]]] = {}
+        if self._leave_nothing(numbers, rows):
+            self._end_together(queue, numbers, rows)
+            return
         core = self.core
         extras, locks, doomed = core.state.extras, core.locks, core.state.doomed
+        together: dict[int, tuple[list[int], list[Row]]] = {}
         for number, row in zip(numbers, rows, strict=True):
             if number in locks:
                 self.take_back(queue, number)
@@ -196,12 +199,29 @@ class Outcomes:
         for some_numbers, some_rows in together.values():
             self._end_together(queue, some_numbers, some_rows)
 
+    def _leave_nothing(self, numbers: list[int], rows: list[Row]) -> bool:
+        """The common case: messages of one priority that nobody holds or wants journaled."""
+        core = self.core
+        if not (core.locks.keys().isdisjoint(numbers) and core.state.doomed.isdisjoint(numbers)):
+            return False
+        if not core.state.extras.keys().isdisjoint(numbers):
+            return False
+        priority = rows[0][10] if rows else 0
+        for row in rows:
+            if row[12] & WANT_JOURNAL or row[10] != priority:
+                return False
+        return True
+
     def _end_together(self, queue: Queue, numbers: list[int], rows: list[Row]) -> None:
         """Messages of one priority that leave nothing behind."""
-        pairs = sorted(zip(rows, numbers, strict=True))
-        for row in rows:
-            self._left(queue, row)
-        self.core.end_run([number for _, number in pairs], [row for row, _ in pairs], RECEIVED)
+        if not rows:
+            return
+        ids = [row[0] for row in rows]
+        if ids != sorted(ids):
+            pairs = sorted(zip(rows, numbers, strict=True))
+            numbers, rows = [number for _, number in pairs], [row for row, _ in pairs]
+        self.core.transfer.sequences.left_all(queue, rows)
+        self.core.end_run(numbers, rows, RECEIVED)
 
     def arrived_all(self, queue: Queue, numbers: list[int], rows: list[Row]) -> None:
         """Numbered messages are order-acknowledged ([MS-MQQB] 3.1.5.6).
@@ -210,8 +230,9 @@ class Outcomes:
         """
         gone: list[int] = []
         gone_rows: list[Row] = []
+        damaged = self.core.reading.damaged
         for number, row in zip(numbers, rows, strict=True):
-            if number in self.core.reading.damaged:  # it could not be sent
+            if number in damaged:  # it could not be sent
                 self.core.reading.release(number)
                 self.delete(queue, number, row, NACK_PURGED, self.core.effects.change)
             elif row[12] & _FINAL_ANSWER:

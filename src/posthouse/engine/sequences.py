@@ -203,10 +203,10 @@ class Sequences:
     def _forget_finished(self, queue: Queue, change: Change | None) -> None:
         """Sequences of which nothing is here any more, the oldest first."""
         firsts, ids = self._starts.setdefault(queue.number, ([], []))
-        found, _ = queue.state.order.lane(SEQUENCED).some_after(0, 1)
-        here = found[0] if found else _FOREVER
-        while ids and (len(firsts) < 2 or firsts[1] <= here):
-            if len(firsts) < 2 and firsts[0] <= here and found:
+        lane = queue.state.order.lane(SEQUENCED)
+        while ids:
+            found, _ = lane.some_after(firsts[0] - 1, 1)  # messages without a number lie here too
+            if found and (len(firsts) < 2 or found[0] < firsts[1]):
                 return
             self.core.define(TABLE_SEQUENCE, _U64.pack(ids[0]), None, change)
             del self._queue_of[ids[0]], firsts[0], ids[0]
@@ -399,6 +399,12 @@ class Sequences:
             counts.arrived -= 1
         else:
             counts.unacknowledged -= 1
+
+    def left_all(self, queue: Queue, rows: list[Row]) -> None:
+        """The same for many."""
+        if queue.number in self._counts:
+            for row in rows:
+                self.left(queue, row)
 
     def kept_for_final_answer(self, queue: Queue) -> None:
         """A message has arrived and stays."""

@@ -8,7 +8,7 @@ with the process.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
@@ -212,7 +212,7 @@ class State:
         queue.bytes -= size
         self.bytes -= size
         if timed := len([row for row in rows if row[2] != NEVER]):
-            self.calendar.left(self._is_due, timed)
+            self.calendar.left(self._still_due, timed)
         express = len([row for row in rows if row[11] & FLAG_EXPRESS])
         queue.express_books[reason] += express
         queue.books[reason] += len(rows) - express
@@ -256,13 +256,13 @@ class State:
         queue.bytes -= row.size
         self.bytes -= row.size
         if row.expires != NEVER:
-            self.calendar.left(self._is_due)
+            self.calendar.left(self._still_due)
         return queue
 
-    def _is_due(self, second: int, number: int) -> bool:
-        """Whether a message is still to be looked at in this second."""
-        row = self.table.get(number)
-        return row is not None and row.expires <= second
+    def _still_due(self, second: int, numbers: array[int]) -> Iterator[int]:
+        """Those of the messages that are still to be looked at in this second."""
+        rows = self.table.find(numbers)
+        return (n for n, row in zip(numbers, rows, strict=True) if row[1] and row[2] <= second)
 
     # -- definitions
 

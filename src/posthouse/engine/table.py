@@ -12,6 +12,7 @@ _PAGE_SIZE = PAGE_ROWS * ROW_SIZE
 _SHIFT = 8
 _MASK = PAGE_ROWS - 1
 _EMPTY = bytes(ROW_SIZE)
+_NOTHING = bytearray(_PAGE_SIZE)
 
 _unpack = ROW.unpack_from
 _pack = ROW.pack_into
@@ -41,6 +42,17 @@ class MessageTable:
         pages, row_type = self._pages, Row
         return [
             _row(row_type, _unpack(pages[number >> _SHIFT], (number & _MASK) * ROW_SIZE))
+            for number in numbers
+        ]
+
+    def find(self, numbers: Iterable[int]) -> list[Row]:
+        """The same for messages of which some may be gone: their rows have no queue."""
+        pages, row_type = self._pages, Row
+        return [
+            _row(
+                row_type,
+                _unpack(pages.get(number >> _SHIFT, _NOTHING), (number & _MASK) * ROW_SIZE),
+            )
             for number in numbers
         ]
 
