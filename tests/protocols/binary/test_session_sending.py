@@ -138,6 +138,7 @@ def test_a_paused_queue_sends_nothing_and_announces_nothing(end: SendingEnd) -> 
     assert end.bodies_sent() == numbered(1, 3)
     queue = end.machine.manager.core.queues[number]
     end.machine.run(lambda manager: manager.transfer.pause(queue))
+    end.session.detach(number)
     end.receive(ack(upto=3, base=1, flags=bits(3), window=3))
     end.attach(number)
     assert not end.sent()
@@ -233,6 +234,50 @@ def test_large_messages_are_fetched_a_few_at_a_time() -> None:
     assert len(end.user_messages()) == 2
     end.settle()
     assert len(end.user_messages()) == 4
+
+
+def test_the_next_messages_are_ready_when_the_window_opens(end: SendingEnd) -> None:
+    """They do not wait for the log, which has to take in the acknowledgments."""
+    number = end.put(*numbered(1, 20))
+    end.open(window=4)
+    end.attach(number)
+    assert end.bodies_sent() == numbered(1, 4)
+    end.session.receive(ack(upto=4, base=1, flags=bits(4), window=4))
+    assert end.bodies_sent() == numbered(5, 8)
+    assert end.session.fetched_bytes == 0
+    end.settle()
+    assert not end.sent()
+    assert end.session.fetched_bytes > 0
+
+
+def test_large_messages_are_not_taken_ahead_of_the_window(end: SendingEnd) -> None:
+    number = end.put(*[bytes(200_000)] * 6)
+    end.open(window=2)
+    end.attach(number)
+    assert len(end.user_messages()) == 2
+    assert end.session.fetched_bytes <= 256 << 10
+
+
+@pytest.mark.parametrize("synced", [True, False])
+def test_what_was_taken_and_not_sent_is_taken_again_when_the_queue_comes_back(
+    end: SendingEnd, synced: bool
+) -> None:
+    number = end.put(*numbered(1, 9))
+    end.open(window=2)
+    end.attach(number)
+    assert end.bodies_sent() == numbered(1, 2)
+    end.session.receive(ack(upto=2, base=1, flags=0b11, window=2))
+    if synced:
+        end.settle()
+    sent = end.bodies_sent()
+    end.session.detach(number)
+    end.settle()
+    assert end.session.fetched_bytes == 0
+    end.receive(ack(upto=4, base=3, flags=0b11, window=2))
+    assert not end.sent()
+    assert len(end.session.queues) == 0
+    end.attach(number)
+    assert sent + end.bodies_sent() == numbered(3, 6)
 
 
 def test_nothing_is_fetched_for_a_line_that_is_full(end: SendingEnd) -> None:

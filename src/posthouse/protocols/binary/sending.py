@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from posthouse.engine.manager import QueueManager
@@ -11,6 +13,7 @@ from posthouse.model.errors import QueueError
 from posthouse.protocols.binary.settings import BinarySettings
 
 NEVER = 1 << 62  # a time that does not come
+FETCHED_MAX_BYTES = 256 << 10  # taken ahead of the window for one session
 
 
 class SendingQueue:
@@ -20,6 +23,7 @@ class SendingQueue:
         "_last_ack",
         "_resend_ms",
         "attached",
+        "begins_anew",
         "in_flight",
         "number",
         "resend_at_ms",
@@ -31,6 +35,7 @@ class SendingQueue:
         self.number = number
         self.sender: Sender | None = None  # begun with the first take
         self.attached = True
+        self.begins_anew = False  # what was taken and not sent has to be taken again
         self.in_flight = 0  # taken, and not acknowledged on this session
         self.resend_index = 0  # into ResendTimerTable
         self.resend_at_ms = NEVER
@@ -44,6 +49,7 @@ class SendingQueue:
 
     def begin(self, manager: QueueManager) -> Sender:
         """A new session begins with a new sender."""
+        self.begins_anew = False
         self.sender = manager.transfer.begin_sending(self.number)
         self._last_ack = _last_ack_of(self.sender)
         return self.sender
@@ -57,6 +63,12 @@ class SendingQueue:
         if self.resend_at_ms == NEVER and _any_transactional(messages):
             self._start(utc_s, now_ms)
         return messages
+
+    def give_back(self, count: int) -> None:
+        """So many messages that were taken are not sent; a new sender will give them again."""
+        if count:
+            self.in_flight -= count
+            self.begins_anew = True
 
     @property
     def has_more(self) -> bool:
@@ -128,6 +140,61 @@ class Taken(NamedTuple):
     messages: list[Outbound]
     packets: list[bytes]
 
+    def part(self, which: slice) -> Taken:
+        """Some of them."""
+        return Taken(self.queue, self.messages[which], self.packets[which])
+
+
+class Fetched:
+    """Messages taken ahead of the window, so that an acknowledgment finds the next ones ready.
+
+    Without them each window would wait for the engine's log, which has to take in the
+    acknowledgments first. They are few, and fewer if they are large.
+    """
+
+    __slots__ = ("_batches", "_mean_bytes", "bytes", "count")
+
+    def __init__(self) -> None:
+        self._batches: deque[Taken] = deque()
+        self._mean_bytes = FETCHED_MAX_BYTES  # of a message; none is taken ahead at first
+        self.count = 0
+        self.bytes = 0
+
+    def wanted(self, window: int) -> int:
+        """How many more should be here."""
+        return min(window, FETCHED_MAX_BYTES // (self._mean_bytes + 1)) - self.count
+
+    def add(self, batch: Taken) -> None:
+        """These were taken."""
+        size = sum(map(len, batch.packets))
+        self._batches.append(batch)
+        self._mean_bytes = size // len(batch.packets)
+        self.count += len(batch.packets)
+        self.bytes += size
+
+    def give(self, room: int) -> Iterator[Taken]:
+        """Up to so many, in their order; what belongs to an ended queue is left out."""
+        while room > 0 and self._batches:
+            batch = self._batches.popleft()
+            if len(batch.packets) > room:
+                self._batches.appendleft(batch.part(slice(room, None)))
+                batch = batch.part(slice(room))
+            self.count -= len(batch.packets)
+            self.bytes -= sum(map(len, batch.packets))
+            if batch.queue.sender is not None:
+                room -= len(batch.packets)
+                yield batch
+
+    def drop(self, queue: SendingQueue) -> int:
+        """Those of one queue are not sent; returns how many there were."""
+        before, batches = self.count, list(self._batches)
+        self._batches.clear()
+        self.count = self.bytes = 0
+        for batch in batches:
+            if batch.queue is not queue:
+                self.add(batch)
+        return before - self.count
+
 
 class SendingQueues:
     """All queues of a session. Each gets its turn.
@@ -156,8 +223,8 @@ class SendingQueues:
         queue.attached = True
         self._ready[number] = queue
 
-    def detach(self, number: int) -> bool:
-        """Nothing more is taken from it; True: it can be retired.
+    def detach(self, number: int, fetched: Fetched) -> bool:
+        """Nothing more is sent of it; True: it can be retired.
 
         What is in flight may still be acknowledged, so its sender lives on until then.
         """
@@ -167,6 +234,7 @@ class SendingQueues:
         self._ready.pop(number, None)
         queue.attached = False
         queue.resend_at_ms = NEVER
+        queue.give_back(fetched.drop(queue))
         return not queue.in_flight
 
     def take(self, manager: QueueManager, count: int, bytes_max: int, now_ms: int) -> list[Taken]:
@@ -192,7 +260,9 @@ class SendingQueues:
     def _is_begun(self, queue: SendingQueue, manager: QueueManager) -> bool:
         """Whether the queue is still there to be sent from."""
         try:
-            return queue.sender is not None or queue.begin(manager) is not None
+            if queue.sender is None or queue.begins_anew:
+                queue.begin(manager)
+            return True
         except QueueError:
             del self._queues[queue.number]
             return False

@@ -31,7 +31,7 @@ from posthouse.protocols.binary.parties import Host as Host
 from posthouse.protocols.binary.parties import Role as Role
 from posthouse.protocols.binary.parties import SessionState as SessionState
 from posthouse.protocols.binary.parties import Transport as Transport
-from posthouse.protocols.binary.sending import NEVER, SendingQueue, SendingQueues
+from posthouse.protocols.binary.sending import NEVER, Fetched, SendingQueue, SendingQueues
 from posthouse.protocols.binary.settings import BinarySettings
 from posthouse.protocols.desk import Answer, Desk
 from posthouse.wire.glance import INTERNAL, SESSION, Glance
@@ -93,6 +93,7 @@ class Session:
         self._acknowledged: dict[SendingQueue, list[int]] = {}  # not yet told to the engine
         self._active = False  # SessionActive
         self._received_ack = False  # ReceivedAck
+        self._fetched = Fetched()
         self._taking = False  # a take is under way
         self._ack_owed = False  # a SessionAck is due, and the transport is not writable
         self._recoverable_since_ack = False
@@ -127,8 +128,8 @@ class Session:
 
     @property
     def fetched_bytes(self) -> int:
-        """Nothing is kept between the engine and the transport."""
-        return 0
+        """What was taken ahead of the window."""
+        return self._fetched.bytes
 
     @property
     def messages_in(self) -> int:
@@ -410,8 +411,11 @@ class Session:
 
     def detach(self, queue_number: int) -> None:
         """Nothing more is taken from this queue."""
-        if self.queues.detach(queue_number):
-            self._desk.decide(lambda manager: self.queues.retire(queue_number), _nothing)
+        if self.queues.detach(queue_number, self._fetched):
+            self._retire(queue_number)
+
+    def _retire(self, queue_number: int) -> None:
+        self._desk.decide(lambda manager: self.queues.retire(queue_number), _nothing)
 
     def pump(self) -> None:
         """Sends what waits, as far as the peer's window and the transport have room."""
@@ -419,35 +423,44 @@ class Session:
             return
         if self._ack_owed:
             self._acknowledge()
-        room = self.sent.room(self.terms.peer_window)
-        if self._taking or room <= 0 or not self.queues.wait:
+        self._send_fetched()
+        window, fetched = self.terms.peer_window, self._fetched
+        count = max(self.sent.room(window), 0) + fetched.wanted(window)
+        if self._taking or count <= 0 or not self.queues.wait:
             return
         self._taking = True
         now, bytes_max = self._now(), self._settings.send_batch_bytes
         self._desk.decide(
-            lambda manager: self.queues.take(manager, room, bytes_max, now), self._taken
+            lambda manager: self.queues.take(manager, count, bytes_max, now), self._taken
         )
 
     def _taken(self, answer: Answer) -> None:
-        """What was taken is as durable as it has to be, so it goes out."""
+        """What was taken is as durable as it has to be, so it may go out."""
         self._taking = False
         if not self.is_open:
             return
         if not isinstance(answer.value, list):
             self._break_off(Breach(NOT_SENT, str(answer.error)))
             return
+        for batch in answer.value:
+            if batch.queue.attached:
+                self._fetched.add(batch)
+            else:
+                batch.queue.give_back(len(batch.packets))
+                self._retire(batch.queue.number)
+        self.pump()
+
+    def _send_fetched(self) -> None:
         packets: list[bytes] = []
-        for queue, messages, taken in answer.value:
-            if queue.sender is not None:
-                self.sent.note(queue, messages)
-                packets += taken
-                self._rearm(queue.resend_at_ms)
+        for batch in self._fetched.give(self.sent.room(self.terms.peer_window)):
+            self.sent.note(batch.queue, batch.messages)
+            packets += batch.packets
+            self._rearm(batch.queue.resend_at_ms)
         if packets:
             self._send(*packets)
             self._active = True
             if self._ack_wait_at == NEVER:
                 self._restart_ack_wait()
-        self.pump()
 
     def _restart_ack_wait(self) -> None:
         self._ack_wait_at = self._now() + self.terms.ack_wait_timer_ms
