@@ -699,3 +699,13 @@ def test_everything_arrives_once_and_in_order(actions: list[tuple[str, int]]) ->
     assert set(waiting) <= set(far.accepted)
     assert shown.no_read_count == len(waiting)
     rig.check_books()
+
+
+def test_a_sequence_is_known_while_a_message_of_it_waits_beside_others(rig: SessionRig) -> None:
+    """Messages outside transactions may lie in front, in the same priority."""
+    rig.send(FAR, b"plain", priority=0)
+    rig.commit_sends("a", **JP)
+    _, message = messages(rig.take(rig.session()))
+    assert rig.order_ack(sequence_of(message), 1)
+    assert rig.final_ack(message, ACK_RECEIVE)
+    assert rig.bodies(JOURNAL) == [b"a"]
