@@ -11,6 +11,7 @@ import pytest
 from posthouse.model.message_values import AES_PROVIDER, ENHANCED_PROVIDER
 from posthouse.security.keys import pack_provider_keys
 from tests.cli.conftest import Posthouse
+from tests.client.serving import Serving
 from tests.security.key_ring import certificate, provider_key
 from tests.security.test_certificates import bundle, key_pem, pem
 
@@ -143,3 +144,33 @@ def test_what_cannot_be_imported_is_refused(ph: Posthouse, tmp_path: Path) -> No
         assert "wrong" not in refused.err
     assert ph("cert", "import", "-", "--user", "alice", "--password").code == 2
     assert ph("cert", "make", "--bits", "512").code == 2
+
+
+def test_user_with_a_certificate_sends_signed_to_an_authenticated_queue(
+    ph: Posthouse, server: Serving, tmp_path: Path
+) -> None:
+    ph("queue", "create", "./private$/signed", "--authenticated")
+    ph("queue", "grant", "./private$/signed", "alice", "send")
+    token = tmp_path / "token"
+    made = ph("token", "create", "--user", "alice", "--role", "operate", "--json").value
+    token.write_text(made["token"])
+    as_alice = ("--url", server.url, "--token-file", token)
+    send = ("send", "./private$/signed", "--body", "<order/>")
+    assert "MQ_ERROR_MESSAGE_NOT_AUTHENTICATED" in ph(*send, *as_alice).err
+    assert "MQ_ERROR_CERTIFICATE_NOT_PROVIDED" in ph(*send, "--sign", *as_alice).err
+    ph("cert", "make", "--user", "alice", *QUICK)
+    assert ph(*send, "--sign", *as_alice).code == 0
+    assert ph(*send, "--sign", "--count", "3", *as_alice).code == 0
+    assert ph("send", "./private$/signed", "--sign", "--body", "x").code == 1  # the administrator
+    for shown in ph("receive", "./private$/signed", "--count", "4", "--json").lines:
+        assert (shown["authenticated"], shown["body_text"]) == (True, "<order/>")
+    ph("queue", "delete", "./private$/signed")
+
+
+def test_encryption_is_a_wish_that_stays_with_the_message(ph: Posthouse) -> None:
+    ph("queue", "create", "./private$/sealed", "--privacy", "body")
+    assert ph("send", "./private$/sealed", "--body", "clear").code == 1
+    assert ph("send", "./private$/sealed", "--body", "secret", "--encrypt").code == 0
+    shown = ph("receive", "./private$/sealed", "--json").value
+    assert (shown["encrypted"], shown["body_text"]) == (True, "secret")
+    ph("queue", "delete", "./private$/sealed")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from posthouse.client.packets import Options, PacketMaker
-from posthouse.model.errors import UnsupportedOperation
+from posthouse.model.errors import IllegalPropertyValue
 from posthouse.security.message_security import privacy_wanted, requested_signature
 from posthouse.security.signing import SignatureKind
 from posthouse.wire.glance import glance
@@ -37,7 +37,7 @@ def test_wishes_are_in_the_security_header_and_nowhere_else(
 @pytest.mark.parametrize("how", [Options(sign=True), Options(encrypt=True)])
 def test_without_a_queue_manager_in_between_both_are_refused(how: Options) -> None:
     maker = PacketMaker(DESTINATION, "alpha")
-    with pytest.raises(UnsupportedOperation):
+    with pytest.raises(IllegalPropertyValue):
         maker.packet(b"x", how, False)
-    with pytest.raises(UnsupportedOperation):
+    with pytest.raises(IllegalPropertyValue):
         list(maker.packets([b"x"], how, False))

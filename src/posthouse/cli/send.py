@@ -114,6 +114,13 @@ def send(
             help="What the body is; 8 and 31 send text as UTF-16.",
         ),
     ] = 0,
+    sign: Annotated[
+        bool,
+        typer.Option("--sign", help="By the user's certificate: `posthouse cert make --user`."),
+    ] = False,
+    encrypt: Annotated[
+        bool, typer.Option("--encrypt", help="For a PRIVATE= or PUBLIC= name whose keys are known.")
+    ] = False,
     count: Annotated[int, typer.Option("--count", metavar="N", min=1, help="So many alike.")] = 1,
 ) -> None:
     """Send a message; prints its identifier once the queue manager has it.
@@ -138,6 +145,8 @@ def send(
         time_to_be_received=time_to_be_received,
         trace=trace,
         body_type=body_type,
+        sign=sign,
+        encrypt=encrypt,
     )
     if sum(one is not None for one in (body, body_file, lines)) > 1:
         raise typer.BadParameter("give one of --body, --body-file and --lines")

@@ -7,11 +7,7 @@ from collections.abc import Iterable
 from typing import Any, Final, NamedTuple, TypedDict, Unpack
 
 from posthouse.client.bodies import Body, encode_body
-from posthouse.model.errors import (
-    IllegalPropertyValue,
-    InsufficientResources,
-    UnsupportedOperation,
-)
+from posthouse.model.errors import IllegalPropertyValue, InsufficientResources
 from posthouse.model.guids import NULL_GUID, parse_guid
 from posthouse.model.message import (
     INFINITE,
@@ -186,7 +182,7 @@ class PacketMaker:
 
     def _make(self, how: Options, body_type: int, transactional: bool) -> Template:
         if (how.sign or how.encrypt) and not self._protection:
-            raise UnsupportedOperation(
+            raise IllegalPropertyValue(
                 "only a queue manager signs and encrypts", "Send through one, by connect()."
             )
         message = _message(how, body_type, self._computer)
