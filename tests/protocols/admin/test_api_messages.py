@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -414,6 +415,17 @@ def test_a_receive_ends_with_its_token(tmp_path: Path) -> None:
         assert (ended.status, ended.json["error"]["name"]) == (503, "MQ_ERROR_OPERATION_CANCELLED")
         await rig.send(label="kept")
         assert await rig.labels() == ["kept"]
+
+    with_api(tmp_path, work)
+
+
+def test_a_receive_ends_when_its_token_expires(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        await rig.create()
+        token = await rig.token(role=Role.OPERATE, expires_s=int(time.time()) + 2)
+        ended = await rig.post(at() + "/receive", {"timeout_ms": 60_000}, token=token)
+        assert (ended.status, ended.json["error"]["name"]) == (503, "MQ_ERROR_OPERATION_CANCELLED")
+        assert (await rig.get(at(), token=token)).status == 401
 
     with_api(tmp_path, work)
 

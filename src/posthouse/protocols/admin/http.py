@@ -214,12 +214,26 @@ class HttpFace:
         conversation = self._api.call(caller, role, method, target, body, done, fetched)
         if conversation is None:
             return answered.result()
-        with self._pending.held(identity.token_id, conversation):
+        with self._pending.held(identity.token_id, conversation), _until(identity, conversation):
             try:
                 return await answered
             except asyncio.CancelledError:
                 conversation.cancel()
                 raise
+
+
+@contextmanager
+def _until(identity: Identity, conversation: Conversation[Any]) -> Iterator[None]:
+    """What waits or looks ends when the token does."""
+    if identity.expires_s is None:
+        yield
+        return
+    left_s = max(identity.expires_s - time.time(), 0.0)
+    timer = asyncio.get_running_loop().call_later(left_s, conversation.cancel)
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 async def _joined(pieces: Iterator[bytes]) -> HttpAnswer:
