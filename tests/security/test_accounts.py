@@ -29,6 +29,7 @@ from posthouse.security.accounts import (
     parse_scopes,
     split_token,
     token_text,
+    user_key,
 )
 from posthouse.security.rights import PEEK_MESSAGE, QUEUE_GENERIC_ALL, WRITE_MESSAGE
 from posthouse.security.sids import ADMINISTRATORS, AUTHENTICATED_USERS, local_sid
@@ -116,6 +117,31 @@ def test_names_that_mislead_are_refused(name: str) -> None:
         check_user_name(name)
     with pytest.raises(IllegalUser):
         account(name=name).checked()
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Anna", "aNNA"),
+        ("Zo\u00eb", "Zoe\u0308"),
+        ("\uff41\uff4e\uff4e\uff41", "anna"),
+        ("stra\u00dfe", "STRASSE"),
+        ("\ufb01n", "FIN"),
+        ("\u017fam", "Sam"),
+    ],
+)
+def test_names_that_look_alike_are_one_account(one: str, other: str) -> None:
+    assert user_key(one) == user_key(other)
+
+
+@given(st.text())
+def test_the_key_of_a_key_is_the_key(name: str) -> None:
+    assert user_key(user_key(name)) == user_key(name)
+
+
+def test_nobody_gets_the_name_of_a_principal_in_another_width() -> None:
+    with pytest.raises(IllegalUser, match="somebody else"):
+        check_user_name("\uff45\uff56\uff45\uff52\uff59\uff4f\uff4e\uff45")
 
 
 def test_ordinary_names_are_accepted() -> None:

@@ -162,8 +162,11 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def user_key(name: str) -> str:
-    """Names that differ only in case or composition are the same account."""
-    return unicodedata.normalize("NFC", name).casefold()
+    """Names that differ only in case, composition or width are the same account.
+
+    Folding may undo the normal form, so that it is taken twice.
+    """
+    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
 
 
 def check_user_name(name: str) -> None:
