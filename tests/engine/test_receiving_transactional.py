@@ -289,3 +289,19 @@ def test_any_resending_brings_each_message_once_and_in_order(
             rig.restart()
         assert rig.bodies("east") == expected
         assert (rig.place or (0, 0))[1] == len(expected)
+
+
+def test_each_name_of_a_queue_has_a_sequence_of_its_own() -> None:
+    """Its sender has one for each, and the later one may come first."""
+    rig = EastRig()
+    other = EAST.replace("OS:ALPHA", "OS:localhost")
+    rig.take(rig.tx(1, 0, sequence=(5, 9), destination_queue_format_name=other))
+    rig.take(rig.tx(1, 0), rig.tx(2, 1))
+    rig.take(rig.tx(2, 1, sequence=(5, 9), destination_queue_format_name=other.upper()))
+    for _ in range(2):
+        infos = rig.manager.transfer.incoming_of(rig.queue("east"), FAR_GUID)
+        assert sorted(info.sequence_number for info in infos) == [2, 2]
+        rig.restart()
+    assert rig.bodies("east") == [b"1", b"1", b"2", b"2"]
+    rig.run(lambda m: m.transfer.send_order_ack(rig.queue("east").number, FAR_GUID))
+    assert len(rig.owed()) == 2

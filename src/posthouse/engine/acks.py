@@ -23,6 +23,7 @@ from posthouse.engine.records import (
 )
 from posthouse.engine.rows import flags_of
 from posthouse.engine.sending import Admitted
+from posthouse.engine.transfer import IncomingTransactionalTransferInfo
 from posthouse.model.errors import QueueError, RemoteProtocolError
 from posthouse.model.message import (
     ACK_RECEIVE,
@@ -156,9 +157,11 @@ class Acks:
 
     def order(self, queue: Queue, source: bytes) -> bool:
         """An OrderAck for everything that was accepted of a source's sequence into a queue."""
-        info = self.core.transfer.incoming(queue, source)
-        if info is None or not info.sequence_number:
-            return False
+        found = self.core.transfer.incoming_of(queue, source)
+        sent = [self._order(source, info) for info in found if info.sequence_number]
+        return any(sent)
+
+    def _order(self, source: bytes, info: IncomingTransactionalTransferInfo) -> bool:
         body = OrderAck.of(info.sequence_id, info.sequence_number)
         if source == self.core.guid:  # a way around that leads back here
             return self.core.transfer.order_acknowledged(info.sequence_id, info.sequence_number)

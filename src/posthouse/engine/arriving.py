@@ -63,7 +63,8 @@ class Arriving:
 class SequencePlace:
     """A transactional message's place in its sequence (3.1.5.8.6; decision 22).
 
-    Sequences are known by source and queue, whatever session they come on (state-machines 4.2 h).
+    Sequences are known by source and queue, whatever session they come on (state-machines 4.2 h);
+    and by the name of the queue, for each has a sequence of its own at its sender.
     """
 
     __slots__ = ("address", "core", "follows", "format_name", "is_old", "queue", "source", "tx")
@@ -77,7 +78,7 @@ class SequencePlace:
         self.address = peer.address
         self.tx = SEQUENCE.unpack_from(arrival.packet, arrival.seen.transaction_at + 4)
         sequence_id, number, previous = self.tx
-        last_id, last = last_of(core, queue, self.source)
+        last_id, last = last_of(core, queue, self.source, self.format_name)
         self.is_old = (sequence_id, number) <= (last_id, last)
         if sequence_id == last_id:
             self.follows = previous <= last < number
@@ -115,7 +116,8 @@ class Run:
     def follows(self, core: Core) -> bool:
         """Whether each is the next one of the same sequence, and all want the same."""
         first = self.looks[0]
-        last_id, last = last_of(core, self.queue, first.source_guid)
+        name = str(Packet(self.packets[0], first).destination_queue)
+        last_id, last = last_of(core, self.queue, first.source_guid, name)
         at, final = first.transaction_at + 4, first.transaction_flags & FINAL_ACK
         begun = SEQUENCE.unpack_from(self.packets[0], at)[0]
         if begun > last_id:
@@ -132,9 +134,9 @@ class Run:
         return True
 
 
-def last_of(core: Core, queue: Queue, source: bytes) -> tuple[int, int]:
+def last_of(core: Core, queue: Queue, source: bytes, format_name: str) -> tuple[int, int]:
     """IncomingTxSequenceID and IncomingTxSequenceNumber: what was accepted last."""
-    info = core.transfer.incoming(queue, source)
+    info = core.transfer.incoming(queue, source, format_name)
     return (0, 0) if info is None else (info.sequence_id, info.sequence_number)
 
 

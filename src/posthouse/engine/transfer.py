@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import struct
+from functools import lru_cache
 
 import msgspec
 
@@ -18,7 +19,13 @@ from posthouse.engine.queue import ConnectionAttempt, Outgoing, OutgoingQueueSta
 from posthouse.engine.records import TABLE_INCOMING, Change, Row
 from posthouse.engine.remote import Peer
 from posthouse.engine.sequences import OutgoingTransferInfo, OutgoingTransferReport, Sequences
-from posthouse.model.errors import MessageNotFound, QueueNotFound, UnsupportedOperation
+from posthouse.model.errors import (
+    MessageNotFound,
+    QueueError,
+    QueueNotFound,
+    UnsupportedOperation,
+)
+from posthouse.model.names import parse_format_name
 
 _U32 = struct.Struct("<I")
 # States in which a protocol has a session, or works on one.
@@ -49,6 +56,19 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode_incoming = msgspec.msgpack.Decoder(IncomingTransactionalTransferInfo).decode
 
 
+def _key(queue: Queue, source: bytes, name: str) -> bytes:
+    return _U32.pack(queue.number) + source + name.encode("utf-8", "surrogatepass")
+
+
+@lru_cache(1024)
+def _identity(format_name: str) -> str:
+    """What tells one name from another, as its sender tells them."""
+    try:
+        return parse_format_name(format_name).key
+    except QueueError:
+        return format_name.casefold()
+
+
 class Transfer:
     """The engine's side of sending."""
 
@@ -58,15 +78,15 @@ class Transfer:
         self.dispatch = DispatchCollection()
         self.sequences = Sequences(core)
         self.machines = Machines(core)
-        self._incoming: dict[int, dict[bytes, IncomingTransactionalTransferInfo]] = {}
+        # By queue and source, then by the name of the queue that the sequence is for.
+        self._incoming: dict[int, dict[bytes, dict[str, IncomingTransactionalTransferInfo]]] = {}
 
     def load(self, time_stamp: int) -> None:
         """Everything the store kept; `time_stamp` is that of new sequences."""
         self.sequences.load(time_stamp)
         self.machines.load()
         for key, value in self.core.state.of_table(TABLE_INCOMING):
-            senders = self._incoming.setdefault(_U32.unpack(key[:4])[0], {})
-            senders[key[4:]] = _decode_incoming(value)
+            self._keep_incoming(_U32.unpack(key[:4])[0], _decode_incoming(value))
 
     # -- outgoing sequences
 
@@ -183,13 +203,25 @@ class Transfer:
 
     # -- incoming sequences
 
-    def incoming(self, queue: Queue, source: bytes) -> IncomingTransactionalTransferInfo | None:
-        """What is known of a sender's sequence into a queue."""
-        return self._incoming.get(queue.number, {}).get(source)
+    def incoming(
+        self, queue: Queue, source: bytes, format_name: str = ""
+    ) -> IncomingTransactionalTransferInfo | None:
+        """What is known of a sender's sequence into a queue; without a name, of its latest.
 
-    def incoming_of(self, queue: Queue) -> list[IncomingTransactionalTransferInfo]:
-        """All senders' sequences into a queue."""
-        return list(self._incoming.get(queue.number, {}).values())
+        A sender has an outgoing queue, and so a sequence, for each name of the queue that it uses.
+        """
+        found = self._incoming.get(queue.number, {}).get(source, {})
+        if format_name:
+            return found.get(_identity(format_name))
+        return next(reversed(found.values()), None)
+
+    def incoming_of(
+        self, queue: Queue, source: bytes | None = None
+    ) -> list[IncomingTransactionalTransferInfo]:
+        """All sequences into a queue, or those of one sender."""
+        senders = self._incoming.get(queue.number, {})
+        chosen = list(senders.values()) if source is None else [senders.get(source, {})]
+        return [info for found in chosen for info in found.values()]
 
     def accept(
         self,
@@ -202,7 +234,7 @@ class Transfer:
         address: str = "",
     ) -> None:
         """Decision 22: the sequence moves on in the same commit as the accepted message."""
-        old = self.incoming(queue, source)
+        old = self.incoming(queue, source, format_name)
         rejected = 0 if old is None else old.rejected
         info = IncomingTransactionalTransferInfo(
             source, format_name, sequence_id, number, self.core.utc, rejected, 0, address
@@ -211,7 +243,9 @@ class Transfer:
 
     def reject(self, queue: Queue, source: bytes, format_name: str, address: str = "") -> None:
         """A message out of sequence: counted, but the sequence stays where it was."""
-        old = self.incoming(queue, source) or IncomingTransactionalTransferInfo(source, format_name)
+        old = self.incoming(queue, source, format_name)
+        if old is None:
+            old = IncomingTransactionalTransferInfo(source, format_name)
         rejected = old.rejected + 1
         info = msgspec.structs.replace(
             old,
@@ -225,14 +259,21 @@ class Transfer:
     def _store_incoming(
         self, queue: Queue, info: IncomingTransactionalTransferInfo, change: Change | None
     ) -> None:
-        self._incoming.setdefault(queue.number, {})[info.source] = info
-        key = _U32.pack(queue.number) + info.source
-        self.core.define(TABLE_INCOMING, key, _encode(info), change)
+        name = self._keep_incoming(queue.number, info)
+        self.core.define(TABLE_INCOMING, _key(queue, info.source, name), _encode(info), change)
+
+    def _keep_incoming(self, queue: int, info: IncomingTransactionalTransferInfo) -> str:
+        found = self._incoming.setdefault(queue, {}).setdefault(info.source, {})
+        name = _identity(info.format_name)
+        found.pop(name, None)  # the latest comes last
+        found[name] = info
+        return name
 
     def forget_queue(self, queue: Queue, change: Change) -> None:
         """A deleted queue has no sequences any more."""
-        for source in self._incoming.pop(queue.number, {}):
-            self.core.define(TABLE_INCOMING, _U32.pack(queue.number) + source, None, change)
+        for source, found in self._incoming.pop(queue.number, {}).items():
+            for name in found:
+                self.core.define(TABLE_INCOMING, _key(queue, source, name), None, change)
 
     # -- states (3.1.1.3; state-machines 7.3)
 
