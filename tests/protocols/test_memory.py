@@ -164,6 +164,40 @@ def test_slow_packets_end_their_sessions_while_memory_is_short() -> None:
     assert idle not in bench.closed
 
 
+def test_sessions_that_wait_for_each_other_are_ended_until_there_is_room() -> None:
+    bench = Bench()
+    other = bench.session()
+    other.take(Buffer.SEND, 51 * MIB)
+    waiting = [bench.session() for _ in range(6)]
+    for size, holder in enumerate(waiting, 8):
+        holder.take(Buffer.RECEIVE, size * MIB // 2)
+        assert not holder.may_begin(size * MIB, 0)
+    assert bench.account.close_slow(0) == 0  # what is sent makes room
+    for holder in waiting:
+        holder.take(Buffer.RECEIVE, 4 * MIB)
+    other.leave()
+    assert (bench.account.short, bench.resumed) == (True, [])
+    assert bench.account.close_slow(0) == 1
+    assert bench.closed == [waiting[-1]]
+    waiting[-1].leave()
+    assert bench.resumed == waiting[:-1]
+
+
+def test_one_of_each_address_goes_on_whatever_the_others_hold() -> None:
+    bench = Bench()
+    sessions = [bench.session("10.0.0.1") for _ in range(5)]
+    for holder in sessions:
+        holder.take(Buffer.RECEIVE, 6 * MIB)
+    first, second = sessions[:2]
+    assert first.may_begin(6 * MIB, 0)
+    assert not second.may_begin(6 * MIB, 0)
+    first.leave()
+    assert bench.resumed == [second]
+    assert second.may_begin(6 * MIB, 0)
+    second.finished()
+    assert sessions[2].may_begin(6 * MIB, 0)
+
+
 @given(
     st.lists(
         st.tuples(

@@ -8,6 +8,7 @@ whom to close. It decides only: closing, pausing and the clock are the doors' bu
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from enum import IntEnum
 
@@ -76,18 +77,28 @@ class Holder:
         """Bytes of a packet that is not whole yet."""
         return self.bytes[RECEIVE] if self._begun else 0
 
+    @property
+    def is_ahead_of_disk(self) -> bool:
+        """Whether all together have brought more than may wait for a sync, small or large."""
+        return self._account.bytes[UNSYNCED] > self._account.unsynced_max
+
     def may_begin(self, size: int, now_ms: int) -> bool:
         """Whether a packet of this size may be read now; False: stop reading until `resume`."""
         if not self._account.has_room_for(self, size):
             self.waiting = True
             return False
-        self._begun = size > SMALL_REQUEST
+        self._note_begun(size > SMALL_REQUEST)
         self._looked_ms, self._looked_bytes = now_ms, self.bytes[RECEIVE]
         return True
 
     def finished(self) -> None:
         """The packet that was begun is whole."""
-        self._begun = False
+        self._note_begun(False)
+
+    def _note_begun(self, begun: bool) -> None:
+        if begun != self._begun:
+            self._begun = begun
+            self._account.begun[self.address] += 1 if begun else -1
 
     def take(self, kind: int, size: int) -> None:
         """A buffer grew by so many bytes that are really there."""
@@ -112,10 +123,11 @@ class Holder:
 
     def leave(self) -> None:
         """The session is gone, and everything it held with it."""
+        self.waiting = False
+        self._note_begun(False)
         for kind, size in enumerate(self.bytes):
             if size:
                 self.give(kind, size)
-        self._begun = self.waiting = False
         self.gone = True
         self._account.left(self)
 
@@ -162,6 +174,7 @@ class MemoryAccount:
         self.on_short: Callable[[bool], None] = lambda short: None
         self.on_full: Callable[[bool], None] = lambda full: None
         self._holders: dict[Holder, None] = {}
+        self.begun: Counter[str] = Counter()  # large packets that are being read, by address
         self._of_address: dict[str, int] = {}
 
     def open(
@@ -174,9 +187,10 @@ class MemoryAccount:
 
     def has_room_for(self, holder: Holder, size: int) -> bool:
         """Whether a holder may begin to read so many bytes."""
-        if self.bytes[UNSYNCED] > self.unsynced_max:
+        if holder.is_ahead_of_disk:
             return False  # the disk is behind: everybody who writes waits for it
-        return self.may_hold(holder, size)
+        # One of each address goes on in any case, or those that wait would wait for each other.
+        return self.may_hold(holder, size) or not (self.short or self.begun[holder.address])
 
     def may_hold(self, holder: Holder, size: int) -> bool:
         """Whether a holder may have so many bytes more, to read or to answer."""
@@ -247,6 +261,8 @@ class MemoryAccount:
     def left(self, holder: Holder) -> None:
         """A session is gone."""
         self._holders.pop(holder, None)
+        if not self.begun[holder.address]:
+            del self.begun[holder.address]
         self._resume()
 
     def close_slow(self, now_ms: int) -> int:
@@ -256,4 +272,20 @@ class MemoryAccount:
         slow = [h for h in self._holders if not h.closing and h.is_slow(now_ms)]
         for holder in slow:
             self._close(holder, "memory is short, and a large packet came too slowly")
-        return len(slow)
+        return len(slow) + self._end_standstill()
+
+    def _end_standstill(self) -> int:
+        """Ends sessions that wait for what only others that wait hold; how many.
+
+        What waits to be sent or synced goes by itself, and what is being read is watched.
+        """
+        waiting = [h for h in self._holders if h.waiting and not h.closing]
+        held = sum(h.bytes[RECEIVE] for h in waiting)
+        closed = 0
+        for holder in sorted(waiting, key=lambda h: h.bytes[RECEIVE], reverse=True):
+            if 2 * held <= self.limit:
+                break
+            held -= holder.bytes[RECEIVE]
+            self._close(holder, "memory is short, and too many large packets wait for it")
+            closed += 1
+        return closed

@@ -73,7 +73,7 @@ class BinaryProtocol:
         self.refusals: Counter[str] = Counter()
         self._order_acks = _OrderAcks(self)
         self._by_guid: dict[bytes, list[Session]] = {}  # the open ones, in the order of opening
-        self._accepted = 0
+        self._admitted: set[Session] = set()  # of those that others opened
         self._opened: Counter[str] = Counter()
         self._ended = [0] * len(_COUNTS)
         self._ack_from = frozenset(map(host_key, settings.ack_from))
@@ -125,7 +125,7 @@ class BinaryProtocol:
 
     def ping_asked(self, datagram: bytes) -> bytes | None:
         """A datagram on the ping port, and its answer (3.1.7.7)."""
-        return self.pinger.receive_request(datagram, refused=not self._has_room_for(1))
+        return self.pinger.receive_request(datagram, refused=not self._has_room)
 
     def ping_answered(self, datagram: bytes, address: str) -> None:
         """A datagram on the port that pings were sent from (3.1.7.8)."""
@@ -156,16 +156,16 @@ class BinaryProtocol:
             routing_server=self.desk.manager.core.settings.routing_server,
         )
         self.sessions[session] = link
-        self._accepted += link is None
         return session
 
     def _initiate(self, link: Link, transport: Transport, hop: NextHop) -> Session:
         return self._new_session(transport, Role.INITIATOR, hop.address, link, hop.guid)
 
-    def _has_room_for(self, more: int) -> bool:
-        """Whether so many more sessions would be taken: 3.1.5.3.1, 3.1.7.7."""
+    @property
+    def _has_room(self) -> bool:
+        """Whether one more session would be taken: 3.1.5.3.1, 3.1.7.7."""
         online = self.desk.manager.transfer.connection_active and not self.stopping
-        return online and self._accepted + more <= self.settings.sessions_max
+        return online and len(self._admitted) < self.settings.sessions_max
 
     def rearm(self, session: Session) -> None:
         """A session has something to do earlier than it thought."""
@@ -173,7 +173,10 @@ class BinaryProtocol:
 
     def admits(self, session: Session) -> bool:
         """Decision 74: whether the limits allow a session that others open."""
-        return self._has_room_for(0)
+        if not self._has_room:
+            return False
+        self._admitted.add(session)
+        return True
 
     def established(self, session: Session) -> None:
         """An initiator has its first answer."""
@@ -208,7 +211,6 @@ class BinaryProtocol:
     def closed(self, session: Session, reason: str) -> None:
         """A session is gone; its link may open another."""
         link = self.sessions.pop(session)
-        self._accepted -= link is None
         if session.was_open:
             self._tell("session_closed", session, reason=reason)
         self._forget(session)
@@ -221,6 +223,7 @@ class BinaryProtocol:
     def _forget(self, session: Session) -> None:
         self.timers.forget(session)
         self._kept.discard(session)
+        self._admitted.discard(session)
         self._order_acks.forget(session)
         for at, name in enumerate(_COUNTS):
             self._ended[at] += getattr(session, name)

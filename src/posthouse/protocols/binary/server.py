@@ -27,14 +27,19 @@ from posthouse.protocols.memory import (
 
 POLL_S: Final = 0.01  # while a stop waits for what has begun
 LINGER_S: Final = 10.0  # for the last bytes to a peer that may not read them
+READ_BUFFER: Final = 256 << 10
 WRITE_BUFFER: Final = 1 << 20  # above it nothing more is fetched for a peer
 _COUNTED: Final = (RECEIVE, UNSYNCED, SEND)
 # A peer that vanished is noticed within a minute, also where nothing is to be sent.
 _KEEPALIVE: Final = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
 
 
-class Connection(asyncio.Protocol):
-    """One TCP connection: the `Transport` of its session."""
+class Connection(asyncio.BufferedProtocol):
+    """One TCP connection: the `Transport` of its session.
+
+    All connections read into the one buffer of their node: what is in it is the session's before
+    the next of them reads.
+    """
 
     def __init__(self, node: BinaryNode, attempt: Attempt | None = None) -> None:
         self._node = node
@@ -70,10 +75,15 @@ class Connection(asyncio.Protocol):
             return self._node.protocol.accept(self, self._address)
         return self._attempt.connected(self)
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Where the next bytes go; few while much is held, for they cannot be put back."""
+        node, memory = self._node, self._node.memory
+        return node.buffer if 4 * memory.held < memory.limit else node.small_buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
         """Bytes of the peer."""
         if self._session is not None and not self._node.stopping:
-            self._session.receive(data)
+            self._session.receive(bytes(self._node.buffer[:nbytes]))
             self._count()
 
     def pause_writing(self) -> None:
@@ -138,7 +148,7 @@ class Connection(asyncio.Protocol):
         unsent = self._transport.get_write_buffer_size()
         if unsent <= SMALL_REQUEST:  # nobody tells when the last of it is gone
             unsent = 0
-        sizes = session.held_bytes, session.unsynced_bytes, unsent
+        sizes = session.held_bytes, max(session.unsynced_bytes, 0), unsent
         for kind, size in zip(_COUNTED, sizes, strict=True):
             grown = size - holder.bytes[kind]
             if grown > 0:
@@ -146,24 +156,28 @@ class Connection(asyncio.Protocol):
             elif grown < 0:
                 holder.give(kind, -grown)
         self._look_at_packet(holder, sizes[0])
+        if sizes[1] and not holder.waiting and holder.is_ahead_of_disk:
+            holder.waiting = True
+            self._read_or_wait()
 
     def _look_at_packet(self, holder: Holder, unfinished: int) -> None:
         large = unfinished > SMALL_REQUEST
         if large and not self._large:
-            if not holder.may_begin(unfinished, self._node.now()):
-                self._read_or_wait()
+            self._large = holder.may_begin(unfinished, self._node.now())
+            self._read_or_wait()
         elif self._large and not large:
+            self._large = False
             holder.finished()
-        self._large = large
 
     def _too_much(self, reason: str) -> None:
         self._node.protocol.refused(reason)
         self._transport.abort()
 
     def _continue(self) -> None:
-        """There is memory again."""
-        self._large = False  # what waited asks again, and counts as begun from then on
-        self._read_or_wait()
+        """There may be memory again: what waited asks before it reads on."""
+        if self._holder is not None and self._session is not None:
+            self._look_at_packet(self._holder, self._session.held_bytes)
+            self._read_or_wait()
 
     def _read_or_wait(self) -> None:
         if self._transport.is_closing():
@@ -219,6 +233,8 @@ class BinaryNode:
         self.now = now
         self.stopping = False
         self.open: set[Connection] = set()
+        self.buffer = memoryview(bytearray(READ_BUFFER))
+        self.small_buffer = self.buffer[:SMALL_REQUEST]
         self.protocol = BinaryProtocol(desk, settings, self, now)
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
