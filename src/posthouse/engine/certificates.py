@@ -6,7 +6,8 @@ here goes first, then the objects of the directory.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -76,7 +77,7 @@ class Certificates:
         self.security = MessageSecurity(self, core.random_bytes)
         self.directory: DirectoryService | None = None
         self.key_file: Callable[[], bytes] | None = None  # the sealing key of the home
-        self._users: dict[bytes, UserRegistration] = {}
+        self._users: dict[bytes, dict[bytes, UserRegistration]] = {}  # by SID, then by key
         self._machines: dict[bytes, MachineRegistration] = {}
         self._opened: dict[bytes, RSAPrivateKey | None] = {}  # None: it cannot be
         self._senders: dict[tuple[bytes, bytes, int], Caller] = {}
@@ -85,7 +86,8 @@ class Certificates:
         """Everything the store kept."""
         for key, value in self.core.state.of_table(TABLE_ACCOUNT):
             if key.startswith(_USER_KEY):
-                self._users[key] = decode_user_registration(value)
+                user = decode_user_registration(value)
+                self._users.setdefault(user.sid, {})[key] = user
             elif key.startswith(_MACHINE_KEY):
                 machine = decode_machine_registration(value)
                 self._machines[machine.guid] = machine
@@ -98,11 +100,14 @@ class Certificates:
 
     def users(self) -> list[UserRegistration]:
         """Every certificate of a user, the oldest first."""
-        return sorted(self._users.values(), key=lambda one: (one.created_s, one.digest))
+        return sorted(self._all_users(), key=lambda one: (one.created_s, one.digest))
+
+    def _all_users(self) -> Iterator[UserRegistration]:
+        return chain.from_iterable(mine.values() for mine in self._users.values())
 
     def of_user(self, sid: bytes) -> list[UserRegistration]:
         """The certificates of one user."""
-        return [one for one in self._users.values() if one.sid == sid]
+        return list(self._users.get(sid, {}).values())
 
     def register(
         self,
@@ -125,21 +130,24 @@ class Certificates:
             internal=internal,
         ).checked()
         key = _USER_KEY + sid + registration.digest
-        if key in self._users:
+        if key in self._users.get(sid, {}):
             raise InvalidParameter("this certificate is registered for the user already")
-        if len(self._users) >= CERTIFICATES_MAX:
+        if sum(map(len, self._users.values())) >= CERTIFICATES_MAX:
             raise InsufficientResources(f"there are {CERTIFICATES_MAX} certificates already")
         if private_key is not None:
             sealed = self._sealed(private_key, key)
             registration = msgspec.structs.replace(registration, sealed_key=sealed)
-        self._users[key] = registration
+        self._users.setdefault(sid, {})[key] = registration
         self._define(key, encode_registration(registration))
         return registration
 
     def withdraw(self, registration: UserRegistration) -> None:
         """Nothing signed by it is believed any more."""
         key = _USER_KEY + registration.sid + registration.digest
-        del self._users[key]
+        mine = self._users[registration.sid]
+        del mine[key]
+        if not mine:
+            del self._users[registration.sid]
         self._opened.pop(key, None)
         self._define(key, None)
 
@@ -211,10 +219,11 @@ class Certificates:
 
     # -- the key ring of message security
 
-    def certificates_of(self, sid: bytes) -> list[UserCertificate]:
-        """Those of a user, [MS-MQQB] 3.1.5.8.3: registered here or in the directory."""
-        here = [UserCertificate.of(one.certificate, one.identifier) for one in self.of_user(sid)]
-        return here + self._of_directory_user(sid)
+    def certificates_of(self, sid: bytes) -> Iterator[UserCertificate]:
+        """Those of a user, [MS-MQQB] 3.1.5.8.3: registered here, then those of the directory."""
+        for one in self.of_user(sid):
+            yield UserCertificate.of(one.certificate, one.identifier)
+        yield from self._of_directory_user(sid)
 
     def _of_directory_user(self, sid: bytes) -> list[UserCertificate]:
         if self.directory is None:
@@ -235,7 +244,7 @@ class Certificates:
 
     def is_registered(self, certificate: bytes) -> bool:
         """Whether it belongs to anybody here."""
-        return any(one.certificate == certificate for one in self._users.values())
+        return any(one.certificate == certificate for one in self._all_users())
 
     def public_keys(self, guid: bytes) -> tuple[ProviderKey, ...]:
         """What a queue manager has published, [MS-MQQB] 3.1.7.1.5."""
