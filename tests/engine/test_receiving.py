@@ -7,6 +7,8 @@ import pytest
 from posthouse.engine.remote import Verdict
 from posthouse.model.message import MessageId
 from posthouse.model.names import PrivateName
+from posthouse.security.rights import WRITE_MESSAGE
+from posthouse.security.sids import EVERYONE
 from tests.engine.arrivals import ORDERS, PEER, PeerRig
 from tests.engine.letters import FAR_GUID
 from tests.engine.rig import RECEIVE
@@ -124,3 +126,16 @@ def test_what_is_in_front_of_a_malformed_packet_is_taken_and_the_rest_is_not() -
     assert rig.bodies("orders") == [b"good"]
     assert rig.take(good, after, peer=PEER) == Verdict(2)
     assert rig.bodies("orders") == [b"good", b"after"]
+
+
+def test_a_name_means_what_it_means_now() -> None:
+    rig = PeerRig()
+    rig.take(rig.packet(b"one"))
+    rig.delete("orders")
+    rig.take(rig.packet(b"two"))
+    rig.create("orders")
+    rig.take(rig.packet(b"three"))
+    assert rig.bodies("orders") == [b"three"]
+    rig.deny("orders", EVERYONE, WRITE_MESSAGE)
+    rig.take(rig.packet(b"four"))
+    assert rig.bodies("orders") == [b"three"]

@@ -60,7 +60,7 @@ from posthouse.model.message_classes import (
     ORDER_ACK,
     class_name,
 )
-from posthouse.model.names import PrivateName, SingleName
+from posthouse.model.names import DirectName, PrivateName, SingleName
 from posthouse.security.access import Caller, Guard
 from posthouse.security.rights import WRITE_MESSAGE
 from posthouse.wire.glance import SESSION, Glance, glance
@@ -83,6 +83,7 @@ _CLASSES: dict[type[QueueError], int] = {
     IllegalPropertyValue: NACK_BAD_ENCRYPTION,
 }
 _NO_ROOM = (MachineQuotaExceeded, InsufficientResources)  # the machine's fault, not the message's
+_NAMES_MAX = 1024
 _PRIVACY_OPTIONAL = 1
 _HOPS = 0x1F  # UserHeader.Flags.RC
 _FORGOTTEN = _HOPS | POSITIVE_JOURNAL  # of the flags of a message that is passed on
@@ -100,6 +101,8 @@ class Receiving:
         self.certificates = certificates
         self.history = MessageHistory(core)
         self.targets = Targets(core, directory)
+        self._names: dict[str, Queue] = {}  # direct ones, by their key
+        self._names_version = -1
         self._guards: dict[int, tuple[tuple[bytes, bool], Guard]] = {}  # of the directory's word
 
     def receive(self, peer: Peer, packets: list[bytes], looks: list[Glance]) -> Verdict:
@@ -283,7 +286,23 @@ class Receiving:
         return reach != INFINITE and seen.sent_time + reach < self.core.utc
 
     def _local_queue(self, name: SingleName | None) -> Queue | None:
-        """The queue of this machine with that name, if anybody may send there."""
+        """The queue of this machine with that name, if anybody may send there.
+
+        What a direct name means is remembered until any queue changes.
+        """
+        if not isinstance(name, DirectName):
+            return self._find_queue(name)
+        if self._names_version != self.core.rights_version or len(self._names) >= _NAMES_MAX:
+            self._names.clear()
+            self._names_version = self.core.rights_version
+        queue = self._names.get(name.key)
+        if queue is None:
+            queue = self._find_queue(name)
+            if queue is not None:
+                self._names[name.key] = queue
+        return queue
+
+    def _find_queue(self, name: SingleName | None) -> Queue | None:
         queue = None if name is None else self.core.registry.find_local(name)
         return queue if queue is not None and queue.definition.role is QueueRole.PLAIN else None
 
@@ -385,7 +404,7 @@ class Receiving:
         They go to one queue of this machine, come from one source, ask for no answers, and are
         either new to the history or the next ones of one sequence.
         """
-        if len(looks) < 2 or not are_alike(looks):
+        if not looks or not are_alike(looks):
             return None
         core, first = self.core, looks[0]
         source, address, now = first.source_guid, first.address_guid, core.utc
