@@ -70,6 +70,22 @@ def test_a_name_leads_to_the_peer_or_to_machines_of_the_directory(
     assert allows(with_machine(), name) is allowed
 
 
+@pytest.mark.parametrize(
+    ("address", "name", "loopback"),
+    [
+        ("::ffff:192.0.2.7", "192.0.2.7", False),
+        ("fe80::1%eth0", "fe80::1", False),
+        ("2001:DB8::7", "2001:db8:0::7", False),
+        ("::ffff:127.0.0.1", "127.0.0.1", True),
+        ("::1", "::1", True),
+    ],
+)
+def test_an_address_has_many_spellings(address: str, name: str, loopback: bool) -> None:
+    peer = Peer(FAR_GUID, address)
+    assert peer.is_loopback is loopback
+    assert allows(Rig(), direct(name), peer)
+
+
 def test_nothing_is_no_target() -> None:
     rig = Rig()
     assert not rig.manager.receiving.targets.allows(PEER, None)

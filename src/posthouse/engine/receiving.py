@@ -11,7 +11,6 @@ from __future__ import annotations
 from posthouse.engine.arriving import Arriving, Batch, Refusal, Run, SequencePlace, source_of
 from posthouse.engine.certificates import Certificates
 from posthouse.engine.core import Core
-from posthouse.engine.descriptor import QueueAccessType
 from posthouse.engine.history import MessageHistory
 from posthouse.engine.public_queues import DirectoryOfQueues
 from posthouse.engine.queue import DEADLETTER, Queue, QueueRole, QueueType
@@ -70,7 +69,6 @@ from posthouse.wire.packet import Packet
 from posthouse.wire.patch import USER_FLAGS_AT, drop_session_header, patch
 from posthouse.wire.tail import BASE_TAIL, USER_TAIL
 
-_SEND = QueueAccessType.SEND
 _ANYBODY = Caller.anonymous()
 
 # What a queue's door refuses, as the class that tells the sender. MessageNotAuthenticated and the

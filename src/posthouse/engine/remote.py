@@ -6,6 +6,8 @@ from collections.abc import Callable
 from ipaddress import ip_address
 from typing import NamedTuple
 
+from posthouse.engine.settings import host_key
+
 
 class Peer:
     """The queue manager at the other end of a session, as far as its door knows it."""
@@ -21,10 +23,15 @@ class Peer:
         self.may_acknowledge = may_acknowledge
 
     @property
+    def host(self) -> str:
+        """The address in one spelling, an IPv4 address as such, without the zone of a link."""
+        return host_key(self.address.partition("%")[0])
+
+    @property
     def is_loopback(self) -> bool:
         """Whether it runs on this machine."""
         try:
-            return ip_address(self.address.partition("%")[0]).is_loopback
+            return ip_address(self.host).is_loopback
         except ValueError:
             return False
 

@@ -64,7 +64,7 @@ class Targets:
         if self.core.registry.is_own(name.host, name.port):
             return True
         host = host_key(name.host)
-        if host == host_key(peer.address) and name.port is None:
+        if host == peer.host and name.port is None:
             return True
         if self._is_allowed(host, name.port):
             return self._count(peer, name.address.casefold())
