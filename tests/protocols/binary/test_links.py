@@ -447,6 +447,7 @@ def test_a_stop_closes_every_session_without_a_word(
 ) -> None:
     alpha.send(TO_BETA, b"one")
     beta.send(r"DIRECT=TCP:10.0.0.1\private$\none", b"two")
+    net.advance(1_000)  # everything is acknowledged
     sent = [len(cable.sent) for cable in beta.cables]
     sessions = list(beta.protocol.sessions)
     assert {session.role for session in sessions} == {Role.INITIATOR, Role.ACCEPTOR}
@@ -457,6 +458,14 @@ def test_a_stop_closes_every_session_without_a_word(
     assert beta.protocol.next_deadline_ms() is None
     net.advance(100_000)
     assert not beta.protocol.sessions
+
+
+def test_a_stop_acknowledges_what_is_safe(alpha: Machine, beta: Machine, net: Net) -> None:
+    alpha.send(TO_BETA, b"one")
+    assert alpha.outgoing(TO_BETA).state.count == 1
+    beta.stop()
+    assert alpha.outgoing(TO_BETA).state.count == 0
+    assert beta.bodies(ORDERS) == [b"one"]
 
 
 def test_nothing_is_begun_after_a_stop(alpha: Machine, net: Net) -> None:

@@ -101,6 +101,14 @@ class Links:
             session.attach(number)
         elif link is None and self._has_reason(queue):
             self._join(queue)
+        elif link is not None and self._is_due(queue, link):
+            self.retry_now(number)
+
+    def _is_due(self, queue: Queue, link: Link) -> bool:
+        """An operator may have brought the time of the next attempt forward."""
+        assert queue.outgoing is not None
+        due = 0 < queue.outgoing.retry_time <= self.desk.manager.core.utc
+        return due and link.state is LinkState.WAITING_RECONNECT
 
     def session_of(self, number: int) -> Session | None:
         """The session that has the messages of an outgoing queue, open or not."""
@@ -368,9 +376,8 @@ class Links:
         """An operator asks: connects without waiting for the timer. False: nothing waits."""
         link = self._of_queue.get(number)
         if link is not None and link.state is LinkState.WAITING_RECONNECT:
-            link.failures = 0
             self._begin(link, by_timer=True)
-        else:
+        elif link is None:
             self.look(number)
         return number in self._of_queue or number in self._carried
 

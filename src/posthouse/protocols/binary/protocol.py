@@ -105,7 +105,7 @@ class BinaryProtocol:
 
     def _close_all(self, reason: str) -> None:
         for session in list(self.sessions):
-            session.close(reason)
+            session.leave(reason)
 
     # -- from the network
 
