@@ -207,10 +207,7 @@ class Outcomes:
         if not core.state.extras.keys().isdisjoint(numbers):
             return False
         priority = rows[0][10] if rows else 0
-        for row in rows:
-            if row[12] & WANT_JOURNAL or row[10] != priority:
-                return False
-        return True
+        return not [row for row in rows if row[12] & WANT_JOURNAL or row[10] != priority]
 
     def _end_together(self, queue: Queue, numbers: list[int], rows: list[Row]) -> None:
         """Messages of one priority that leave nothing behind."""

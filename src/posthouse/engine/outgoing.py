@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from posthouse.engine.core import Core
 from posthouse.engine.effects import Unreadable
 from posthouse.engine.order import PRIORITIES
-from posthouse.engine.queue import Outgoing, OutgoingQueueState, Queue
+from posthouse.engine.queue import ConnectionAttempt, Outgoing, OutgoingQueueState, Queue
 from posthouse.engine.records import (
     FLAG_ARRIVED,
     FLAG_EXPRESS,
@@ -23,7 +23,11 @@ from posthouse.engine.records import (
 )
 from posthouse.engine.remote import Outbound
 from posthouse.engine.sequences import SequenceInfo, is_numbered
-from posthouse.wire.places import placed
+from posthouse.model.errors import QueueError
+from posthouse.model.message_classes import NACK_BAD_ENCRYPTION
+from posthouse.model.properties import ConnectionStatus
+from posthouse.wire.glance import glance
+from posthouse.wire.places import Finder, placed
 
 if TYPE_CHECKING:
     from posthouse.engine.transfer import Transfer
@@ -129,10 +133,7 @@ class Sender:
         if not self._core.locks.keys().isdisjoint(numbers):
             return False
         now = self._core.utc
-        for row in rows:
-            if row[2] <= now or row[11] & FLAG_ARRIVED:
-                return False
-        return True
+        return not [row for row in rows if row[2] <= now or row[11] & FLAG_ARRIVED]
 
     def _choose_again(self, choice: _Choice) -> None:
         """Sequenced messages that are sent once more; the others of their lane are not."""
@@ -185,26 +186,51 @@ class Sender:
 
     def _prepare(self, choice: _Choice) -> list[Outbound]:
         """The packets; a damaged one stays behind, locked until the next start."""
-        core, numbers = self._core, choice.numbers
+        core = self._core
         try:
-            core.reading.fetch_many(numbers)
+            core.reading.fetch_many(choice.numbers)
         except Unreadable:
-            sound, _ = core.reading.fetch_sound(numbers)
-            choice.keep(set(sound))
-            numbers = choice.numbers
-        packets, new = core.effects.packets, tuple.__new__
+            choice.keep(set(core.reading.fetch_sound(choice.numbers)[0]))
+        packets, new, finder = core.effects.packets, tuple.__new__, Finder()
         outbound: list[Outbound] = []
-        previous: SequenceInfo | None = None
-        for number, row in zip(numbers, choice.rows, strict=True):
+        place: SequenceInfo | None = None
+        for number, row in zip(choice.numbers, choice.rows, strict=True):
             packet, flags = packets[number], row[11]
+            finder.look(packet)
+            if finder.needs_care(packet):
+                packet = self._cared_for(number, row, packet)
+                if not packet:
+                    continue
             numbered = flags & _OURS == FLAG_TRANSACTIONAL
             if numbered:
-                previous = self.transfer.sequences.place_of(self.queue, row, previous)
-                packet = placed(packet, flags, *previous)
+                place = self.transfer.sequences.place_of(self.queue, row, place)
+                packet = placed(packet, flags, *place, finder.transaction_at)
             outbound.append(new(Outbound, (number, packet, not flags & FLAG_EXPRESS, numbered)))
-        if previous is not None:
-            self.transfer.sequences.sent(self.queue, previous)
+        if place is not None:
+            self.transfer.sequences.sent(self.queue, place)
         return outbound
+
+    def _cared_for(self, number: int, row: Row, packet: bytes) -> bytes:
+        """A packet that is secret or traced; empty if it must not go out."""
+        core, seen = self._core, glance(packet)
+        if not row.flags & FLAG_REMOTE:
+            try:
+                packet = self.transfer.seal(packet, seen, core.now_ms)
+            except QueueError as error:
+                self._not_encrypted(number, row, error)
+                return b""
+        hops = self._outgoing.next_hops
+        core.tracing.sent(packet, seen, hops[0] if hops else "", None)
+        return packet
+
+    def _not_encrypted(self, number: int, row: Row, error: QueueError) -> None:
+        """Handling Encryption Errors (3.1.7.1.5.1), in the way of expiry (decision 78)."""
+        core, outgoing = self._core, self._outgoing
+        core.outcomes.delete(self.queue, number, row, NACK_BAD_ENCRYPTION)
+        status = ConnectionStatus.CERTIFICATE_VALIDATION_FAILURE
+        attempt = ConnectionAttempt(status, core.utc, error.code, outgoing.next_hops)
+        self.transfer.connection_attempted(self.queue, attempt)
+        core.event("message_not_encrypted", queue=self.queue.name, why=str(error))
 
     # -- what comes back
 

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from functools import lru_cache
 
 import msgspec
@@ -26,7 +27,9 @@ from posthouse.model.errors import (
     UnsupportedOperation,
 )
 from posthouse.model.names import parse_format_name
+from posthouse.wire.glance import Glance
 
+Seal = Callable[[bytes, Glance, int], bytes]
 _U32 = struct.Struct("<I")
 # States in which a protocol has a session, or works on one.
 _ENGAGED = frozenset(
@@ -76,6 +79,7 @@ class Transfer:
         self.core = core
         self.connection_active = True
         self.dispatch = DispatchCollection()
+        self.seal: Seal = lambda packet, seen, now_ms: packet  # [MS-MQQB] 3.1.7.1.5
         self.sequences = Sequences(core)
         self.machines = Machines(core)
         # By queue and source, then by the name of the queue that the sequence is for.
@@ -325,6 +329,11 @@ class Transfer:
             and outgoing.state not in _HELD
             and not outgoing.engaged
         )
+
+    def retry(self, queue: Queue) -> None:
+        """An operator does not want to wait for the next attempt to connect."""
+        self._outgoing_of(queue).retry_time = self.core.utc
+        self.core.effects.active.add(queue.number)
 
     def connection_attempted(self, queue: Queue, attempt: ConnectionAttempt) -> None:
         """Adds an entry to ConnectionHistory; the oldest goes when there are too many."""
