@@ -27,12 +27,16 @@ class Serving:
     """One run of a server on a home."""
 
     def __init__(
-        self, home: Path, tls: ssl.SSLContext | None = None, binary: BinarySettings | None = None
+        self,
+        home: Path,
+        tls: ssl.SSLContext | None = None,
+        binary: BinarySettings | None = None,
+        binary_port: int = 0,
     ) -> None:
         self.home = home
         self._tls = tls
         self._binary = binary
-        self.binary_port = 0
+        self.binary_port = binary_port
         self.url = ""
         self._loop = asyncio.new_event_loop()
         self._stop = asyncio.Event()
@@ -79,7 +83,7 @@ class Serving:
         self.node = BinaryNode(desk, self._binary)
         desk.driver.on_active = self.node.protocol.active
         door = BinaryServer(self.node)
-        self.binary_port = int((await door.start("127.0.0.1", 0)).rpartition(":")[2])
+        self.binary_port = int((await door.start("127.0.0.1", self.binary_port)).rpartition(":")[2])
         await desk.run(lambda manager: manager.add_own_port(self.binary_port))
         return door
 
@@ -127,10 +131,13 @@ class Serving:
 
 @contextmanager
 def serving(
-    home: Path, tls: ssl.SSLContext | None = None, binary: BinarySettings | None = None
+    home: Path,
+    tls: ssl.SSLContext | None = None,
+    binary: BinarySettings | None = None,
+    binary_port: int = 0,
 ) -> Iterator[Serving]:
     """A server for the length of a test."""
-    server = Serving(home, tls, binary)
+    server = Serving(home, tls, binary, binary_port)
     try:
         yield server
     finally:

@@ -81,3 +81,14 @@ def print_pairs(pairs: Mapping[str, str]) -> None:
     for name, value in pairs.items():
         if value:
             say(f"{name:<{width}}  {value}")
+
+
+def age(seconds: int | None) -> str:
+    """How long ago, for people."""
+    if seconds is None:
+        return ""
+    if seconds < 120:
+        return f"{seconds} s"
+    if seconds < 7200:
+        return f"{seconds // 60} min"
+    return f"{seconds // 3600} h" if seconds < 172_800 else f"{seconds // 86_400} days"

@@ -11,7 +11,8 @@ from msgspec import UNSET, UnsetType
 from posthouse.cli import queue_access
 from posthouse.cli.command import DryRun, QueuePath, Yes, confirm, group, guid, talking
 from posthouse.cli.connection import Remote, path_of
-from posthouse.cli.output import print_json, print_pairs, print_table, say
+from posthouse.cli.output import age, print_json, print_pairs, print_table, say
+from posthouse.cli.queue_transfer import outgoing_row, tell_transfer
 from posthouse.protocols.admin.types import (
     U32_MAX,
     CountJson,
@@ -120,15 +121,28 @@ def list_queues(
 ) -> None:
     """List the queues that you may look at.
 
-    Example: posthouse queue list --system
+    Of outgoing queues it shows how far their messages have come: unsent; sent and not yet
+    acknowledged; arrived, but whether they were read is not known yet.
+
+    Example: posthouse queue list --outgoing
     """
     found = all_queues(remote, outgoing=outgoing, system=system)
     if remote.json:
         for queue in found:
             print_json(queue)
         return
-    columns = ("queue", "messages", "bytes", "oldest", "in/s", "out/s", "kind", "label")
-    print_table("", columns, (_row(queue) for queue in found))
+    queues = list(found)
+    here = [queue for queue in queues if queue.outgoing is None]
+    if here or not outgoing:
+        columns = ("queue", "messages", "bytes", "oldest", "in/s", "out/s", "kind", "label")
+        print_table("", columns, (_row(queue) for queue in here))
+    if outgoing:
+        columns = (
+            *("to", "state", "unsent", "unacknowledged", "unread", "oldest"),
+            *("next retry", "last error"),
+        )
+        rows = (outgoing_row(queue.outgoing, queue) for queue in queues if queue.outgoing)
+        print_table("Outgoing", columns, rows)
 
 
 def all_queues(
@@ -150,7 +164,7 @@ def _row(queue: QueueJson) -> tuple[str, ...]:
         queue.path or queue.format_name,
         f"{queue.messages:,}",
         _size(queue.bytes),
-        _age(queue.oldest_age_s),
+        age(queue.oldest_age_s),
         f"{queue.accepted_per_s:.1f}",
         f"{queue.received_per_s:.1f}",
         ", ".join(filter(None, kind)),
@@ -166,16 +180,6 @@ def _size(count: int) -> str:
     return str(count)
 
 
-def _age(seconds: int | None) -> str:
-    if seconds is None:
-        return ""
-    if seconds < 120:
-        return f"{seconds} s"
-    if seconds < 7200:
-        return f"{seconds // 60} min"
-    return f"{seconds // 3600} h" if seconds < 172_800 else f"{seconds // 86_400} days"
-
-
 @talking
 def show(remote: Remote, path: QueuePath) -> None:
     """Show a queue: properties, counts, bytes, oldest age, rates, connection history.
@@ -187,15 +191,7 @@ def show(remote: Remote, path: QueuePath) -> None:
         print_json(queue)
         return
     _tell(queue)
-    if queue.connections:
-        print_table(
-            "Connections",
-            ("time", "status", "error", "next hops"),
-            (
-                (one.time, str(one.status), f"0x{one.error:08X}", ", ".join(one.next_hops))
-                for one in queue.connections
-            ),
-        )
+    tell_transfer(queue)
 
 
 def _tell(queue: QueueJson) -> None:
@@ -219,7 +215,7 @@ def _tell(queue: QueueJson) -> None:
             "messages": f"{queue.messages:,}, {queue.locked:,} of them locked",
             "bytes": f"{queue.bytes:,}",
             "journal messages": f"{queue.journal_messages:,}",
-            "oldest": _age(queue.oldest_age_s),
+            "oldest": age(queue.oldest_age_s),
             "rates": f"{queue.accepted_per_s:.1f}/s in, {queue.received_per_s:.1f}/s out",
             "readers": f"{queue.readers:,}, {queue.waiting_readers:,} waiting",
             "state": queue.state,

@@ -13,10 +13,15 @@ from posthouse.model.guids import NULL_GUID, format_guid, parse_guid
 from posthouse.model.message_json import time_text
 from posthouse.model.properties import UNLIMITED, QueueAccessType, QueueProperties
 from posthouse.protocols.admin.context import Context, find_queue, opened
+from posthouse.protocols.admin.transfer_json import (
+    connections_json,
+    incoming_json,
+    outgoing_json,
+    state_word,
+)
 from posthouse.protocols.admin.types import (
     AccessEntryJson,
     AccessJson,
-    ConnectionJson,
     CountJson,
     Done,
     DryRunParams,
@@ -123,8 +128,10 @@ def describe(
         received_per_s=rate.received,
         readers=len(queue.descriptors),
         waiting_readers=len(queue.waiters),
-        state=queue.outgoing.state.name.lower() if queue.outgoing else "",
-        connections=_connections(queue) if connections else [],
+        state=state_word(queue),
+        connections=connections_json(queue) if connections else [],
+        outgoing=outgoing_json(manager, queue, whole=connections),
+        incoming=incoming_json(manager, queue) if connections else [],
     )
 
 
@@ -155,20 +162,6 @@ def oldest_age_s(manager: QueueManager, queue: Queue) -> int | None:
     rows = [table.get(first[1]) for first in firsts if first is not None]
     arrived = [row.arrived for row in rows if row is not None]
     return max(manager.core.utc - min(arrived), 0) if arrived else None
-
-
-def _connections(queue: Queue) -> list[ConnectionJson]:
-    if queue.outgoing is None:
-        return []
-    return [
-        ConnectionJson(
-            time=time_text(attempt.time),
-            status=attempt.status,
-            error=attempt.error,
-            next_hops=list(attempt.next_hops),
-        )
-        for attempt in queue.outgoing.connection_history
-    ]
 
 
 # -- changing
@@ -283,7 +276,7 @@ def retry_queue(
 ) -> QueueJson:
     """Has an outgoing queue connect now instead of when its waiting time is over."""
     queue = _outgoing(manager, context, params.queue)
-    manager.core.effects.active.add(queue.number)
+    manager.transfer.retry(queue)
     return describe(manager, context, queue)
 
 

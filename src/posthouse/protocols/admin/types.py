@@ -12,8 +12,12 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from posthouse.model.message_json import MessageJson as MessageJson
+from posthouse.protocols.admin.transfer_types import U32 as U32
+from posthouse.protocols.admin.transfer_types import U32_MAX as U32_MAX
+from posthouse.protocols.admin.transfer_types import ConnectionJson as ConnectionJson
+from posthouse.protocols.admin.transfer_types import IncomingSequenceJson as IncomingSequenceJson
+from posthouse.protocols.admin.transfer_types import OutgoingJson as OutgoingJson
 
-U32_MAX = 0xFFFF_FFFF
 LOOKUP_ID_MAX = (1 << 63) - 1
 PAGE_MAX = 1000
 LOOKUP_IDS_MAX = 1000
@@ -22,7 +26,6 @@ WAIT_MAX_MS = 60_000
 BODY_SIZE_MAX = 4 << 20  # a packet holds no more
 BASE64 = "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
 
-U32 = Annotated[int, Meta(ge=0, le=U32_MAX)]
 Quota = Annotated[int, Meta(ge=0, le=U32_MAX - 1)]
 LookupId = Annotated[int, Meta(ge=1, le=LOOKUP_ID_MAX)]
 Name = Annotated[str, Meta(min_length=1, max_length=1024)]
@@ -115,15 +118,6 @@ class QueuesParams(Json):
     limit: Limit = PAGE_MAX
 
 
-class ConnectionJson(Json):
-    """An attempt to connect an outgoing queue."""
-
-    time: str
-    status: int
-    error: U32
-    next_hops: list[str]
-
-
 class QueueJson(Json):
     """A queue: properties, how full it is, how fast it moves. A quota of null is none."""
 
@@ -154,6 +148,8 @@ class QueueJson(Json):
     waiting_readers: int
     state: str
     connections: list[ConnectionJson]
+    outgoing: OutgoingJson | None
+    incoming: list[IncomingSequenceJson]
 
 
 class QueueListJson(Json):
