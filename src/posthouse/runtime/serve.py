@@ -10,6 +10,7 @@ import contextlib
 import os
 import signal
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -20,6 +21,7 @@ from posthouse.model.errors import QueueError
 from posthouse.model.guids import format_guid
 from posthouse.protocols.connections import Connections
 from posthouse.protocols.memory import MemoryAccount
+from posthouse.runtime.addresses import local_addresses
 from posthouse.runtime.coordination import Coordination
 from posthouse.runtime.home import Home, Started, host_name, start_manager
 from posthouse.runtime.limits import collect_seldom, keep_memory, keep_private, raise_file_limit
@@ -78,6 +80,7 @@ class Options(NamedTuple):
     ports: PortSet | None = None
     ready_file: Path | None = None
     version: str = ""
+    tell: Callable[[dict[str, object]], None] | None = None  # what the ready file would say
 
 
 class Service(NamedTuple):
@@ -174,6 +177,7 @@ def _run_in(home: Home, options: Options, settings: Settings, log: Log, doors: D
         log.warning("home_was_open_to_others", home=home.path)
     ports = PortSet(settings.queue_manager.ports)
     engine = engine_settings(settings, settings.queue_manager.name, ports)
+    engine = replace(engine, addresses=(*engine.addresses, *local_addresses()))
     try:
         started = start_manager(
             home, engine, store_settings(settings, os.urandom(16)), event_writer(log)
@@ -310,15 +314,17 @@ class Server:
     def _announce(self) -> None:
         name = self.settings.queue_manager.name
         guid = format_guid(self.started.manager.identifier)
+        ready: dict[str, object] = {
+            "pid": os.getpid(),
+            "name": name,
+            "guid": guid,
+            "home": str(self.home.path),
+            "version": self.options.version,
+            "endpoints": self.endpoints,
+        }
+        if self.options.tell is not None:
+            self.options.tell(ready)
         if self.options.ready_file is not None:
-            ready = {
-                "pid": os.getpid(),
-                "name": name,
-                "guid": guid,
-                "home": str(self.home.path),
-                "version": self.options.version,
-                "endpoints": self.endpoints,
-            }
             try:
                 write_ready_file(self.options.ready_file, ready)
             except OSError as error:

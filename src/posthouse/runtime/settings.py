@@ -50,7 +50,11 @@ class QueueManagerSection(Struct, frozen=True):
         Names, Meta(description="Other computer names that mean this queue manager.")
     ] = []
     addresses: Annotated[
-        Names, Meta(description="Addresses that mean this queue manager in a direct name.")
+        Names,
+        Meta(
+            description="Addresses that mean this queue manager in a direct name, beside those of "
+            "this machine."
+        ),
     ] = field(default_factory=lambda: list(_engine.addresses))
     listen: Annotated[
         Name, Meta(description="Address of the listeners; `--listen` goes before it.")
