@@ -90,7 +90,7 @@ class Trial:
         self.cuts = self.sessions = self.sent_out = self.received_new = 0
         self.storming = False
         self._groups = 0
-        self._two_names = chance.random() < 0.0
+        self._two_names = chance.random() < 0.3
         count = chance.choice((2, 2, 3))
         self.machines = [
             SimManager(self.world, name, f"10.0.0.{at + 1}", chance.getrandbits(32))
