@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -74,6 +75,27 @@ def test_an_owner_that_is_gone_gets_no_tick() -> None:
     run(timers, [owner], 20)
     assert owner.ticked == []
     assert timers.next_deadline_ms() is None
+
+
+class Broken(Owner):
+    """Has a mistake."""
+
+    def tick(self) -> None:
+        super().tick()
+        raise ZeroDivisionError
+
+
+def test_one_that_breaks_does_not_stop_the_clocks_of_the_others() -> None:
+    timers = Timers(lambda at: None)
+    broken, other = Broken(timers, 10, 20), Owner(timers, 10, 30)
+    timers.arm(broken)
+    timers.arm(other)
+    with pytest.raises(ZeroDivisionError):
+        run(timers, [broken, other], 10)
+    assert timers.next_deadline_ms() == 10  # the other has not had its tick
+    with pytest.raises(ZeroDivisionError):
+        run(timers, [broken, other], 20)
+    assert other.ticked == [20]
 
 
 @given(st.lists(st.lists(st.integers(0, 50), min_size=1, max_size=4), max_size=6))

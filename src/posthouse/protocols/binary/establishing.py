@@ -171,15 +171,22 @@ class _Connecting:
         self._link = link
         self._hop = hop
         self._attempt = link.attempt
+        self._over = False
+
+    @property
+    def _matters(self) -> bool:
+        """Once; and the link may have other plans by now."""
+        over, self._over = self._over, True
+        return not over and self._link.attempt == self._attempt
 
     def connected(self, transport: Transport) -> Session | None:
-        """The connection is there; the link may have other plans by now."""
-        if self._link.attempt != self._attempt:
+        """The connection is there."""
+        if not self._matters:
             return None
         return self._outcome.connected(self._link, self._hop, transport)
 
     def failed(self, status: ConnectionStatus, words: str) -> None:
         """It is not."""
-        if self._link.attempt == self._attempt:
+        if self._matters:
             state = OutgoingQueueState.DISCONNECTED
             self._outcome.failed(self._link, status, words, state)

@@ -317,8 +317,7 @@ class BinaryProtocol:
         if session.role is Role.ACCEPTOR and session not in self._kept:
             self._kept.add(session)
             guid, address = session.remote_guid, session.remote_address
-            known = self.desk.manager.transfer.address_of(guid)
-            if known is None or known[1] is None:
+            if self.desk.manager.transfer.address_of(guid) is None:  # anybody can claim a GUID
                 self.desk.decide(lambda m: m.transfer.reached(guid, address, None), _nothing)
 
     # -- what people see

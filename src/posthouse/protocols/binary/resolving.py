@@ -6,7 +6,6 @@ manager is that queue manager itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from ipaddress import ip_address
 from typing import NamedTuple
 
@@ -132,26 +131,26 @@ def candidates(
     """Whom to try, in order; `caller` is where the queue manager has last called from.
 
     3.1.5.2.1: a direct name is its host, anything else a next hop. Decision 40: first where the
-    queue manager was last reached. Raises Unresolved where there is nobody.
+    queue manager was last reached. Anybody can call under a GUID, so that counts only where nothing
+    else is known. Raises Unresolved where there is nobody.
     """
     if destination.is_direct:
         return [Candidate(destination.host, destination.port or STANDARD_PORT)]
-    known = [*_known_addresses(manager, destination.guid, caller)]
+    guid, known = destination.guid, _reached(manager, destination.guid)
     try:
-        known[1:1] = get_next_hops(manager, destination.guid)
+        known += get_next_hops(manager, guid)
     except Unresolved:
-        if not known:
+        if not known and not caller:
             raise
-    return list(dict.fromkeys(known))
+    return list(dict.fromkeys(known)) or [Candidate(caller, STANDARD_PORT, guid)]
 
 
-def _known_addresses(manager: QueueManager, guid: bytes, caller: str) -> Iterator[Candidate]:
+def _reached(manager: QueueManager, guid: bytes) -> list[Candidate]:
     reached = manager.transfer.address_of(guid)
-    if reached is not None:
-        address, port = reached
-        yield Candidate(address, port or STANDARD_PORT, guid)
-    if caller:
-        yield Candidate(caller, STANDARD_PORT, guid)
+    if reached is None:
+        return []
+    address, port = reached
+    return [Candidate(address, port or STANDARD_PORT, guid)]
 
 
 def get_next_hops(manager: QueueManager, guid: bytes) -> list[Candidate]:

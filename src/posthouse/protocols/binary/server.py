@@ -7,6 +7,7 @@ import socket
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from threading import Thread
 from typing import Any, Final, cast
 
 from posthouse.model.enumerations import ConnectionStatus
@@ -27,6 +28,8 @@ from posthouse.protocols.memory import (
 
 POLL_S: Final = 0.01  # while a stop waits for what has begun
 LINGER_S: Final = 10.0  # for the last bytes to a peer that may not read them
+RESOLVES_MAX: Final = 16  # names looked up at once
+CONNECTS_MAX: Final = 256  # connections begun at once
 READ_BUFFER: Final = 256 << 10
 WRITE_BUFFER: Final = 1 << 20  # above it nothing more is fetched for a peer
 _COUNTED: Final = (RECEIVE, UNSYNCED, SEND)
@@ -239,6 +242,8 @@ class BinaryNode:
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._resolving = asyncio.Semaphore(RESOLVES_MAX)
+        self._connecting = asyncio.Semaphore(CONNECTS_MAX)
         self._askers: dict[int, asyncio.DatagramTransport] = {}
 
     # -- connections
@@ -278,8 +283,8 @@ class BinaryNode:
         addresses: list[str] = []
         words = ""
         try:
-            found = await self._loop.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-            addresses = [str(entry[4][0]) for entry in found]
+            async with self._resolving:
+                addresses = await look_up(host)
         except (OSError, UnicodeError) as error:
             words = f"{host} cannot be resolved: {_words(error)}"
         done(addresses, words)
@@ -289,10 +294,10 @@ class BinaryNode:
         self._run(self._connect(address, port, attempt))
 
     async def _connect(self, address: str, port: int, attempt: Attempt) -> None:
-        begun = self._loop.create_connection(lambda: Connection(self, attempt), address, port)
         where = f"{address} port {port}"
         try:
-            await asyncio.wait_for(begun, self.settings.connect_timeout_ms / 1000)
+            async with self._connecting, asyncio.timeout(self.settings.connect_timeout_ms / 1000):
+                await self._loop.create_connection(lambda: Connection(self, attempt), address, port)
         except TimeoutError:
             attempt.failed(_STATUS.SOCKET_CONNECT_FAILURE, f"{where} does not answer")
         except ConnectionRefusedError:
@@ -345,6 +350,34 @@ class BinaryNode:
 
 
 _STATUS = ConnectionStatus
+
+
+async def look_up(host: str) -> list[str]:
+    """The addresses of a host. The system may take long, and nobody waits for it at the end."""
+    loop = asyncio.get_running_loop()
+    found: asyncio.Future[list[str]] = loop.create_future()
+
+    def tell(addresses: list[str], error: Exception | None) -> None:
+        if found.done():
+            return
+        if error is None:
+            found.set_result(addresses)
+        else:
+            found.set_exception(error)
+
+    def run() -> None:
+        addresses: list[str] = []
+        failure: Exception | None = None
+        try:
+            entries = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+            addresses = [str(entry[4][0]) for entry in entries]
+        except Exception as error:  # the loop has to hear of it, whatever it is
+            failure = error
+        with suppress(RuntimeError):  # the loop may be gone
+            loop.call_soon_threadsafe(tell, addresses, failure)
+
+    Thread(target=run, name="posthouse-resolver", daemon=True).start()
+    return await found
 
 
 def _words(error: Exception) -> str:

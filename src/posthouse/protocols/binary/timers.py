@@ -56,16 +56,23 @@ class Timers:
     def run(self, now_ms: int) -> None:
         """Ticks everybody whose time has come, each once."""
         self._woken_at_ms = None
+        due = self._take_due(now_ms)
+        try:
+            for owner in due:
+                owner.tick()
+        finally:  # one that breaks does not stop the clocks of the others
+            for owner in due:
+                self.arm(owner)
+            self._arm_clock()
+
+    def _take_due(self, now_ms: int) -> list[Ticking]:
         due: list[Ticking] = []
         while self._heap and self._heap[0][0] <= now_ms:
             found = self._owners.get(heappop(self._heap)[1])
             if found is not None:
                 due.append(found[0])
                 self.forget(found[0])
-        for owner in due:
-            owner.tick()
-            self.arm(owner)
-        self._arm_clock()
+        return due
 
     def next_deadline_ms(self) -> int | None:
         """When the next owner has to be told."""
