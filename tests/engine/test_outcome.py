@@ -128,6 +128,10 @@ NEGATIVE = [name for name, (reason, _) in ENDS.items() if is_negative(reason)]
 
 
 @pytest.mark.spec(
+    "MS-MQQB 3.1.7.2/1",
+    "MS-MQQB 3.1.7.2.1/1",
+    "MS-MQQB 3.1.7.2.1/2",
+    "MS-MQQB 3.1.7.2.1/3",
     "MS-MQDMPR 3.1.1.12/30",
     "MS-MQDMPR 3.1.1.12/31",
     "MS-MQDMPR 3.1.1.12/32",
@@ -246,6 +250,7 @@ def test_nobody_is_told_without_an_administration_queue(rig: PostRig) -> None:
 # -- administration acknowledgments: what they say
 
 
+@pytest.mark.spec("MS-MQQB 3.1.7.2.1/4")
 @pytest.mark.parametrize("delivery", DELIVERIES)
 @pytest.mark.parametrize("end", ENDS)
 def test_an_acknowledgment_tells_of_which_message_it_is(
