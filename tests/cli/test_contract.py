@@ -67,6 +67,26 @@ def test_every_promised_name_is_there(name: str) -> None:
     assert set(f"{PROMISED[name]} {COMMON}".split()) <= words
 
 
-@pytest.mark.parametrize("name", ["restore", "decode", "doctor", "bench", "demo", "serve"])
-def test_other_promised_commands_are_there(name: str) -> None:
-    assert f"posthouse {name}" in PROGRAM
+LOCAL = {  # what they can say and where they work
+    "serve": "--home --json",
+    "restore": "--home --json",
+    "doctor": "--home --json",
+    "demo": "--home --json",
+    "bench": "--home --json",
+    "decode": "--json",
+    "completion": "",
+}
+
+
+def options(name: str) -> set[str]:
+    return {option for parameter in PROGRAM[name].params for option in parameter.opts}
+
+
+@pytest.mark.parametrize("name", LOCAL)
+def test_commands_that_talk_to_nobody_are_there(name: str) -> None:
+    assert set(LOCAL[name].split()) <= options(f"posthouse {name}")
+
+
+def test_all_others_talk_to_a_queue_manager() -> None:
+    local = {name for name in PROGRAM if "--url" not in options(name)}
+    assert local == {f"posthouse {name}" for name in LOCAL}

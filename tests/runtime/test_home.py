@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from posthouse.model.errors import ServiceNotAvailable
-from posthouse.runtime.home import Home, default_home
+from posthouse.runtime.home import Home
 
 
 def mode(path: Path) -> int:
@@ -46,11 +46,3 @@ def test_a_home_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.M
         Home(tmp_path)
     monkeypatch.undo()
     Home(tmp_path).close()  # it was not kept
-
-
-def test_the_home_comes_from_the_environment_or_the_users_data(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    assert default_home({"POSTHOUSE_HOME": "there"}) == Path("there")
-    monkeypatch.setenv("HOME", "/someone")
-    assert default_home({}) == Path("/someone/.local/share/posthouse")

@@ -68,6 +68,7 @@ class Rig:
     def __init__(self, home: Path, config: str = "") -> None:
         self.home = home / "home"
         self.ready_file = home / "ready.json"
+        self.told: list[dict[str, object]] = []
         self.home.mkdir()
         (self.home / "posthouse.toml").write_text(f"[log]\nformat = 'json'\n{config}")
         self.visits: list[Visit] = []
@@ -83,7 +84,8 @@ class Rig:
             extra = [Place(make(service), "127.0.0.1", 0) for make in more]
             return [Place(door, "127.0.0.1", 0), *extra]
 
-        options = Options(self.home, name="ALPHA", ready_file=self.ready_file, version="9.9")
+        tell, file = self.told.append, self.ready_file
+        options = Options(self.home, name="ALPHA", ready_file=file, version="9.9", tell=tell)
         outcome = run(options, doors)
         for task in self.tasks:
             task.result()
@@ -160,6 +162,7 @@ def test_the_ready_file_says_where_we_are(tmp_path: Path) -> None:
     assert set(ready) == {"pid", "name", "guid", "home", "version", "endpoints"}
     assert (ready["pid"], ready["name"], ready["version"]) == (os.getpid(), "ALPHA", "9.9")
     assert ready["home"] == str(rig.home)
+    assert rig.told == seen
 
 
 def test_a_port_in_use_is_a_clear_refusal_and_the_home_is_free_again(tmp_path: Path) -> None:

@@ -27,7 +27,8 @@ def bench(
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Small doses, for a first look.")] = False,
     directory: Annotated[
-        Path | None, typer.Option("--directory", help="Put the data there: the disk to measure.")
+        Path | None,
+        typer.Option("--directory", "--home", help="Put the data there: the disk to measure."),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="One line of JSON for each figure.")] = False,
 ) -> None:

@@ -32,6 +32,10 @@ Commands that talk to a queue manager have these options too:
 |---|---|
 {common}
 
+The others are local, they talk to nobody: `serve` is a queue manager itself (its `--json` prints
+the line of the ready file), `restore` and `doctor` work on a home that no other has open, `decode`
+on files, `bench` and `demo` in directories of their own, `completion` prints a script.
+
 Queues are named by path names (`.\\private$\\orders`, `HOST\\private$\\orders`,
 `.\\private$\\orders;poison`) or format names (`DIRECT=OS:...`, `DIRECT=TCP:...`, `PRIVATE=...`,
 `PUBLIC=...`). Forward slashes do for the backslashes of path names, which spares quoting them

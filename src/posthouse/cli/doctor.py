@@ -13,7 +13,8 @@ import typer
 from posthouse.cli.command import Home
 from posthouse.cli.output import complain, print_json, say
 from posthouse.model.errors import InvalidParameter
-from posthouse.runtime.home import STORE, default_home, lock_home
+from posthouse.protocols.admin.control import default_home
+from posthouse.runtime.home import STORE, lock_home
 from posthouse.store.disk import RealDisk
 from posthouse.store.doctor import Report, check
 from posthouse.store.export import Exported, export

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from posthouse import __version__
-from posthouse.cli.output import complain
-from posthouse.runtime.home import default_home
+from posthouse.cli.output import complain, print_json
+from posthouse.protocols.admin.control import default_home
 from posthouse.runtime.ports import PortSet
 from posthouse.runtime.serve import NotStarted, Options, run
 from posthouse.runtime.settings_file import SettingsError
@@ -56,6 +57,9 @@ def serve(
             "--ready-file", metavar="FILE", help="JSON, written once every listener accepts."
         ),
     ] = None,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print what the ready file says, as one line of JSON.")
+    ] = False,
 ) -> None:
     """Run a queue manager until SIGTERM or Ctrl-C.
 
@@ -69,7 +73,8 @@ def serve(
     from posthouse.runtime.doors import standard_doors
 
     place = home or default_home()
-    options = Options(place, config, name, listen, ports, ready_file, __version__)
+    tell = _tell if json else None
+    options = Options(place, config, name, listen, ports, ready_file, __version__, tell)
     try:
         outcome = run(options, standard_doors)
     except SettingsError as error:
@@ -85,6 +90,11 @@ def serve(
     if outcome.cause:
         complain(outcome.cause)
     raise typer.Exit(outcome.code)
+
+
+def _tell(ready: dict[str, object]) -> None:
+    print_json(ready)
+    sys.stdout.flush()
 
 
 def _explained(error: StoreError, home: Path) -> str:

@@ -10,10 +10,10 @@ from urllib.parse import urlsplit
 
 from posthouse.model.text import excerpt
 from posthouse.protocols.admin import control
+from posthouse.protocols.admin.control import default_home
 
 ADMIN_PORT: Final = 8816
 TOKEN_FILE: Final = "POSTHOUSE_TOKEN_FILE"
-HOME: Final = "POSTHOUSE_HOME"
 
 
 class Address(NamedTuple):
@@ -68,12 +68,6 @@ def resolve(
         tls=parts.scheme == "https",
         token=_token(token, token_file, environment),
     )
-
-
-def default_home(environment: Mapping[str, str] = os.environ) -> Path:
-    """The home that is meant where none is named (contract, section 2)."""
-    named = environment.get(HOME, "")
-    return Path(named) if named else Path.home() / ".local" / "share" / "posthouse"
 
 
 def _token(

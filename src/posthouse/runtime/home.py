@@ -7,7 +7,7 @@ import os
 import socket
 import stat
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -44,12 +44,6 @@ def lock_home(home: Path) -> int:
             "Stop the other process, or name another home.",
         ) from None
     return handle
-
-
-def default_home(environment: Mapping[str, str] = os.environ) -> Path:
-    """`$POSTHOUSE_HOME`, else the usual place for a user's data."""
-    named = environment.get("POSTHOUSE_HOME", "")
-    return Path(named) if named else Path.home() / ".local" / "share" / "posthouse"
 
 
 def host_name() -> str:

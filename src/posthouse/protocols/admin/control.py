@@ -1,6 +1,6 @@
-"""Where the control socket of a home lies.
+"""Where a home is when nobody says so, and where its control socket lies.
 
-It is `control.sock` in the home. The path of a socket is short by the system's own limit: for a
+That is `control.sock` in the home. The path of a socket is short by the system's own limit: for a
 deep home it lies in the user's runtime directory, and the file `control` in the home names it.
 """
 
@@ -14,7 +14,14 @@ from typing import Final
 
 SOCKET_NAME: Final = "control.sock"
 POINTER_NAME: Final = "control"
+HOME_VARIABLE: Final = "POSTHOUSE_HOME"
 SOCKET_PATH_MAX: Final = 107  # sun_path without its NUL
+
+
+def default_home(environment: Mapping[str, str] = os.environ) -> Path:
+    """`$POSTHOUSE_HOME`, else the usual place for a user's data (contract, section 2)."""
+    named = environment.get(HOME_VARIABLE, "")
+    return Path(named) if named else Path.home() / ".local" / "share" / "posthouse"
 
 
 def socket_path(home: Path, environment: Mapping[str, str] = os.environ) -> Path:
