@@ -22,6 +22,7 @@ from posthouse.engine.records import (
     Settle,
     Span,
     pack_arrival,
+    skim_change,
     unpack_arrival,
     unpack_change,
 )
@@ -86,6 +87,14 @@ def test_a_change_reads_back(change: Change) -> None:
         assert again.ends == change.ends
         assert again.defines == change.defines
     assert bool(change) == bool(change.settles or change.ends or change.defines)
+
+
+@given(CHANGES)
+def test_a_skimmed_change_says_what_the_whole_one_does(change: Change) -> None:
+    skimmed = skim_change(change.pack())
+    assert skimmed.settles == [(settle.number, len(settle.extra)) for settle in change.settles]
+    assert skimmed.ends == change.ends
+    assert skimmed.defines == change.defines
 
 
 def test_an_empty_value_is_not_a_deleted_one() -> None:

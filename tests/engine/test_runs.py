@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from posthouse.engine.client_calls import receive_several
@@ -401,12 +401,25 @@ SENDS = st.lists(
 )
 
 
-@given(SENDS, st.integers(0, 2), st.sampled_from(["commit", "abort", "prepare"]))
+@given(
+    SENDS,
+    st.integers(0, 2),
+    st.sampled_from(["commit", "abort", "prepare"]),
+    st.sampled_from([(8 << 20, 0), (8 << 20, 8 << 20), (700, 8 << 20)]),
+    st.booleans(),
+)
+@example([("orders", {"body": b"x"}, 3)], 0, "prepare", (8 << 20, 0), False)
+@example([("orders", {"body": b"x"}, 3), ("bills", {}, 2)], 1, "commit", (8 << 20, 0), True)
+@example([("orders", {}, 1), ("orders", {}, 2), ("orders", {}, 3)], 1, "commit", (8 << 20, 0), True)
 def test_a_transaction_ends_as_if_its_messages_came_one_by_one(
-    sends: list[tuple[str, dict[str, Any], int]], waiting: int, end: str
+    sends: list[tuple[str, dict[str, Any], int]],
+    waiting: int,
+    end: str,
+    buffers: tuple[int, int],
+    deleted: bool,
 ) -> None:
-    # Without a buffer its messages are in the log, pending, before the end: one by one.
-    together, single = Rig(), Rig(transaction_buffer=0)
+    # Beyond a buffer its messages are in the log, pending, before the end.
+    together, single = (Rig(transaction_buffer=size) for size in buffers)
     woken: dict[Rig, list[Any]] = {together: [], single: []}
     for rig in (together, single):
         for name in ("orders", "bills"):
@@ -417,7 +430,10 @@ def test_a_transaction_ends_as_if_its_messages_came_one_by_one(
         tx = rig.begin("t1")
         for name, kind, count in sends:
             out, packets = rig.open(name), [transactional_packet(**kind) for _ in range(count)]
-            rig.run(lambda m, o=out, p=packets, t=tx: m.send_packets(o, p, t))  # type: ignore[misc]
+            for some in [packets] if rig is together else [[packet] for packet in packets]:
+                rig.run(lambda m, o=out, p=some, t=tx: m.send_packets(o, p, t))  # type: ignore[misc]
+        if deleted:
+            rig.run(lambda m, r=rig: m.delete_queue(".\\private$\\bills", r.admin))  # type: ignore[misc]
         if end == "prepare":
             rig.run(lambda m, t=tx: m.transaction_prepare(t.identifier, single_phase=False))  # type: ignore[misc]
         if end == "abort":

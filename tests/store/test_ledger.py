@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posthouse.engine.records import TABLE_BOOKS, Change, Define, End, Row, Settle
+from posthouse.engine.records import TABLE_BOOKS, Change, Define, End, Row, Settle, skim_change
 from posthouse.store.ledger import CHANGE_WEIGHT, DEFINE_WEIGHT, END_WEIGHT, ROW_WEIGHT, Ledger
 from posthouse.store.segment import Segment
 
@@ -73,6 +73,34 @@ def test_endings_in_a_row_weigh_what_each_of_them_does(
     assert runs.dead_bytes == singles.dead_bytes
     assert runs.segments[3].needs == singles.segments[3].needs
     assert runs.positions.dump() == singles.positions.dump()
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 600), st.sampled_from([1, 3])), max_size=4),
+    st.lists(st.tuples(st.integers(1, 600), st.binary(max_size=2)), max_size=6)
+    | st.builds(
+        lambda a, n: [(number, b"") for number in range(a, a + n)],
+        st.integers(1, 500),
+        st.integers(1, 300),
+    ),
+)
+def test_rows_in_a_row_weigh_what_each_of_them_does(
+    messages: list[tuple[int, int]], settled: list[tuple[int, bytes]]
+) -> None:
+    runs, singles = ledger_of(1, 2, 3), ledger_of(1, 2, 3)
+    for ledger in (runs, singles):
+        for number in range(100, 500):
+            ledger.message(number, ledger.segments[3 if number < 450 else 1], 48, 10)
+        for number, segment in messages:
+            ledger.copy(number, ledger.segments[segment], 48, 20)
+    settles = [Settle(number, 0, ROW, extra) for number, extra in settled]
+    change = Change()
+    change.settles += settles
+    runs.said(skim_change(change.pack()), runs.segments[3], carried=False)
+    for settle in settles:
+        told(singles, 3, settle)
+    assert weights(runs) == weights(singles)
+    assert runs.segments[3].keeps == singles.segments[3].keeps
 
 
 def test_a_row_weighs_while_the_message_lies_elsewhere() -> None:

@@ -56,6 +56,19 @@ def test_records_in_a_row_are_put_as_each_of_them_is(many: list[int], segment: i
     assert runs.dump() == singles.dump()
 
 
+@given(st.lists(st.tuples(numbers, segments), max_size=3), numbers, numbers, numbers, numbers)
+def test_messages_in_a_row_are_in_a_segment_if_each_of_them_is(
+    elsewhere: list[tuple[int, int]], start: int, count: int, first: int, last: int
+) -> None:
+    positions = Positions()
+    positions.put_run([*range(start, start + count)], 1, [*range(100, 100 + count)], 100 + count)
+    for number, segment in elsewhere:
+        positions.put(number, segment, 7, 8)
+    places = [positions.get(number) for number in range(first, last + 1)]
+    inside = bool(places) and all(place and place.segment == 1 for place in places)
+    assert positions.are_in(1, first, last) == inside
+
+
 @given(
     st.lists(st.tuples(numbers, segments), max_size=6),
     st.lists(numbers, max_size=4),

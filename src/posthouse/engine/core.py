@@ -284,12 +284,13 @@ class Core:
         ordinals: list[int],
         sender: bytes,
         change: Change | None = None,
+        numbers: range | None = None,
     ) -> range:
         """New messages that are alike but for packet and ordinal; they count now.
 
         In a change they are pending until that is committed. Returns their numbers.
         """
-        numbers = self.message_numbers.run(len(packets))
+        numbers = numbers or self.message_numbers.run(len(packets))
         number, add = numbers.start, self.effects.records.append
         rows = self.state.arrive_run(number, row, [seen[0] for seen in looks], ordinals)
         kind = EXPRESS if row.flags & FLAG_EXPRESS else MESSAGE

@@ -176,6 +176,7 @@ _COUNTS = struct.Struct("<III")
 _SETTLE = struct.Struct("<QBHQIIIIIIHHHBBBBxx")
 _SETTLE_OF_ROW = struct.Struct("<QBH44s")  # the same, with the row packed already
 assert _SETTLE_OF_ROW.size == _SETTLE.size
+_SETTLED = struct.Struct(f"<QxH{ROW_SIZE}x")  # the same, of which only number and size matter
 _END = struct.Struct("<QB")
 _ENDS_TOGETHER = 32
 _ENDS = struct.Struct("<" + "QB" * _ENDS_TOGETHER)
@@ -312,6 +313,29 @@ def unpack_change(payload: bytes | memoryview) -> Change:
     if cursor.at != len(payload):
         raise RemoteProtocolError("change record longer than its counts")
     return change
+
+
+class Skimmed(NamedTuple):
+    """A CHANGE record without its rows: what the accounts of the log go by."""
+
+    settles: list[tuple[int, int]]  # number, size of the extra
+    ends: list[tuple[int, int]]
+    defines: list[Define]
+
+
+def skim_change(payload: bytes) -> Skimmed:
+    """The same for a record of our own, whose rows nobody wants."""
+    count, ends, defines = _COUNTS.unpack_from(payload)
+    cursor = _Cursor(payload)
+    cursor.at = _COUNTS.size + count * _SETTLE.size
+    settles = _SETTLED.iter_unpack(payload[_COUNTS.size : cursor.at])
+    sizes: list[tuple[int, int]] = list(settles)
+    if any(size for _, size in sizes):  # extras lie in between
+        change = unpack_change(payload)
+        sizes = [(settle.number, len(settle.extra)) for settle in change.settles]
+        return Skimmed(sizes, change.ends, change.defines)
+    ended = list(_END.iter_unpack(cursor.take(ends * _END.size)))
+    return Skimmed(sizes, ended, list(_defines(cursor, defines)))
 
 
 # Tables of definitions. Numbers are part of the store's format: never reuse one.

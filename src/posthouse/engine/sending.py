@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from posthouse.engine.core import Core, Extra, encode_extra
 from posthouse.engine.descriptor import OpenQueueDescriptor, QueueAccessType
+from posthouse.engine.enqueue_runs import plain_run
 from posthouse.engine.queue import Queue, QueueRole
 from posthouse.engine.records import (
     FLAG_AUTHENTICATED,
@@ -378,6 +379,10 @@ class Sending:
         core, utc = self.core, self.core.utc
         ordinals = core.ordinals.run(len(packets))
         stamped = stamp_transactional(packets, looks, core.guid, ordinals, utc, transaction.number)
+        if len(packets) > 1 and queue.outgoing is None and are_alike(looks):
+            run = plain_run(core, queue, stamped, looks, ordinals, sender)
+            core.transactions.add_enqueue_run(transaction, queue, run)
+            return ordinals
         expires = self._plain_expiry(queue, looks[0]) if looks else NEVER
         for packet, seen, ordinal in zip(stamped, looks, ordinals, strict=True):
             size, message_class = seen.packet_size, seen.message_class

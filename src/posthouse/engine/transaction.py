@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import Enum
+from typing import NamedTuple
 
 import msgspec
 
 from posthouse.engine.records import Row, Span
+from posthouse.engine.rows import span_of
+from posthouse.wire.glance import Glance
 
 
 class OperationType(Enum):
@@ -65,12 +69,7 @@ class TransactionalOperation:
     def is_plain(self) -> bool:
         """An enqueue that asks for nothing and is not in the log yet."""
         row = self.row
-        return (
-            row is not None
-            and self.packet is not None
-            and not self.extra
-            and not row[12]
-        )
+        return row is not None and self.packet is not None and not self.extra and not row[12]
 
     def follows(self, other: TransactionalOperation, distance: int) -> bool:
         """Whether a plain enqueue is alike another one, so many numbers in front of it."""
@@ -85,6 +84,29 @@ class TransactionalOperation:
             and row[7] == its_row[7]
             and row[2] == its_row[2]
         )
+
+
+class EnqueueRun(NamedTuple):
+    """Sends of one call that are alike but for packet, size and ordinal; numbers follow on."""
+
+    queue: int
+    numbers: range
+    row: Row  # of all of them, without size and ordinal
+    packets: list[bytes]
+    looks: list[Glance]
+    ordinals: list[int]
+    sender: bytes
+
+    def operations(self) -> Iterator[TransactionalOperation]:
+        """The same one by one."""
+        for number, packet, seen, ordinal in zip(
+            self.numbers, self.packets, self.looks, self.ordinals, strict=True
+        ):
+            operation = TransactionalOperation(OperationType.ENQUEUE, self.queue, number)
+            operation.row = self.row._replace(size=seen.packet_size, ordinal=ordinal)
+            operation.packet, operation.span = packet, span_of(seen)
+            operation.sender = self.sender
+            yield operation
 
 
 class StoredOperation(msgspec.Struct, array_like=True):
@@ -109,7 +131,8 @@ class Transaction:
     """[MS-MQDMPR] 3.1.1.14."""
 
     __slots__ = (
-        "by_message",
+        "_by_message",
+        "_runs",
         "coordinator",
         "identifier",
         "last_used_ms",
@@ -129,7 +152,8 @@ class Transaction:
         self.owner = owner
         self.last_used_ms = now_ms
         self.state = TransactionState.ACTIVE
-        self.by_message: dict[int, TransactionalOperation] = {}  # a message is in it once only
+        self._by_message: dict[int, TransactionalOperation] = {}
+        self._runs: list[EnqueueRun] = []  # behind these, as long as nobody asks for single ones
         self.marked = False  # first and last are known, and nothing has come since
         self.size = 0
         self.spilled = False  # its messages are in the log already, pending
@@ -138,14 +162,38 @@ class Transaction:
         self.waiting: set[int] = set()  # reads that wait on its behalf
 
     @property
+    def by_message(self) -> dict[int, TransactionalOperation]:
+        """The operations by message, which is in it once only."""
+        if self._runs:
+            runs, self._runs = self._runs, []
+            for run in runs:
+                self._by_message.update((one.number, one) for one in run.operations())
+        return self._by_message
+
+    @property
+    def count(self) -> int:
+        """How many operations it has."""
+        return len(self._by_message) + sum(len(run.packets) for run in self._runs)
+
+    @property
+    def runs(self) -> list[EnqueueRun]:
+        """All of its operations, where they are nothing but sends that came in runs."""
+        return [] if self._by_message else self._runs
+
+    @property
     def operations(self) -> list[TransactionalOperation]:
         """TransactionalOperationCollection, in the order of the calls."""
         return list(self.by_message.values())
 
     def add(self, operation: TransactionalOperation) -> None:
         """One more, behind all others."""
-        assert operation.number not in self.by_message
-        self.by_message[operation.number] = operation
+        by_message = self.by_message
+        assert operation.number not in by_message
+        by_message[operation.number] = operation
+
+    def add_run(self, run: EnqueueRun) -> None:
+        """Several more, behind all others."""
+        self._runs.append(run)
 
     @property
     def single_phase(self) -> bool:

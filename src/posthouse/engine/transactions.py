@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 
 from posthouse.engine.core import Core, Lock
 from posthouse.engine.descriptor import OpenQueueDescriptor
+from posthouse.engine.enqueue_runs import commit_runs
 from posthouse.engine.owned import Owned
 from posthouse.engine.queue import Queue, QueueRole
 from posthouse.engine.records import (
@@ -28,6 +29,7 @@ from posthouse.engine.records import (
     pack_arrival,
 )
 from posthouse.engine.transaction import (
+    EnqueueRun,
     OperationType,
     StoredOperation,
     StoredTransaction,
@@ -92,7 +94,7 @@ class Transactions:
     def use(self, transaction: Transaction, count: int = 1) -> None:
         """Checks that operations may still be added, and notes that somebody works on it."""
         self._check_active(transaction)
-        if len(transaction.by_message) + count > self.core.settings.operations_max:
+        if transaction.count + count > self.core.settings.operations_max:
             raise InsufficientResources("the transaction has too many operations")
         self.touch(transaction)
 
@@ -145,6 +147,22 @@ class Transactions:
         elif transaction.size > core.settings.transaction_buffer:
             self._spill(transaction)
         return number
+
+    def add_enqueue_run(self, transaction: Transaction, queue: Queue, run: EnqueueRun) -> None:
+        """The same for plain sends of one call."""
+        size = sum([seen[0] for seen in run.looks])
+        transaction.marked = False
+        transaction.size += size
+        queue.reserved += size
+        self.reserved += size
+        if transaction.spilled:
+            for operation in run.operations():
+                transaction.add(operation)
+                self._append_pending(operation)
+            return
+        transaction.add_run(run)
+        if transaction.size > self.core.settings.transaction_buffer:
+            self._spill(transaction)
 
     def add_dequeue(
         self,
@@ -216,6 +234,8 @@ class Transactions:
         if transaction.state is not TransactionState.ACTIVE:
             raise TransactionSequence(f"the transaction is {transaction.state.value} already")
         self._cancel_waiting(transaction)
+        if single_phase and transaction.runs:
+            return  # their commit marks them
         self._mark_first_and_last(transaction)
         if single_phase:
             return
@@ -280,10 +300,23 @@ class Transactions:
         transaction = self.find(identifier)
         self._cancel_waiting(transaction)
         prepared = transaction.state is TransactionState.PREPARED
-        if not prepared:
-            self._mark_first_and_last(transaction)
-        change, subqueues = Change(), self._subqueues(transaction)
-        operations, done = transaction.operations, 0
+        change, subqueues = Change(), list[Queue]()
+        if not commit_runs(self.core, transaction.runs, change):
+            if not prepared:
+                self._mark_first_and_last(transaction)
+            subqueues = self._subqueues(transaction)
+            self._commit_all(transaction.operations, change)
+        if prepared:
+            self.core.define(TABLE_TRANSACTION, identifier, None, change)
+        if also is not None:
+            also(change)
+        self._finish(transaction)
+        self.core.commit(change)
+        for queue in subqueues:
+            self.core.registry.drop_empty_subqueue(queue)
+
+    def _commit_all(self, operations: list[TransactionalOperation], change: Change) -> None:
+        done = 0
         while done < len(operations):
             operation = operations[done]
             if operation.kind is OperationType.ENQUEUE:
@@ -294,14 +327,6 @@ class Transactions:
             else:
                 self._commit_move(operation, change)
             done += 1
-        if prepared:
-            self.core.define(TABLE_TRANSACTION, identifier, None, change)
-        if also is not None:
-            also(change)
-        self._finish(transaction)
-        self.core.commit(change)
-        for queue in subqueues:
-            self.core.registry.drop_empty_subqueue(queue)
 
     def _commit_enqueues(
         self, operations: list[TransactionalOperation], first: int, change: Change
@@ -317,7 +342,7 @@ class Transactions:
         if queue is None or end - first == 1 or row.expires <= core.utc:
             self._commit_enqueue(operation, change)
             return 1
-        self._release(queue, sum(one.size for one in run))
+        self.release(queue, sum(one.size for one in run))
         ids, place = core.lookup_ids.run(len(run)), 0
         row = row._replace(lookup_id=ids.start, arrived=core.utc)
         if queue.outgoing is not None:
@@ -333,7 +358,7 @@ class Transactions:
         row = operation.row
         assert row is not None
         queue = core.queues.get(operation.queue)
-        self._release(queue, row.size)
+        self.release(queue, row.size)
         if queue is None or queue.deleted:
             if operation.packet is not None:
                 self._append_pending(operation)
@@ -400,7 +425,7 @@ class Transactions:
 
     def _abort_enqueue(self, operation: TransactionalOperation, change: Change) -> None:
         assert operation.row is not None
-        self._release(self.core.queues.get(operation.queue), operation.row.size)
+        self.release(self.core.queues.get(operation.queue), operation.row.size)
         if operation.packet is None:
             self.core.end(operation.number, operation.row, KEPT, change)
 
@@ -420,7 +445,8 @@ class Transactions:
 
     # -- shared
 
-    def _release(self, queue: Queue | None, size: int) -> None:
+    def release(self, queue: Queue | None, size: int) -> None:
+        """Uncommitted sends of so many bytes are no more."""
         self.reserved -= size
         if queue is not None:
             queue.reserved -= size

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from posthouse.engine.records import ROW_SIZE, TABLE_BOOKS, Change
+from posthouse.engine.records import ROW_SIZE, TABLE_BOOKS, Change, Skimmed
 from posthouse.store.format import HEADER_SIZE
 from posthouse.store.positions import PAGE_ENTRIES, Positions
 from posthouse.store.segment import Segment
@@ -77,20 +77,33 @@ class Ledger:
 
     def change(self, change: Change, segment: Segment, *, carried: bool) -> None:
         """A CHANGE record, or (carried) a CARRY record."""
-        here = segment.number
+        settles = [(number, len(extra)) for number, _, _, extra in change.settles]
+        self.said(Skimmed(settles, change.ends, change.defines), segment, carried=carried)
+
+    def said(self, change: Skimmed, segment: Segment, *, carried: bool) -> None:
+        """The same for one that was only skimmed."""
         if carried:
             segment.fixed_bytes += CHANGE_WEIGHT  # so that what compaction wrote is never due
-        for number, _, _, extra in change.settles:
-            place = self.positions.get(number)
-            if place is not None and place.segment != here:
-                weight = ROW_WEIGHT + len(extra)
-                segment.keeps[place.segment] = segment.keeps.get(place.segment, 0) + weight
+        self._settle_all(change.settles, segment)
         self._end_all([number for number, _ in change.ends], segment)
         for table, key, value in change.defines:
             if table == TABLE_BOOKS:  # every segment has its own
                 segment.fixed_bytes += DEFINE_WEIGHT + len(key) + len(value or b"")
             else:
                 self._define((table, key), value, segment)
+
+    def _settle_all(self, settles: list[tuple[int, int]], segment: Segment) -> None:
+        """New rows; those of a commit mostly follow right behind their messages."""
+        here, positions = segment.number, self.positions
+        if settles:
+            first, last = settles[0][0], settles[-1][0]
+            if last - first < 2 * len(settles) and positions.are_in(here, first, last):
+                settles = [settle for settle in settles if not first <= settle[0] <= last]
+        for number, extra_size in settles:
+            place = positions.get(number)
+            if place is not None and place.segment != here:
+                weight = ROW_WEIGHT + extra_size
+                segment.keeps[place.segment] = segment.keeps.get(place.segment, 0) + weight
 
     def _end_all(self, numbers: list[int], segment: Segment) -> None:
         """Endings; messages that were numbered in a row mostly lie in a row as well."""

@@ -11,8 +11,8 @@ from posthouse.engine.records import (
     Change,
     Record,
     sender_of,
+    skim_change,
     unpack_arrival,
-    unpack_change,
 )
 from posthouse.engine.state import State
 from posthouse.store.base import Recovered
@@ -321,7 +321,7 @@ class LogStore:
         changes = self._writer.changes
         if changes:
             for payload, segment, carried in changes:
-                self.ledger.change(unpack_change(payload), segment, carried=carried)
+                self.ledger.said(skim_change(payload), segment, carried=carried)
             changes.clear()
 
     def has_room(self) -> bool:

@@ -102,6 +102,21 @@ class Positions:
         place: Place = _place(Place, (segment, offset, size & _SIZE, size >= _DEAD))
         return place
 
+    def are_in(self, segment: int, first: int, last: int) -> bool:
+        """Whether all messages numbered from `first` to `last` lie in a segment."""
+        number = first
+        while number <= last:
+            index, some = number >> _SHIFT, min(last + 1 - number, PAGE_ENTRIES - (number & _MASK))
+            page = self._pages.get(index)
+            if page is None:
+                return False
+            at = (number & _MASK) * _ENTRY_SIZE
+            holders = array("I", page[at : at + some * _ENTRY_SIZE])[0::3]
+            if holders.count(segment) != some:
+                return False
+            number += some
+        return first <= last
+
     def kill(self, number: int) -> tuple[int, int] | None:
         """The message ended: segment and size of its record, None if there is none alive."""
         page = self._pages.get(number >> _SHIFT)

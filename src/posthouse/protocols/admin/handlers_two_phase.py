@@ -57,7 +57,7 @@ def _info(manager: QueueManager, transaction: Transaction) -> TransactionInfoJso
     return TransactionInfoJson(
         id=format_guid(transaction.identifier),
         state=transaction.state.value,
-        operations=len(transaction.by_message),
+        operations=transaction.count,
         bytes=transaction.size,
         coordinator=transaction.coordinator.hex(),
         participants=joint.participants if joint else [],
