@@ -32,6 +32,7 @@ def test_the_demonstration_loses_nothing_and_its_books_balance(
     assert report["sound"]
     assert [each["orders"] for each in report["arrived"]] == [100] * len(SHOPS)
     assert report["shared_transactions"] == 2
+    assert report["over_the_wire"] == report["delivered"] == 360
     assert report["dead_letters"] == {"nack-receive-timeout": 3, "nack-queue-purged": 2}
     assert report["books"].keys() == report["addresses"].keys() == {"ALPHA", "BETA"}
     for name in ("alpha", "beta"):  # stopped, and the data is still there
@@ -94,6 +95,8 @@ def test_a_server_that_does_not_start_is_explained(tmp_path: Path) -> None:
         {"dead_letters": {"nack-queue-purged": 4}},
         {"books": {"ALPHA": BooksListJson([], True), "BETA": BooksListJson([], False)}},
         {"books": {"ALPHA": BooksListJson([], True)}},
+        {"delivered": 99},
+        {"over_the_wire": 0, "delivered": 0},
         {"stopped_well": False},
     ],
 )
@@ -105,6 +108,8 @@ def test_the_report_is_unsound_when_anything_is_missing(
         "journaled": 100,
         "in_flight_at_kill": 1,
         "undone": True,
+        "over_the_wire": 100,
+        "delivered": 100,
         "dead_letters": {"nack-queue-purged": 5},
         "books": {name: BooksListJson([], True) for name in ("ALPHA", "BETA")},
         "stopped_well": True,

@@ -20,7 +20,7 @@ from rich.text import Text
 from posthouse.cli.demonstration import Audience, Report, demonstrate
 from posthouse.cli.output import complain, print_json, print_table, safe, say
 
-STEPS = ("sending", "handing over", "receiving")
+STEPS = ("sending", "delivering", "receiving")
 
 
 def register(app: typer.Typer) -> None:
@@ -37,7 +37,7 @@ def demo(
     ] = 10_000,
     json: Annotated[bool, typer.Option("--json", help="The report as one line of JSON.")] = False,
 ) -> None:
-    """Run two queue managers, kill one under load, share transactions, check the books of both.
+    """Run two queue managers, kill one under load, deliver orders between them, check the books.
 
     Ends with exit code 0 only if nothing acknowledged was lost, nothing came twice and the books
     balance. The data stays; the servers are stopped at the end.
@@ -105,7 +105,9 @@ def _values(report: Report) -> dict[str, object]:
         "sent_per_second": report.sent_per_second,
         "shared_transactions": report.shared_transactions,
         "undone": report.undone,
-        "handed_over_per_second": report.handed_over_per_second,
+        "over_the_wire": report.over_the_wire,
+        "delivered": report.delivered,
+        "delivered_per_second": report.delivered_per_second,
         "received_per_second": report.received_per_second,
         "arrived": [each._asdict() for each in report.arrived],
         "journaled": report.journaled,
@@ -141,9 +143,10 @@ def _steps(report: Report) -> Iterator[tuple[str, str]]:
     yield "  in flight then", f"{report.in_flight_at_kill} transactions"
     yield "  begun again by the clients", f"{report.begun_again} transactions"
     yield "  start after it", f"{report.restart_ms:,} ms"
-    yield "handed over to BETA", f"{report.handed_over_per_second:,}/s"
-    yield "  transactions over both", f"{report.shared_transactions}"
+    yield "transactions over both managers", f"{report.shared_transactions}"
     yield "  one given up left no trace", _yes(report.undone)
+    yield "delivered to BETA over the binary protocol", f"{report.delivered_per_second:,}/s"
+    yield "  sent, and acknowledged by BETA", f"{report.over_the_wire:,}, {report.delivered:,}"
     yield "received at BETA", f"{report.received_per_second:,}/s"
     yield "kept in the journal of ALPHA", f"{report.journaled:,} orders"
     for reason, count in report.dead_letters.items():

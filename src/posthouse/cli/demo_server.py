@@ -30,6 +30,7 @@ class DemoServer:
         self.home = folder / name.lower()
         self.home.mkdir(mode=0o700, parents=True)
         self.address = ""
+        self.binary = ""  # where other queue managers connect
         self._ready_file = self.home / "ready.json"
         self._errors = self.home / "stderr.txt"
         self._process: subprocess.Popen[bytes] | None = None
@@ -49,7 +50,7 @@ class DemoServer:
             )
 
     def ready(self) -> None:
-        """Returns when it serves; then `address` is that of its admin endpoint."""
+        """Returns when it serves; then `address` and `binary` are those of its endpoints."""
         process, began_ms = self._running(), real_clock()[0]
         while not self._ready_file.exists():
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -58,6 +59,7 @@ class DemoServer:
                 raise self._not_started(f"was not ready after {START_MS // 1000} seconds")
         ready: dict[str, Any] = msgspec.json.decode(self._ready_file.read_bytes())
         self.address = f"http://{ready['endpoints']['admin']}"
+        self.binary = ready["endpoints"]["binary"]
 
     def _not_started(self, why: str) -> ServiceNotAvailable:
         said = self._errors.read_text(encoding="utf-8", errors="replace").splitlines()

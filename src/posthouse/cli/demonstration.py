@@ -1,13 +1,14 @@
 """What `posthouse demo` does (contract, section 1), as far as the parts exist.
 
-Shops send orders to ALPHA, which is killed meanwhile; the orders are handed over to BETA in
-transactions that both share; the warehouse receives them there; offers that nobody takes become
-dead letters; then both managers' books are looked at.
+Shops send orders to ALPHA, which is killed meanwhile. The first orders go to BETA in transactions
+that both share, the others over the binary protocol; the warehouse receives them there. Offers that
+nobody takes become dead letters. Then both managers' books are looked at.
 """
 
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -34,6 +35,9 @@ DEAD_LETTERS: Final = r".\system$;deadletter"
 SALE_MAX: Final = 50  # orders in one transaction of a shop
 SALES_MIN: Final = 40  # transactions, so that there is a middle to be killed in
 BATCH: Final = 200  # orders in one transaction behind the shops
+SHARED: Final = 2  # transactions that both managers share
+SHARED_BATCH: Final = 20  # orders in each of them
+DELIVERY_MS: Final = 60_000
 EXPIRED, PURGED = 3, 2  # offers
 LOOK_S: Final = 0.05
 PATIENCE_S: Final = 10.0
@@ -71,7 +75,9 @@ class Report:
     sent_per_second: int = 0
     shared_transactions: int = 0
     undone: bool = False
-    handed_over_per_second: int = 0
+    over_the_wire: int = 0
+    delivered: int = 0  # of those, as the sender's books have it
+    delivered_per_second: int = 0
     received_per_second: int = 0
     arrived: list[Arrived] = field(default_factory=list)
     journaled: int = 0
@@ -88,7 +94,8 @@ class Report:
     @property
     def balanced(self) -> bool:
         """The books of both managers account for every message."""
-        return len(self.books) == 2 and all(each.balanced for each in self.books.values())
+        books = len(self.books) == 2 and all(each.balanced for each in self.books.values())
+        return books and self.delivered == self.over_the_wire > 0
 
     @property
     def sound(self) -> bool:
@@ -112,7 +119,8 @@ def demonstrate(home: Path, orders: int, audience: Audience) -> Report:
         report.addresses = {server.name: server.address for server in servers}
         alpha, beta = (running.enter_context(connected(server)) for server in servers)
         befriend(alpha, beta, report.addresses)
-        hand_over(alpha, beta, report, audience)
+        hand_over(alpha, beta, report)
+        deliver(alpha, servers[1].binary, report, audience)
         receive_all(beta, report, audience)
         let_offers_die(beta, report)
         report.journaled = alpha.queue(ORDERS).journal.count()
@@ -259,7 +267,7 @@ class Carrier:
         tx = self.alpha.transaction()
         with tx:
             part = tx.enlist(self.beta)
-            found = self.orders.receive_many(BATCH, 0, tx=tx)
+            found = self.orders.receive_many(SHARED_BATCH, 0, tx=tx)
             self.warehouse.send_many(map(_again, found), tx=part)
             if think_better:
                 tx.abort()
@@ -270,19 +278,42 @@ def _again(message: Message) -> Draft:
     return Draft(message.body, label=message.label, correlation=message.id)
 
 
-def hand_over(
-    alpha: QueueManagerClient, beta: QueueManagerClient, report: Report, audience: Audience
-) -> None:
-    """All orders, from ALPHA to BETA; the first attempt is given up, and leaves no trace."""
-    carrier, began_ms, carried = Carrier(alpha, beta), real_clock()[0], 0
+def hand_over(alpha: QueueManagerClient, beta: QueueManagerClient, report: Report) -> None:
+    """The first orders, from ALPHA to BETA; one attempt is given up, and leaves no trace."""
+    carrier = Carrier(alpha, beta)
     carrier.carry(think_better=True)
     left = (carrier.orders.count(), carrier.warehouse.count())
     report.undone = left == (report.orders, 0) and carrier.orders.peek(0).abort_count == 1
-    while carrier.orders.count():
-        carried += carrier.carry()
+    while report.shared_transactions < SHARED:
+        carrier.carry()
         report.shared_transactions += 1
-        audience.progress("handing over", carried, report.orders)
-    report.handed_over_per_second = _per_second(carried, began_ms)
+
+
+# -- messages between the managers
+
+
+def deliver(alpha: QueueManagerClient, binary: str, report: Report, audience: Audience) -> None:
+    """All other orders: received and sent on in one transaction, delivered by the managers."""
+    orders, began_ms = alpha.queue(ORDERS), real_clock()[0]
+    wire = alpha.queue(rf"DIRECT=TCP:{binary}\{WAREHOUSE[2:]}")
+    total = orders.count()
+    while report.over_the_wire < total:
+        with alpha.transaction() as tx:
+            found = orders.receive_many(BATCH, 0, tx=tx)
+            wire.send_many(map(_again, found), tx=tx)
+        report.over_the_wire += len(found)
+        _look_at_delivery(wire, total, report, audience)
+    while report.delivered < total and real_clock()[0] - began_ms < DELIVERY_MS:
+        time.sleep(LOOK_S)
+        _look_at_delivery(wire, total, report, audience)
+    report.delivered_per_second = _per_second(report.delivered, began_ms)
+
+
+def _look_at_delivery(wire: Queue, total: int, report: Report, audience: Audience) -> None:
+    """What BETA has acknowledged."""
+    outgoing = wire.properties().outgoing
+    report.delivered = outgoing.delivered if outgoing else 0
+    audience.progress("delivering", report.delivered, total)
 
 
 # -- the warehouse
