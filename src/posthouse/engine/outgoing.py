@@ -252,7 +252,7 @@ class Sender:
 
     def resend(self) -> None:
         """Sequenced messages without order acknowledgment are taken once more (3.1.6.5)."""
-        self._again = self._outgoing.settled
+        self._again = self.transfer.sequences.unfinished_after(self.queue)
         self._again_end = self._marks[_SEQUENCED]
         self._core.effects.active.add(self.queue.number)
 

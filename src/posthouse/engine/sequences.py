@@ -38,6 +38,7 @@ SEQUENCED = 0  # the priority of transactional messages
 _FOREVER = (1 << 64) - 1
 _FEW, _MANY = 16, 512  # rows that are looked at together
 _OURS = FLAG_TRANSACTIONAL | FLAG_REMOTE
+_UNFINISHED = _OURS | FLAG_ARRIVED
 
 
 def is_numbered(flags: int) -> bool:
@@ -372,6 +373,10 @@ class Sequences:
             outgoing.sender.resend()  # what follows it waits for it in vain
         return True
 
+    def unfinished_after(self, queue: Queue) -> int:
+        """A lookup identifier up to which nothing numbered waits for an order acknowledgment."""
+        return self._passed.get(queue.number, 0)
+
     # -- counts and reports
 
     def arrived(self, queue: Queue) -> int:
@@ -381,14 +386,20 @@ class Sequences:
     def _counts_of(self, queue: Queue) -> _Counts:
         counts = self._counts.get(queue.number)
         if counts is None:  # once; from here on every change is counted
-            counts = self._counts[queue.number] = _Counts()
-            for number in [n for _, n in queue.state.order.lane(SEQUENCED).after(0)]:
-                (row,) = self.core.state.table.rows((number,))
-                if row.flags & FLAG_ARRIVED:
-                    counts.arrived += 1
-                elif is_numbered(row.flags):
-                    counts.unacknowledged += 1
+            counts = self._counts[queue.number] = self._counted(queue)
         return counts
+
+    def _counted(self, queue: Queue) -> _Counts:
+        lane, counts, mark = queue.state.order.lane(SEQUENCED), _Counts(), 0
+        while True:
+            ids, numbers = lane.some_after(mark, 4096)
+            if not ids:
+                return counts
+            flags = [row[11] for row in self.core.state.table.rows(numbers)]
+            counts.arrived += len([f for f in flags if f & FLAG_ARRIVED])
+            ours = len([f for f in flags if f & _UNFINISHED == FLAG_TRANSACTIONAL])
+            counts.unacknowledged += ours
+            mark = ids[-1]
 
     def left(self, queue: Queue, row: Row) -> None:
         """A message left its outgoing queue, however."""
@@ -419,9 +430,10 @@ class Sequences:
         last_ack = SequenceInfo(
             info.last_ack_id, info.last_ack_number, max(info.last_ack_number - 1, 0)
         )
+        unfinished = counts.unacknowledged > 0
         return OutgoingTransferReport(
-            first_non_ack=self._first_non_ack(queue),
-            last_non_ack=self._last_non_ack(queue),
+            first_non_ack=self._first_non_ack(queue) if unfinished else None,
+            last_non_ack=self._last_non_ack(queue) if unfinished else None,
             last_ack=last_ack if info.last_ack_number else None,
             next_sequence=SequenceInfo(info.sequence_id, info.next_number, info.last_number),
             no_ack_count=counts.unacknowledged,
