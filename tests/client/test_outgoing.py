@@ -125,3 +125,21 @@ def test_a_paused_queue_keeps_its_messages(pair: tuple[Serving, Serving], path: 
         assert (paused.state, paused.messages) == ("on_hold", 1)
         near.call("POST", f"/queues/{name}/resume".replace("\\", "%5C"))
         assert target.receive(timeout=20).body == b"second"
+
+
+def test_first_and_last_of_a_transaction_are_marked_where_they_were_sent(
+    pair: tuple[Serving, Serving], path: str
+) -> None:
+    here, there = pair
+    with posthouse.connect(here.home) as near, posthouse.connect(there.home) as far:
+        target = far.create_queue(path, transactional=True)
+        name = rf"DIRECT=TCP:127.0.0.1:{there.binary_port}\{path[2:]}"
+        with near.transaction() as tx:
+            near.queue(name).send_many([b"1", b"2", b"3"], tx=tx)
+        received = []
+        while len(received) < 3:
+            target.peek(timeout=20)
+            answer = far.call("GET", f"/queues/{path}/messages".replace("\\", "%5C"))
+            received = answer["messages"]
+        marks = [(one["transaction"]["first"], one["transaction"]["last"]) for one in received]
+        assert marks == [(True, False), (False, False), (False, True)]

@@ -8,6 +8,7 @@ from posthouse.engine.records import (
     FLAG_EXPRESS,
     FLAG_FIRST,
     FLAG_LAST,
+    FLAG_REMOTE,
     FLAG_TRANSACTIONAL,
 )
 from posthouse.model.errors import IllegalPropertyValue, RemoteProtocolError
@@ -138,6 +139,8 @@ def _transaction(read: Read, message: Message) -> TransactionJson | None:
     if not read.flags & FLAG_TRANSACTIONAL:
         return None
     first, last = bool(read.flags & FLAG_FIRST), bool(read.flags & FLAG_LAST)
+    if read.flags & FLAG_REMOTE:  # marked where it was sent
+        first, last = message.first_in_transaction, message.last_in_transaction
     return TransactionJson(message.transaction_identifier, first, last)
 
 
