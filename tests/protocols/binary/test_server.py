@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
 from collections.abc import Callable, Coroutine
 from functools import wraps
 from typing import Any
+from weakref import ref
 
 import pytest
 
@@ -276,6 +278,29 @@ async def run_with_halves(count: int) -> None:
 
 def test_sessions_that_stop_inside_a_packet_take_bounded_memory(dose: Dose) -> None:
     run_with_halves(dose(40, 2_000))
+
+
+@on_loop
+async def test_half_a_packet_goes_with_its_session_at_once() -> None:
+    """Without the collector of circles, which may not come for minutes."""
+    async with serving() as beta:
+        gc.collect()
+        gc.disable()
+        try:
+            stranger = await Stranger.connect(beta)
+            await stranger.open()
+            stranger.writer.write(half_a_packet())
+            await until(lambda: beta.node.memory.held == 2 * MIB)
+            (session,) = beta.protocol.sessions
+            known = ref(session)
+            del session
+            stranger.close()
+            await until(lambda: not beta.node.open)
+            for _ in range(5):
+                await asyncio.sleep(0)
+            assert known() is None
+        finally:
+            gc.enable()
 
 
 @on_loop

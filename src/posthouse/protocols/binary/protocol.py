@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
+from weakref import ref
 
 from posthouse.engine.effects import Event
 from posthouse.engine.queue import ORDER_QUEUE
@@ -271,12 +272,14 @@ class BinaryProtocol:
         return reached is None or host_key(reached[0]) == host_key(address)
 
     def peer_of(self, session: Session) -> Peer:
-        """The other end, as the engine knows it."""
-        return Peer(
-            session.remote_guid,
-            session.remote_address,
-            lambda queue: self._may_acknowledge(session, queue),
-        )
+        """The other end, as the engine knows it; the session has this, so this has no session."""
+        known = ref(session)
+
+        def may_acknowledge(queue: int) -> bool:
+            found = known()
+            return found is not None and self._may_acknowledge(found, queue)
+
+        return Peer(session.remote_guid, session.remote_address, may_acknowledge)
 
     def _may_acknowledge(self, session: Session, number: int) -> bool:
         """Decision 24: on the session to that destination, or from where its name leads."""

@@ -110,9 +110,11 @@ class Connection(asyncio.BufferedProtocol):
             self._holder.leave()
             self._holder = None
         self._node.left(self, self._address, accepted=self._attempt is None)
-        if self._session is not None:
+        # Nothing refers in a circle, or half a packet would stay until somebody looks for circles.
+        session, self._session, self._attempt = self._session, None, None
+        if session is not None:
             words = "the peer closed the connection" if exc is None else f"connection lost: {exc}"
-            self._session.lost(words)
+            session.lost(words)
 
     # -- Transport
 
