@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from posthouse.model.errors import RemoteProtocolError
 from posthouse.model.message import TxSequenceId
+from posthouse.model.message_classes import ACK_RECEIVE, NORMAL
 from posthouse.protocols.binary.looking import look_at
 from posthouse.wire.glance import RECOVERABLE, Glance, glance
 from tests.protocols.binary.session_rig import user_message
@@ -26,6 +27,7 @@ def messages(draw: st.DrawFn) -> bytes:
         label=draw(st.sampled_from(["label", "label", "lobel", ""])),
         transactional_message_sequence_identifier=sequence,
         transaction_sequence_number=draw(st.integers(1, 3)) if sequence else 0,
+        message_class=draw(st.sampled_from([NORMAL, NORMAL, ACK_RECEIVE])),
     )
 
 
@@ -56,6 +58,19 @@ def test_looks_are_those_at_each_message(packets: list[bytes]) -> None:
     seen, recoverable, error = look_at(packets)
     assert (seen, error is not None) == one_by_one(packets)
     assert recoverable == sum(bool(look.user_flags & RECOVERABLE) for look in seen)
+
+
+def test_what_lies_behind_the_numbers_is_looked_at_too() -> None:
+    packets = [
+        user_message(
+            number,
+            transactional_message_sequence_identifier=TxSequenceId(5, 1),
+            transaction_sequence_number=number,
+            message_class=code,
+        )
+        for number, code in ((1, NORMAL), (2, ACK_RECEIVE))
+    ]
+    assert [look.message_class for look in look_at(packets).seen] == [NORMAL, ACK_RECEIVE]
 
 
 def test_messages_that_differ_in_their_numbers_only_are_looked_at_alike() -> None:

@@ -280,6 +280,22 @@ def test_what_was_taken_and_not_sent_is_taken_again_when_the_queue_comes_back(
     assert sent + end.bodies_sent() == numbered(3, 6)
 
 
+def test_a_queue_that_comes_back_while_messages_are_in_flight_loses_none(end: SendingEnd) -> None:
+    number = end.put(*numbered(1, 9))
+    end.open(window=2)
+    end.attach(number)
+    end.receive(ack(upto=2, base=1, flags=0b11, window=2))
+    assert end.session.fetched_bytes > 0
+    end.session.detach(number)
+    end.attach(number)
+    sent = end.bodies_sent()
+    for _ in range(5):
+        end.receive(stored(end, window=2))
+        sent += end.bodies_sent()
+    assert set(sent) == set(numbered(1, 9))
+    assert end.waiting() == []
+
+
 def test_nothing_is_fetched_for_a_line_that_is_full(end: SendingEnd) -> None:
     number = end.put(b"one")
     end.open()
@@ -631,13 +647,13 @@ def keep_alive(end: SendingEnd, milliseconds: int) -> None:
         end.receive(stored(end))
 
 
-def stored(end: SendingEnd) -> bytes:
+def stored(end: SendingEnd, window: int = 64) -> bytes:
     """The peer has stored all that was sent."""
     sent = end.session.sent
     oldest = sent._recoverable.oldest
     flags = bits(sent.recoverable - oldest + 1) if oldest else 0
     received = end.session.received
-    return ack(sent.total, oldest, flags, received.total, received.recoverable)
+    return ack(sent.total, oldest, flags, received.total, received.recoverable, window)
 
 
 @pytest.mark.spec("MS-MQQB 3.1.6.5/3", "MS-MQQB 3.1.2.6/1")
