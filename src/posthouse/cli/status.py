@@ -7,7 +7,7 @@ import typer
 from posthouse.cli.command import talking
 from posthouse.cli.connection import Remote, path_of
 from posthouse.cli.output import print_json, print_pairs, print_table, say
-from posthouse.protocols.admin.types import BooksJson, BooksListJson, OnlineJson, StatusJson
+from posthouse.protocols.admin.types import BooksJson, OnlineJson, StatusJson
 
 UNBALANCED = 1
 ENTRIES = (
@@ -49,12 +49,18 @@ def status(remote: Remote) -> None:
             "queues": f"{found.queues:,}",
             "messages": f"{found.messages:,}",
             "bytes": f"{found.bytes:,}",
-            "transactions": f"{found.transactions:,}, {found.in_doubt:,} of them prepared",
+            "transactions": _transactions(found),
             "throttled": ", ".join(found.throttled),
             "refusals": ", ".join(f"{one.name} {one.count:,}" for one in found.refusals),
             "time": found.time,
         }
     )
+
+
+def _transactions(found: StatusJson) -> str:
+    if found.transactions is None or found.in_doubt is None:
+        return "the administrators'"
+    return f"{found.transactions:,}, {found.in_doubt:,} of them prepared"
 
 
 @talking
@@ -63,7 +69,7 @@ def books(remote: Remote) -> None:
 
     Example: posthouse books
     """
-    found = remote.ask(BooksListJson, "GET", path_of("books"))
+    found = remote.client.books()
     if remote.json:
         print_json(found)
     else:

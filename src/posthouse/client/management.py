@@ -109,4 +109,11 @@ def status(core: Core) -> Operation[t.StatusJson]:
 
 def books(core: Core) -> Operation[t.BooksListJson]:
     """The books of every queue."""
-    return call(core, "GET", "/books", t.BooksListJson)
+    found, after = t.BooksListJson([], True), 0
+    while True:
+        page = yield from call(core, "GET", "/books", t.BooksListJson, after=after)
+        found.books += page.books
+        found.balanced = found.balanced and page.balanced
+        if page.next is None:
+            return found
+        after = page.next

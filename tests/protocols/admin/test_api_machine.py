@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -16,6 +17,8 @@ from posthouse.protocols.admin import metrics, page
 from posthouse.protocols.admin.conversation import Decide
 from posthouse.protocols.admin.rates import Rates
 from posthouse.security.access import Caller
+from posthouse.security.accounts import Role
+from posthouse.security.rights import QUEUE_GENERIC_ALL
 from tests.engine.rig import Rig
 from tests.protocols.admin.api_rig import AUDIT, ORDERS, ApiRig, at, with_api
 
@@ -37,6 +40,45 @@ def test_status_and_books(tmp_path: Path) -> None:
         assert (orders["accepted"], orders["waiting"], orders["balanced"]) == (1, 1, True)
         assert books["balanced"] is True
         assert set(orders) - {"queue", "balanced"} == set(Books.__dataclass_fields__)
+
+    with_api(tmp_path, work)
+
+
+def test_books_come_page_by_page(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        for number in range(5):
+            await rig.create(rf".\private$\q{number}")
+        whole = (await rig.get("/api/v1/books")).json
+        lines, after = list[Any](), 0
+        while after is not None:
+            page = (await rig.get("/api/v1/books", limit="2", after=str(after))).json
+            assert len(page["books"]) <= 2
+            lines += page["books"]
+            after = page["next"]
+        assert lines == whole["books"]
+        assert whole["next"] is None
+
+    with_api(tmp_path, work)
+
+
+def test_who_may_not_see_everything_hears_of_what_he_may_see(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        await rig.create()
+        await rig.create(AUDIT)
+        for queue in (ORDERS, ORDERS, AUDIT):
+            await rig.send(queue, label="one")
+        await rig.get("/api/v1/nothing")
+        for token in (
+            await rig.user("bob"),
+            await rig.token(role=Role.READ, scopes=((r"*\audit", QUEUE_GENERIC_ALL),)),
+        ):
+            status = (await rig.get("/api/v1/status", token=token)).json
+            assert status["transactions"] is status["in_doubt"] is None
+            assert status["refusals"] == []
+            listed = (await rig.get("/api/v1/queues", token=token, system="true")).json["queues"]
+            assert status["queues"] == len(listed)
+            assert status["messages"] == sum(queue["messages"] for queue in listed) < 3
+            assert status["bytes"] == sum(queue["bytes"] for queue in listed)
 
     with_api(tmp_path, work)
 

@@ -18,6 +18,7 @@ from posthouse.protocols.admin.types import (
     BackupJson,
     BooksJson,
     BooksListJson,
+    BooksParams,
     CountedJson,
     Nothing,
     OnlineJson,
@@ -30,34 +31,47 @@ def show_status(
     manager: QueueManager, context: Context, params: Nothing, body: Nothing
 ) -> StatusJson:
     """Shows the queue manager: who it is, how much it holds, what it refused."""
-    core = manager.core
+    core, queues = manager.core, manager.queues.all()
+    whole = context.caller.is_administrator and context.caller.scopes is None
+    if not whole:
+        queues = [queue for queue in queues if _visible(manager, context, queue)]
+    refusals = sorted(core.refusals.items()) if whole else []
     return StatusJson(
         name=core.settings.computer_name,
         guid=format_guid(manager.identifier),
         version=context.services.version,
         state=manager.state.value,
         online=manager.transfer.connection_active,
-        queues=len(manager.queues.all()),
-        messages=core.state.table.count,
-        bytes=core.state.bytes,
-        transactions=len(manager.transactions.open),
-        in_doubt=len(manager.in_doubt()),
+        queues=len(queues),
+        messages=core.state.table.count if whole else sum(q.state.count for q in queues),
+        bytes=core.state.bytes if whole else sum(q.state.bytes for q in queues),
+        transactions=len(manager.transactions.open) if whole else None,
+        in_doubt=len(manager.in_doubt()) if whole else None,
         throttled=sorted(core.throttled),
-        refusals=[
-            CountedJson(name=name, count=count) for name, count in sorted(core.refusals.items())
-        ],
+        refusals=[CountedJson(name=name, count=count) for name, count in refusals],
         time=time_text(core.utc),
     )
 
 
 def show_books(
-    manager: QueueManager, context: Context, params: Nothing, body: Nothing
+    manager: QueueManager, context: Context, params: BooksParams, body: Nothing
 ) -> BooksListJson:
-    """Shows the books: every accepted message is accounted for once."""
-    books = [
-        _books_json(queue) for queue in manager.queues.all() if _visible(manager, context, queue)
+    """Shows the books: every accepted message is accounted for once.
+
+    In the order in which the queues were made, `balanced` for those of the page.
+    """
+    found = [
+        queue
+        for queue in manager.queues.all()
+        if queue.number > params.after and _visible(manager, context, queue)
     ]
-    return BooksListJson(books=books, balanced=all(line.balanced for line in books))
+    page = found[: params.limit]
+    books = [_books_json(queue) for queue in page]
+    return BooksListJson(
+        books=books,
+        balanced=all(line.balanced for line in books),
+        next=page[-1].number if len(found) > len(page) else None,
+    )
 
 
 def _visible(manager: QueueManager, context: Context, queue: Queue) -> bool:

@@ -107,7 +107,7 @@ _Q, _N = t.QueueParams, t.Nothing
 
 ROUTES: Final[tuple[Route, ...]] = (
     _route("GET", "/status", READ, machine.show_status, t.StatusJson),
-    _route("GET", "/books", READ, machine.show_books, t.BooksListJson),
+    _route("GET", "/books", READ, machine.show_books, t.BooksListJson, t.BooksParams),
     # queues
     _route("GET", "/queues", READ, queues.list_queues, t.QueueListJson, t.QueuesParams),
     _route(

@@ -516,7 +516,10 @@ class CountedJson(Json):
 
 
 class StatusJson(Json):
-    """The queue manager in one look."""
+    """The queue manager in one look.
+
+    Who may not look at all of it sees the figures of the queues he may look at, and no others.
+    """
 
     name: str
     guid: str
@@ -526,8 +529,8 @@ class StatusJson(Json):
     queues: int
     messages: int
     bytes: int
-    transactions: int
-    in_doubt: int
+    transactions: int | None
+    in_doubt: int | None
     throttled: list[str]
     refusals: list[CountedJson]
     time: str
@@ -549,11 +552,19 @@ class BooksJson(Json):
     balanced: bool
 
 
+class BooksParams(Json):
+    """Which books to show."""
+
+    after: Annotated[int, Meta(ge=0, le=U32_MAX)] = 0
+    limit: Limit = PAGE_MAX
+
+
 class BooksListJson(Json):
-    """The books of every queue that the caller may look at."""
+    """The books of queues that the caller may look at, and the number to go on after, if any."""
 
     books: list[BooksJson]
     balanced: bool
+    next: int | None = None
 
 
 class OnlineJson(Json):
