@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import ssl
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
@@ -89,6 +90,20 @@ def test_an_endpoint_that_is_switched_off_is_not_there(tmp_path: Path) -> None:
         assert set(endpoints) == {"control"}
 
     config = "[admin]\nenabled = false\n[binary]\nenabled = false"
+    assert serve(tmp_path, config, client) == Outcome(STOPPED)
+
+
+@pytest.mark.spec("MS-MQQB 2.1.1/2", "MS-MQQB 2.1.2/2")
+def test_the_binary_protocol_and_pings_listen_where_the_settings_say(tmp_path: Path) -> None:
+    with socket.socket() as tcp, socket.socket(type=socket.SOCK_DGRAM) as udp:
+        for probe in (tcp, udp):
+            probe.bind(("127.0.0.1", 0))
+        binary, ping = tcp.getsockname()[1], udp.getsockname()[1]
+
+    async def client(session: aiohttp.ClientSession, found: dict[str, str]) -> None:
+        assert (found["binary"], found["ping"]) == (f"127.0.0.1:{binary}", f"127.0.0.1:{ping}")
+
+    config = f"[binary]\nport = {binary}\n[ping]\nport = {ping}"
     assert serve(tmp_path, config, client) == Outcome(STOPPED)
 
 

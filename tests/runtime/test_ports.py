@@ -7,6 +7,7 @@ import pytest
 from posthouse.runtime.ports import STANDARD_PORTS, PortSet, own_ports, port_of
 
 
+@pytest.mark.spec("MS-MQQB 2.1.1/2")
 @pytest.mark.parametrize(
     ("endpoint", "standard", "user"),
     [
