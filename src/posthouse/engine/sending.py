@@ -385,15 +385,9 @@ class Sending:
             return ordinals
         expires = self._plain_expiry(queue, looks[0]) if looks else NEVER
         for packet, seen, ordinal in zip(stamped, looks, ordinals, strict=True):
-            size, message_class = seen.packet_size, seen.message_class
-            row = Row(
-                *(0, queue.number, expires, utc, size, ordinal, 0, message_class, 0, 0, 0),
-                FLAG_TRANSACTIONAL,
-                0,
-            )
-            core.transactions.add_enqueue(
-                transaction, queue, row, packet, span_of(seen), sender, b""
-            )
+            row = row_of(seen, queue.number, utc, expires, FLAG_TRANSACTIONAL, 0)
+            row, span = row._replace(ordinal=ordinal), span_of(seen)
+            core.transactions.add_enqueue(transaction, queue, row, packet, span, sender, b"")
         return ordinals
 
     def _accept_plain(self, queue: Queue, packet: bytes, seen: Glance, sender: bytes) -> int:
