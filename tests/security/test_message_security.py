@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from posthouse.model.errors import (
@@ -282,6 +282,7 @@ def test_signature_without_a_named_sender_needs_a_registered_certificate() -> No
 
 @pytest.mark.spec("MS-MQQB 3.1.5.8.3/8")
 @given(messages())
+@settings(max_examples=50)
 def test_bits_of_a_verification_that_came_over_the_wire_are_cleared(message: Message) -> None:
     packet = serialize(message)
     seen = glance(packet)
@@ -310,6 +311,7 @@ def test_sender_without_a_certificate_cannot_sign() -> None:
 
 
 @given(messages())
+@settings(max_examples=50)
 def test_every_message_can_be_signed_and_verified(message: Message) -> None:
     message.privacy_level = 0
     message.symmetric_key = b""
@@ -400,6 +402,7 @@ def test_signed_and_sealed_message_arrives_clear_and_authenticated() -> None:
 
 
 @given(messages(), st.sampled_from([3, 5]))
+@settings(max_examples=50)
 def test_every_message_for_a_private_queue_can_be_sealed_and_opened(
     message: Message, level: int
 ) -> None:
@@ -641,6 +644,7 @@ def test_message_too_large_to_be_sealed_is_an_error_of_the_sender() -> None:
 
 
 @given(messages(), st.data())
+@settings(max_examples=50)
 def test_any_change_of_a_packet_gives_an_answer_or_a_protocol_error(
     message: Message, data: st.DataObject
 ) -> None:

@@ -1,7 +1,7 @@
 """Packets whose security parts or body change their size."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from posthouse.model.errors import InsufficientResources
@@ -26,6 +26,7 @@ securities = st.builds(
 
 
 @given(messages(), securities, st.none() | st.binary(max_size=70))
+@settings(max_examples=50)
 def test_everything_else_of_the_packet_stays(
     message: Message, security: Security, body: bytes | None
 ) -> None:
@@ -45,6 +46,7 @@ def test_everything_else_of_the_packet_stays(
 
 
 @given(messages(), st.binary(max_size=70))
+@settings(max_examples=50)
 def test_list_signature_replaces_the_one_that_was_there(message: Message, signature: bytes) -> None:
     message.destination_multi_queue_format_name = ("DIRECT=OS:a\\private$\\x",)
     view = Packet(serialize(message))

@@ -4,7 +4,7 @@ import hashlib
 
 import pytest
 from Cryptodome.Hash import MD2, MD4
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from posthouse.model.message import Message, MessageId
@@ -242,6 +242,7 @@ def _signed_sample() -> bytes:
 
 
 @given(messages(), st.sampled_from(KINDS))
+@settings(max_examples=50)
 def test_every_packet_has_a_hash_input_that_ways_of_travelling_do_not_change(
     message: Message, kind: SignatureKind
 ) -> None:
