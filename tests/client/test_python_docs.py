@@ -8,25 +8,28 @@ from pathlib import Path
 import pytest
 
 import posthouse
-from tests.client.serving import Serving
+from posthouse.protocols.binary.settings import BinarySettings
+from tests.client.serving import serving
 
 PAGE = Path(__file__).parents[2] / "docs" / "python.md"
 BLOCKS = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.M | re.S)
 
 
 def test_every_example_runs(
-    server: Serving, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("POSTHOUSE_HOME", str(server.home))
-    names: dict[str, object] = {"__name__": "__example__"}
+    monkeypatch.setenv("POSTHOUSE_HOME", str(home))
     assert len(BLOCKS) > 8
-    for block in BLOCKS:
-        exec(compile(block, str(PAGE), "exec"), names)
+    with serving(home, binary=BinarySettings()) as server:
+        names: dict[str, object] = {"__name__": "__example__", "binary_port": server.binary_port}
+        for block in BLOCKS:
+            exec(compile(block, str(PAGE), "exec"), names)
     said = capsys.readouterr().out
     assert "order 2 b'{\"customer\":7}'" in said
     assert "['four', 'one', 'three', 'two']" in said
     assert "b'second'" in said
     assert "{'customer': 7}" in said
+    assert "'straight from here', 'through the local one', 'through the local queue" in said
     assert "this session has been closed" in said
 
 
