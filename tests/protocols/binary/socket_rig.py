@@ -35,11 +35,19 @@ def clock() -> tuple[int, int]:
     return time.monotonic_ns() // 1_000_000, int(time.time())
 
 
+async def turn() -> None:
+    """One round of the event loop."""
+    loop = asyncio.get_running_loop()
+    done = loop.create_future()
+    loop.call_soon(done.set_result, None)
+    await done
+
+
 async def until(true: Callable[[], bool]) -> None:
     """Lets the event loop turn until something is so."""
     async with asyncio.timeout(PATIENCE_S):
         while not true():
-            await asyncio.sleep(0)
+            await turn()
 
 
 class Server:

@@ -26,7 +26,7 @@ from posthouse.wire.internal import (
 )
 from posthouse.wire.ping import ping_request, read_ping
 from tests.conftest import Dose
-from tests.protocols.binary.socket_rig import Server, serving, until
+from tests.protocols.binary.socket_rig import Server, serving, turn, until
 
 STRANGER = b"\x77" * 16
 MIB = 1 << 20
@@ -297,7 +297,7 @@ async def test_half_a_packet_goes_with_its_session_at_once() -> None:
             stranger.close()
             await until(lambda: not beta.node.open)
             for _ in range(5):
-                await asyncio.sleep(0)
+                await turn()
             assert known() is None
         finally:
             gc.enable()
@@ -370,7 +370,7 @@ async def test_no_more_is_fetched_for_a_peer_that_does_not_read() -> None:
         (connection,) = await _one(lambda: list(alpha.node.open))
         await until(lambda: not connection.writable)
         for _ in range(50):
-            await asyncio.sleep(0)
+            await turn()
         unsent = connection._transport.get_write_buffer_size()
         assert WRITE_BUFFER < unsent < 4 * MIB
         assert alpha.node.memory.held >= unsent - MIB
