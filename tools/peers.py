@@ -34,6 +34,11 @@ class Peer(NamedTuple):
 
 
 PEERS = {
+    "curl": Peer(
+        package="curl",
+        probe=("curl", "--json", "{}", "--version"),
+        why="runs the examples of the API's page as they are printed",
+    ),
     "strace": Peer(
         package="strace",
         probe=("strace", "-o", os.devnull, "true"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import shutil
 import subprocess
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,7 +19,7 @@ PAGE = (Path(__file__).parent.parent.parent / "docs" / "api.md").read_text(encod
 BLOCKS = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
 
 
-@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
+@pytest.mark.peer("curl")
 def test_every_example_works_as_printed() -> None:
     """The answers are those of a server on the port and in the home that the page names."""
     with TemporaryDirectory(prefix="ph-") as folder:  # short: the path of a socket has a limit
