@@ -326,8 +326,6 @@ async def test_senders_of_small_messages_wait_for_a_disk_that_is_behind() -> Non
     memory = MemoryAccount(unsynced_max=64 << 10)
     async with serving("ALPHA") as alpha, serving("BETA", memory=memory) as beta:
         await beta.create("orders")
-        sync, store = beta.store.sync, beta.store
-        store.sync = lambda: store.synced  # type: ignore[method-assign]
         beta.desk._settle = lambda: None  # type: ignore[method-assign]
         body = bytes(4 << 10)
         await alpha.send(rf"DIRECT=TCP:127.0.0.1:{beta.port}\private$\orders", *[body] * 200)
@@ -335,7 +333,7 @@ async def test_senders_of_small_messages_wait_for_a_disk_that_is_behind() -> Non
         (connection,) = beta.node.open
         assert not connection._transport.is_reading()
         del beta.desk._settle
-        store.sync = sync  # type: ignore[method-assign]
+        await beta.desk.run(lambda manager: None)
         await until(lambda: beta.count("orders") == 200)
         await until(lambda: memory.held == 0)
 
