@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks.figures import Column, Outcome, Row, Table, hundredths, tenths, thousands
-from benchmarks.peers.contest import OURS, PEERS, Entrant, Leg, make_server, run_round
+from benchmarks.peers.contest import BINARY, OURS, PAIR, PEERS, Entrant, Leg, make_server, run_round
 from benchmarks.peers.goals import Results, goals, median_of_ratios
 from benchmarks.peers.proof import can_trace, prove
 from benchmarks.peers.server import serving
@@ -42,7 +42,7 @@ _NOT_TRACED = "strace cannot look here: the syncs of Posthouse are counted by it
 def measure(run: Run, benchmark: str, names: Sequence[str], works: Sequence[Work]) -> Outcome:
     """All of these take turns in every round of every workload."""
     with run.place.fresh(benchmark) as directory, ExitStack() as stack:
-        steps = sum(_takes_part(name, work) for name in names for work in works)
+        steps = sum(PEERS[name].takes_part(work) for name in names for work in works)
         bar = stack.enter_context(run.bar(benchmark, len(names) * 2 + run.rounds * steps))
         entrants = [_enter(stack, directory, name, bar) for name in names]
         proofs = {entrant.name: _prove(run, entrant, directory, bar) for entrant in entrants}
@@ -50,10 +50,6 @@ def measure(run: Run, benchmark: str, names: Sequence[str], works: Sequence[Work
     return Outcome(
         [_table(benchmark, results, proofs, compared=len(names) > 1)], goals(benchmark, results)
     )
-
-
-def _takes_part(name: str, work: Work) -> bool:
-    return work.mode in PEERS[name].modes
 
 
 def _enter(stack: ExitStack, directory: Path, name: str, bar: Bar) -> Entrant:
@@ -79,7 +75,7 @@ def _rounds(run: Run, entrants: Sequence[Entrant], works: Sequence[Work], bar: B
         for number in range(run.rounds):
             first = number % len(entrants)
             for entrant in [*entrants[first:], *entrants[:first]]:
-                if _takes_part(entrant.name, work):
+                if entrant.peer.takes_part(work):
                     bar.step(f"{work.sending}: {entrant.server.title}")
                     for case, leg in run_round(entrant, work, load).items():
                         results.setdefault(case, {}).setdefault(entrant.name, []).append(leg)
@@ -96,7 +92,7 @@ def _table(benchmark: str, results: Results, proofs: Proofs, *, compared: bool) 
     for case, by_peer in results.items():
         for name in sorted(by_peer, key=list(PEERS).index):
             row = _row(case, name, by_peer[name]) | {"syncs_per_group": proofs[name].get(case)}
-            if compared:
+            if compared and OURS in by_peer:
                 row["ratio"] = median_of_ratios(by_peer[OURS], by_peer[name], lambda leg: leg.rate)
             table.rows.append(row)
     return table
@@ -126,4 +122,4 @@ def _median_or_none(values: Sequence[float | None]) -> float | None:
 
 def measure_ours(run: Run) -> Outcome:
     """`server`: Posthouse alone, for `make bench`."""
-    return measure(run, "server", [OURS], WORKS)
+    return measure(run, "server", [OURS, BINARY, PAIR], WORKS)

@@ -9,12 +9,14 @@ from typing import Final, NamedTuple
 from benchmarks.peers.brokers import NatsServer, PostgresServer, RabbitServer, RedisServer
 from benchmarks.peers.client import client
 from benchmarks.peers.driver import make_driver
-from benchmarks.peers.ours import PosthouseServer
+from benchmarks.peers.ours import BinaryServer, PairServer, PosthouseServer
 from benchmarks.peers.server import Server
 from benchmarks.peers.work import DURABLE, Load, Mode, Work
 from benchmarks.witness import NotSynced
 
 OURS: Final = "posthouse"
+BINARY: Final = "binary"  # its producer is a session of MS-MQQB
+PAIR: Final = "pair"  # two of ours: producer to one, consumer at the other
 
 
 class Peer(NamedTuple):
@@ -23,6 +25,8 @@ class Peer(NamedTuple):
     server: type[Server]
     library: str
     modes: frozenset[Mode]
+    relays: bool = False  # durable messages with both at work
+    alone: bool = True  # everything else
 
     def missing(self) -> str | None:
         """Why it cannot take part here."""
@@ -30,10 +34,18 @@ class Peer(NamedTuple):
             return f"its Python client {self.library} is not installed (pip install .[bench])"
         return self.server.missing()
 
+    def takes_part(self, work: Work) -> bool:
+        """Whether it does a workload."""
+        relay = work.both and work.mode is not Mode.EXPRESS
+        return work.mode in self.modes and (self.relays if relay else self.alone)
+
 
 PEERS: Final[dict[str, Peer]] = {
-    OURS: Peer(PosthouseServer, "posthouse", DURABLE | {Mode.EXPRESS}),
-    "rabbitmq": Peer(RabbitServer, "pika", DURABLE | {Mode.EXPRESS}),
+    OURS: Peer(PosthouseServer, "posthouse", DURABLE | {Mode.EXPRESS}, relays=True),
+    # A single message waits half a second for its session acknowledgment: nothing to compare.
+    BINARY: Peer(BinaryServer, "posthouse", frozenset(Mode) - {Mode.SINGLE}),
+    PAIR: Peer(PairServer, "posthouse", DURABLE - {Mode.SINGLE}, relays=True, alone=False),
+    "rabbitmq": Peer(RabbitServer, "pika", DURABLE | {Mode.EXPRESS}, relays=True),
     "redis": Peer(RedisServer, "redis", DURABLE),
     "nats": Peer(NatsServer, "nats", frozenset({Mode.EXPRESS})),
     "postgresql": Peer(PostgresServer, "asyncpg", DURABLE),
@@ -96,7 +108,7 @@ def run_round(entrant: Entrant, work: Work, load: Load) -> Round:
     """Everything of a workload, once."""
     queue = f"q{work.name}"
     make_driver(entrant.name, entrant.server.address).prepare(queue, load.mode)
-    if load.mode is Mode.EXPRESS:
+    if work.both:
         return {work.sending: _both(entrant, queue, load)}
     sending = _alone(entrant, "produce", queue, load)
     receiving = _alone(entrant, "consume", queue, load)

@@ -16,8 +16,9 @@ EXPRESS_BATCH = 500  # the others send on and on where nothing is acknowledged
 class PosthouseDriver:
     """`send_many` for pipelines, `send` for single messages, `consume` to receive."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, target: str = r".\private$\{}") -> None:
         self._url, _, self._token_file = address.partition(" ")
+        self._target = target  # of producers
 
     def _connect(self) -> QueueManagerClient:
         return connect(url=self._url, token_file=self._token_file)
@@ -32,7 +33,7 @@ class PosthouseDriver:
     def produce(self, queue: str, load: Load, body: bytes, meter: Meter) -> None:
         """Connected before the clock runs; the queue is opened by the first message."""
         with self._connect() as manager:
-            target = manager.queue(_path(queue))
+            target = manager.queue(self._target.format(queue))
             meter.start()
             if load.mode is Mode.SINGLE:
                 _send_singly(target, load, body, meter)

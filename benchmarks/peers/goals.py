@@ -7,12 +7,14 @@ from statistics import median
 from typing import Final, NamedTuple
 
 from benchmarks.figures import Goal
-from benchmarks.peers.contest import OURS, PEERS, Leg
+from benchmarks.peers.contest import OURS, PAIR, PEERS, Leg
 from benchmarks.peers.work import (
     END_TO_END,
     LARGE_BODIES,
     ONE_AT_A_TIME,
     RECEIVE,
+    RELAY,
+    RELAY_TRANSACTIONS,
     SEND,
     TRANSACTION,
 )
@@ -31,6 +33,7 @@ class Target(NamedTuple):
     aim: float
     at_most: bool = False
     words: str = ""
+    ours: str = OURS
 
 
 def _rate(leg: Leg) -> float:
@@ -68,6 +71,10 @@ TARGETS: Final = (
         Target(case, "rabbitmq", _cpu, 0.5, 0.25, at_most=True, words=": CPU a message")
         for case in (END_TO_END, SEND, RECEIVE, ONE_AT_A_TIME, TRANSACTION)
     ),
+    *(
+        Target(case, "rabbitmq", _rate, 1, 2, words=": two managers", ours=PAIR)
+        for case in (RELAY, RELAY_TRANSACTIONS)
+    ),
 )
 
 
@@ -94,4 +101,4 @@ def goals(benchmark: str, results: Results) -> list[Goal]:
 
 def _sides(results: Results, target: Target) -> tuple[list[Leg], list[Leg]]:
     legs = results.get(target.case, {})
-    return legs.get(OURS, []), legs.get(target.peer, [])
+    return legs.get(target.ours, []), legs.get(target.peer, [])

@@ -74,6 +74,9 @@ class Server:
     def settle(self) -> None:
         """What has to be done once it runs."""
 
+    def stopped(self) -> None:
+        """What has to be done once it does not."""
+
     def syncs(self) -> int | None:
         """How often it says that it synced so far; None: it does not say."""
         return None
@@ -92,6 +95,7 @@ def serving(server: Server) -> Iterator[Server]:
     """Runs a server while inside."""
     server.configure()
     with ExitStack() as stack:
+        stack.callback(server.stopped)
         for command, port in server.helpers():
             helper = stack.enter_context(_started(server, command))
             _await(server, helper, partial(is_open, port))

@@ -65,6 +65,7 @@ class Work(NamedTuple):
     quick: int
     sending: str
     receiving: str = ""
+    both: bool = False  # producer and consumer at the same time
 
     def load(self, *, quick: bool) -> Load:
         """The dose of a round."""
@@ -81,18 +82,24 @@ RECEIVE: Final = "receive and durable acknowledge"
 ONE_AT_A_TIME: Final = "durable, one at a time"
 TRANSACTION: Final = "transaction of 100"
 LARGE_BODIES: Final = ("1 MiB bodies", "4 MB bodies")
+RELAY: Final = "durable, producer to consumer"
+RELAY_TRANSACTIONS: Final = "transactions of 100, producer to consumer"
 
 
 def _large(name: str, words: str, size: int, usual: int, quick: int) -> Work:
     return Work(name, Mode.PIPELINED, size, usual, quick, f"{words}, sent", f"{words}, received")
 
 
+# Doses are multiples of 32: so many messages the binary protocol acknowledges at once; fewer wait
+# for a timer.
 WORKS: Final = (
-    Work("express", Mode.EXPRESS, KIB, 50_000, 1_000, END_TO_END),
+    Work("express", Mode.EXPRESS, KIB, 50_000, 1_000, END_TO_END, both=True),
     Work("pipelined", Mode.PIPELINED, KIB, 20_000, 500, SEND, RECEIVE),
     Work("single", Mode.SINGLE, KIB, 1_000, 20, ONE_AT_A_TIME),
-    Work("transaction", Mode.TRANSACTION, KIB, 10_000, 200, TRANSACTION),
+    Work("transaction", Mode.TRANSACTION, KIB, 9_600, 200, TRANSACTION),
     _large("1mib", LARGE_BODIES[0], MIB, 64, 4),
     # The largest body that a packet of 4 MiB holds whatever its properties are.
-    _large("4mb", LARGE_BODIES[1], 4 * MIB - 4096, 24, 2),
+    _large("4mb", LARGE_BODIES[1], 4 * MIB - 4096, 32, 2),
+    Work("relay", Mode.PIPELINED, KIB, 20_000, 500, RELAY, both=True),
+    Work("relaytx", Mode.TRANSACTION, KIB, 9_600, 200, RELAY_TRANSACTIONS, both=True),
 )

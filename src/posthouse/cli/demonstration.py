@@ -8,7 +8,6 @@ nobody takes become dead letters. Then both managers' books are looked at.
 from __future__ import annotations
 
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -304,7 +303,7 @@ def deliver(alpha: QueueManagerClient, binary: str, report: Report, audience: Au
         report.over_the_wire += len(found)
         _look_at_delivery(wire, total, report, audience)
     while report.delivered < total and real_clock()[0] - began_ms < DELIVERY_MS:
-        time.sleep(LOOK_S)
+        threading.Event().wait(LOOK_S)
         _look_at_delivery(wire, total, report, audience)
     report.delivered_per_second = _per_second(report.delivered, began_ms)
 

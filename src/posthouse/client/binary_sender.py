@@ -46,6 +46,13 @@ class BinarySender:
         self._session = SendingSession(settings, self.guid, self._waiting)
         self._turn = threading.Lock()
 
+    def connect(self) -> None:
+        """Opens the session now, instead of with the first packets."""
+        with self._turn:
+            deadline = time.monotonic() + self._timeout_s
+            while not self._session.is_open:
+                self._step(deadline - time.monotonic())
+
     def send(self, packets: Iterable[bytes]) -> list[int]:
         """Sends packets; returns their ordinals when all are acknowledged."""
         with self._turn:
@@ -57,6 +64,15 @@ class BinarySender:
             finally:
                 self._waiting.clear()
                 self._unacknowledged.clear()
+            return [message.number for message in outbound]
+
+    def post(self, packets: Iterable[bytes]) -> list[int]:
+        """Puts packets on the wire and waits for nothing but room; for express messages."""
+        with self._turn:
+            outbound = self._stamped(list(packets))
+            self._waiting.extend(outbound)
+            while self._waiting:
+                self._step(self._timeout_s)
             return [message.number for message in outbound]
 
     def _stamped(self, packets: list[bytes]) -> list[Outbound]:
