@@ -144,6 +144,27 @@ def test_what_travelled_on_a_session_looks_for_another_way_when_it_ends(
     assert beta.bodies(r".\private$\plain") == [b"one", b"two", b"three"]
 
 
+def test_a_machine_that_calls_need_not_wait_for_the_timers_of_those_who_look_for_it(
+    alpha: Machine, beta: Machine, net: Net
+) -> None:
+    beta.create(r".\private$\plain")
+    alpha.create(r".\private$\plain")
+    names = [rf"DIRECT={host}\private$\plain" for host in ("OS:beta", "TCP:10.0.0.2")]
+    for name in names:
+        alpha.send(name, b"one")
+    net.advance(1_000)
+    net.unreachable.add("10.0.0.2")
+    for cable in alpha.cables + beta.cables:
+        cable.lose("cut")
+    for name in names:
+        alpha.send(name, b"two")
+    net.advance(200_000)
+    net.unreachable.clear()
+    assert len(beta.bodies(r".\private$\plain")) == 2
+    beta.send(r"DIRECT=TCP:10.0.0.1\private$\plain", b"hello")
+    assert len(beta.bodies(r".\private$\plain")) == 4
+
+
 # -- who may say what (decisions 24 and 40)
 
 
@@ -275,6 +296,9 @@ def test_a_sender_that_waits_for_final_answers_calls_from_time_to_time(
     net.advance(900_000)
     queue = alpha.outgoing(TO_BETA)
     assert queue.state.count == 1
+    assert queue.outgoing is not None
+    assert queue.outgoing.last_error == ""  # nothing is wrong
+    assert queue.outgoing.retry_time > net.clock.utc_seconds
     connects = len(net.connects)
     net.advance(1_000_000)
     assert connects < len(net.connects) <= connects + 2

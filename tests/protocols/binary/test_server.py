@@ -139,6 +139,27 @@ async def test_ipv6_is_as_good() -> None:
         assert queue.outgoing.next_hops == ("IPv6=::1",)
 
 
+@pytest.mark.skipif(not has_ipv6(), reason="this machine has no IPv6 loopback")
+@on_loop
+async def test_all_addresses_of_ipv6_are_those_of_ipv4_too() -> None:
+    async with serving("ALPHA") as alpha, serving("BETA", "::") as beta:
+        await beta.create("orders")
+        for host in ("[::1]", "127.0.0.1"):
+            await alpha.send(rf"DIRECT=TCP:{host}:{beta.port}\private$\orders", b"one")
+        await until(lambda: beta.count("orders") == 2)
+        assert {session.remote_address for session in beta.protocol.sessions} == {
+            "::1",
+            "127.0.0.1",
+        }
+        loop = asyncio.get_running_loop()
+        port = int(beta.ping_address.rpartition(":")[2])
+        for host in ("::1", "127.0.0.1"):
+            transport, asker = await loop.create_datagram_endpoint(Asker, remote_addr=(host, port))
+            transport.sendto(ping_request(STRANGER, 1))
+            await until(lambda asker=asker: bool(asker.heard))  # type: ignore[misc]
+            transport.close()
+
+
 @on_loop
 async def test_a_destination_that_is_not_there_is_told_in_words() -> None:
     with socket.socket() as free:

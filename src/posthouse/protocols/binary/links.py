@@ -76,7 +76,7 @@ class Links:
         )
         self._links: dict[object, Link] = {}
         self._of_queue: dict[int, Link] = {}
-        self._of_guid: dict[bytes, Link] = {}  # direct ones, by who answered there
+        self._of_guid: dict[bytes, set[Link]] = {}  # direct ones, by who answered there
         self._carried: dict[int, Session] = {}
         self._cargo: dict[Session, set[int]] = {}
 
@@ -194,8 +194,13 @@ class Links:
             link.state = LinkState.IDLE
             self._timers.forget(link)
             self._links.pop(link.key, None)
-            if self._of_guid.get(link.guid) is link:
-                del self._of_guid[link.guid]
+            self._forget_guid(link)
+
+    def _forget_guid(self, link: Link) -> None:
+        same = self._of_guid.get(link.guid, set())
+        same.discard(link)
+        if not same:
+            self._of_guid.pop(link.guid, None)
 
     # -- sessions that are there anyway (decision 40)
 
@@ -218,7 +223,8 @@ class Links:
             session = self._carrier(guid, number)
             if session is not None and session is not self._carried.get(number):
                 self._carry(number, session)
-        for link in (self._links.get(Destination("", None, guid).key), self._of_guid.get(guid)):
+        by_guid = self._links.get(Destination("", None, guid).key)
+        for link in [by_guid, *self._of_guid.get(guid, ())]:
             if link is not None and link.state is LinkState.WAITING_RECONNECT:
                 self._begin(link, by_timer=True)
 
@@ -284,9 +290,10 @@ class Links:
         link.state = LinkState.OPEN
         link.opened_at_ms = self._now()
         link.last_error = ""
+        self._forget_guid(link)
         link.guid = guid
         if link.destination is not None and link.destination.is_direct:
-            self._of_guid[guid] = link
+            self._of_guid.setdefault(guid, set()).add(link)
         link.hops, link.at = [hop], 0
         self._reports.ask(lambda m: m.transfer.reached(guid, hop.address, hop.port), None)
         self._reports.next_hops(link, [hop])
@@ -321,29 +328,29 @@ class Links:
 
     def _wait_or_end(self, link: Link, words: str) -> None:
         link.attempt += 1
-        link.last_error = words
-        pause_ms = self._pause_before_next(link)
-        if pause_ms is None:
+        queues = self._senders(link)
+        if any(map(self._needs_session, queues)):
+            pause_ms = self._pause_before_next(link)
+            self._wait(link, pause_ms, words)
+            to = link.key if link.destination is None else link.destination
+            self._tell("peer_not_reached", to=to, cause=words, retry_s=pause_ms / 1000)
+        elif any(map(self._awaits_final, queues)):
+            self._wait(link, self.settings.final_ack_look_ms, "")
+        else:
             self._end(link)
-            return
+
+    def _wait(self, link: Link, pause_ms: int, words: str) -> None:
+        link.last_error = words
         link.state = LinkState.WAITING_RECONNECT
         link.retry_at_ms = self._now() + pause_ms
         self._timers.arm(link)
         self._reports.retry(link, pause_ms)
-        to = link.key if link.destination is None else link.destination
-        self._tell("peer_not_reached", to=to, cause=words, retry_s=pause_ms / 1000)
 
-    def _pause_before_next(self, link: Link) -> int | None:
-        """How long to wait; None: nothing waits for this link any more."""
-        queues = self._senders(link)
-        if any(map(self._needs_session, queues)):
-            if link.has_further_hop:
-                return self.settings.next_hop_ms
-            link.failures += 1
-            return self._pause_ms(link.failures)
-        if any(map(self._awaits_final, queues)):
-            return self.settings.final_ack_look_ms
-        return None
+    def _pause_before_next(self, link: Link) -> int:
+        if link.has_further_hop:
+            return self.settings.next_hop_ms
+        link.failures += 1
+        return self._pause_ms(link.failures)
 
     def _senders(self, link: Link) -> list[Queue]:
         found = [queue for number in link.queues if (queue := self._queue(number)) is not None]

@@ -411,8 +411,9 @@ class BinaryServer:
     async def start(self, host: str, port: int) -> str:
         """Listens, then connects for what waits; returns `address:port`."""
         loop = asyncio.get_running_loop()
+        where = _where(host, port, socket.SOCK_STREAM)
         self._server = await loop.create_server(
-            lambda: Connection(self._node), host, port, backlog=1024
+            lambda: Connection(self._node), **where, backlog=1024
         )
         address = self._server.sockets[0].getsockname()
         self._listening(address[1])
@@ -424,6 +425,22 @@ class BinaryServer:
         if self._server is not None:
             self._server.close()
         await self._node.stop(deadline_s)
+
+
+def _where(host: str, port: int, kind: int) -> dict[str, Any]:
+    """Where to listen, as asyncio is told; on `::` for both families, as MSMQ does."""
+    if host != "::" or not socket.has_dualstack_ipv6():
+        return {"host": host, "port": port}
+    listener = socket.socket(socket.AF_INET6, kind)
+    try:
+        listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        if kind == socket.SOCK_STREAM:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+    except OSError:
+        listener.close()
+        raise
+    return {"sock": listener}
 
 
 def _shown(address: tuple[Any, ...]) -> str:
@@ -443,8 +460,11 @@ class PingServer:
     async def start(self, host: str, port: int) -> str:
         """Listens; returns `address:port`."""
         loop = asyncio.get_running_loop()
+        where = _where(host, port, socket.SOCK_DGRAM)
+        if "sock" not in where:
+            where = {"local_addr": (host, port)}
         self._transport, _ = await loop.create_datagram_endpoint(
-            lambda: _Requests(self._node.protocol), local_addr=(host, port)
+            lambda: _Requests(self._node.protocol), **where
         )
         return _shown(self._transport.get_extra_info("sockname"))
 
