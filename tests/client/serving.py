@@ -63,7 +63,10 @@ class Serving:
         started = start_manager(home, EngineSettings(NAME), store, lambda event: None)
         self.desk = desk = Loop(started.driver)
         desk.start()
-        self.admin = admin = Admin(desk, version="0")
+        if self._binary is not None:
+            self.node = BinaryNode(desk, self._binary)
+        figures = None if self._binary is None else self.node.protocol.figures
+        self.admin = admin = Admin(desk, version="0", binary=figures)
         self.control, self.tcp = ControlSocket(admin), AdminServer(admin, tls=self._tls)
         await self.control.start(str(self.home), 0)
         scheme = "https" if self._tls else "http"
@@ -79,8 +82,6 @@ class Serving:
         home.close()
 
     async def _listen_for_managers(self, desk: Loop) -> BinaryServer:
-        assert self._binary is not None
-        self.node = BinaryNode(desk, self._binary)
         desk.driver.on_active = self.node.protocol.active
         door = BinaryServer(self.node)
         self.binary_port = int((await door.start("127.0.0.1", self.binary_port)).rpartition(":")[2])

@@ -12,7 +12,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from posthouse.model.filters import FIELDS
+from posthouse.protocols.admin.binary_metrics import binary_metrics
 from posthouse.protocols.admin.routes import PREFIX, ROUTES
+from posthouse.protocols.binary.protocol import Figures
 from tests.protocols.admin.api_rig import ApiRig, with_api
 
 PAGE = (Path(__file__).parent.parent.parent / "docs" / "api.md").read_text(encoding="utf-8")
@@ -71,5 +73,14 @@ def test_every_metric_is_named(tmp_path: Path) -> None:
     async def work(rig: ApiRig) -> str:
         return (await rig.get("/metrics")).text
 
-    for family in text_string_to_metric_families(with_api(tmp_path, work)):
-        assert f"`{family.name}" in PAGE, family.name
+    shown = {family.name for family in text_string_to_metric_families(with_api(tmp_path, work))}
+    shown |= {family.name for family in binary_metrics(_figures())}
+    for name in shown:
+        assert f"`{name}" in PAGE, name
+
+
+def _figures() -> Figures:
+    directions = ("packets", "bytes", "messages")
+    return Figures(
+        {}, {}, {}, {}, {f"{of}_{way}": 0 for of in directions for way in ("in", "out")}, 0, 0
+    )

@@ -80,7 +80,9 @@ def test_the_control_socket_and_the_admin_endpoint_answer(tmp_path: Path) -> Non
         async with aiohttp.request("GET", f"http://{endpoints['admin']}/metrics") as response:
             assert response.status == 401
         async with session.get("/metrics") as response:
-            assert "posthouse_sync_seconds_bucket" in await response.text()
+            metrics = await response.text()
+            assert "posthouse_sync_seconds_bucket" in metrics
+            assert 'posthouse_binary_packets_total{direction="in"} 0.0' in metrics
 
     assert serve(tmp_path, "", client) == Outcome(STOPPED)
 

@@ -19,7 +19,7 @@ def standard_doors(service: Service) -> list[Place]:
     """Every listener that the settings ask for; a protocol that is switched off has none."""
     section = service.settings.admin
     node = binary_node(service)
-    admin = make_admin(service)
+    admin = make_admin(service, node)
     places = [Place(ControlSocket(admin, service.connections()), str(service.home), 0)]
     if section.enabled:
         port = port_of("admin", service.ports) if section.port is None else section.port
@@ -64,7 +64,7 @@ def _port_teller(service: Service) -> Callable[[int], None]:
     return tell
 
 
-def make_admin(service: Service) -> Admin:
+def make_admin(service: Service, node: BinaryNode | None = None) -> Admin:
     """What the admin endpoint and the control socket share."""
     section = service.settings.admin
     return Admin(
@@ -83,6 +83,7 @@ def make_admin(service: Service) -> Admin:
         healthy=lambda: service.desk.failure is None,
         session_limits=SessionLimits(frame_size_max=section.body_size_max),
         memory=service.memory,
+        binary=None if node is None else node.protocol.figures,
     )
 
 

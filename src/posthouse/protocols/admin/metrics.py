@@ -18,6 +18,7 @@ from prometheus_client.registry import Collector
 
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.transaction import TransactionState
+from posthouse.protocols.admin.binary_metrics import AskFigures, binary_metrics
 from posthouse.protocols.admin.queue_metrics import QueueMetrics
 
 QUEUES_MAX: Final = 10_000
@@ -54,11 +55,13 @@ class Metrics(Collector):
         traffic: Traffic,
         version: str,
         sync_times: SyncTimes | None = None,
+        binary: AskFigures | None = None,
     ) -> None:
         self.manager = manager
         self.traffic = traffic
         self.version = version
         self.sync_times = sync_times
+        self.binary = binary
         self._registry = CollectorRegistry()
         self._registry.register(self)
 
@@ -88,6 +91,8 @@ class Metrics(Collector):
         )
         yield from self._machine_metrics()
         yield from self._traffic_metrics()
+        if self.binary is not None:
+            yield from binary_metrics(self.binary())
         if self.sync_times is not None:
             yield _histogram(self.sync_times)
 

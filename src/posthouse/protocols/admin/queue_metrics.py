@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from posthouse.engine.books import books_of
+from posthouse.engine.books import books_of, sender_books_of
 from posthouse.engine.manager import QueueManager
-from posthouse.engine.queue import Queue
+from posthouse.engine.queue import OutgoingQueueState, Queue
 from posthouse.protocols.admin.handlers_queues import oldest_age_s
+from posthouse.protocols.admin.transfer_json import state_word
 
 OUTCOMES: Final = (
     "accepted",
@@ -48,6 +49,12 @@ BOOKS: Final = Family(
     "counter",
     "Messages by what became of them; accepted is the sum of the rest and those in it.",
 )
+LEAVING: Final = Family(
+    "posthouse_outgoing_messages",
+    "gauge",
+    "Messages of an outgoing queue by how far they are: unread ones have arrived there.",
+)
+STATES: Final = Family("posthouse_outgoing_queues", "gauge", "Outgoing queues by state.")
 UNBALANCED: Final = Family(
     "posthouse_books_unbalanced", "gauge", "Queues whose books do not balance."
 )
@@ -59,8 +66,9 @@ class QueueMetrics:
     def __init__(self, manager: QueueManager) -> None:
         self._manager = manager
         self._samples: dict[Family, list[str]] = {
-            family: [] for family in (DEPTH, SIZE, AGE, READERS, BOOKS)
+            family: [] for family in (DEPTH, SIZE, AGE, READERS, BOOKS, LEAVING)
         }
+        self._states = dict.fromkeys((state.name.lower() for state in OutgoingQueueState), 0)
         self._unbalanced = 0
 
     def add(self, queues: Iterable[Queue]) -> None:
@@ -76,6 +84,17 @@ class QueueMetrics:
             for outcome in OUTCOMES:
                 self._sample(BOOKS, f'{label},outcome="{outcome}"', getattr(books, outcome))
             self._unbalanced += not books.balanced
+            if queue.outgoing is not None:
+                self._add_outgoing(queue, label)
+
+    def _add_outgoing(self, queue: Queue, label: str) -> None:
+        transfer = self._manager.transfer
+        books = sender_books_of(queue, transfer.unacknowledged(queue))
+        arrived = transfer.sequences.arrived(queue)
+        self._sample(LEAVING, f'{label},progress="unsent"', books.unsent)
+        self._sample(LEAVING, f'{label},progress="unacknowledged"', books.unacknowledged - arrived)
+        self._sample(LEAVING, f'{label},progress="unread"', arrived)
+        self._states[state_word(queue)] += 1
 
     def _sample(self, family: Family, labels: str, value: float) -> None:
         self._samples[family].append(f"{family.name}{labels}}} {float(value)!r}\n")
@@ -83,6 +102,9 @@ class QueueMetrics:
     def text(self) -> bytes:
         """All that was added."""
         parts = [family.head + "".join(lines) for family, lines in self._samples.items()]
+        parts.append(STATES.head)
+        for state, count in self._states.items():
+            parts.append(f'{STATES.name}{{state="{state}"}} {float(count)!r}\n')
         parts.append(f"{UNBALANCED.head}{UNBALANCED.name} {float(self._unbalanced)!r}\n")
         return "".join(parts).encode()
 

@@ -27,6 +27,7 @@ from posthouse.model.errors import QueueError
 from posthouse.protocols.admin import control
 from posthouse.protocols.admin.answers import Pages, plain_response, refusal
 from posthouse.protocols.admin.api import Api, Done
+from posthouse.protocols.admin.binary_metrics import AskFigures
 from posthouse.protocols.admin.context import Services
 from posthouse.protocols.admin.conversation import Conversation
 from posthouse.protocols.admin.gate import (
@@ -94,6 +95,7 @@ class Admin:
         healthy: Callable[[], bool] = lambda: True,
         session_limits: SessionLimits | None = None,
         memory: MemoryAccount | None = None,
+        binary: AskFigures | None = None,
     ) -> None:
         manager = desk.manager
         self.desk = desk
@@ -115,7 +117,7 @@ class Admin:
             fault=fault,
         )
         self.api = Api(desk, self.services)
-        metrics = Metrics(manager, self.traffic, version, sync_times)
+        metrics = Metrics(manager, self.traffic, version, sync_times, binary)
         self.pages = Pages(manager, metrics, version, healthy)
         self.sessions: dict[str, set[Connection]] = {}
         self._sampling: asyncio.TimerHandle | None = None
