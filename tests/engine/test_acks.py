@@ -77,6 +77,7 @@ def asks_nothing(message: Message) -> bool:
 
 
 @pytest.mark.spec("MS-MQQB 3.1.7.17/1", "MS-MQQB 3.1.7.17/2", "MS-MQQB 3.1.1.6.2/3")
+@pytest.mark.spec("MS-MQQB 3.1.1.6.2/2")
 def test_an_order_acknowledgment_names_the_last_message_in_sequence(rig: PeerRig) -> None:
     name = ledger(rig)
     packets = [

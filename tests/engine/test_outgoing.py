@@ -14,6 +14,7 @@ from posthouse.engine.queue import OutgoingQueueState
 from posthouse.engine.records import CHANGE, unpack_change
 from posthouse.model.errors import QueueNotFound, UnsupportedOperation
 from posthouse.model.message import NACK_REACH_QUEUE_TIMEOUT
+from posthouse.wire.glance import SESSION, glance
 from posthouse.wire.message import deserialize
 from tests.engine.cost import steps
 from tests.engine.letters import DEAD_LETTERS, FAR, JOURNAL, RECEIVE_ADMIN
@@ -53,6 +54,7 @@ def test_each_message_is_taken_once_in_queue_order(rig: SessionRig) -> None:
     assert sender.unacknowledged == 5
 
 
+@pytest.mark.spec("MS-MQQB 3.1.7.1.3/8")
 def test_the_packet_is_sent_as_it_is_stored(rig: SessionRig) -> None:
     identifier = rig.send(FAR, b"x", recoverable=False, label="hello")
     rig.send(FAR, b"y")
@@ -60,6 +62,7 @@ def test_the_packet_is_sent_as_it_is_stored(rig: SessionRig) -> None:
     assert express.packet == rig.store.read(express.number)
     assert deserialize(express.packet).identifier == identifier
     assert (express.recoverable, recoverable.recoverable) == (False, True)
+    assert not glance(express.packet).base_flags & SESSION
     assert [express.transactional, recoverable.transactional] == [False, False]
 
 
@@ -137,7 +140,7 @@ def test_only_outgoing_queues_are_sent(rig: SessionRig) -> None:
 # -- sessions come and go
 
 
-@pytest.mark.spec("MS-MQQB 3.1.1.1.1.3/2", "MS-MQQB 3.1.7.1.1/1")
+@pytest.mark.spec("MS-MQQB 3.1.1.1.1.3/2", "MS-MQQB 3.1.7.1.1/1", "MS-MQQB 3.1.7.1.6/2")
 @pytest.mark.parametrize("recoverable", [True, False])
 def test_what_was_not_acknowledged_is_sent_again_on_the_next_session(
     rig: SessionRig, recoverable: bool

@@ -110,6 +110,7 @@ def test_a_message_that_was_in_the_log_before_its_commit_is_sent_with_its_place(
 
 
 @pytest.mark.spec("MS-MQQB 3.1.7.1.3/5", "MS-MQQB 3.1.1.5/7", "MS-MQQB 3.1.1.3.1/21")
+@pytest.mark.spec("MS-MQQB 3.1.1.6.2/1")
 def test_a_message_of_another_machine_is_passed_on_unchanged(rig: SessionRig) -> None:
     sender = rig.session()
     rig.create("via", transactional=True)
@@ -181,7 +182,7 @@ def test_plain_messages_between_take_no_numbers(rig: SessionRig) -> None:
 
 
 @pytest.mark.spec("MS-MQQB 3.1.5.5.3/3", "MS-MQQB 3.1.5.5.5/4", "MS-MQQB 3.1.5.5.4/2")
-@pytest.mark.spec("MS-MQQB 3.1.1.6.2/6", "MS-MQQB 3.1.1.1.1.7/1")
+@pytest.mark.spec("MS-MQQB 3.1.1.6.2/6", "MS-MQQB 3.1.1.1.1.7/1", "MS-MQQB 3.1.1.3.1.2/3")
 def test_a_session_acknowledgment_ends_no_transactional_message(rig: SessionRig) -> None:
     sender, taken, sequence = send_all(rig, "ab", **JP)
     rig.acknowledge(sender, taken)

@@ -70,3 +70,14 @@ def test_a_loaded_table_knows_when_a_page_is_empty() -> None:
 def test_a_page_of_a_wrong_size_is_refused() -> None:
     with pytest.raises(ValueError, match="size"):
         MessageTable().load({0: bytes(100)})
+
+
+def test_messages_that_are_gone_have_neither_queue_nor_expiry() -> None:
+    table = MessageTable()
+    row = Row(1, 16, 50, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+    for number in (3, 4, 600):
+        table.add(number, row._replace(expires=number))
+    table.drop(4)
+    found = table.find([3, 4, 600, 9000])
+    assert [(entry.queue, entry.expires) for entry in found] == [(16, 3), (0, 0), (16, 600), (0, 0)]
+    assert table.expiries([3, 4, 600, 9000]) == [3, 0, 600, 0]

@@ -35,6 +35,7 @@ class Accounts:
         self._rids = ReservedCounter(core, b"rid", 8, start=FIRST_ACCOUNT_RID)
         self.certificates = Certificates(core, self)
         core.sending.signed = self.certificates.signed
+        core.transfer.seal = self.certificates.security.seal
 
     def load(self) -> None:
         """Everything the store kept."""

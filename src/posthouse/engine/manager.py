@@ -102,7 +102,6 @@ class QueueManager:
         self.expiry = Expiry(core)
         self.accounts = Accounts(core)
         self.accounts.certificates.directory = self.directory.service
-        core.transfer.seal = self.accounts.certificates.security.seal
         self.receiving = Receiving(core, self.directory, self.accounts.certificates)
         self.client_sessions = ClientSessions(core)
         self.record = ManagerRecord(b"", 0, 0)

@@ -225,9 +225,12 @@ class Outcomes:
 
         Those whose sender wants to know more stay for their final answers.
         """
+        damaged = self.core.reading.damaged
+        if not damaged and not [row for row in rows if row[12] & _FINAL_ANSWER]:
+            self.transferred_all(queue, numbers, rows)
+            return
         gone: list[int] = []
         gone_rows: list[Row] = []
-        damaged = self.core.reading.damaged
         for number, row in zip(numbers, rows, strict=True):
             if number in damaged:  # it could not be sent
                 self.core.reading.release(number)

@@ -22,7 +22,7 @@ from posthouse.engine.records import (
     Row,
 )
 from posthouse.engine.remote import Outbound
-from posthouse.engine.sequences import SequenceInfo, is_numbered
+from posthouse.engine.sequences import Places, is_numbered
 from posthouse.model.errors import QueueError
 from posthouse.model.message_classes import NACK_BAD_ENCRYPTION
 from posthouse.model.properties import ConnectionStatus
@@ -193,7 +193,7 @@ class Sender:
             choice.keep(set(core.reading.fetch_sound(choice.numbers)[0]))
         packets, new, finder = core.effects.packets, tuple.__new__, Finder()
         outbound: list[Outbound] = []
-        place: SequenceInfo | None = None
+        places = Places(self.transfer.sequences, self.queue)
         for number, row in zip(choice.numbers, choice.rows, strict=True):
             packet, flags = packets[number], row[11]
             finder.look(packet)
@@ -203,11 +203,10 @@ class Sender:
                     continue
             numbered = flags & _OURS == FLAG_TRANSACTIONAL
             if numbered:
-                place = self.transfer.sequences.place_of(self.queue, row, place)
-                packet = placed(packet, flags, *place, finder.transaction_at)
+                packet = placed(packet, flags, *places.next(row), finder.transaction_at)
             outbound.append(new(Outbound, (number, packet, not flags & FLAG_EXPRESS, numbered)))
-        if place is not None:
-            self.transfer.sequences.sent(self.queue, place)
+        if places.sequence_id:
+            self.transfer.sequences.sent(self.queue, places.sequence_id, places.number)
         return outbound
 
     def _cared_for(self, number: int, row: Row, packet: bytes) -> bytes:

@@ -25,7 +25,7 @@ from posthouse.engine.records import (
     Row,
 )
 from posthouse.model.message import ACK_RECEIVE
-from posthouse.wire.places import placed
+from posthouse.wire.places import Finder, placed
 
 if TYPE_CHECKING:
     from posthouse.engine.transaction import TransactionalOperation
@@ -36,7 +36,7 @@ _START = struct.Struct("<IQ")  # queue, first lookup identifier
 SEQUENCE_NUMBER_MAX = 0xFFFFFFFF  # [MS-MQMQ] 2.2.20.5
 SEQUENCED = 0  # the priority of transactional messages
 _FOREVER = (1 << 64) - 1
-_FEW, _MANY = 16, 512  # rows that are looked at together
+_FEW, _MANY = 64, 512  # rows that are looked at together
 _OURS = FLAG_TRANSACTIONAL | FLAG_REMOTE
 _UNFINISHED = _OURS | FLAG_ARRIVED
 
@@ -83,6 +83,30 @@ class OutgoingTransferReport(NamedTuple):
     resend_count: int
     resend_interval_s: int
     resend_time: int
+
+
+class Places:
+    """Where messages of a queue stand that are sent one right behind the other."""
+
+    __slots__ = ("_last", "_queue", "_sequences", "number", "sequence_id")
+
+    def __init__(self, sequences: Sequences, queue: Queue) -> None:
+        self._sequences = sequences
+        self._queue = queue
+        self._last = 0  # the last lookup identifier of the sequence
+        self.sequence_id = 0
+        self.number = 0  # of the message before
+
+    def next(self, row: Row) -> tuple[int, int, int]:
+        """Sequence, number and previous number of the next message."""
+        previous, self.number = self.number, row[6]
+        if row[0] > self._last:
+            before = self.sequence_id
+            self.sequence_id, self._last = self._sequences.range_of(self._queue, row[0])
+            previous = 0
+            if not before:
+                previous = self._sequences.previous(self._queue, row, self.sequence_id)
+        return self.sequence_id, self.number, previous
 
 
 class _Counts:
@@ -169,9 +193,13 @@ class Sequences:
         """The same for sends of a transaction that are alike; returns the first number."""
         first = self.number_run(queue, row.lookup_id, len(sends), change)
         sequence_id, number, previous = first
+        finder = Finder()
         for send in sends:
-            assert send.packet is not None
-            send.packet = placed(send.packet, row.flags, sequence_id, number, previous)
+            packet = send.packet
+            assert packet is not None
+            finder.look(packet)
+            at = finder.transaction_at
+            send.packet = placed(packet, row.flags, sequence_id, number, previous, at)
             previous, number = number, number + 1
         return first.number
 
@@ -219,20 +247,12 @@ class Sequences:
         firsts, ids = self._starts[queue.number]
         return ids[bisect_right(firsts, lookup_id) - 1]
 
-    def place_of(self, queue: Queue, row: Row, before: SequenceInfo | None) -> SequenceInfo:
-        """Where a message stands when it is sent, right behind another one or as the first.
+    def previous(self, queue: Queue, row: Row, sequence_id: int) -> int:
+        """The number in front of a message when it is sent (3.1.7.1.3, decision 76).
 
-        3.1.7.1.3, decision 76: the previous number is that of the message in front of it that is
-        still to arrive, else of the last that did; so gaps are bridged.
+        It is that of the message before it that is still to arrive, else of the last that did; so
+        gaps are bridged.
         """
-        sequence_id = self.sequence_at(queue, row.lookup_id)
-        if before is None:
-            previous = self._previous(queue, row, sequence_id)
-        else:
-            previous = before.number if before.sequence_id == sequence_id else 0
-        return SequenceInfo(sequence_id, row.last_move, previous)
-
-    def _previous(self, queue: Queue, row: Row, sequence_id: int) -> int:
         core = self.core
         for lookup_id, number in queue.state.order.lane(SEQUENCED).before(row.lookup_id):
             if number in core.reading.damaged:
@@ -246,9 +266,9 @@ class Sequences:
         info = self.info(queue)
         return info.last_ack_number if info.last_ack_id == sequence_id else 0
 
-    def sent(self, queue: Queue, place: SequenceInfo) -> None:
+    def sent(self, queue: Queue, sequence_id: int, number: int) -> None:
         """This place and those in front of it have been given to a session."""
-        reached = place[:2]
+        reached = sequence_id, number
         if reached > self._sent.get(queue.number, (0, 0)):
             self._sent[queue.number] = reached
 
@@ -282,6 +302,11 @@ class Sequences:
         index = ids.index(sequence_id)
         end = firsts[index + 1] if index + 1 < len(firsts) else self.core.lookup_ids.value
         return firsts[index], end - 1
+
+    def range_of(self, queue: Queue, lookup_id: int) -> tuple[int, int]:
+        """The sequence of a numbered message, and the last lookup identifier it can have."""
+        sequence_id = self.sequence_at(queue, lookup_id)
+        return sequence_id, self._range(queue, sequence_id)[1]
 
     def queue_of(self, sequence_id: int) -> Queue | None:
         """The outgoing queue whose messages are, or were, in a sequence."""
@@ -318,7 +343,7 @@ class Sequences:
     def _let_go(self, queue: Queue, sequence_id: int, number: int) -> None:
         """Every message up to this place has arrived, those of earlier sequences too."""
         lane, (first, last) = queue.state.order.lane(SEQUENCED), self._range(queue, sequence_id)
-        mark, some = self._passed.get(queue.number, 0), _FEW
+        mark, some = self._passed.get(queue.number, 0), min(number, _FEW)
         while some:
             _, numbers = lane.some_after(mark, some)
             rows = self.core.state.table.rows(numbers)
@@ -326,7 +351,7 @@ class Sequences:
             leaving_rows: list[Row] = []
             some = min(some * 2, _MANY) if rows else 0
             for row, found in zip(rows, numbers, strict=True):
-                if is_numbered(row[11]) and not row[11] & FLAG_ARRIVED:
+                if row[11] & _UNFINISHED == FLAG_TRANSACTIONAL:
                     if row[0] > last or (row[0] >= first and row[6] > number):
                         some = 0
                         break

@@ -261,8 +261,8 @@ class State:
 
     def _still_due(self, second: int, numbers: array[int]) -> Iterator[int]:
         """Those of the messages that are still to be looked at in this second."""
-        rows = self.table.find(numbers)
-        return (n for n, row in zip(numbers, rows, strict=True) if row[1] and row[2] <= second)
+        expiries = self.table.expiries(numbers)
+        return (n for n, expires in zip(numbers, expiries, strict=True) if 0 < expires <= second)
 
     # -- definitions
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -13,6 +14,7 @@ _SHIFT = 8
 _MASK = PAGE_ROWS - 1
 _EMPTY = bytes(ROW_SIZE)
 _NOTHING = bytearray(_PAGE_SIZE)
+_QUEUE_AND_EXPIRES = struct.Struct("<8xII")  # of a row
 
 _unpack = ROW.unpack_from
 _pack = ROW.pack_into
@@ -55,6 +57,15 @@ class MessageTable:
             )
             for number in numbers
         ]
+
+    def expiries(self, numbers: Iterable[int]) -> list[int]:
+        """When messages expire; 0 for each that is gone."""
+        pages, unpack = self._pages, _QUEUE_AND_EXPIRES.unpack_from
+        found = [
+            unpack(pages.get(number >> _SHIFT, _NOTHING), (number & _MASK) * ROW_SIZE)
+            for number in numbers
+        ]
+        return [expires if queue else 0 for queue, expires in found]
 
     def add(self, number: int, row: Row) -> None:
         """The row of a new message; its queue is never 0, which marks an empty place."""
