@@ -36,6 +36,7 @@ NOUNS = {
     "cert": ("cert",),
     "doctor": ("doctor",),
     "decode": ("decode",),
+    "selftest": ("selftest",),
     "bench": ("bench",),
     "demo": ("demo",),
     "completion": ("completion",),

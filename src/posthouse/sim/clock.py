@@ -7,18 +7,17 @@ somebody sets its date.
 
 import heapq
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 UTC_START_SECONDS = 1_700_000_000
 
 
-@dataclass(order=True)
+@dataclass(slots=True)
 class Timer:
     """A call that is due at a time; equal times run in the order they were asked for."""
 
     when_ms: int
-    number: int
-    callback: Callable[[], None] | None = field(compare=False)
+    callback: Callable[[], None] | None
 
     def cancel(self) -> None:
         """Do not call; allowed at any time."""
@@ -31,7 +30,7 @@ class SimClock:
     def __init__(self, *, now_ms: int = 0, utc_seconds: int = UTC_START_SECONDS) -> None:
         self._now_ms = now_ms
         self._utc_offset_ms = utc_seconds * 1000 - now_ms
-        self._timers: list[Timer] = []
+        self._timers: list[tuple[int, int, Timer]] = []
         self._number = 0
 
     @property
@@ -51,8 +50,8 @@ class SimClock:
     def call_at(self, when_ms: int, callback: Callable[[], None]) -> Timer:
         """Call when the monotonic clock gets there; a time that has passed is due at once."""
         self._number += 1
-        timer = Timer(max(when_ms, self._now_ms), self._number, callback)
-        heapq.heappush(self._timers, timer)
+        timer = Timer(max(when_ms, self._now_ms), callback)
+        heapq.heappush(self._timers, (timer.when_ms, self._number, timer))
         return timer
 
     def call_later(self, delay_ms: int, callback: Callable[[], None]) -> Timer:
@@ -61,15 +60,15 @@ class SimClock:
 
     def next_timer_ms(self) -> int | None:
         """When the next timer is due."""
-        while self._timers and self._timers[0].callback is None:
+        while self._timers and self._timers[0][2].callback is None:
             heapq.heappop(self._timers)
-        return self._timers[0].when_ms if self._timers else None
+        return self._timers[0][0] if self._timers else None
 
     def run_next(self) -> bool:
         """Go on to the next timer and call it; False if there is none."""
         if self.next_timer_ms() is None:
             return False
-        timer = heapq.heappop(self._timers)
+        _, _, timer = heapq.heappop(self._timers)
         self._now_ms = timer.when_ms
         callback, timer.callback = timer.callback, None
         assert callback is not None

@@ -67,9 +67,12 @@ class Summary(NamedTuple):
     arrived: int
     crashes: int
     cuts: int  # connections broken, partitions
-    sessions: int
-    resent: int  # messages that travelled more than once
+    connections: int
     simulated_s: int
+
+    def figures(self) -> dict[str, int]:
+        """What can be added up over trials."""
+        return {name: value for name, value in self._asdict().items() if name != "seed"}
 
 
 class Trial:
@@ -87,7 +90,7 @@ class Trial:
             self.clock, self.network, chance, binary, insecure_nacks=chance.random() < 0.5
         )
         self.told = Told()
-        self.cuts = self.sessions = self.sent_out = self.received_new = 0
+        self.cuts = 0
         self.storming = False
         self._groups = 0
         self._two_names = chance.random() < 0.3
@@ -161,7 +164,6 @@ class Trial:
             sum(machine.crashes for machine in self.machines),
             self.cuts,
             sum(line.event == "opened" for line in self.network.trace),
-            0,
             self.clock.now_ms // 1000,
         )
 
@@ -386,7 +388,7 @@ class Trial:
         binary = self.world.binary
         longest_ms = 3 * (binary.resend_ms[-1] + binary.retry_connect_max_ms)
         until_ms, wait_ms = self.clock.now_ms + longest_ms, self.pace_ms
-        while not self._is_settled():
+        while self._unsettled():
             if self.clock.now_ms > until_ms:
                 raise Failed(self._words(["something does not settle", *self._unsettled()]))
             self._read_everything()
@@ -396,9 +398,6 @@ class Trial:
         self.clock.advance(3 * max(binary.cleanup_ms, binary.ack_wait_max_ms * 2))
         if self._unsettled() or any(machine.protocol.sessions for machine in self.machines):
             raise Failed(self._words(["a session stays", *self._unsettled()]))
-
-    def _is_settled(self) -> bool:
-        return not self._unsettled()
 
     def _unsettled(self) -> list[str]:
         return [

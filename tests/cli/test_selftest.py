@@ -1,0 +1,38 @@
+"""`posthouse selftest`."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from posthouse.cli.main import run
+from posthouse.engine.history import MessageHistory
+
+
+def test_trials_are_summed_up(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["selftest", "--seeds", "2"]) == 0
+    assert capsys.readouterr().out.startswith("2 trials passed: ")
+
+
+def test_each_trial_is_a_line_of_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["selftest", "--seeds", "2", "--first", "5", "--json"]) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [line["seed"] for line in lines] == [5, 6]
+    assert all(line["passed"] and line["sent"] for line in lines)
+
+
+@pytest.mark.parametrize("wants_json", [False, True])
+def test_a_failure_says_how_to_see_it_again(
+    wants_json: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(MessageHistory, "_define", lambda *arguments: None)
+    switches = ["--json"] if wants_json else []
+    assert run(["selftest", "--seeds", "60", *switches]) == 1
+    written = capsys.readouterr()
+    if wants_json:
+        last = json.loads(written.out.splitlines()[-1])
+        assert not last["passed"]
+        assert f"--first {last['seed']} --seeds 1" in last["failure"]
+    else:
+        assert "Replay it: posthouse selftest --first" in written.err

@@ -1,0 +1,108 @@
+"""Seeded trials of two and three queue managers on bad machines and a bad network.
+
+A trial sends messages of every kind in all directions, cuts and crashes whatever there is, lets
+everything come to rest, and then accounts for each message: `posthouse.sim.account` has the rules.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+
+from posthouse.engine.arriving import SequencePlace
+from posthouse.engine.history import MessageHistory
+from posthouse.engine.outcome import Outcomes
+from posthouse.engine.records import Change
+from posthouse.engine.sequences import Sequences
+from posthouse.sim.trial import Failed, Trial
+from tests.conftest import Dose
+
+CHUNKS = 30
+
+
+@pytest.mark.spec("MS-MQQB 3.1.1.1.1.1/2", "MS-MQQB 3.1.1.1.1.1/3")
+@pytest.mark.spec("MS-MQQB 3.1.1.1.1.3/1", "MS-MQQB 3.1.1.1.1.3/2", "MS-MQQB 3.1.1.1.1.3/4")
+@pytest.mark.spec("MS-MQQB 3.1.1.1.1.5/1", "MS-MQQB 3.1.1.1.1.6/1")
+@pytest.mark.spec("MS-MQQB 3.1.1.1.1.7/1", "MS-MQQB 3.1.1.1.1.7/2")
+@pytest.mark.spec("MS-MQQB 3.1.1.1.1.8/1", "MS-MQQB 3.1.1.1.1.8/3")
+@pytest.mark.spec("MS-MQQB 3.1.1.5/6", "MS-MQQB 3.1.1.6/1", "MS-MQQB 3.1.1.6.1/2")
+@pytest.mark.spec("MS-MQQB 3.1.1.6.2/2", "MS-MQQB 3.1.1.6.2/5", "MS-MQQB 3.1.1.6.2/6")
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_every_message_arrives_once_and_in_order_and_is_accounted_for(
+    chunk: int, dose: Dose
+) -> None:
+    count = dose(300, 20_000) // CHUNKS
+    totals: Counter[str] = Counter()
+    for seed in range(chunk * count, (chunk + 1) * count):
+        totals.update(Trial(seed).run().figures())
+    print(dict(totals))
+    assert totals["arrived"] > totals["sent"] // 2  # it was not all lost on the way
+    assert totals["crashes"] > 0
+    assert totals["cuts"] > 0
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_same_seed_gives_the_same_trial(seed: int) -> None:
+    one, two = Trial(seed), Trial(seed)
+    assert one.run() == two.run()
+    assert one.network.trace == two.network.trace
+    assert one.told == two.told
+    assert Trial(seed + 1).network.seed != one.network.seed
+
+
+# -- a trial notices what it is for
+
+
+def forget_history(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What came in is remembered in memory only."""
+    monkeypatch.setattr(MessageHistory, "_define", lambda *arguments: None)
+
+
+def acknowledge_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A message out of order moves its sequence on."""
+
+    def reject(place: SequencePlace) -> None:
+        change = Change()
+        place.accept(change)
+        place.core.commit(change)
+
+    monkeypatch.setattr(SequencePlace, "reject", reject)
+
+
+def answer_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody hears what became of transactional messages."""
+    monkeypatch.setattr(Outcomes, "_answer_finally", lambda *arguments: None)
+
+
+def believe_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An order acknowledgment counts for everything that was sent."""
+    honest = Sequences.order_acknowledged
+
+    def order_acknowledged(self: Sequences, queue: object, sequence: int, number: int) -> bool:
+        sent = self._sent.get(queue.number, (0, 0))[1]  # type: ignore[attr-defined]
+        return honest(self, queue, sequence, max(number, sent))  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Sequences, "order_acknowledged", order_acknowledged)
+
+
+BROKEN = [forget_history, acknowledge_rejected, answer_nothing, believe_more]
+
+
+@pytest.mark.parametrize("break_it", BROKEN, ids=lambda broken: broken.__name__)
+def test_a_broken_rule_is_noticed(
+    break_it: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    break_it(monkeypatch)
+    failure = next((words for seed in range(60) if (words := words_of(seed))), "")
+    assert "faults" in failure
+
+
+def words_of(seed: int) -> str:
+    """How a trial failed, if it did."""
+    try:
+        Trial(seed).run()
+    except Failed as failure:
+        return str(failure)
+    return ""
