@@ -293,7 +293,7 @@ def test_a_sender_that_waits_for_final_answers_calls_from_time_to_time(
 ) -> None:
     net.unreachable.add("10.0.0.1")
     alpha.send_in_transaction(TO_BETA, b"one", positive_journaling_requested=True)
-    net.advance(900_000)
+    net.advance(700_000)
     queue = alpha.outgoing(TO_BETA)
     assert queue.state.count == 1
     assert queue.outgoing is not None

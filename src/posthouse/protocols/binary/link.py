@@ -37,6 +37,7 @@ class Link:
         self.at = 0  # NextHopIndexer
         self.addresses: frozenset[str] = frozenset()  # where the name led to the last time
         self.guid = b""  # of the queue manager that answered there
+        self.peers: set[bytes | str] = set()  # what it is found by, in `Links`
         self.attempt = 0  # a number for each, so that late answers are known as such
         self.pinged = False  # in this attempt
         self.failures = 0  # in a row

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from posthouse.engine.queue import OutgoingQueueState, Queue
+from posthouse.engine.settings import host_key
 from posthouse.model.enumerations import ConnectionStatus
 from posthouse.model.names import parse_format_name
 from posthouse.protocols.binary.establishing import Establishing
@@ -76,7 +77,8 @@ class Links:
         )
         self._links: dict[object, Link] = {}
         self._of_queue: dict[int, Link] = {}
-        self._of_guid: dict[bytes, set[Link]] = {}  # direct ones, by who answered there
+        # By GUIDs and addresses of the far end; in order, so that simulations repeat themselves.
+        self._by_peer: dict[bytes | str, dict[Link, None]] = {}
         self._carried: dict[int, Session] = {}
         self._cargo: dict[Session, set[int]] = {}
 
@@ -194,13 +196,23 @@ class Links:
             link.state = LinkState.IDLE
             self._timers.forget(link)
             self._links.pop(link.key, None)
-            self._forget_guid(link)
+            self._forget_peers(link)
 
-    def _forget_guid(self, link: Link) -> None:
-        same = self._of_guid.get(link.guid, set())
-        same.discard(link)
-        if not same:
-            self._of_guid.pop(link.guid, None)
+    def _know_peers(self, link: Link) -> None:
+        """Whoever calls under this GUID or from these addresses is probably there again."""
+        self._forget_peers(link)
+        link.peers = {*link.addresses}
+        if link.guid:
+            link.peers.add(link.guid)
+        for peer in link.peers:
+            self._by_peer.setdefault(peer, {})[link] = None
+
+    def _forget_peers(self, link: Link) -> None:
+        for peer in link.peers:
+            del self._by_peer[peer][link]
+            if not self._by_peer[peer]:
+                del self._by_peer[peer]
+        link.peers = set()
 
     # -- sessions that are there anyway (decision 40)
 
@@ -211,7 +223,7 @@ class Links:
         self._reports.state([number], _STATE.CONNECTED)
         session.attach(number)
 
-    def peer_came(self, guid: bytes, sessions: list[Session]) -> None:
+    def peer_came(self, guid: bytes, address: str, sessions: list[Session]) -> None:
         """A session with a queue manager is open: what waits for it needs no timer any more.
 
         What travels on an older one moves to the new one, for the older may be dead.
@@ -224,7 +236,8 @@ class Links:
             if session is not None and session is not self._carried.get(number):
                 self._carry(number, session)
         by_guid = self._links.get(Destination("", None, guid).key)
-        for link in [by_guid, *self._of_guid.get(guid, ())]:
+        known = self._by_peer.get(guid, {}) | self._by_peer.get(host_key(address), {})
+        for link in [by_guid, *known]:
             if link is not None and link.state is LinkState.WAITING_RECONNECT:
                 self._begin(link, by_timer=True)
 
@@ -290,10 +303,7 @@ class Links:
         link.state = LinkState.OPEN
         link.opened_at_ms = self._now()
         link.last_error = ""
-        self._forget_guid(link)
         link.guid = guid
-        if link.destination is not None and link.destination.is_direct:
-            self._of_guid.setdefault(guid, set()).add(link)
         link.hops, link.at = [hop], 0
         self._reports.ask(lambda m: m.transfer.reached(guid, hop.address, hop.port), None)
         self._reports.next_hops(link, [hop])
@@ -344,6 +354,7 @@ class Links:
         link.state = LinkState.WAITING_RECONNECT
         link.retry_at_ms = self._now() + pause_ms
         self._timers.arm(link)
+        self._know_peers(link)
         self._reports.retry(link, pause_ms)
 
     def _pause_before_next(self, link: Link) -> int:

@@ -195,7 +195,7 @@ class BinaryProtocol:
             self.links.opened(link, guid)
         else:
             self._remember_caller(guid, session.remote_address)
-        self.links.peer_came(guid, self._by_guid[guid])
+        self.links.peer_came(guid, session.remote_address, self._by_guid[guid])
 
     def _tell(self, name: str, session: Session, **more: object) -> None:
         peer, address = format_guid(session.remote_guid), session.remote_address
