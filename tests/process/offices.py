@@ -1,0 +1,116 @@
+"""Two real servers that send to each other over loopback, with timers that tests can wait for."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import posthouse
+from tests.process.warm import WarmServer
+
+PATIENCE_S = 90.0
+POLL_S = 0.05
+ADMIN = "admin"
+JOURNAL = r".\system$;journal"
+TIMERS = """
+retry_connect_ms = 100
+retry_connect_max_ms = 500
+initialization_ms = 5000
+cleanup_ms = 5000
+ack_wait_min_ms = 1000
+ack_wait_ms = 1000
+ack_wait_max_ms = 10000
+recoverable_ack_min_ms = 20
+resend_short_ms = 1000
+resend_medium_ms = 2000
+resend_long_ms = 4000
+resend_final_ms = 8000
+order_ack_ms = 20
+order_ack_max_ms = 200
+final_ack_look_ms = 1000
+"""
+# Small segments, so that they are sealed, compacted and checkpointed meanwhile.
+SETTINGS = """
+[queue_manager]
+name = "{name}"
+[store]
+segment_size = "1MiB"
+[ping]
+answer = false
+[binary]
+port = {port}
+"""
+
+
+class Office:
+    """A server that is found at the same address after each restart."""
+
+    def __init__(self, folder: Path, name: str, running: ExitStack) -> None:
+        folder.mkdir()
+        self.name = name
+        self.port = free_port()
+        self.server = WarmServer(folder)
+        self.server.home.mkdir(mode=0o700)
+        settings = SETTINGS.format(name=name, port=self.port) + TIMERS
+        (self.server.home / "posthouse.toml").write_text(settings, encoding="ascii")
+        running.enter_context(self.server)
+        self.server.start()
+        self.qm = running.enter_context(posthouse.connect(self.server.home))
+
+    def name_of(self, queue: str) -> str:
+        """What others call a queue here."""
+        return f"DIRECT=TCP:127.0.0.1:{self.port}\\private$\\{queue}"
+
+    def create(self, *queues: str, **properties: Any) -> None:
+        for queue in queues:
+            self.qm.create_queue(f".\\private$\\{queue}", **properties)
+
+    def restart(self) -> None:
+        """`kill -9`, and up again."""
+        self.server.kill()
+        self.server.start()
+
+    def unsent(self) -> int:
+        """Messages that wait for other machines, or for their answers."""
+        return sum(queue.messages for queue in self.qm.queues(outgoing=True))
+
+    def bodies(self, queue: str) -> list[bytes]:
+        name = queue if "\\" in queue else f".\\private$\\{queue}"
+        return [message.body for message in self.qm.queue(name).browse()]
+
+
+def free_port() -> int:
+    """A port that nobody listens on now."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return int(free.getsockname()[1])
+
+
+def wait_until(true: Callable[[], bool], what: Callable[[], object]) -> None:
+    """Looks again and again."""
+    until = time.monotonic() + PATIENCE_S
+    while not true():
+        assert time.monotonic() < until, what()
+        time.sleep(POLL_S)
+
+
+def wait_for_delivery(offices: Iterable[Office], *, unread: bool = False) -> None:
+    """Until nothing is on its way any more, acknowledgments included.
+
+    With `unread`, messages may wait to be received at the other end.
+    """
+    found = list(offices)
+
+    def left() -> list[tuple[str, str, int]]:
+        return [
+            (office.name, queue.format_name, count)
+            for office in found
+            for queue in office.qm.queues(outgoing=True)
+            if queue.outgoing is not None
+            and (count := queue.messages - (queue.outgoing.unread if unread else 0))
+        ]
+
+    wait_until(lambda: not left(), left)
