@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from posthouse.engine.answers import answerable
 from posthouse.engine.core import Core, Extra, encode_extra
 from posthouse.engine.descriptor import OpenQueueDescriptor, QueueAccessType
 from posthouse.engine.enqueue_runs import plain_run
@@ -255,8 +256,8 @@ class Sending:
     ) -> Admitted:
         queue = self.core.opening.check(descriptor, QueueAccessType.SEND)
         message.destination_queue_format_name = destination_name(self.core, descriptor)
-        packet = serialize(message)
-        return self.admit(queue, packet, glance(packet), 0, in_transaction, room)
+        packet, seen = answerable(self.core, queue, serialize(message))
+        return self.admit(queue, packet, seen, 0, in_transaction, room)
 
     def send_packets(
         self,
@@ -284,16 +285,16 @@ class Sending:
             core.transactions.use(transaction, len(packets))
             if self._are_plain(queue, looks, in_transaction=True):
                 return self._accept_in_transaction(queue, packets, looks, sender, transaction)
-        room = Room() if len(packets) > 1 else None
-        caller = descriptor.caller
+        room, caller = Room() if len(packets) > 1 else None, descriptor.caller
+        named = [answerable(core, queue, *pair) for pair in zip(packets, looks, strict=True)]
         admitted = [
-            self.admit(queue, *self.signed(packet, seen, caller), transaction is not None, room)
-            for packet, seen in zip(packets, looks, strict=True)
+            self.admit(queue, *self.signed(*pair, caller), transaction is not None, room)
+            for pair in named
         ]
         for one in admitted:
             name = Packet(one.packet, one.seen).administration_queue if one.seen.ack_flags else None
             if name is not None:
-                core.opening.check_answer_queue(name, descriptor.caller)
+                core.opening.check_answer_queue(name, caller)
         ordinals: list[int] = []
         for one in admitted:
             ordinal = core.ordinals.next()

@@ -1,0 +1,31 @@
+"""Where other machines answer to messages of ours ([MS-MQQB] 3.1.7.15)."""
+
+from __future__ import annotations
+
+from posthouse.engine.core import Core
+from posthouse.engine.queue import Queue, QueueRole, QueueType
+from posthouse.model.names import DirectName
+from posthouse.wire.glance import Glance, glance
+from posthouse.wire.packet import Packet
+from posthouse.wire.renaming import with_private_administration
+
+
+def answerable(
+    core: Core, queue: Queue, packet: bytes, seen: Glance | None = None
+) -> tuple[bytes, Glance]:
+    """A message for another machine, its administration queue named so that it can be answered.
+
+    A private queue of ours goes by our GUID, as it does with Windows: our computer name may mean
+    nothing there, and answers to names from the wire go only to machines that are known.
+    """
+    seen = glance(packet) if seen is None else seen
+    if queue.outgoing is None or not seen.ack_flags:
+        return packet, seen
+    name = Packet(packet, seen).administration_queue
+    own = core.registry.find_local(name) if isinstance(name, DirectName) else None
+    if own is None or own.definition.role is not QueueRole.PLAIN:
+        return packet, seen
+    if own.definition.queue_type is not QueueType.PRIVATE:
+        return packet, seen
+    renamed = with_private_administration(packet, seen, core.guid, own.number)
+    return renamed, glance(renamed)
