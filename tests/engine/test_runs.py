@@ -112,6 +112,18 @@ def test_the_first_available_messages_are_the_first_that_are_not_locked(
 ROW_OF_MANY = Row(7, QUEUE, NEVER, 5, 100, 1, 0, 2, 0, 0, 3, 0, 0)
 
 
+@given(
+    st.lists(st.integers(100, 700), max_size=12)
+    | st.builds(lambda a, n: [*range(a, a + n)], st.integers(100, 400), st.integers(1, 300))
+)
+def test_the_rows_of_several_are_those_of_each(numbers: list[int]) -> None:
+    table = MessageTable()
+    for number in range(100, 701):
+        table.add(number, Row(*[number % 200 + 1] * len(Row._fields)))
+    assert table.rows(numbers) == [table.get(number) for number in numbers]
+    assert table.rows(tuple(numbers)) == table.rows(numbers)
+
+
 @given(st.integers(1, 3 * PAGE_ROWS), st.integers(1, 2 * PAGE_ROWS + 5))
 def test_a_table_takes_a_run_as_it_takes_its_rows(first: int, count: int) -> None:
     runs, singles = MessageTable(), MessageTable()

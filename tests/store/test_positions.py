@@ -56,6 +56,24 @@ def test_records_in_a_row_are_put_as_each_of_them_is(many: list[int], segment: i
     assert runs.dump() == singles.dump()
 
 
+@given(
+    st.lists(st.tuples(numbers, segments), max_size=9),
+    st.lists(numbers, max_size=5),
+    st.lists(numbers, max_size=9)
+    | st.builds(lambda a, n: [*range(a, a + n)], numbers, st.integers(1, PAGE_ENTRIES)),
+)
+def test_several_are_found_as_each_of_them_is(
+    elsewhere: list[tuple[int, int]], dead: list[int], wanted: list[int]
+) -> None:
+    positions = Positions()
+    positions.put_run([*range(200, 500)], 1, [*range(100, 400)], 400)
+    for number, segment in elsewhere:
+        positions.put(number, segment, 7, 8)
+    for number in dead:
+        positions.kill(number)
+    assert positions.get_many(wanted) == [positions.get(number) for number in wanted]
+
+
 @given(st.lists(st.tuples(numbers, segments), max_size=3), numbers, numbers, numbers, numbers)
 def test_messages_in_a_row_are_in_a_segment_if_each_of_them_is(
     elsewhere: list[tuple[int, int]], start: int, count: int, first: int, last: int

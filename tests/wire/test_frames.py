@@ -109,10 +109,14 @@ def test_the_layout_of_messages_is_fixed() -> None:
     assert frames.encode_messages(0, [message])[9:] == b"\1\0\0\0" + head + b"spk"
 
 
-def test_messages_without_a_sender_are_packed_the_same() -> None:
-    messages = [message._replace(sender=b"") for message in MESSAGES]
-    lists = [m[:9] for m in messages], [m[9] for m in messages], [m[10] for m in messages]
-    assert frames.encode_message_lists(9, *lists) == frames.encode_messages(9, messages)
+@pytest.mark.parametrize("sender", [b"", b"S-1-5"])
+def test_messages_of_the_engine_are_packed_the_same(sender: bytes) -> None:
+    messages = [message._replace(sender=sender, marks=0) for message in MESSAGES]
+    reads: list[frames.Found] = [
+        (99, m[0], 98, m[6], m[3], m[1], m[4], m[5], m[2], m[7], sender) for m in messages
+    ]
+    packets = [message.packet for message in messages]
+    assert frames.encode_message_lists(9, reads, packets) == frames.encode_messages(9, messages)
 
 
 @given(cuts=st.lists(st.integers(0, len(STREAM)), max_size=20))

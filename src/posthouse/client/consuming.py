@@ -38,7 +38,7 @@ class Consuming:
         self._handle = handle
         self._batch = batch
         self._timeout = timeout
-        self._prefetch = prefetch
+        self._enough = PREFETCHED * batch if prefetch else 0  # with more at hand none is asked for
         self._at_once = at_once  # messages are gone from the queue when they come: nothing to end
         self._ready: deque[Message] = deque()
         self._current: Message | None = None
@@ -54,15 +54,18 @@ class Consuming:
     def at_hand(self) -> Message | None:
         """The next message where nothing has to be asked for it; None: `next` sees to it."""
         core, ready = self._core, self._ready
-        wanted = PREFETCHED * self._batch if self._prefetch and self._asked is None else 0
         if (
-            len(ready) <= wanted
-            or self._have_gone_back
+            len(ready) <= (self._enough if self._asked is None else 0)
+            or (self._locked_in != core.generation and not self._at_once)
+            or self._doubtful
             or core.clock() - self._ended_at > END_AFTER_S
         ):
             return None
-        self._put_down()
-        return self._hand_out()
+        current = self._current
+        if current is not None and not self._at_once:
+            self._finished.append(current.lookup_id)
+        self._current = message = ready.popleft()
+        return message
 
     @property
     def _have_gone_back(self) -> bool:
@@ -88,7 +91,7 @@ class Consuming:
                 return None
         elif self._core.clock() - self._ended_at > END_AFTER_S:
             self._end_finished()
-        if self._prefetch and self._asked is None and len(self._ready) <= PREFETCHED * self._batch:
+        if self._enough and self._asked is None and len(self._ready) <= self._enough:
             self._ask()
         yield from self._settle(ENDS_MAX)
         return self._hand_out()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from posthouse.client.bodies import decode_json, decode_text
 from posthouse.engine.records import FLAG_AUTHENTICATED, FLAG_EXPRESS, FLAG_TRANSACTIONAL
@@ -19,18 +19,13 @@ if TYPE_CHECKING:
 Delivery = Literal["express", "recoverable", "transactional"]
 
 
-class _Seen:
+class _Seen(NamedTuple):
     """Where the body lies in packets that are alike but for identity and time."""
 
-    __slots__ = ("alone_says_it", "body", "front", "rest", "size")
-
-    def __init__(self, packet: bytes) -> None:
-        seen = glance(packet)
-        self.alone_says_it = not body_is_longer(packet, seen)
-        self.size = len(packet)
-        self.front = packet[:SENT_TIME_AT]
-        self.rest = packet[USER_FLAGS_AT : seen.body_at]
-        self.body = slice(seen.body_at, seen.body_at + seen.body_size)
+    size: int
+    front: bytes
+    rest: bytes
+    body: slice
 
 
 _last: list[_Seen] = []
@@ -38,16 +33,19 @@ _last: list[_Seen] = []
 
 def body_of(packet: bytes) -> slice:
     """Where the body lies; messages that follow each other are often alike."""
-    for seen in _last:
+    for size, front, rest, body in _last:
         if (
-            len(packet) == seen.size
-            and packet.startswith(seen.front)
-            and packet.startswith(seen.rest, USER_FLAGS_AT)
+            len(packet) == size
+            and packet.startswith(rest, USER_FLAGS_AT)
+            and packet.startswith(front)
         ):
-            return seen.body
-    seen = _Seen(packet)
-    _last[:] = [seen] if seen.alone_says_it else []
-    return seen.body
+            return body
+    seen = glance(packet)
+    body = slice(seen.body_at, seen.body_at + seen.body_size)
+    rest = packet[USER_FLAGS_AT : seen.body_at]
+    alone = not body_is_longer(packet, seen)  # else the bytes behind it say how long it is
+    _last[:] = [_Seen(len(packet), packet[:SENT_TIME_AT], rest, body)] if alone else []
+    return body
 
 
 class Message:
@@ -85,8 +83,10 @@ class Message:
     @property
     def body(self) -> bytes:
         """The body as it was sent."""
-        packet = self._packet
-        return self._delivered[10][body_of(self._delivered[10])] if packet is None else packet.body
+        if self._packet is not None:
+            return self._packet.body
+        packet = self._delivered[10]
+        return packet[body_of(packet)]
 
     @property
     def body_size(self) -> int:

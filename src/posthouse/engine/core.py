@@ -11,6 +11,8 @@ from array import array
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import compress
+from operator import not_
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
@@ -362,11 +364,11 @@ class Core:
         """Messages that `State.end_run` can take out together are gone."""
         self.state.end_run(numbers, rows, reason)
         ends, records = self.effects.change.ends, self.effects.records
-        for number, row in zip(numbers, rows, strict=True):
-            if row[11] & FLAG_EXPRESS:
-                records.append((DROP, number, b"", b""))
-            else:
-                ends.append((number, reason))
+        express = [row[11] & FLAG_EXPRESS for row in rows]
+        if any(express):
+            records += [(DROP, number, b"", b"") for number in compress(numbers, express)]
+            numbers = list(compress(numbers, map(not_, express)))
+        ends += [(number, reason) for number in numbers]
 
     def forget_aliases(self, number: int, row: Row) -> None:
         """Earlier lookup ids end with the message's life in its queue family."""
@@ -418,6 +420,26 @@ class Core:
         if lock.holder is not None:
             lock.holder.held.discard(number)
         return lock
+
+    def lock_all(self, queue: Queue, numbers: list[int], holder: OpenQueueDescriptor) -> None:
+        """Several messages are a reader's until he ends them."""
+        locks = self.locks
+        assert locks.keys().isdisjoint(numbers)
+        locks.update({number: Lock(None, holder) for number in numbers})
+        queue.locked += len(numbers)
+        holder.held.update(numbers)
+
+    def unlock_all(self, queue: Queue, numbers: list[int], holder: OpenQueueDescriptor) -> None:
+        """The same as `unlock` for several messages of one reader."""
+        pop, held = self.locks.pop, self.state.calendar.held
+        for number in numbers:
+            lock = pop(number)
+            if lock.expired:
+                held.pop(number, None)
+            if lock.allow_peek:
+                self.peekable_locks -= 1
+        queue.locked -= len(numbers)
+        holder.held.difference_update(numbers)
 
     def held_by(self, descriptor: OpenQueueDescriptor) -> list[int]:
         """What a reader has read and not ended, outside transactions."""

@@ -220,8 +220,7 @@ class Reading:
             for number in numbers:
                 core.transactions.add_dequeue(transaction, queue, number, holder=holder)
         elif two_phase:
-            for number in numbers:
-                core.lock(queue, number, Lock(None, holder))
+            core.lock_all(queue, numbers, holder)
         elif not core.outcomes.received_run(queue, numbers, rows):
             for number, row in zip(numbers, rows, strict=True):
                 core.outcomes.delete(queue, number, row, ACK_RECEIVE)
@@ -311,14 +310,16 @@ class Reading:
                 queue.state.order.numbers(lookup_ids), lookup_ids, strict=True
             )
         ]
+        held, locks = descriptor.held, core.locks
         for number, lookup_id in zip(numbers, lookup_ids, strict=True):
-            if self._lock_of(descriptor, number, lookup_id).transaction is not None:
+            lock = locks[number] if number in held else None
+            if lock is None or lock.holder is not descriptor or lock.transaction is not None:
+                self._lock_of(descriptor, number, lookup_id)
                 raise TransactionSequence("a read inside a transaction ends with the transaction")
         if len(set(numbers)) != len(numbers):  # a moved message answers to several identifiers
             raise TransactionSequence("a read is to end twice")
         rows = core.state.table.rows(numbers)
-        for number in numbers:
-            core.unlock(queue, number)
+        core.unlock_all(queue, numbers, descriptor)
         if not core.outcomes.received_run(queue, numbers, rows):
             for number, row in zip(numbers, rows, strict=True):
                 core.outcomes.delete(queue, number, row, ACK_RECEIVE)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from array import array
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from posthouse.engine.records import ROW, ROW_SIZE, Row
 
@@ -39,13 +39,24 @@ class MessageTable:
         row: Row = _row(Row, _unpack(page, (number & _MASK) * ROW_SIZE))
         return row if row[1] else None
 
-    def rows(self, numbers: Iterable[int]) -> list[Row]:
-        """The rows of messages that are there."""
-        pages, row_type = self._pages, Row
-        return [
-            _row(row_type, _unpack(pages[number >> _SHIFT], (number & _MASK) * ROW_SIZE))
-            for number in numbers
-        ]
+    def rows(self, numbers: Sequence[int]) -> list[Row]:
+        """The rows of messages that are there; mostly they are numbered in a row."""
+        pages, row_type, new = self._pages, Row, _row
+        rows: list[Row] = []
+        at, count = 0, len(numbers)
+        while at < count:
+            first = numbers[at]
+            page, slot = pages[first >> _SHIFT], first & _MASK
+            some = min(count - at, PAGE_ROWS - slot)
+            row = range(first, first + some)
+            if numbers[at + some - 1] != row[-1] or numbers[at : at + some] != list(row):
+                rows.append(new(row_type, _unpack(page, slot * ROW_SIZE)))
+                at += 1
+                continue
+            packed = page[slot * ROW_SIZE : (slot + some) * ROW_SIZE]
+            rows += [new(row_type, values) for values in ROW.iter_unpack(packed)]
+            at += some
+        return rows
 
     def find(self, numbers: Iterable[int]) -> list[Row]:
         """The same for messages of which some may be gone: their rows have no queue."""

@@ -142,6 +142,14 @@ class ExpressMessages:
         """The same apart, of a message in memory."""
         return self.memory.get(number)
 
+    def parts_of_all(self, numbers: list[int]) -> list[tuple[bytes, bytes]] | None:
+        """The same for several; None unless all of them are in memory."""
+        memory = self.memory
+        if not memory or (numbers and numbers[0] not in memory):
+            return None
+        found = [memory.get(number) for number in numbers]
+        return None if None in found else found  # type: ignore[return-value]
+
     # -- spilling
 
     def upkeep(self) -> bool:

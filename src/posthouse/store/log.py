@@ -190,10 +190,13 @@ class LogStore:
     def read_many(self, numbers: list[int]) -> list[tuple[bytes, bytes]]:
         """Verified senders and packets; what lies close together is fetched at once."""
         self._writer.check()
+        express = self._express.parts_of_all(numbers)
+        if express is not None:
+            return [(sender_of(head), packet) for head, packet in express]
         found: list[tuple[bytes, bytes]] = []
         run: list[Place] = []
-        for number in numbers:
-            place = self.ledger.positions.get(number)
+        places = self.ledger.positions.get_many(numbers)
+        for number, place in zip(numbers, places, strict=True):
             if run and (place is None or not follows(run, place)):
                 self._read_run(run, found)
                 run = []

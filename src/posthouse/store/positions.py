@@ -102,6 +102,27 @@ class Positions:
         place: Place = _place(Place, (segment, offset, size & _SIZE, size >= _DEAD))
         return place
 
+    def get_many(self, numbers: list[int]) -> list[Place | None]:
+        """The same for several; those that are numbered in a row are looked up at once."""
+        found: list[Place | None] = []
+        at, count, new = 0, len(numbers), _place
+        while at < count:
+            first = numbers[at]
+            slot = first & _MASK
+            some = min(count - at, PAGE_ENTRIES - slot)
+            page = self._pages.get(first >> _SHIFT)
+            if page is None or numbers[at : at + some] != list(range(first, first + some)):
+                found.append(self.get(first))
+                at += 1
+                continue
+            entries = _ENTRY.iter_unpack(page[slot * _ENTRY_SIZE : (slot + some) * _ENTRY_SIZE])
+            found += [
+                new(Place, (segment, offset, size & _SIZE, size >= _DEAD)) if size else None
+                for segment, offset, size in entries
+            ]
+            at += some
+        return found
+
     def are_in(self, segment: int, first: int, last: int) -> bool:
         """Whether all messages numbered from `first` to `last` lie in a segment."""
         number = first

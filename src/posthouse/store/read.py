@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from posthouse.engine.records import sender_of
+import struct
+
+from posthouse.engine.records import ARRIVAL_SIZE
 from posthouse.store.checksum import crc32
 from posthouse.store.disk import Disk, File
 from posthouse.store.errors import StoreDamaged
 from posthouse.store.format import CRC, HEADER_SIZE
-from posthouse.store.index import block_size
+from posthouse.store.index import BLOCK_SIZES, BLOCK_SIZES_AT, block_size
 from posthouse.store.positions import Place
 from posthouse.store.segment import Segment
 
 WRONG = "the record of a message has a wrong checksum"
 GAP_MAX = 4096  # between two records: cheaper to read than to go around
 RUN_MAX = 1 << 20
+# Of a message's record up to its sender: the checksum, and the sizes of sender and extra.
+_FRONT = struct.Struct(f"<I{HEADER_SIZE - CRC.size + BLOCK_SIZES_AT}xHH")
+assert _FRONT.size == HEADER_SIZE + ARRIVAL_SIZE
+assert BLOCK_SIZES.format == "<HH"
 
 
 class Reading:
@@ -70,14 +76,18 @@ def packets_of(file: File, name: str, run: list[Place]) -> list[tuple[bytes, byt
     data = file.read_now(start, size)
     if data is None:
         data = file.read(start, size)
-    view, packets = memoryview(data), []
-    for place in run:
-        at = place.offset - start
-        end = at + place.size
-        if end > len(data) or crc32(view[at + CRC.size : end]) != CRC.unpack_from(data, at)[0]:
-            raise StoreDamaged(name, place.offset, WRONG)
-        at += HEADER_SIZE
-        packets.append((sender_of(data, at), data[at + block_size(data, at) : end]))
+    view, packets, known, unpack = memoryview(data), [], len(data), _FRONT.unpack_from
+    for _, offset, size, _ in run:
+        at = offset - start
+        end = at + size
+        if end > known:
+            raise StoreDamaged(name, offset, WRONG)
+        crc, sender_size, extra_size = unpack(data, at)
+        if crc32(view[at + 4 : end]) != crc:
+            raise StoreDamaged(name, offset, WRONG)
+        at += _FRONT.size
+        sender_end = at + sender_size
+        packets.append((data[at:sender_end], data[sender_end + extra_size : end]))
     return packets
 
 

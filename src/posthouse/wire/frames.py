@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from itertools import chain
 from typing import Final, NamedTuple
 
 import msgspec
@@ -146,6 +145,10 @@ class End(NamedTuple):
     positive: bool
     message_class: int
     lookup_ids: tuple[int, ...]
+
+
+# Number, lookup id, queue, priority, class, arrived, aborts, moves, last move, flags, sender.
+Found = tuple[int, int, int, int, int, int, int, int, int, int, bytes]
 
 
 class Delivered(NamedTuple):
@@ -304,22 +307,21 @@ def encode_messages(request: int, messages: Sequence[Delivered]) -> bytes:
     return b"".join((head, *heads, *tails))
 
 
-def encode_message_lists(
-    request: int,
-    headers: Sequence[tuple[int, ...]],
-    senders: Sequence[bytes],
-    packets: Sequence[bytes],
-) -> bytes:
-    """The same for messages whose parts come apart: their first nine values, sender, packet."""
-    pack, count = _MESSAGE.pack, len(headers)
-    heads = [
-        pack(*header, len(sender), len(packet))
-        for header, sender, packet in zip(headers, senders, packets, strict=True)
-    ]
-    size = MESSAGE_HEADER_SIZE * count + sum(map(len, senders)) + sum(map(len, packets))
-    head = _pack_header(_REST + 4 + size, MESSAGES, request) + _LENGTH.pack(count)
-    tails = chain.from_iterable(zip(senders, packets, strict=True))
-    return b"".join((head, *heads, *tails))
+def encode_message_lists(request: int, reads: Sequence[Found], packets: Sequence[bytes]) -> bytes:
+    """The same for messages as the engine gives them, without marks, beside their packets."""
+    pack, count, size = _MESSAGE.pack, len(reads), _REST + 4
+    heads, tails = [b""], list[bytes]()
+    for read, packet in zip(reads, packets, strict=True):
+        _, lookup_id, _, priority, kind, arrived, aborts, moves, moved, flags, sender = read
+        lengths = len(sender), len(packet)
+        heads.append(
+            pack(lookup_id, arrived, moved, kind, aborts, moves, priority, flags, 0, *lengths)
+        )
+        tails += (sender, packet) if sender else (packet,)
+        size += lengths[0] + lengths[1]
+    size += MESSAGE_HEADER_SIZE * count
+    heads[0] = _pack_header(size, MESSAGES, request) + _LENGTH.pack(count)
+    return b"".join(heads + tails)
 
 
 def decode_messages(payload: bytes) -> list[Delivered]:
@@ -335,7 +337,7 @@ def decode_messages(payload: bytes) -> list[Delivered]:
         if end > len(payload):
             raise Truncated("a message is longer than its frame")
         sender, packet = payload[at:packet_at], payload[packet_at:end]
-        messages.append(new(Delivered, (*values[:9], sender, packet)))
+        messages.append(new(Delivered, values[:9] + (sender, packet)))  # noqa: RUF005 - quicker
         at = end
     if at != len(payload):
         raise MalformedPacket("a MESSAGES frame is longer than its messages")

@@ -28,23 +28,7 @@ def encode_reads(request: int, answer: Answer) -> bytes:
     """The MESSAGES frame of one read or several."""
     value = answer.value
     reads: list[Read] = [value] if isinstance(value, Read) else value  # type: ignore[assignment]
-    headers = [
-        (lookup_id, arrived, last_move, message_class, aborts, moves, priority, flags, 0)
-        for (
-            _,
-            lookup_id,
-            _,
-            priority,
-            message_class,
-            arrived,
-            aborts,
-            moves,
-            last_move,
-            flags,
-            _,
-        ) in reads
-    ]
-    return encode_message_lists(request, headers, [read.sender for read in reads], answer.packets)
+    return encode_message_lists(request, reads, answer.packets)
 
 
 def bytes_of(manager: QueueManager, found: Read | list[Read]) -> int:
