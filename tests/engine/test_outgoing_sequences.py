@@ -710,3 +710,24 @@ def test_a_sequence_is_known_while_a_message_of_it_waits_beside_others(rig: Sess
     assert rig.order_ack(sequence_of(message), 1)
     assert rig.final_ack(message, ACK_RECEIVE)
     assert rig.bodies(JOURNAL) == [b"a"]
+
+
+def test_messages_whose_sequence_is_lost_get_another(rig: SessionRig) -> None:
+    """Its record may be among those that an operator gave up."""
+    _, _, sequence = send_all(rig, "abc")
+    assert rig.order_ack(sequence, 1)
+
+    def lose(manager: Any) -> None:
+        for key, _ in manager.core.state.of_table(TABLE_SEQUENCE):
+            manager.core.define(TABLE_SEQUENCE, key, None)
+
+    rig.run(lose)
+    for _ in range(2):
+        rig.restart()
+        taken = rig.take(rig.session())
+        assert places(taken) == [(b"b", 1, 0), (b"c", 2, 1)]
+        (another,) = sequences(taken)
+        assert another > sequence
+    assert [event.name for event in rig.events].count("sequence_begun_anew") == 1
+    assert rig.order_ack(another, 2)
+    assert rig.waiting_bodies() == []

@@ -19,6 +19,7 @@ from posthouse.engine.records import (
     FLAG_ARRIVED,
     FLAG_REMOTE,
     FLAG_TRANSACTIONAL,
+    KEPT,
     TABLE_OUTGOING,
     TABLE_SEQUENCE,
     Change,
@@ -152,6 +153,28 @@ class Sequences:
             self._sent[queue] = info.sequence_id, info.last_number
         for key, value in sorted(state.of_table(TABLE_SEQUENCE)):
             self._add(_U64.unpack(key)[0], *_START.unpack(value))
+        for number in list(self._infos):
+            queue = self.core.queues.get(number)
+            if queue is not None and not self._is_whole(queue):
+                self._number_again(queue)
+
+    def _is_whole(self, queue: Queue) -> bool:
+        """Whether it is known of the first message that is to be sent where it stands."""
+        found = self._first_unfinished(queue)
+        firsts = self._starts.get(queue.number, ([], []))[0]
+        return found is None or (bool(firsts) and found[1].lookup_id >= firsts[0])
+
+    def _number_again(self, queue: Queue) -> None:
+        """What was known is lost with records that were given up, or is of an older program."""
+        change, info = Change(), self.info(queue)
+        info.sequence_id = info.last_ack_id = info.last_ack_number = 0
+        for _, number in list(queue.state.order.lane(SEQUENCED).after(0)):
+            (row,) = self.core.state.table.rows((number,))
+            if row.flags & _UNFINISHED == FLAG_TRANSACTIONAL:
+                row, _ = self.number(queue, row, None, change)
+                self.core.settle(number, row, KEPT, change)
+        self.core.effects.commit(change)
+        self.core.event("sequence_begun_anew", queue=queue.name)
 
     def _add(self, sequence_id: int, queue: int, lookup_id: int) -> None:
         firsts, ids = self._starts.setdefault(queue, ([], []))
