@@ -174,3 +174,18 @@ def test_what_is_passed_on_survives_as_it_asked_to() -> None:
     assert [packet.body for packet in rig.passed_on()] == [b"kept"]
     (message,) = rig.passed_on()
     assert message.user_flags.delivery == DeliveryGuarantee.RECOVERABLE
+
+
+@pytest.mark.spec("MS-MQQB 3.1.5.8.8/9", "MS-MQQB 3.1.1.3.1/21")
+def test_what_is_passed_on_has_no_place_in_our_own_sequence() -> None:
+    rig = RoutingRig()
+    tx = rig.begin()
+    rig.send(BEYOND, b"ours", tx=tx)
+    rig.commit(tx)
+    rig.take(rig.transactional(4, 3, destination_queue_format_name=BEYOND))
+    (queue,) = rig.manager.queues.outgoing_queues()
+    assert queue.state.count == 2
+    report = rig.manager.transfer.report(queue)
+    assert report.no_ack_count == 1
+    assert report.first_non_ack == report.last_non_ack
+    assert report.next_sequence.number == 2
