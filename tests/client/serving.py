@@ -32,10 +32,14 @@ class Serving:
         tls: ssl.SSLContext | None = None,
         binary: BinarySettings | None = None,
         binary_port: int = 0,
+        engine: EngineSettings | None = None,
+        address: str = "127.0.0.1",
     ) -> None:
         self.home = home
         self._tls = tls
         self._binary = binary
+        self._engine = engine or EngineSettings(NAME)
+        self._address = address  # of the listener for other queue managers
         self.binary_port = binary_port
         self.url = ""
         self._loop = asyncio.new_event_loop()
@@ -60,7 +64,7 @@ class Serving:
     async def _serve(self) -> None:
         home = Home(self.home)
         store = StoreSettings(store_id=b"client-testing-1", segment_size=1 << 20)
-        started = start_manager(home, EngineSettings(NAME), store, lambda event: None)
+        started = start_manager(home, self._engine, store, lambda event: None)
         self.desk = desk = Loop(started.driver)
         desk.start()
         if self._binary is not None:
@@ -84,7 +88,9 @@ class Serving:
     async def _listen_for_managers(self, desk: Loop) -> BinaryServer:
         desk.driver.on_active = self.node.protocol.active
         door = BinaryServer(self.node)
-        self.binary_port = int((await door.start("127.0.0.1", self.binary_port)).rpartition(":")[2])
+        self.binary_port = int(
+            (await door.start(self._address, self.binary_port)).rpartition(":")[2]
+        )
         await desk.run(lambda manager: manager.add_own_port(self.binary_port))
         return door
 
@@ -136,9 +142,11 @@ def serving(
     tls: ssl.SSLContext | None = None,
     binary: BinarySettings | None = None,
     binary_port: int = 0,
+    engine: EngineSettings | None = None,
+    address: str = "127.0.0.1",
 ) -> Iterator[Serving]:
     """A server for the length of a test."""
-    server = Serving(home, tls, binary, binary_port)
+    server = Serving(home, tls, binary, binary_port, engine, address)
     try:
         yield server
     finally:
