@@ -49,13 +49,13 @@ port = {port}
 class Office:
     """A server that is found at the same address after each restart."""
 
-    def __init__(self, folder: Path, name: str, running: ExitStack) -> None:
+    def __init__(self, folder: Path, name: str, running: ExitStack, more: str = "") -> None:
         folder.mkdir()
         self.name = name
         self.port = free_port()
         self.server = WarmServer(folder)
         self.server.home.mkdir(mode=0o700)
-        settings = SETTINGS.format(name=name, port=self.port) + TIMERS
+        settings = SETTINGS.format(name=name, port=self.port) + TIMERS + more
         (self.server.home / "posthouse.toml").write_text(settings, encoding="ascii")
         running.enter_context(self.server)
         self.server.start()
