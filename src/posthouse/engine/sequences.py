@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_right
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -110,16 +111,6 @@ class Places:
         return self.sequence_id, self.number, previous
 
 
-class _Counts:
-    """Numbered messages of a queue: how many are not order-acknowledged, how many are."""
-
-    __slots__ = ("arrived", "unacknowledged")
-
-    def __init__(self) -> None:
-        self.unacknowledged = 0
-        self.arrived = 0
-
-
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(OutgoingTransferInfo).decode
 
@@ -135,7 +126,9 @@ class Sequences:
         self._queue_of: dict[int, int] = {}
         self._sent: dict[int, tuple[int, int]] = {}  # the furthest place that was ever sent
         self._passed: dict[int, int] = {}  # nothing numbered up to there is unacknowledged
-        self._counts: dict[int, _Counts] = {}  # once anybody has asked
+        # Numbered messages that have arrived and those that have not, once anybody has asked.
+        self._arrived: dict[int, int] = {}
+        self._unfinished: dict[int, int] = {}
         self._ids = ReservedCounter(core, b"sequence", 64)
         self._time_stamp = 0
 
@@ -236,9 +229,8 @@ class Sequences:
         info.last_number = first + count - 1
         info.next_number = first + count
         self._store(queue, change)
-        counts = self._counts.get(queue.number)
-        if counts is not None:
-            counts.unacknowledged += count
+        if queue.number in self._unfinished:
+            self._unfinished[queue.number] += count
         return place
 
     def _begin(
@@ -429,63 +421,75 @@ class Sequences:
 
     def arrived(self, queue: Queue) -> int:
         """How many messages have arrived and wait for their final answers."""
-        return self._counts_of(queue).arrived
+        count = self._arrived.get(queue.number)
+        if count is None:  # once; from here on every change is counted
+            count = self._arrived[queue.number] = self._count_arrived(queue)
+        return count
 
-    def _counts_of(self, queue: Queue) -> _Counts:
-        counts = self._counts.get(queue.number)
-        if counts is None:  # once; from here on every change is counted
-            counts = self._counts[queue.number] = self._counted(queue)
-        return counts
+    def _count_arrived(self, queue: Queue) -> int:
+        """They lie in front of all numbered messages that have not arrived."""
+        count = 0
+        if queue.number in self._infos:
+            for flags in self._flags(queue):
+                if flags & _UNFINISHED == FLAG_TRANSACTIONAL:
+                    break
+                count += bool(flags & FLAG_ARRIVED)
+        return count
 
-    def _counted(self, queue: Queue) -> _Counts:
-        lane, counts, mark = queue.state.order.lane(SEQUENCED), _Counts(), 0
+    def unfinished(self, queue: Queue) -> int:
+        """How many numbered messages have not arrived; the first answer looks at all of them."""
+        count = self._unfinished.get(queue.number)
+        if count is None:
+            found = [f for f in self._flags(queue) if f & _UNFINISHED == FLAG_TRANSACTIONAL]
+            count = self._unfinished[queue.number] = len(found)
+        return count
+
+    def _flags(self, queue: Queue) -> Iterator[int]:
+        """The flags of the messages among which the numbered ones are."""
+        lane, mark = queue.state.order.lane(SEQUENCED), 0
         while True:
-            ids, numbers = lane.some_after(mark, 4096)
+            ids, numbers = lane.some_after(mark, _MANY)
             if not ids:
-                return counts
-            flags = [row[11] for row in self.core.state.table.rows(numbers)]
-            counts.arrived += len([f for f in flags if f & FLAG_ARRIVED])
-            ours = len([f for f in flags if f & _UNFINISHED == FLAG_TRANSACTIONAL])
-            counts.unacknowledged += ours
+                return
+            yield from [row[11] for row in self.core.state.table.rows(numbers)]
             mark = ids[-1]
 
     def left(self, queue: Queue, row: Row) -> None:
         """A message left its outgoing queue, however."""
-        counts = self._counts.get(queue.number)
-        if counts is None or not is_numbered(row.flags):
-            return
-        if row.flags & FLAG_ARRIVED:
-            counts.arrived -= 1
-        else:
-            counts.unacknowledged -= 1
+        if is_numbered(row.flags):
+            counts = self._arrived if row.flags & FLAG_ARRIVED else self._unfinished
+            if queue.number in counts:
+                counts[queue.number] -= 1
 
     def left_all(self, queue: Queue, rows: list[Row]) -> None:
         """The same for many."""
-        if queue.number in self._counts:
-            for row in rows:
-                self.left(queue, row)
+        number = queue.number
+        if number in self._arrived:
+            self._arrived[number] -= len([row for row in rows if row[11] & FLAG_ARRIVED])
+        if number in self._unfinished:
+            ours = [row for row in rows if row[11] & _UNFINISHED == FLAG_TRANSACTIONAL]
+            self._unfinished[number] -= len(ours)
 
     def kept_for_final_answer(self, queue: Queue) -> None:
         """A message has arrived and stays."""
-        counts = self._counts.get(queue.number)
-        if counts is not None:
-            counts.unacknowledged -= 1
-            counts.arrived += 1
+        if queue.number in self._unfinished:
+            self._unfinished[queue.number] -= 1
+        if queue.number in self._arrived:
+            self._arrived[queue.number] += 1
 
     def report(self, queue: Queue) -> OutgoingTransferReport:
         """The whole OutgoingTransferInfo."""
-        info, counts = self.info(queue), self._counts_of(queue)
+        info, unfinished = self.info(queue), self.unfinished(queue)
         last_ack = SequenceInfo(
             info.last_ack_id, info.last_ack_number, max(info.last_ack_number - 1, 0)
         )
-        unfinished = counts.unacknowledged > 0
         return OutgoingTransferReport(
             first_non_ack=self._first_non_ack(queue) if unfinished else None,
             last_non_ack=self._last_non_ack(queue) if unfinished else None,
             last_ack=last_ack if info.last_ack_number else None,
             next_sequence=SequenceInfo(info.sequence_id, info.next_number, info.last_number),
-            no_ack_count=counts.unacknowledged,
-            no_read_count=counts.arrived,
+            no_ack_count=unfinished,
+            no_read_count=self.arrived(queue),
             last_ack_time=info.last_ack_time,
             last_ack_count=info.last_ack_count,
             resend_count=info.resend_count,
