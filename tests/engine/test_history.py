@@ -122,7 +122,7 @@ def test_the_timer_runs_while_there_are_entries() -> None:
     assert history(rig).next_deadline_ms() is None
 
 
-@pytest.mark.spec("MS-MQQB 3.1.2.8/1")
+@pytest.mark.spec("MS-MQQB 3.1.2.8/1", "MS-MQQB 3.1.3.1/2")
 def test_the_timer_runs_from_the_start_if_anything_was_kept() -> None:
     rig = PeerRig()
     rig.take(rig.packet())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 from pathlib import Path
+from types import SimpleNamespace
 from typing import get_type_hints
 
 import msgspec
@@ -13,11 +14,12 @@ from posthouse.engine.settings import EngineSettings
 from posthouse.protocols.binary.settings import BinarySettings
 from posthouse.runtime.ports import PortSet
 from posthouse.runtime.settings import Settings, engine_settings, store_settings
-from posthouse.runtime.settings_file import parse_settings
+from posthouse.runtime.settings_file import SettingsError, parse_settings
 from posthouse.runtime.settings_page import configuration_page
 from posthouse.runtime.settings_protocols import binary_settings
 from posthouse.security.settings import MessageSecuritySettings
 from posthouse.store.settings import StoreSettings
+from tests.engine.rig import Rig
 
 PAGE = Path(__file__).parents[2] / "docs" / "configuration.md"
 # How much of a purge one turn takes is ours to choose; the rest follows from other settings.
@@ -52,6 +54,37 @@ def test_defaults_are_those_of_message_security() -> None:
     assert (made.certificate_cache_size, made.certificate_lifetime_s) == (53, 1200)
     assert (made.receive_key_cache_size, made.send_key_cache_size) == (127, 53)
     assert (made.advanced_algorithm, made.enhanced_algorithm) == ("aes256", "rc4")
+
+
+@pytest.mark.spec("MS-MQQB 3.1.1.3/1", "MS-MQQB 3.1.3.1/3")
+def test_caches_begin_empty_and_grow_to_the_sizes_of_the_settings() -> None:
+    sizes = {"receive_key": 3, "send_key": 4, "certificate": 5}
+    lines = [f"{word}_cache_size = {size}" for word, size in sizes.items()]
+    text = "\n".join(["[security]", *lines]).encode()
+    certificates = Rig().manager.accounts.certificates
+    certificates.configure(parse_settings(text).security.message_security())
+    caches = certificates.security.caches
+    all_of_them = (caches.receive, caches.send, caches.send_base, caches.certificates)
+    assert [len(cache) for cache in all_of_them] == [0, 0, 0, 0]
+    for cache in all_of_them:
+        for number in range(20):
+            cache.add(number, SimpleNamespace(cached_ms=number))
+            assert 0 < len(cache) <= cache.size
+    assert [cache.size for cache in all_of_them] == [3, 4, 4, 5]
+
+
+@pytest.mark.spec("MS-MQQB 3.1.1.3/2")
+def test_which_ciphers_may_be_preferred() -> None:
+    def refused(key: str, value: str) -> bool:
+        try:
+            parse_settings(f"[security]\n{key} = '{value}'".encode())
+        except SettingsError:
+            return True
+        return False
+
+    words = ["aes128", "aes192", "aes256", "rc2", "rc4", "des"]
+    assert [w for w in words if not refused("advanced_algorithm", w)] == words[:3]
+    assert [w for w in words if not refused("enhanced_algorithm", w)] == words[3:5]
 
 
 @pytest.mark.spec("MS-MQQB 3.1.1.3/4", "MS-MQQB 3.1.1.3/13", "MS-MQQB 3.1.3.1/1")

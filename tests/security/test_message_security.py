@@ -597,7 +597,7 @@ def test_clear_message_that_claims_to_be_encrypted_is_refused() -> None:
     assert Pair().open(secret()).refusal == NACK_BAD_ENCRYPTION
 
 
-@pytest.mark.spec("MS-MQQB 3.1.5.8.3/21")
+@pytest.mark.spec("MS-MQQB 3.1.5.8.3/21", "MS-MQQB 3.1.1.3/3", "MS-MQQB 3.1.3.1/9")
 @pytest.mark.parametrize(("reject", "refusal"), [(True, NACK_BAD_ENCRYPTION), (False, None)])
 def test_rc2_keys_of_40_bits_follow_the_setting(reject: bool, refusal: int | None) -> None:
     pair = Pair(receiving=MessageSecuritySettings(reject_40_bit_rc2=reject))

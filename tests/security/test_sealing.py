@@ -107,7 +107,7 @@ def test_session_keys_have_the_length_of_their_cipher() -> None:
     assert set(BASE.key_sizes.values()) == {40 // 8}
 
 
-@pytest.mark.spec("MS-MQQB 3.1.7.1.5/13")
+@pytest.mark.spec("MS-MQQB 3.1.7.1.5/13", "MS-MQQB 3.1.1.3/3", "MS-MQQB 3.1.3.1/8")
 def test_rc2_keys_of_which_only_40_bits_count_are_not_made() -> None:
     drawn = [b"12345" + bytes(11), b"12345" + bytes(10) + b"\1"]
     assert (
