@@ -87,6 +87,25 @@ def test_exported_keys_of_another_machine_are_trusted(ph: Posthouse, tmp_path: P
     assert ph("cert", "remove", "{" + GUID.upper() + "}").code == 0
 
 
+def test_the_certificate_of_a_user_is_exported_for_others_to_trust(
+    ph: Posthouse, tmp_path: Path
+) -> None:
+    missing = ph("cert", "export", "--user", "alice")
+    assert missing.code == 1
+    assert "alice has no certificate here" in missing.err
+    (tmp_path / "bob.pem").write_bytes(pem("bob"))
+    ph("cert", "import", tmp_path / "bob.pem", "--user", "alice")
+    made = ph("cert", "make", "--user", "alice", *QUICK, "--json").value
+    shown = ph("cert", "export", "--user", "ALICE").value
+    assert (shown["name"], shown["sid"]) == ("alice", made["sid"])
+    assert shown["certificate"] == made["certificate"]
+    file = tmp_path / "alice.json"
+    assert ph("cert", "export", file, "--user", "alice", "--json").value["sid"] == made["sid"]
+    assert ph("cert", "remove", made["id"]).code == 0
+    trusted = ph("cert", "trust", file, "--json").value
+    assert (trusted["id"], trusted["private_key"]) == (made["id"], False)
+
+
 def test_files_of_windows_are_trusted_by_name_and_guid(ph: Posthouse, tmp_path: Path) -> None:
     keys, der = tmp_path / "keys.bin", tmp_path / "machine.cer"
     keys.write_bytes(pack_provider_keys([provider_key(AES_PROVIDER, "beta")]))

@@ -24,6 +24,7 @@ from posthouse.protocols.admin.types_certificates import (
     CertificateMakeBody,
     CertificateTrustBody,
     MachineKeysJson,
+    UserKeysJson,
 )
 
 KEY_BITS: Final = (1024, 2048, 3072, 4096)
@@ -164,22 +165,45 @@ def export(
     file: Annotated[
         Path | None, typer.Argument(metavar="[FILE]", help="Where to write; else standard output.")
     ] = None,
+    user: Annotated[
+        str | None,
+        typer.Option("--user", metavar="NAME", help="The certificate with which this user signs."),
+    ] = None,
 ) -> None:
     """Write certificate and public keys of this queue manager, for `cert trust` on another one.
 
+    With --user it is the certificate of a user, by which the other one knows his signature.
     Nothing in it is secret. Make sure all the same that it arrives unchanged.
 
     Example: posthouse cert export alpha.json
     """
-    keys = remote.ask(MachineKeysJson, "GET", path_of("machine-keys"))
+    keys: MachineKeysJson | UserKeysJson
+    if user is None:
+        keys = remote.ask(MachineKeysJson, "GET", path_of("machine-keys"))
+        who = {"name": keys.name, "guid": keys.guid}
+    else:
+        keys = _keys_of(remote, user)
+        who = {"name": keys.name, "sid": keys.sid}
     if file is None:
         print_json(keys)
         return
     file.write_bytes(msgspec.json.encode(keys) + b"\n")
     if remote.json:
-        print_json({"file": str(file), "name": keys.name, "guid": keys.guid})
+        print_json({"file": str(file)} | who)
     else:
         say(f"The public keys of {keys.name} are in {file}.")
+
+
+def _keys_of(remote: Remote, user: str) -> UserKeysJson:
+    """The newest certificate of a user; one that he can sign with here goes first."""
+    found = [one for one in _certificates(remote) if one.sid and one.owner.lower() == user.lower()]
+    if not found:
+        raise StatusNotFound(
+            f"{user} has no certificate here", "Make one: posthouse cert make --user NAME."
+        )
+    best = max(found, key=lambda one: (one.private_key, one.created_time))
+    assert best.sid is not None
+    return UserKeysJson(name=best.owner, sid=best.sid, certificate=best.certificate)
 
 
 @talking
@@ -233,12 +257,21 @@ def _of_machine(data: bytes, identifier: str | None, name: str | None) -> Certif
 
 
 def _of_export(data: bytes) -> CertificateTrustBody:
-    try:
-        keys = msgspec.json.decode(data, type=MachineKeysJson)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        raise typer.BadParameter(
-            "the file is not one of `cert export`; say whose it is with --sid, or --guid and --name"
-        ) from None
+    kinds: tuple[type[MachineKeysJson | UserKeysJson], ...] = (MachineKeysJson, UserKeysJson)
+    for kind in kinds:
+        try:
+            keys = msgspec.json.decode(data, type=kind)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            continue
+        return _body_of(keys)
+    raise typer.BadParameter(
+        "the file is not one of `cert export`; say whose it is with --sid, or --guid and --name"
+    )
+
+
+def _body_of(keys: MachineKeysJson | UserKeysJson) -> CertificateTrustBody:
+    if isinstance(keys, UserKeysJson):
+        return CertificateTrustBody(sid=keys.sid, certificate=keys.certificate)
     return CertificateTrustBody(
         guid=guid(keys.guid),
         name=keys.name,

@@ -57,7 +57,7 @@ def _user_json(manager: QueueManager, one: UserRegistration) -> CertificateJson:
     sid = format_sid(one.sid)
     return _json(
         one.digest.hex(),
-        _facts(one.certificate),
+        one.certificate,
         kind="user",
         owner=sid if account is None else account.name,
         sid=sid,
@@ -71,7 +71,7 @@ def _machine_json(manager: QueueManager, one: MachineRegistration) -> Certificat
     guid = format_guid(one.guid)
     return _json(
         guid,
-        _facts(one.certificate),
+        one.certificate,
         kind="machine",
         owner=one.name,
         guid=guid,
@@ -90,7 +90,7 @@ def _facts(certificate: bytes) -> CertificateFacts | None:
 
 def _json(
     identifier: str,
-    facts: CertificateFacts | None,
+    certificate: bytes,
     *,
     kind: str,
     owner: str,
@@ -101,6 +101,7 @@ def _json(
     internal: bool = False,
     providers: list[str] | None = None,
 ) -> CertificateJson:
+    facts = _facts(certificate)
     return CertificateJson(
         id=identifier,
         kind="user" if kind == "user" else "machine",
@@ -117,6 +118,7 @@ def _json(
         internal=internal,
         private_key=private_key,
         providers=providers or [],
+        certificate=certificate,
         created_time=time_text(created_s),
     )
 

@@ -36,7 +36,8 @@ class CertificateJson(Json):
     """A certificate of a user, or certificate and keys of a queue manager.
 
     `private_key` tells whether this queue manager can sign or decrypt with it; no private key is
-    ever shown. `digest` is by which MSMQ finds a certificate, `fingerprint` its SHA-256.
+    ever shown. `digest` is by which MSMQ finds a certificate, `fingerprint` its SHA-256;
+    `certificate` is its DER form.
     """
 
     id: str
@@ -54,6 +55,7 @@ class CertificateJson(Json):
     internal: bool
     private_key: bool
     providers: list[str]
+    certificate: bytes
     created_time: str
 
 
@@ -87,6 +89,14 @@ class CertificateTrustBody(Json):
     name: MachineName | None = None
     certificate: File | None = None
     public_keys: File | None = None
+
+
+class UserKeysJson(Json):
+    """What another queue manager needs to know of a user who signs; nothing of it is secret."""
+
+    name: str
+    sid: str
+    certificate: bytes
 
 
 class MachineKeysJson(Json):
