@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from posthouse.directory import objects
 from posthouse.engine.queue import OutgoingQueueState
 from posthouse.model.guids import format_guid
 from posthouse.protocols.binary import protocol as protocol_module
@@ -336,3 +337,63 @@ def test_timers_of_a_closed_session_are_gone(alpha: Machine, beta: Machine, net:
     for machine in (alpha, beta):
         assert not machine.protocol.sessions
         assert machine.protocol.next_deadline_ms() is None
+
+
+# -- public names
+
+
+@pytest.mark.spec("MS-MQQB 3.1.7.4/3", "MS-MQQB 3.1.5.2.1/3")
+def test_a_public_name_finds_its_machine_by_the_directory(
+    alpha: Machine, beta: Machine, net: Net
+) -> None:
+    queue = beta.create(r".\public")
+    net.names["beta.example.com"] = ["10.0.0.2"]
+    machine = objects.QueueManager(
+        identifier=beta.manager.identifier,
+        computer_name="BETA",
+        qualified_computer_name="beta.example.com",
+    )
+    published = objects.Queue(
+        identifier=queue.definition.identifier,
+        pathname=r"BETA\public",
+        queue_manager_identifier=beta.manager.identifier,
+    )
+    for value in (machine, published):
+        alpha.call(
+            lambda m, value=value: m.directory.service.create_directory_object(
+                value, m.core.now_ms, m.core.utc
+            )
+        )
+    name = f"PUBLIC={format_guid(queue.definition.identifier)}"
+    alpha.send(name, b"one")
+    assert beta.bodies(r".\public") == [b"one"]
+    assert net.resolved == ["beta.example.com"]
+    assert session_of(alpha, Role.INITIATOR).remote_guid == beta.manager.identifier
+
+
+@pytest.mark.spec("MS-MQQB 3.1.7.4/4", "MS-MQQB 3.1.5.2.1/2")
+def test_a_public_queue_that_the_directory_loses_waits_until_it_is_back(
+    alpha: Machine, beta: Machine, net: Net
+) -> None:
+    queue = beta.create(r".\public")
+    published = objects.Queue(
+        identifier=queue.definition.identifier,
+        pathname=r"BETA\public",
+        queue_manager_identifier=beta.manager.identifier,
+    )
+    service = alpha.manager.directory.service
+    alpha.call(lambda m: service.create_directory_object(published, m.core.now_ms, m.core.utc))
+    alpha.call(lambda m: m.transfer.reached(beta.manager.identifier, "10.0.0.2", 1801))
+    net.unreachable.add("10.0.0.2")
+    name = f"PUBLIC={format_guid(queue.definition.identifier)}"
+    alpha.send(name, b"one")
+    alpha.call(lambda m: service.delete_directory_object(published, m.core.now_ms))
+    net.unreachable.clear()
+    net.advance(10_000)
+    outgoing = alpha.outgoing(name).outgoing
+    assert outgoing is not None
+    assert outgoing.state is OutgoingQueueState.NEED_VALIDATION
+    assert beta.bodies(r".\public") == []
+    alpha.call(lambda m: service.create_directory_object(published, m.core.now_ms, m.core.utc))
+    net.advance(60_000)
+    assert beta.bodies(r".\public") == [b"one"]

@@ -16,6 +16,7 @@ from posthouse.protocols.binary.server import WRITE_BUFFER
 from posthouse.protocols.binary.settings import BinarySettings
 from posthouse.protocols.connections import Connections
 from posthouse.protocols.memory import MemoryAccount
+from posthouse.store.errors import StoreFailed
 from posthouse.wire.headers import BASE_HEADER, BaseFlags, BaseHeader
 from posthouse.wire.internal import (
     CONNECTION_PARAMETERS_SIZE,
@@ -485,3 +486,29 @@ async def test_after_a_stop_nobody_is_let_in() -> None:
     await beta.stop()
     with pytest.raises(ConnectionRefusedError):
         await Stranger.connect(beta)
+
+
+@on_loop
+async def test_a_disk_that_fails_ends_everything_and_acknowledges_nothing() -> None:
+    async with serving("ALPHA") as alpha:
+        beta = Server("BETA")
+        await beta.start()
+        await beta.create("orders")
+        mistakes: list[dict[str, Any]] = []
+        asyncio.get_running_loop().set_exception_handler(lambda loop, about: mistakes.append(about))
+
+        def fail() -> int:
+            raise StoreFailed("the disk is gone")
+
+        name = rf"DIRECT=TCP:127.0.0.1:{beta.port}\private$\orders"
+        await alpha.send(name, b"one")
+        await until(lambda: beta.count("orders") == 1)
+        await until(lambda: not alpha.outgoing(name).state.count)
+        beta.store.sync = fail  # type: ignore[method-assign]
+        await alpha.send(name, b"two")
+        await until(lambda: beta.desk.failure is not None)
+        await beta.stop(0.0)
+        assert not beta.protocol.sessions
+        await until(lambda: not beta.node.open)
+        assert alpha.outgoing(name).state.count == 1
+        assert mistakes == []
