@@ -265,6 +265,31 @@ def test_a_name_from_the_wire_leads_only_where_it_may(
     assert bool(rig.manager.queues.outgoing_queues()) is answered
 
 
+@pytest.mark.spec("MS-MQQB 3.1.7.15/12")
+def test_a_computer_name_that_nobody_knows_is_answered_on_a_session_with_the_sender() -> None:
+    """Decision 40: what Windows names as DIRECT=OS is its own, and no name leads us elsewhere."""
+    rig = AnswerRig()
+    name = r"DIRECT=OS:WINHOST\private$\answers"
+    rig.take(rig.asking(administration_queue_format_name=name))
+    (outgoing,) = rig.manager.queues.outgoing_queues()
+    assert outgoing.definition.format_name == str(PrivateName(FAR_GUID, 4))
+    (answer,) = rig.sent(str(PrivateName(FAR_GUID, 4)))
+    message = deserialize(answer)
+    assert message.destination_queue_format_name == name
+    assert message.message_class == ACK_REACH_QUEUE
+
+
+@pytest.mark.spec("MS-MQQB 3.1.7.15/12")
+def test_a_computer_name_in_a_forwarded_message_is_not_answered() -> None:
+    rig = AnswerRig()
+    name = r"DIRECT=OS:WINHOST\private$\answers"
+    rig.take(
+        rig.asking(administration_queue_format_name=name), peer=Peer(bytes(15) + b"r", "192.0.2.9")
+    )
+    assert rig.manager.queues.outgoing_queues() == []
+    assert rig.manager.core.refusals["target_not_allowed"] == 1
+
+
 @pytest.mark.spec("MS-MQQB 3.1.5.11/1", "MS-MQQB 3.1.5.11/2", "MS-MQQB 3.1.5.8.10/3")
 def test_an_acknowledgment_is_delivered_and_never_acknowledged() -> None:
     rig = AnswerRig()

@@ -101,7 +101,7 @@ class Acks:
             administration = original.administration_queue
             if administration is None:
                 return
-            target = self._administration_queue(administration, row, change)
+            target = self._administration_queue(administration, original, row, change)
             message = self._acknowledgment(original, row, message_class, str(administration))
             core.sending.enqueue(target, serialize(message), change=change)
         except (QueueError, RemoteProtocolError) as error:
@@ -112,13 +112,17 @@ class Acks:
         self.core.refusals["acknowledgment_dropped"] += 1
         self.core.event("acknowledgment_dropped", message_class=message_class, why=str(error))
 
-    def _administration_queue(self, name: FormatName, row: Row, change: Change | None) -> Queue:
+    def _administration_queue(
+        self, name: FormatName, original: Packet, row: Row, change: Change | None
+    ) -> Queue:
         """The queue for acknowledgments, opened for sending as anybody's would be.
 
         For a message of another machine with the rights that anybody has: naming a queue must not
-        be a way to write to it.
+        be a way to write to it. A computer name that only its sender knows leads to its sender.
         """
         core = self.core
+        if row.flags & FLAG_REMOTE and core.targets.may_be_peer(name):
+            return core.registry.sending_target(PrivateName(original.identifier.guid, 4), change)
         target = core.registry.find_target(name)
         if target is None:
             return core.registry.sending_target(name, change)

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from posthouse.engine.outcome import Outcomes
     from posthouse.engine.queues import Queues
     from posthouse.engine.sending import Sending
+    from posthouse.engine.targets import Targets
     from posthouse.engine.tracing import Tracing
     from posthouse.engine.transaction import Transaction, TransactionalOperation
     from posthouse.engine.transactions import Transactions
@@ -207,6 +208,7 @@ class Core:
     transfer: Transfer
     two_phase: TwoPhase
     registry: Queues
+    targets: Targets
     tracing: Tracing
     waiting: Waiting
     moving: Moving

@@ -3,7 +3,8 @@
 Administration and trace queues are names that a stranger writes into a message and that we send to.
 Such a name counts if it is a queue here, or on the peer itself, on a machine of the directory, or
 on one that the operator allows; a loopback address or a port only for a peer on this machine. A
-peer may name so many different machines in an hour, and no more.
+peer may name so many different machines in an hour, and no more. A computer name that is none of
+these may be the peer's own: what is sent to it goes to the peer.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from posthouse.engine.remote import Peer
 from posthouse.engine.settings import host_key
 from posthouse.model.errors import InvalidParameter
 from posthouse.model.guids import NULL_GUID, format_guid
-from posthouse.model.names import DirectName, FormatName, PrivateName, PublicName
+from posthouse.model.names import DirectName, FormatName, PrivateName, Protocol, PublicName
 from posthouse.model.text import excerpt
 
 ANY = "*"
@@ -59,6 +60,21 @@ class Targets:
         if isinstance(name, PublicName):
             return self._allows_public(peer, name)
         return False
+
+    def may_be_peer(self, name: FormatName | None) -> bool:
+        """A computer name that nobody here knows: it may be the sender's own, and only he knows.
+
+        Answers to it go to the sender, on a session with him (decision 40), and nowhere else.
+        """
+        return (
+            isinstance(name, DirectName)
+            and name.protocol is Protocol.OS
+            and name.port is None
+            and not _is_address(name.host)
+            and not self._is_here(host_key(name.host))
+            and not self._is_allowed(host_key(name.host), None)
+            and not self._knows_computer(name.host)
+        )
 
     def _allows_direct(self, peer: Peer, name: DirectName) -> bool:
         if self.core.registry.is_own(name.host, name.port):
@@ -142,6 +158,14 @@ def _with_port(text: str) -> str:
     if colon and port.isdecimal() and (":" not in host or host.endswith("]")):
         return f"{host_key(host.strip('[]'))}:{port}"
     return host_key(text.strip("[]"))
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ip_address(host.partition("%")[0])
+    except ValueError:
+        return False
+    return True
 
 
 def _is_loopback(host: str) -> bool:
