@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from posthouse.model.enumerations import MessageSeekAction, QueueAccessType, QueueShareMode
@@ -244,3 +244,71 @@ def test_more_items_than_a_frame_may_have_are_not_unpacked() -> None:
     for frame in (send, end):
         with pytest.raises(MalformedPacket, match="items"):
             frames.decode(frame[4], frame[frames.HEADER_SIZE :])
+
+
+# -- large frames
+
+PIECES = st.lists(st.integers(1, 40_000) | st.integers(1, 60), min_size=1, max_size=60)
+
+
+def fed(data: bytes, pieces: list[int]) -> tuple[list[frames.Frame], frames.Splitter]:
+    """The frames of a stream that comes in pieces of these sizes, over and over."""
+    splitter, got, at, turn = frames.Splitter(), list[frames.Frame](), 0, 0
+    while at < len(data):
+        size = pieces[turn % len(pieces)]
+        got += splitter.feed(data[at : at + size])
+        at, turn = at + size, turn + 1
+        assert splitter.pending <= len(data)
+    return got, splitter
+
+
+def meant(frame: frames.Frame) -> object:
+    return frame.kind, frame.request, frames.decode(frame.kind, frame.payload)
+
+
+@given(
+    pieces=PIECES,
+    sizes=st.lists(st.lists(st.sampled_from([1, 70_000, 100_000]), max_size=3), max_size=3),
+)
+@settings(max_examples=30)
+def test_large_frames_are_the_same_however_they_come(
+    pieces: list[int], sizes: list[list[int]]
+) -> None:
+    data = b"".join(
+        [
+            frames.encode_send(
+                place + 5, 7, 0, 11, [bytes([size % 251]) * size for size in packets]
+            )
+            for place, packets in enumerate(sizes)
+        ]
+        + [frames.encode_messages(9, [MESSAGES[0]._replace(packet=b"m" * 90_000)])]
+    )
+    got, splitter = fed(data, pieces)
+    assert [meant(frame) for frame in got] == [meant(frame) for frame in split(data)]
+    assert sum(4 + 5 + frames.size_of(frame.payload) for frame in got) == len(data)
+    assert (splitter.pending, splitter.broken) == (0, None)
+
+
+@pytest.mark.parametrize("pieces", [[1], [8, 100_000], [9, 3], [33, 20_000], [40_000]])
+def test_a_large_send_of_one_packet_that_lies_about_its_size_is_refused(pieces: list[int]) -> None:
+    data = bytearray(frames.encode_send(5, 7, 0, 11, [b"x" * 70_000]))
+    data[29:33] = (70_001).to_bytes(4, "little")
+    got, _ = fed(bytes(data), pieces)
+    with pytest.raises(RemoteProtocolError):
+        frames.decode_send(got[0].payload)
+
+
+def test_small_pieces_of_a_large_frame_are_kept_together() -> None:
+    splitter = frames.Splitter()
+    data = frames.encode_send(5, 7, 0, 11, [b"x" * 70_000])
+    for at in range(60_000):
+        splitter.feed(data[at : at + 1])
+    assert len(splitter._chunks) == 1
+    assert splitter.pending == 60_000
+
+
+def test_a_send_in_parts_is_the_whole_one() -> None:
+    packets = [b"a" * 70_000, b"b"]
+    parts = frames.encode_send_parts(5, 7, 3, 11, packets)
+    assert b"".join(parts) == frames.encode_send(5, 7, 3, 11, packets)
+    assert parts[1] is packets[0]

@@ -264,16 +264,17 @@ class Core:
         while number in self._sent or number <= _HELLO_NUMBER:
             number += 1
         self._last_number = request.number = number
-        frame = request.encode()
+        parts = request.parts()
+        size = sum(map(len, parts))
         assert self.welcome is not None
-        if len(frame) > self.welcome.frame_size_max:  # it would end the session, again and again
+        if size > self.welcome.frame_size_max:  # it would end the session, again and again
             request.number = 0
-            self._finish(request, None, _too_large(len(frame), self.welcome.frame_size_max))
+            self._finish(request, None, _too_large(size, self.welcome.frame_size_max))
             return
         request.generation = self.generation
         self._sent[number] = request
         self._at_hand.append(request)
-        self._outgoing.append(frame)
+        self._outgoing += parts
 
     def _refusal(self, request: Request) -> Exception | None:
         """Why a request makes no sense in this connection."""

@@ -141,6 +141,10 @@ class Request:
     def encode(self) -> bytes:
         """The frame."""
 
+    def parts(self) -> list[bytes]:
+        """The frame, perhaps in parts that are written one behind the other."""
+        return [self.encode()]
+
     def finish(self, answer: Any, error: Exception | None) -> None:
         """It has come to this."""
         assert not self.done
@@ -233,8 +237,15 @@ class SendRequest(Request):
 
     def encode(self) -> bytes:
         """The frame."""
+        return b"".join(self._parts())
+
+    def parts(self) -> list[bytes]:
+        """The same; large packets are not copied for it."""
+        return self._parts() if self.size >= frames.LARGE else [self.encode()]
+
+    def _parts(self) -> list[bytes]:
         transaction = self.transaction.number if self.transaction is not None else 0
-        return frames.encode_send(
+        return frames.encode_send_parts(
             self.number, self.handles[0].number, transaction, self.request_id, self.packets
         )
 

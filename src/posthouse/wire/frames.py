@@ -112,6 +112,8 @@ HEADER_SIZE: Final = _HEADER.size
 _REST = HEADER_SIZE - 4  # of the header, counted by the length
 _LENGTH = struct.Struct("<I")
 _pack_header = _HEADER.pack
+LARGE: Final = 1 << 16  # frames from this size on are copied as seldom as possible
+_PIECE: Final = 1 << 12  # smaller ones are kept together, so that none costs more than its bytes
 
 
 # -- requests that are packed
@@ -170,6 +172,8 @@ class Delivered(NamedTuple):
 # -- packed payloads
 
 _SEND = struct.Struct("<IIQI")
+_ONE_SEND = struct.Struct("<IIQII")  # with the size of its one packet
+_LARGE_SEND_AT = HEADER_SIZE + _ONE_SEND.size
 _READ = struct.Struct("<IIIiIB")
 _END = struct.Struct("<IQBHI")
 _MESSAGE = struct.Struct("<QIIHHHBBBxHI")
@@ -185,8 +189,27 @@ def _numbers(payload: bytes, at: int, count: int, code: str, size: int) -> tuple
     return struct.unpack_from(f"<{count}{code}", payload, at)
 
 
+class LargeSend(bytes):
+    """The payload of a SEND of one large packet: its fields, and apart from them the packet."""
+
+    packet: bytes
+
+    def __new__(cls, fields: bytes, packet: bytes) -> LargeSend:
+        """Both parts."""
+        made = super().__new__(cls, fields)
+        made.packet = packet
+        return made
+
+
+def size_of(payload: bytes) -> int:
+    """Bytes of a payload, wherever they are."""
+    return len(payload) + (len(payload.packet) if isinstance(payload, LargeSend) else 0)
+
+
 def decode_send(payload: bytes) -> Send:
     """The payload of a SEND."""
+    if isinstance(payload, LargeSend):
+        return _large_send(payload)
     if len(payload) < _SEND.size:
         raise Truncated("SEND cut short")
     queue, transaction, request_id, count = _SEND.unpack_from(payload)
@@ -200,6 +223,14 @@ def decode_send(payload: bytes) -> Send:
         packets.append(payload[at:end])
         at = end
     return Send(queue, transaction, request_id, packets)
+
+
+def _large_send(payload: LargeSend) -> Send:
+    queue, transaction, request_id, count, size = _ONE_SEND.unpack(payload)
+    assert count == 1
+    if size != len(payload.packet):
+        raise MalformedPacket("the packets of a SEND are not as long as it says")
+    return Send(queue, transaction, request_id, [payload.packet])
 
 
 def decode_read(payload: bytes) -> Read:
@@ -227,17 +258,18 @@ def encode_send(
     request: int, queue: int, transaction: int, request_id: int, packets: Sequence[bytes]
 ) -> bytes:
     """A whole SEND frame."""
+    return b"".join(encode_send_parts(request, queue, transaction, request_id, packets))
+
+
+def encode_send_parts(
+    request: int, queue: int, transaction: int, request_id: int, packets: Sequence[bytes]
+) -> list[bytes]:
+    """The same in parts, so that large packets need not be copied."""
     count = len(packets)
     sizes = [len(packet) for packet in packets]
     size = _REST + _SEND.size + 4 * count + sum(sizes)
-    return b"".join(
-        (
-            _pack_header(size, SEND, request),
-            _SEND.pack(queue, transaction, request_id, count),
-            struct.pack(f"<{count}I", *sizes),
-            *packets,
-        )
-    )
+    head = _pack_header(size, SEND, request) + _SEND.pack(queue, transaction, request_id, count)
+    return [head + struct.pack(f"<{count}I", *sizes), *packets]
 
 
 def encode_read(kind: int, request: int, read: Read) -> bytes:
@@ -456,32 +488,69 @@ class Splitter:
     follows.
     """
 
-    __slots__ = ("_need", "_partial", "broken", "size_max")
+    __slots__ = ("_chunks", "_held", "_need", "broken", "size_max")
 
     def __init__(self, size_max: int = FRAME_SIZE_MAX) -> None:
         self.size_max = size_max
         self.broken: RemoteProtocolError | None = None
-        self._partial = bytearray()  # of a frame that is not whole yet
+        self._chunks: list[bytes | bytearray] = []  # of a frame that is not whole yet
+        self._held = 0  # bytes in them
         self._need = HEADER_SIZE
 
     @property
     def pending(self) -> int:
         """Bytes held of a frame that is not whole yet."""
-        return len(self._partial)
+        return self._held
 
     def feed(self, data: bytes) -> list[Frame]:
         """The frames that these bytes complete."""
         if self.broken is not None:
             return []
-        if self._partial:
-            self._partial += data
-            if len(self._partial) < self._need:
+        first: list[Frame] = []
+        if self._chunks:
+            self._hold(data)
+            if self._held < self._need:
                 return []
-            data, self._partial = bytes(self._partial), bytearray()
+            if self._need > LARGE:
+                frame, data = self._assembled()
+                first.append(frame)
+            else:
+                data = b"".join(self._chunks)
+            self._chunks, self._held = [], 0
         frames, at = self._split(data)
         if at < len(data) and self.broken is None:
-            self._partial += memoryview(data)[at:]
-        return frames
+            self._hold(data[at:])
+        return first + frames
+
+    def _hold(self, data: bytes) -> None:
+        """Keeps bytes for later: large pieces as they are, small ones together."""
+        last = self._chunks[-1] if self._chunks else b""
+        if len(data) >= _PIECE:
+            self._chunks.append(data)
+        elif isinstance(last, bytearray):
+            last += data
+        else:
+            self._chunks.append(bytearray(data))
+        self._held += len(data)
+
+    def _assembled(self) -> tuple[Frame, bytes]:
+        """A large frame that is whole now, with its payload copied once, and what is behind it."""
+        chunks = self._chunks
+        if len(chunks[0]) < _LARGE_SEND_AT:
+            chunks = [b"".join(chunks)]
+        last = chunks[-1]
+        end = len(last) - (self._held - self._need)
+        views = [memoryview(chunk) for chunk in chunks]
+        views[-1] = views[-1][:end]
+        _, kind, request = _HEADER.unpack_from(chunks[0])
+        if kind == SEND and _SEND.unpack_from(chunks[0], HEADER_SIZE)[3] == 1:
+            fields = bytes(views[0][HEADER_SIZE:_LARGE_SEND_AT])
+            views[0] = views[0][_LARGE_SEND_AT:]
+            payload: bytes = LargeSend(fields, b"".join(views))
+        else:
+            views[0] = views[0][HEADER_SIZE:]
+            payload = b"".join(views)
+        return Frame(kind, request, payload), bytes(last[end:])
 
     def _split(self, data: bytes) -> tuple[list[Frame], int]:
         """Whole frames, and where the rest begins."""

@@ -192,7 +192,7 @@ def on_send(session: ClientSession, request: int, payload: bytes) -> None:
             session.named, request_id, packets, partial(send, manager)
         )
 
-    session.decide(request, call, _sent, len(payload))
+    session.decide(request, call, _sent, frames.size_of(payload))
 
 
 def on_receive(session: ClientSession, request: int, payload: bytes) -> None:
