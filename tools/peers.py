@@ -44,6 +44,14 @@ PEERS = {
         probe=("strace", "-o", os.devnull, "true"),
         why="shows on a real process that no answer leaves before its sync",
     ),
+    "namespaces": Peer(
+        package="iproute2",
+        probe=(
+            *("unshare", "--net", "--map-root-user"),
+            *("ip", "link", "add", "one", "type", "veth", "peer", "name", "two"),
+        ),
+        why="lets two queue managers have a network of their own, with a cable that is cut",
+    ),
     "postgres": Peer(
         package="postgresql",
         probe=("postgres", "--version"),

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import posthouse
+from posthouse.protocols.admin.types import QueueJson
 from tests.process.warm import WarmServer
 
 PATIENCE_S = 90.0
@@ -76,11 +77,16 @@ class Office:
 
     def unsent(self) -> int:
         """Messages that wait for other machines, or for their answers."""
-        return sum(queue.messages for queue in self.qm.queues(outgoing=True))
+        return sum(queue.messages for queue in outgoing(self.qm))
 
     def bodies(self, queue: str) -> list[bytes]:
         name = queue if "\\" in queue else f".\\private$\\{queue}"
         return [message.body for message in self.qm.queue(name).browse()]
+
+
+def outgoing(qm: posthouse.QueueManagerClient) -> list[QueueJson]:
+    """The queues that lead to other machines."""
+    return [queue for queue in qm.queues(outgoing=True) if queue.outgoing is not None]
 
 
 def free_port() -> int:
@@ -108,7 +114,7 @@ def wait_for_delivery(offices: Iterable[Office], *, unread: bool = False) -> Non
         return [
             (office.name, queue.format_name, count)
             for office in found
-            for queue in office.qm.queues(outgoing=True)
+            for queue in outgoing(office.qm)
             if queue.outgoing is not None
             and (count := queue.messages - (queue.outgoing.unread if unread else 0))
         ]
