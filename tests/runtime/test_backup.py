@@ -37,6 +37,7 @@ from posthouse.security.access import Caller
 from posthouse.store.disk import RealDisk
 from posthouse.store.doctor import check
 from posthouse.store.settings import StoreSettings
+from posthouse.wire.message import deserialize
 
 ADMIN = Caller.administrator()
 ORDERS = r".\private$\orders"
@@ -179,7 +180,9 @@ def test_transactional_messages_to_others_begin_new_sequences(tmp_path: Path) ->
 
         manager.run(transaction)
         core = manager.manager.core
-        return [core.extra(number).sequence_id >> 32 for number, _ in core.state.table.items()]
+        packets = [manager.store.read(number) for number, _ in core.state.table.items()]
+        found = [deserialize(p).transactional_message_sequence_identifier for p in packets]
+        return [one.time_stamp for one in found if one is not None]
 
     with opened(tmp_path / "home") as manager:
         (first,) = send(manager, b"1" * 16)
