@@ -8,7 +8,15 @@ and what is answered.
 
 from __future__ import annotations
 
-from posthouse.engine.arriving import Arriving, Batch, Refusal, Run, SequencePlace, source_of
+from posthouse.engine.arriving import (
+    SEQUENCE,
+    Arriving,
+    Batch,
+    Refusal,
+    Run,
+    SequencePlace,
+    source_of,
+)
 from posthouse.engine.certificates import Certificates
 from posthouse.engine.core import Core
 from posthouse.engine.history import MessageHistory
@@ -158,12 +166,25 @@ class Receiving:
             self._acknowledged(batch.peer, code, packet, seen)
             return
         if seen.transaction_at:  # 3.1.5.8.1: its sequence tells, not the history
-            self._take_new(batch, packet, seen)
+            if seen.source_guid != self.core.guid or self._came_around(batch.peer, packet, seen):
+                self._take_new(batch, packet, seen)
+            else:
+                self.core.refusals["not_from_here"] += 1
             return
         source = source_of(packet, seen)
         if not self._is_known(batch, source, seen.ordinal):
             self._take_new(batch, packet, seen)
         batch.note(source, seen)
+
+    def _came_around(self, peer: Peer, packet: bytes, seen: Glance) -> bool:
+        """Whether a message in our own name can have come back here on a way around.
+
+        What becomes of it here is what the outgoing one waits for, so this is an acknowledgment,
+        and counts from where acknowledgments do (decision 24).
+        """
+        (sequence_id, _, _) = SEQUENCE.unpack_from(packet, seen.transaction_at + 4)
+        queue = self.core.transfer.sequences.queue_of(sequence_id)
+        return queue is not None and peer.may_acknowledge(queue.number)
 
     def _is_known(self, batch: Batch, source: bytes, ordinal: int) -> bool:
         return self.history.knows(source, ordinal) or batch.has(source, ordinal)
@@ -409,6 +430,8 @@ class Receiving:
         core, first = self.core, looks[0]
         source, address, now = first.source_guid, first.address_guid, core.utc
         if first.user_flags & _TAILED or address not in (NULL_GUID, core.guid):
+            return None
+        if source == core.guid and first.transaction_at:
             return None
         end = first.transaction_at or first.properties_at or first.body_at
         head = packets[0][USER_FLAGS_AT:end]

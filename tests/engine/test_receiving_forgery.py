@@ -1,0 +1,51 @@
+"""Messages of strangers that would make us lose or keep what is none of their business."""
+
+from __future__ import annotations
+
+import pytest
+
+from posthouse.engine.queue import Queue
+from posthouse.engine.remote import Peer
+from tests.engine.arrivals import PeerRig
+
+STRANGER = bytes(range(40, 56))
+BANK = r"DIRECT=OS:BANK\private$\ledger"
+
+
+@pytest.fixture
+def rig() -> PeerRig:
+    rig = PeerRig()
+    rig.create("open", transactional=True)
+    return rig
+
+
+def in_flight(rig: PeerRig) -> tuple[Queue, tuple[int, int]]:
+    """Two transactional messages on their way to somebody, and their sequence."""
+    tx = rig.begin("round")
+    for body in (b"1", b"2"):
+        rig.send(BANK, body, tx=tx)
+    rig.commit(tx)
+    queue = rig.outgoing(BANK)[0]
+    sender = rig.run(lambda m: m.transfer.begin_sending(queue.number))
+    assert len(rig.run(lambda m: sender.take(10, 1 << 20))) == 2
+    sequence_id = rig.manager.transfer.info(queue).sequence_id
+    return queue, (sequence_id >> 32, sequence_id & 0xFFFFFFFF)
+
+
+@pytest.mark.parametrize("claims_to_be_us", [False, True])
+@pytest.mark.parametrize("to", ["open", "missing"])
+def test_nobody_says_in_our_name_what_became_of_our_messages(
+    rig: PeerRig, claims_to_be_us: bool, to: str
+) -> None:
+    queue, sequence = in_flight(rig)
+    peer = Peer(rig.guid if claims_to_be_us else STRANGER, "203.0.113.66", lambda number: False)
+    name = rf"DIRECT=OS:ALPHA\private$\{to}"
+    for ordinal in range(1, 10):
+        forged = rig.transactional(
+            2, 0, sequence, source=rig.guid, ordinal=ordinal, destination_queue_format_name=name
+        )
+        assert rig.take(forged, peer=peer).dealt_with == 1
+    rig.run(lambda m: m.transfer.send_order_ack(rig.queue("open").number, rig.guid))
+    assert queue.state.count == 2
+    assert rig.queue("open").state.count == 0
+    assert rig.manager.core.refusals["not_from_here"] == 9
