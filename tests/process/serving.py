@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -24,23 +23,29 @@ class Serving:
         self.ready_file = folder / "ready.json"
         self.errors = folder / "stderr.txt"
         command = [sys.executable, "-m", "posthouse.cli.main", "serve", "--home", str(self.home)]
-        command += ["--ready-file", str(self.ready_file), "--ports", "ephemeral", *options]
+        command += ["--ready-file", str(self.ready_file), "--ports", "ephemeral", "--json"]
         with self.errors.open("wb") as errors:
             self.process = subprocess.Popen(
-                command, stderr=errors, env={**os.environ, **environment}
+                [*command, *options],
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                env={**os.environ, **environment},
             )
 
     def ready(self) -> dict[str, Any]:
-        """Waits until it is, and returns the ready file."""
-        until = time.monotonic() + START_S
-        while not self.ready_file.exists():
-            assert self.process.poll() is None, self.errors.read_text()
-            assert time.monotonic() < until, "not ready"
-            time.sleep(0.01)
-        return dict(json.loads(self.ready_file.read_text()))
+        """Waits until it is, and returns the ready file, which is what it prints."""
+        assert self.process.stdout is not None
+        printed = b"" if self.process.stdout.closed else self.process.stdout.readline()
+        self.process.stdout.close()
+        assert self.ready_file.exists(), self.errors.read_text()
+        ready = dict(json.loads(self.ready_file.read_text()))
+        assert not printed or json.loads(printed) == ready
+        return ready
 
     def wait(self) -> int:
         """Its exit code, once it has ended."""
+        assert self.process.stdout is not None
+        self.process.stdout.close()
         return self.process.wait(STOP_S)
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> int:

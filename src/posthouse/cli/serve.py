@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -93,8 +94,9 @@ def serve(
 
 
 def _tell(ready: dict[str, object]) -> None:
-    print_json(ready)
-    sys.stdout.flush()
+    with suppress(OSError):  # whoever wanted to know has gone
+        print_json(ready)
+        sys.stdout.flush()
 
 
 def _explained(error: StoreError, home: Path) -> str:

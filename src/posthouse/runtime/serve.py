@@ -323,8 +323,6 @@ class Server:
             "version": self.options.version,
             "endpoints": self.endpoints,
         }
-        if self.options.tell is not None:
-            self.options.tell(ready)
         if self.options.ready_file is not None:
             try:
                 write_ready_file(self.options.ready_file, ready)
@@ -332,6 +330,8 @@ class Server:
                 raise NotStarted(
                     f"{self.options.ready_file} cannot be written: {error.strerror or error}"
                 ) from None
+        if self.options.tell is not None:
+            self.options.tell(ready)
         self.log.info("started", name=name, guid=guid, pid=os.getpid(), **self.endpoints)
         self.notifier.ready(f"queue manager {name}")
 
