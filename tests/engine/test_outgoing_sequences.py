@@ -387,6 +387,23 @@ def test_nothing_overtakes_a_numbered_message_that_somebody_holds(rig: SessionRi
 # -- resends
 
 
+def test_what_is_new_does_not_overtake_what_is_sent_again_and_held(rig: SessionRig) -> None:
+    """Its destination may not have what is held, and would take what follows for its successor."""
+    sender, _, _ = send_all(rig, "abc")
+    reader = rig.open(FAR, RECEIVE_ADMIN)
+    held = rig.outgoing()[0].state.order.lane(0).some_after(0, 2)[0][1]
+    rig.driver.read(
+        lambda m: m.read_message_by_lookup_identifier(reader, held, peek=False, two_phase=True)
+    )
+    rig.commit_sends("d")
+    rig.resend(sender)
+    assert places(rig.take(sender)) == [(b"a", 1, 0)]
+    assert not sender.waiting
+    rig.close(reader)
+    assert sender.waiting
+    assert places(rig.take(sender)) == [(b"b", 2, 1), (b"c", 3, 2), (b"d", 4, 3)]
+
+
 @pytest.mark.spec("MS-MQQB 3.1.7.1.3/3")
 def test_a_resend_begins_with_the_first_that_has_not_arrived(rig: SessionRig) -> None:
     sender, taken, sequence = send_all(rig, "abcd")
@@ -457,6 +474,17 @@ def test_a_refused_message_goes_to_its_applications_dead_letter_queue(
     assert rig.final_ack(messages(taken)[0], NACK_ACCESS_DENIED)
     assert rig.bodies("mourning") == ([b"a"] if transactional else [])
     assert rig.bodies(DEAD_TRANSACTIONAL) == ([] if transactional else [b"a"])
+
+
+def test_a_sequence_whose_last_message_is_refused_is_followed_by_another(rig: SessionRig) -> None:
+    """A queue that was deleted and made anew would wait for the beginning of the old one."""
+    sender, taken, sequence = send_all(rig, "ab")
+    assert rig.order_ack(sequence, 1)
+    assert rig.final_ack(messages(taken)[1], NACK_ACCESS_DENIED)
+    rig.commit_sends("c")
+    again = rig.take(sender)
+    assert places(again) == [(b"c", 1, 0)]
+    assert sequences(again) == {sequence + 1}
 
 
 @pytest.mark.spec("MS-MQQB 3.1.5.7/3")

@@ -85,6 +85,8 @@ class Sender:
         for priority in reversed(self.queue.state.order.used):
             if priority == _SEQUENCED:
                 self._choose_again(choice)
+                if self._again < self._again_end:
+                    break  # what is new there does not overtake what is sent again
             self._choose(priority, choice)
             if choice.full:
                 break
@@ -278,8 +280,12 @@ class Sender:
             return False
         if any(number not in self._core.locks for number in self._passed_over):
             return True
-        again = self._again < self._again_end and self._can_go_on(_SEQUENCED, self._again)
-        return again or any(self._can_go_on(p, self._marks[p]) for p in self.queue.state.order.used)
+        return any(self._can_go_on(p, self._reached(p)) for p in self.queue.state.order.used)
+
+    def _reached(self, priority: int) -> int:
+        """How far it has come in a priority; not far again when it sends again."""
+        again = priority == _SEQUENCED and self._again < self._again_end
+        return self._again if again else self._marks[priority]
 
     def _can_go_on(self, priority: int, mark: int) -> bool:
         _, numbers = self.queue.state.order.lane(priority).some_after(mark, 1)

@@ -222,7 +222,7 @@ class Sequences:
     def number_run(self, queue: Queue, lookup_id: int, count: int, change: Change) -> SequenceInfo:
         """The place of the first of so many messages; the others follow on from it."""
         info = self.info(queue)
-        if not info.sequence_id or info.next_number + count - 1 > SEQUENCE_NUMBER_MAX:
+        if self._is_over(queue, info) or info.next_number + count - 1 > SEQUENCE_NUMBER_MAX:
             self._begin(queue, info, lookup_id, change)
         first = info.next_number
         place = SequenceInfo(info.sequence_id, first, info.last_number)
@@ -233,12 +233,21 @@ class Sequences:
             self._unfinished[queue.number] += count
         return place
 
+    def _is_over(self, queue: Queue, info: OutgoingTransferInfo) -> bool:
+        """State-machines 3: with the last of its messages a sequence ends, however that went.
+
+        A queue that was made anew knows nothing of it, and would wait for its beginning for ever.
+        """
+        if not info.sequence_id:
+            return True
+        return info.next_number > 1 and not self._is_unfinished(queue)
+
     def _begin(
         self, queue: Queue, info: OutgoingTransferInfo, lookup_id: int, change: Change | None
     ) -> None:
         """No two sequences of ours share an id: two names may lead to one queue far away."""
         self._forget_finished(queue, change)
-        info.sequence_id = self._time_stamp << 32 | self._ids.next()
+        info.sequence_id = (self._time_stamp << 32) + self._ids.next()  # an ordinal may overflow
         info.next_number, info.last_number = 1, 0
         self._add(info.sequence_id, queue.number, lookup_id)
         key, value = _U64.pack(info.sequence_id), _START.pack(queue.number, lookup_id)
@@ -379,10 +388,11 @@ class Sequences:
 
     def _first_unfinished(self, queue: Queue) -> tuple[int, Row] | None:
         lane = queue.state.order.lane(SEQUENCED)
-        for _, number in lane.after(self._passed.get(queue.number, 0)):
+        for lookup_id, number in lane.after(self._passed.get(queue.number, 0)):
             (row,) = self.core.state.table.rows((number,))
             if is_numbered(row.flags) and not row.flags & FLAG_ARRIVED:
                 return number, row
+            self._passed[queue.number] = lookup_id
         return None
 
     def _is_unfinished(self, queue: Queue) -> bool:
