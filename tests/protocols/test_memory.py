@@ -198,6 +198,35 @@ def test_one_of_each_address_goes_on_whatever_the_others_hold() -> None:
     assert sessions[2].may_begin(6 * MIB, 0)
 
 
+def test_who_waits_is_asked_only_when_something_changes_for_it() -> None:
+    """A thousand that wait cost those who work nothing."""
+    account = MemoryAccount(LIMIT)
+    asked: list[int] = []
+
+    def ask(number: int) -> None:
+        asked.append(number)
+        sessions[number].may_begin(MIB, 0)
+
+    sessions = [
+        account.open("10.0.0.1", lambda reason: None, lambda number=number: ask(number))  # type: ignore[misc]
+        for number in range(1000)
+    ]
+    sessions[0].take(Buffer.RECEIVE, 25 * MIB)
+    assert sessions[0].may_begin(MIB, 0)
+    assert not any(holder.may_begin(MIB, 0) for holder in sessions[1:])
+    worker = account.open("10.0.0.2", lambda reason: None, lambda: None)
+    for _ in range(10):
+        worker.take(Buffer.SEND, MIB)
+        worker.give(Buffer.SEND, MIB)
+    assert asked == []
+    sessions[0].give(Buffer.RECEIVE, 1)
+    assert asked == [1]
+    sessions[0].leave()
+    assert asked[:3] == [1, 2, 3]
+    sessions[1].leave()
+    assert not any(holder.waiting for holder in sessions[2:])
+
+
 @given(
     st.lists(
         st.tuples(

@@ -85,11 +85,16 @@ class Holder:
     def may_begin(self, size: int, now_ms: int) -> bool:
         """Whether a packet of this size may be read now; False: stop reading until `resume`."""
         if not self._account.has_room_for(self, size):
-            self.waiting = True
+            self.wait()
             return False
         self._note_begun(size > SMALL_REQUEST)
         self._looked_ms, self._looked_bytes = now_ms, self.bytes[RECEIVE]
         return True
+
+    def wait(self) -> None:
+        """Nothing more is read until `resume`."""
+        self.waiting = True
+        self._account.waits(self)
 
     def finished(self) -> None:
         """The packet that was begun is whole."""
@@ -124,6 +129,7 @@ class Holder:
     def leave(self) -> None:
         """The session is gone, and everything it held with it."""
         self.waiting = False
+        self._account.waits_no_more(self)
         self._note_begun(False)
         for kind, size in enumerate(self.bytes):
             if size:
@@ -176,6 +182,7 @@ class MemoryAccount:
         self._holders: dict[Holder, None] = {}
         self.begun: Counter[str] = Counter()  # large packets that are being read, by address
         self._of_address: dict[str, int] = {}
+        self._waiting: dict[str, dict[Holder, None]] = {}  # by address, who came first in front
 
     def open(
         self, address: str, close: Callable[[str], None], resume: Callable[[], None]
@@ -235,6 +242,7 @@ class MemoryAccount:
 
     def gave(self, holder: Holder, kind: int, size: int) -> None:
         """A holder has less; who waited for room may go on."""
+        was_behind = self._is_disk_behind
         self.held -= size
         self.bytes[kind] -= size
         left = self._of_address.get(holder.address, 0) - size
@@ -248,22 +256,49 @@ class MemoryAccount:
         if self.short and 2 * self.held <= self.limit:
             self.short = False
             self.on_short(False)
-        self._resume()
+            self._resume_all()
+        elif was_behind and not self._is_disk_behind:
+            self._resume_all()
+        else:
+            self._resume(holder.address)
 
-    def _resume(self) -> None:
-        """Not before half of what may wait for the disk is written, or all would stop again."""
-        if self.short or 2 * self.bytes[UNSYNCED] > self.unsynced_max:
+    @property
+    def _is_disk_behind(self) -> bool:
+        """Until half of what may wait for it is written, or all would stop again at once."""
+        return 2 * self.bytes[UNSYNCED] > self.unsynced_max
+
+    def waits(self, holder: Holder) -> None:
+        """A holder reads nothing until there is room."""
+        self._waiting.setdefault(holder.address, {})[holder] = None
+
+    def waits_no_more(self, holder: Holder) -> None:
+        """A holder is about to go."""
+        self._waiting.get(holder.address, {}).pop(holder, None)
+
+    def _resume_all(self) -> None:
+        for address in list(self._waiting):
+            self._resume(address)
+
+    def _resume(self, address: str) -> None:
+        """Those of one address, in turn, until one is told to wait on: so are those behind it."""
+        waiting = self._waiting.get(address)
+        if waiting is None or self.short or self._is_disk_behind:
             return
-        for holder in [h for h in self._holders if h.waiting]:
+        for holder in list(waiting):
+            waiting.pop(holder, None)
             holder.waiting = False
             holder.resume()
+            if holder.waiting:
+                break
+        if not self._waiting.get(address, True):
+            del self._waiting[address]
 
     def left(self, holder: Holder) -> None:
         """A session is gone."""
         self._holders.pop(holder, None)
         if not self.begun[holder.address]:
             del self.begun[holder.address]
-        self._resume()
+        self._resume(holder.address)
 
     def close_slow(self, now_ms: int) -> int:
         """While memory is short, ends sessions whose large packets hardly come; how many."""

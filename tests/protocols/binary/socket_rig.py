@@ -28,7 +28,7 @@ from posthouse.store.memory import MemoryStore
 from posthouse.wire.message import deserialize
 
 ADMIN = Caller.administrator()
-PATIENCE_S = 10.0
+PATIENCE_S = 30.0
 
 
 def clock() -> tuple[int, int]:
@@ -43,9 +43,9 @@ async def turn() -> None:
     await done
 
 
-async def until(true: Callable[[], bool]) -> None:
+async def until(true: Callable[[], bool], patience_s: float = PATIENCE_S) -> None:
     """Lets the event loop turn until something is so."""
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(patience_s):
         while not true():
             await turn()
 

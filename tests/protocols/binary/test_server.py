@@ -294,7 +294,7 @@ async def run_with_halves(count: int) -> None:
         for stranger in strangers:
             stranger.close()
         memory.close_slow(beta.node.now())
-        await until(lambda: len(beta.node.open) == 1)
+        await until(lambda: len(beta.node.open) == 1, 30 + count / 5)
         assert memory.held == 0
 
 

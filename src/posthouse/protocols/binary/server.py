@@ -162,7 +162,7 @@ class Connection(asyncio.BufferedProtocol):
                 holder.give(kind, -grown)
         self._look_at_packet(holder, sizes[0])
         if sizes[1] and not holder.waiting and holder.is_ahead_of_disk:
-            holder.waiting = True
+            holder.wait()
             self._read_or_wait()
 
     def _look_at_packet(self, holder: Holder, unfinished: int) -> None:
