@@ -92,8 +92,17 @@ def _labels(machine: SimManager, queue: Queue) -> list[str]:
 class Account:
     """The checks. Each fault is a line; none: everything is as promised."""
 
-    def __init__(self, told: Told, machines: list[SimManager], *, insecure_nacks: bool) -> None:
+    def __init__(
+        self,
+        told: Told,
+        machines: list[SimManager],
+        *,
+        insecure_nacks: bool,
+        tight: frozenset[str] = frozenset(),
+    ) -> None:
         self.told = told
+        self.tight = tight  # queues with a quota
+        self.vanished = told.vanished.copy()  # ends that nobody can have been told of
         self.machines = {machine.name: machine for machine in machines}
         self.insecure_nacks = insecure_nacks
         self.found = Found(machines)
@@ -128,12 +137,21 @@ class Account:
         if len(places) > 1 or len(ends) > 1:
             self._fault(f"{letter.name} came more than once: places {places}, ends {ends}")
         traces, allowed = self.found.traces_of(letter), set(self._outcomes(letter))
-        if traces not in allowed:
+        if traces not in allowed and not self._has_vanished(letter, traces):
             near = sorted(allowed)[:3]
             self._fault(
                 f"{letter.name} ({letter.fate}, ends {ends or self.told.doubts.get(letter.name)},"
                 f" seen {len(places)} times): {traces}, allowed e.g. {near}"
             )
+
+    def _has_vanished(self, letter: Letter, traces: Traces) -> bool:
+        """Whether a waiting reader may have got it in the moment in which its machine fell."""
+        place = letter.target, letter.queue
+        possible = letter.fits and not self.told.ends.get(letter.name) and self.vanished[place] > 0
+        if not possible or traces != self._ended(letter, "received"):
+            return False
+        self.vanished[place] -= 1
+        return True
 
     def _outcomes(self, letter: Letter) -> Iterator[Traces]:
         """What may be found of a message, by what is known of it."""
@@ -146,6 +164,8 @@ class Account:
         else:
             for end in self._ends_of(letter):
                 yield self._ended(letter, end)
+        if letter.queue in self.tight:
+            yield self._without_room(letter)
         if letter.hurries:
             yield from self._too_late(letter)
 
@@ -188,6 +208,13 @@ class Account:
             negative=int(self._is_told(letter, ACK_NEG_ARRIVAL)),
         )
 
+    def _without_room(self, letter: Letter) -> Traces:
+        """The queue was full: a dead letter there, or here if it was in a sequence."""
+        sequenced = letter.kind == "transactional"
+        return self._turned_away(letter)._replace(
+            dead_at_target=int(letter.negative and not sequenced)
+        )
+
     def _too_late(self, letter: Letter) -> Iterator[Traces]:
         """Its time was over at the sender, at its target's door, or at both.
 
@@ -228,10 +255,12 @@ class Account:
         """A transaction happened, or it did not."""
         groups: dict[int, list[Letter]] = {}
         for letter in self.told.letters.values():
-            if letter.kind == "transactional" and letter.fate == "asked" and letter.fits:
+            vanished = self.told.vanished[letter.target, letter.queue] > 0
+            unsure = letter.fate == "asked" and letter.fits and not vanished
+            if letter.kind == "transactional" and unsure:
                 groups.setdefault(letter.group, []).append(letter)
         for letters in groups.values():
-            calm = [x for x in letters if not x.hurries]
+            calm = [x for x in letters if not x.hurries and x.queue not in self.tight]
             seen = {self._is_seen(letter) for letter in calm}
             if len(seen) > 1:
                 self._fault(f"half a transaction: {[letter.name for letter in calm]}")

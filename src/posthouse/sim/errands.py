@@ -11,6 +11,7 @@ from posthouse.engine.manager import QueueManager
 from posthouse.engine.transaction import Transaction
 from posthouse.model.message import ACK_RECEIVE, NACK_RECEIVE_REJECTED
 from posthouse.model.names import parse_name
+from posthouse.protocols.desk import Answer
 from posthouse.security.access import Caller
 from posthouse.sim.letters import End, Letter, Told
 from posthouse.sim.managers import Errand, SimManager
@@ -38,6 +39,23 @@ def post(told: Told, letter: Letter) -> Errand:
     if answer.error is not None:
         raise answer.error
     letter.fate = "accepted"
+
+
+def post_many(told: Told, letters: list[Letter]) -> Errand:
+    """Sends several in one turn, each for itself."""
+
+    def call(manager: QueueManager) -> None:
+        descriptor = manager.open_queue(letters[0].format_name, SEND, BOSS)
+        for letter in letters:
+            manager.enqueue_message_to_an_open_queue(descriptor, letter.message())
+        manager.close_queue(descriptor)
+        told.commits(letters)
+
+    answer = yield call
+    if answer.error is not None:
+        raise answer.error
+    for letter in letters:
+        letter.fate = "accepted"
 
 
 def post_together(
@@ -97,6 +115,29 @@ def receive(machine: SimManager, told: Told, queue: str, count: int) -> Errand:
         if answer.error is not None:
             return
         told.ended(found, "received")
+
+
+def wait(machine: SimManager, told: Told, queue: str, timeout_ms: int) -> None:
+    """Waits for a message; what it gets it gets in the turn that brings the message."""
+    place = machine.name, queue
+
+    def woken(answer: Answer) -> None:
+        told.waiting[place] -= 1
+        if isinstance(answer.value, Read):
+            name = Packet(answer.packets[0]).label
+            told.places.setdefault(place, {}).setdefault(name, set()).add(answer.value.lookup_id)
+            told.ended([name], "received")
+
+    def first(answer: Answer) -> None:
+        if answer.value is not None or answer.error is not None:
+            woken(answer)
+
+    def call(manager: QueueManager) -> Read | None:
+        descriptor = manager.open_queue(path(queue), RECEIVE, BOSS)
+        told.waiting[place] += 1
+        return manager.dequeue_message(descriptor, timeout_ms=timeout_ms, token=woken)
+
+    machine.enter(lambda: machine.desk.decide(call, first), machine.life)
 
 
 def receive_together(

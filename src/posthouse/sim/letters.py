@@ -88,7 +88,9 @@ class Told:
     ends: dict[str, list[End]] = field(default_factory=dict)
     doubts: dict[str, set[End]] = field(default_factory=dict)
     places: dict[tuple[str, str], dict[str, set[int]]] = field(default_factory=dict)
-    reads: Counter[str] = field(default_factory=Counter)  # by letter: as received, and told so
+    # By machine and queue: reads that waited, and how many of them went down with the machine.
+    waiting: Counter[tuple[str, str]] = field(default_factory=Counter)
+    vanished: Counter[tuple[str, str]] = field(default_factory=Counter)
     orders: int = 0
 
     def commits(self, letters: list[Letter]) -> None:
@@ -108,6 +110,11 @@ class Told:
         """The engine has decided so; whether that is durable nobody knows yet."""
         for name in names:
             self.doubts.setdefault(name, set()).add(end)
+
+    def fell(self, machine: str) -> None:
+        """A machine is gone, with whatever its waiting readers were about to be given."""
+        for place in [place for place in self.waiting if place[0] == machine]:
+            self.vanished[place] += self.waiting.pop(place)
 
     def ended(self, names: list[str], end: End) -> None:
         """An application was told so."""

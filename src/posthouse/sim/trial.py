@@ -20,7 +20,7 @@ from posthouse.model.message import (
     ACK_POS_RECEIVE,
 )
 from posthouse.model.names import parse_name
-from posthouse.model.properties import QueueProperties
+from posthouse.model.properties import UNLIMITED, QueueProperties
 from posthouse.protocols.binary.settings import BinarySettings, resend_table
 from posthouse.sim import errands
 from posthouse.sim.account import Account
@@ -51,6 +51,7 @@ SHORT = BinarySettings(
     connect_timeout_ms=1_000,
     refusal_linger_ms=50,
 )
+TIGHT_KIB = 8  # the quota of some queues in some trials
 SHORTER = 20  # the timers above are so many times shorter than the document's
 
 
@@ -94,6 +95,7 @@ class Trial:
         self.storming = False
         self._groups = 0
         self._two_names = chance.random() < 0.3
+        self.tight = frozenset(JOURNALED if chance.random() < 0.2 else ())
         count = chance.choice((2, 2, 3))
         self.machines = [
             SimManager(self.world, name, f"10.0.0.{at + 1}", chance.getrandbits(32))
@@ -117,7 +119,9 @@ class Trial:
     def _furnish(self, machine: SimManager) -> None:
         for name in (ADMIN, *PLAIN, *SEQUENCED):
             properties = QueueProperties(
-                transactional=name in SEQUENCED, journaling=name in JOURNALED
+                transactional=name in SEQUENCED,
+                journaling=name in JOURNALED,
+                quota_kib=TIGHT_KIB if name in self.tight else UNLIMITED,
             )
             machine.now(lambda m, n=name, p=properties: m.create_queue(path(n), p, BOSS))  # type: ignore[misc]
 
@@ -137,7 +141,10 @@ class Trial:
             self._storm()
             self._rest()
             faults = Account(
-                self.told, self.machines, insecure_nacks=self.world.insecure_nacks
+                self.told,
+                self.machines,
+                insecure_nacks=self.world.insecure_nacks,
+                tight=self.tight,
             ).check()
         except Failed:
             raise
@@ -227,6 +234,24 @@ class Trial:
                 errands.post_together(sender, self.told, letters, slowly=slowly, commits=commits)
             )
 
+    def _send_many(self) -> None:
+        """Messages that are all alike, up to two windows of them: they travel in runs."""
+        sender, chance, group = self._machine(), self.chance, self._next_group()
+        kind: Kind = chance.choice(("express", "recoverable", "transactional"))
+        first = self._letter(sender, kind, group)
+        letters = [
+            replace(first, name=f"{first.name}.{number}")
+            for number in range(chance.randint(2, 130))
+        ]
+        if not sender.up:
+            return
+        self.told.letters.update({letter.name: letter for letter in letters})
+        if kind == "transactional":
+            errand = errands.post_together(sender, self.told, letters, slowly=False, commits=True)
+        else:
+            errand = errands.post_many(self.told, letters)
+        sender.run(errand)
+
     def _next_group(self) -> int:
         self._groups += 1
         return self._groups
@@ -293,6 +318,10 @@ class Trial:
         else:
             machine.run(errands.receive(machine, self.told, queue, count))
 
+    def _wait(self) -> None:
+        queue = self.chance.choice((*PLAIN, *SEQUENCED))
+        errands.wait(self._machine(), self.told, queue, self._some_ms())
+
     def _purge(self) -> None:
         queue = self.chance.choice((*PLAIN, *SEQUENCED))
         self._machine().run(errands.purge(self.told, queue))
@@ -311,6 +340,7 @@ class Trial:
             machine.disk.lose_power_at(self.chance.randint(1, 40))
 
     def _fallen(self, machine: SimManager) -> None:
+        self.told.fell(machine.name)
         wait_ms = self._some_ms() if self.storming else self.pace_ms
         self.clock.call_later(wait_ms, lambda: self._rise(machine))
 
@@ -428,7 +458,9 @@ Act = Callable[[Trial], None]
 _ACTS: tuple[tuple[Act, float], ...] = (
     (Trial._send, 8),
     (Trial._send_together, 8),
+    (Trial._send_many, 1),
     (Trial._read, 8),
+    (Trial._wait, 3),
     (Trial._purge, 0.3),
     (Trial._crash, 1.5),
     (Trial._restart, 0.5),
