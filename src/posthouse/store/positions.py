@@ -111,7 +111,11 @@ class Positions:
             slot = first & _MASK
             some = min(count - at, PAGE_ENTRIES - slot)
             page = self._pages.get(first >> _SHIFT)
-            if page is None or numbers[at : at + some] != list(range(first, first + some)):
+            last = first + some - 1
+            in_a_row = numbers[at + some - 1] == last and (
+                numbers[at : at + some] == list(range(first, last + 1))
+            )
+            if page is None or not in_a_row:
                 found.append(self.get(first))
                 at += 1
                 continue
