@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from posthouse.model.errors import ComputerDoesNotSupportEncryption
-from posthouse.model.message import NACK_BAD_ENCRYPTION
+from posthouse.model.message import NACK_COULD_NOT_ENCRYPT
 from posthouse.model.message_classes import REPORT
 from posthouse.model.names import PrivateName
 from posthouse.model.properties import ConnectionStatus
@@ -84,7 +84,7 @@ def test_a_message_that_cannot_be_encrypted_is_not_sent(
     assert rig.waiting_bodies() == [b"a", b"b"]
     dead = DEAD_TRANSACTIONAL if transactional else DEAD_LETTERS
     assert rig.bodies(dead) == [b"s"]
-    assert rig.reasons(dead) == rig.classes("answers") == [NACK_BAD_ENCRYPTION]
+    assert rig.reasons(dead) == rig.classes("answers") == [NACK_COULD_NOT_ENCRYPT]
     attempt = rig.outgoing()[1].connection_history[-1]
     assert attempt.status is ConnectionStatus.CERTIFICATE_VALIDATION_FAILURE
     assert attempt.error == ComputerDoesNotSupportEncryption.code
@@ -107,7 +107,7 @@ def test_a_traced_message_is_reported_when_it_is_sent(rig: SessionRig) -> None:
     rig.send(FAR, b"x", tracing_requested=True, tracing_queue_identifier=reports)
     rig.send(FAR, b"y")
     sender = rig.session()
-    rig.outgoing()[1].next_hops = ("10.0.0.2",)
+    rig.outgoing()[1].next_hops = ("IP=10.0.0.2",)
     assert rig.messages(".\\reports") == []
     taken = rig.take(sender)
     assert [out.packet for out in taken] == [rig.store.read(out.number) for out in taken]

@@ -13,6 +13,7 @@ from posthouse.engine.manager import QueueManager
 from posthouse.engine.records import FLAG_AUTHENTICATED
 from posthouse.engine.remote import Peer, Verdict
 from posthouse.engine.state import State
+from posthouse.model.guids import format_guid
 from posthouse.model.message_values import AES_PROVIDER, ENHANCED_PROVIDER
 from posthouse.model.names import PrivateName
 from posthouse.security.descriptors import unpack_descriptor
@@ -151,3 +152,11 @@ def test_message_that_cannot_be_encrypted_does_not_go_out(pair: Pair) -> None:
     pair.alpha.run(lambda m: m.accounts.certificates.distrust(machine))
     assert pair.send(encrypt=True) == []
     assert not any(queue.state.count for queue in pair.alpha.manager.queues.outgoing_queues())
+
+
+def test_traced_and_encrypted_message_is_reported_like_any_other(pair: Pair) -> None:
+    pair.trust_maria()
+    reports = format_guid(pair.alpha.create(".\\reports").definition.identifier)
+    pair.receive(pair.send_one(sign=True, encrypt=True, trace=f"PUBLIC={reports}"))
+    assert pair.count == 1
+    assert len(pair.alpha.messages(".\\reports")) == 1

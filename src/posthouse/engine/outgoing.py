@@ -24,7 +24,7 @@ from posthouse.engine.records import (
 from posthouse.engine.remote import Outbound
 from posthouse.engine.sequences import Places, is_numbered
 from posthouse.model.errors import QueueError
-from posthouse.model.message_classes import NACK_BAD_ENCRYPTION
+from posthouse.model.message_classes import NACK_COULD_NOT_ENCRYPT
 from posthouse.model.properties import ConnectionStatus
 from posthouse.wire.glance import glance
 from posthouse.wire.places import Finder, placed
@@ -213,21 +213,21 @@ class Sender:
 
     def _cared_for(self, number: int, row: Row, packet: bytes) -> bytes:
         """A packet that is secret or traced; empty if it must not go out."""
-        core, seen = self._core, glance(packet)
+        core, seen, clear = self._core, glance(packet), packet
         if not row.flags & FLAG_REMOTE:
             try:
                 packet = self.transfer.seal(packet, seen, core.now_ms)
             except QueueError as error:
                 self._not_encrypted(number, row, error)
                 return b""
-        hops = self._outgoing.next_hops
-        core.tracing.sent(packet, seen, hops[0] if hops else "", None)
+        hop = self._outgoing.next_hops[0] if self._outgoing.next_hops else ""
+        core.tracing.sent(clear, seen, hop.rpartition("=")[2], None)  # it may be `IP=` an address
         return packet
 
     def _not_encrypted(self, number: int, row: Row, error: QueueError) -> None:
         """Handling Encryption Errors (3.1.7.1.5.1), in the way of expiry (decision 78)."""
         core, outgoing = self._core, self._outgoing
-        core.outcomes.delete(self.queue, number, row, NACK_BAD_ENCRYPTION)
+        core.outcomes.delete(self.queue, number, row, NACK_COULD_NOT_ENCRYPT)
         status = ConnectionStatus.CERTIFICATE_VALIDATION_FAILURE
         attempt = ConnectionAttempt(status, core.utc, error.code, outgoing.next_hops)
         self.transfer.connection_attempted(self.queue, attempt)

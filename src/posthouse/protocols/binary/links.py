@@ -13,6 +13,7 @@ from posthouse.engine.queue import OutgoingQueueState, Queue
 from posthouse.engine.settings import host_key
 from posthouse.model.enumerations import ConnectionStatus
 from posthouse.model.names import parse_format_name
+from posthouse.model.next_hops import NextHop as HopText
 from posthouse.protocols.binary.establishing import Establishing
 from posthouse.protocols.binary.link import Link, LinkState
 from posthouse.protocols.binary.network import Network
@@ -155,6 +156,7 @@ class Links:
             self._begin(link, by_timer=False)
         elif link.session is not None:
             self._reports.state([queue.number], _state_on(link))
+            self._reports.next_hops([queue.number], link.hops)
             self._attach(link, queue.number, link.session)
 
     def _destination(self, queue: Queue) -> Destination | Unresolved:
@@ -221,6 +223,7 @@ class Links:
         self._carried[number] = session
         self._cargo.setdefault(session, set()).add(number)
         self._reports.state([number], _STATE.CONNECTED)
+        self._reports.next_hops([number], [HopText.of_ip(session.remote_address)])
         session.attach(number)
 
     def peer_came(self, guid: bytes, address: str, sessions: list[Session]) -> None:
@@ -306,7 +309,7 @@ class Links:
         link.guid = guid
         link.hops, link.at = [hop], 0
         self._reports.ask(lambda m: m.transfer.reached(guid, hop.address, hop.port), None)
-        self._reports.next_hops(link, [hop])
+        self._reports.next_hops(link.queues, [hop])
         self._reports.history(link, ConnectionStatus.ESTABLISHED)
         self._reports.retry(link, None)
         self._reports.state(link.queues, _STATE.CONNECTED)

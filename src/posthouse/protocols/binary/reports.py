@@ -9,6 +9,7 @@ from posthouse.engine.manager import QueueManager
 from posthouse.engine.queue import ConnectionAttempt, OutgoingQueueState, Queue
 from posthouse.model.enumerations import ConnectionStatus
 from posthouse.model.errors import RemoteMachineNotAvailable, ServiceNotAvailable
+from posthouse.model.next_hops import NextHop as HopText
 from posthouse.protocols.binary.link import Link
 from posthouse.protocols.binary.resolving import NextHop
 from posthouse.protocols.desk import Desk
@@ -59,7 +60,7 @@ class Reports:
 
         self.tell(link.queues, note)
 
-    def next_hops(self, link: Link, hops: list[NextHop]) -> None:
+    def next_hops(self, numbers: Iterable[int], hops: Iterable[NextHop | HopText]) -> None:
         """NextHops as administrators see them."""
         shown = tuple(dict.fromkeys(map(str, hops)))
 
@@ -67,7 +68,7 @@ class Reports:
             assert queue.outgoing is not None
             queue.outgoing.next_hops = shown
 
-        self.tell(link.queues, show)
+        self.tell(numbers, show)
 
     def retry(self, link: Link, in_ms: int | None) -> None:
         """When a link goes on, and what went wrong; None: nothing has."""
