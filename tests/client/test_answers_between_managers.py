@@ -160,7 +160,7 @@ def kept(pair: Neighbours, identifier: str) -> dict[str, str]:
 def admin_queue(pair: Neighbours) -> tuple[posthouse.Queue, str]:
     """A queue for acknowledgments, and its name by the GUID of its queue manager."""
     queue = pair.near.create_queue(pair.path("answers"))
-    return queue, rf"PRIVATE={pair.near.guid}\{queue.properties().number:08x}"
+    return queue, queue.properties().guid_name
 
 
 def send(

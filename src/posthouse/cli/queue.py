@@ -199,6 +199,7 @@ def _tell(queue: QueueJson) -> None:
         {
             "queue": queue.path,
             "format name": queue.format_name,
+            "by GUID": queue.guid_name,
             "kind": queue.kind,
             "label": queue.label,
             "type": queue.type_id,

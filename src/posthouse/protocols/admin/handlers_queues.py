@@ -7,10 +7,11 @@ from typing import Any
 from msgspec import UNSET, UnsetType
 
 from posthouse.engine.manager import QueueManager
-from posthouse.engine.queue import Queue, QueueRole
+from posthouse.engine.queue import Queue, QueueRole, QueueType
 from posthouse.model.errors import UnsupportedOperation
 from posthouse.model.guids import NULL_GUID, format_guid, parse_guid
 from posthouse.model.message_json import time_text
+from posthouse.model.names import PrivateName, PublicName
 from posthouse.model.properties import UNLIMITED, QueueAccessType, QueueProperties
 from posthouse.protocols.admin.context import Context, find_queue, opened
 from posthouse.protocols.admin.transfer_json import (
@@ -106,6 +107,7 @@ def describe(
         number=queue.number,
         path=definition.pathname,
         format_name=format_name_of(manager, queue),
+        guid_name=guid_name_of(manager, queue),
         kind=_kind(queue),
         label=definition.label,
         type_id="" if definition.type_guid == NULL_GUID else format_guid(definition.type_guid),
@@ -140,6 +142,16 @@ def format_name_of(manager: QueueManager, queue: Queue) -> str:
     if queue.definition.format_name:
         return queue.definition.format_name
     return f"DIRECT=OS:{queue.definition.pathname}"
+
+
+def guid_name_of(manager: QueueManager, queue: Queue) -> str:
+    """The name of a queue of this machine by GUID: PUBLIC= or PRIVATE=."""
+    definition = queue.definition
+    if definition.role is not QueueRole.PLAIN:
+        return ""
+    if definition.queue_type is QueueType.PUBLIC:
+        return str(PublicName(definition.identifier))
+    return str(PrivateName(manager.identifier, queue.number))
 
 
 def _kind(queue: Queue) -> str:

@@ -1,13 +1,18 @@
-"""Steps of the API that happen outside the engine: in a coroutine, or in a thread."""
+"""What the API has to do with outside the engine: coroutines, threads, who opened a socket."""
 
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
+import struct
 from collections.abc import Awaitable, Callable
+from typing import Final
 
 from posthouse.protocols.admin.conversation import Outside, Resume
 
 Backup = Callable[[str], Awaitable[object]]
+_PEER: Final = struct.Struct("3i")
 
 
 def awaited(backup: Backup) -> Callable[[str], Outside]:
@@ -45,3 +50,10 @@ def in_a_thread(work: Callable[[], object]) -> Outside:
         asyncio.get_running_loop().run_in_executor(None, work).add_done_callback(finished)
 
     return Outside(start)
+
+
+def is_of_owner(peer: socket.socket) -> bool:
+    """Whether the server's own user or root is at the other end, whatever the file's mode says."""
+    raw = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
+    _, uid, _ = _PEER.unpack(raw)
+    return uid in (0, os.geteuid())

@@ -10,7 +10,6 @@ import asyncio
 import os
 import socket
 import ssl
-import struct
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -40,7 +39,7 @@ from posthouse.protocols.admin.gate import (
 )
 from posthouse.protocols.admin.http import HttpFace, Pending, RequestHandler
 from posthouse.protocols.admin.metrics import Metrics, SyncTimes, Traffic
-from posthouse.protocols.admin.outside import Backup, awaited, in_a_thread
+from posthouse.protocols.admin.outside import Backup, awaited, in_a_thread, is_of_owner
 from posthouse.protocols.admin.rates import SAMPLE_INTERVAL_MS, Rates
 from posthouse.protocols.admin.session import ClientSession
 from posthouse.protocols.admin.session_handles import SessionLimits
@@ -65,7 +64,6 @@ LINGER_S: Final = 10.0  # for the last bytes to a peer that may not read them
 FAREWELL_S: Final = 0.2  # for answers on their way, to a session whose token is good no more
 # A client that vanished is noticed within a minute: what it has locked is others' then.
 _KEEPALIVE: Final = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
-_PEER = struct.Struct("3i")
 _COUNTED: Final = (RECEIVE, UNSYNCED, Buffer.SEND.value)
 
 
@@ -574,11 +572,9 @@ class ControlSocket(AdminDoor):
         return "local"
 
     def refuses(self, transport: asyncio.Transport) -> str:
-        """Only the server's own user and root are let in, whatever the file's mode says."""
+        """Only the server's own user and root are let in."""
         peer = transport.get_extra_info("socket")
-        raw = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
-        _, uid, _ = _PEER.unpack(raw)
-        return "" if uid in (0, os.geteuid()) else "control socket: another user"
+        return "" if is_of_owner(peer) else "control socket: another user"
 
     async def start(self, host: str, port: int) -> str:
         """Listens in the home that `host` names; returns the path of the socket."""

@@ -119,11 +119,16 @@ class QueuesParams(Json):
 
 
 class QueueJson(Json):
-    """A queue: properties, how full it is, how fast it moves. A quota of null is none."""
+    """A queue: properties, how full it is, how fast it moves. A quota of null is none.
+
+    `guid_name` names it by GUID, as encrypted messages and reports need it; empty where it has no
+    such name.
+    """
 
     number: int
     path: str
     format_name: str
+    guid_name: str
     kind: str
     label: str
     type_id: str
