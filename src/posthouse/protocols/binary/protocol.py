@@ -79,6 +79,7 @@ class BinaryProtocol:
         self._ended = [0] * len(_COUNTS)
         self._ack_from = frozenset(map(host_key, settings.ack_from))
         self._kept: set[Session] = set()  # whose address the engine has been told
+        self._senders: dict[bytes, Session] = {}  # who sent in a sequence last, by its GUID
 
     # -- from the engine
 
@@ -225,6 +226,8 @@ class BinaryProtocol:
         self.timers.forget(session)
         self._kept.discard(session)
         self._admitted.discard(session)
+        if self._senders.get(session.remote_guid) is session:
+            del self._senders[session.remote_guid]
         self._order_acks.forget(session)
         for at, name in enumerate(_COUNTS):
             self._ended[at] += getattr(session, name)
@@ -247,8 +250,8 @@ class BinaryProtocol:
     def _carrier(self, guid: bytes, number: int) -> Session | None:
         """Decision 40: the session for what is owed to a queue manager.
 
-        One that we opened, else the first that claims the GUID; of several from its address the
-        latest, since older ones may be dead. Decision 24: one from another address carries nothing.
+        One that we opened, else one from the address that is believed to be its own; of several
+        the latest, since older ones may be dead. Decision 24: one from another carries nothing.
         """
         found = self._by_guid.get(guid)
         if not found:
@@ -256,20 +259,27 @@ class BinaryProtocol:
         ours = [session for session in found if session.role is Role.INITIATOR]
         if ours:
             return ours[-1]
-        address = found[0].remote_address
-        if not self._is_owed(guid, number, address):
-            return None
-        return [session for session in found if session.remote_address == address][-1]
+        address = self._believed_address(guid, number, found)
+        here = [session for session in found if host_key(session.remote_address) == address]
+        return here[-1] if here else None
 
-    def _is_owed(self, guid: bytes, number: int, address: str) -> bool:
-        """Anybody can claim a GUID: acknowledgments of order go to who sent the messages, the
-        rest only where nothing else is known of the machine, or the same."""
-        manager = self.desk.manager
+    def _believed_address(self, guid: bytes, number: int, found: list[Session]) -> str:
+        """Anybody can claim a GUID. Where we have reached the machine ourselves counts most.
+
+        Else acknowledgments of order go to who sent the messages, and the rest to who came first,
+        but only where nothing else is known of the machine.
+        """
+        manager, first = self.desk.manager, host_key(found[0].remote_address)
+        reached, port = manager.transfer.address_of(guid) or ("", None)
+        at = host_key(reached)
         name = parse_format_name(manager.core.queues[number].definition.format_name)
-        if isinstance(name, PrivateName) and name.number == ORDER_QUEUE:
-            return True
-        reached = manager.transfer.address_of(guid)
-        return reached is None or host_key(reached[0]) == host_key(address)
+        if not isinstance(name, PrivateName) or name.number != ORDER_QUEUE:
+            known = reached or not manager.receiving.targets.knows_machine(guid)
+            return (at or first) if known else ""
+        if port is not None and any(host_key(each.remote_address) == at for each in found):
+            return at
+        sender = self._senders.get(guid)
+        return first if sender is None else host_key(sender.remote_address)
 
     def peer_of(self, session: Session) -> Peer:
         """The other end, as the engine knows it; the session has this, so this has no session."""
@@ -317,11 +327,19 @@ class BinaryProtocol:
         Acknowledgments that are owed when the sender has gone need to know where it was.
         """
         self._order_acks.touched(session, sequences)
+        self._note_sender(session, sequences)
         if session.role is Role.ACCEPTOR and session not in self._kept:
             self._kept.add(session)
             guid, address = session.remote_guid, session.remote_address
             if self.desk.manager.transfer.address_of(guid) is None:  # anybody can claim a GUID
                 self.desk.decide(lambda m: m.transfer.reached(guid, address, None), _nothing)
+
+    def _note_sender(self, session: Session, sequences: tuple[tuple[int, bytes], ...]) -> None:
+        """Their acknowledgments go where they came from, whoever else claims the GUID."""
+        guid = session.remote_guid
+        if self._senders.get(guid) is not session and guid in [source for _, source in sequences]:
+            self._senders[guid] = session
+            self.links.peer_came(guid, session.remote_address, self._by_guid[guid])
 
     # -- what people see
 

@@ -1,0 +1,75 @@
+"""Strangers who claim the GUID of a queue manager: what they get, and what they do not stop."""
+
+from __future__ import annotations
+
+import pytest
+
+from posthouse.directory import objects
+from posthouse.model.guids import format_guid
+from posthouse.protocols.binary.session import SessionState
+from posthouse.wire.internal import connection_parameters, establish_connection
+from tests.protocols.binary.memory_net import Cable, Machine, Net
+
+ORDERS = r".\private$\orders"
+PLAIN = r".\private$\plain"
+TO_BETA = r"DIRECT=TCP:10.0.0.2\private$\orders"
+
+
+@pytest.fixture
+def net() -> Net:
+    return Net()
+
+
+@pytest.fixture
+def alpha(net: Net) -> Machine:
+    return net.machine("ALPHA", "10.0.0.1")
+
+
+@pytest.fixture
+def beta(net: Net) -> Machine:
+    made = net.machine("BETA", "10.0.0.2")
+    made.create(ORDERS, transactional=True)
+    return made
+
+
+def stranger(machine: Machine, claimed: bytes) -> Cable:
+    """A session from elsewhere, which nobody closes."""
+    cable = Cable(machine.net, machine, "10.6.6.6")
+    session = cable.session = machine.protocol.accept(cable, "10.6.6.6")
+    session.receive(establish_connection(claimed, machine.manager.identifier, time_stamp=1))
+    session.receive(connection_parameters(500, 20_000, 64))
+    assert session.state is SessionState.OPEN
+    cable.sent.clear()
+    return cable
+
+
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("reachable", [False, True])
+def test_order_acks_go_to_who_sent_the_messages_and_not_to_who_came_first(
+    alpha: Machine, beta: Machine, net: Net, known: bool, reachable: bool
+) -> None:
+    if known:
+        alpha.send_in_transaction(TO_BETA, b"before")
+        net.advance(900_000)
+    if not reachable:
+        net.unreachable.add("10.0.0.1")
+    cable = stranger(beta, alpha.manager.identifier)
+    alpha.send_in_transaction(TO_BETA, b"one")
+    net.advance(5_000)
+    assert alpha.outgoing(TO_BETA).state.count == 0
+    assert cable.sent == []
+
+
+def test_messages_for_a_machine_of_the_directory_go_where_that_says(
+    alpha: Machine, beta: Machine, net: Net
+) -> None:
+    queue = beta.create(PLAIN)
+    machine = objects.QueueManager(identifier=beta.manager.identifier, computer_name="BETA")
+    alpha.call(
+        lambda m: m.directory.service.create_directory_object(machine, m.core.now_ms, m.core.utc)
+    )
+    cable = stranger(alpha, beta.manager.identifier)
+    alpha.send(f"PRIVATE={format_guid(beta.manager.identifier)}\\{queue.number:08x}", b"one")
+    net.advance(2_000)
+    assert beta.bodies(PLAIN) == [b"one"]
+    assert cable.sent == []
