@@ -56,11 +56,6 @@ class Link:
         """Whether the list of next hops goes on behind the one in use."""
         return self.at + 1 < len(self.hops)
 
-    @property
-    def is_under_way(self) -> bool:
-        """Whether a session is being opened, and there is none yet."""
-        return self.state in _UNDER_WAY
-
     def tick(self) -> None:
         """Its timer: the Session Retry Connect Timer (3.1.2.3)."""
         self._due(self)
@@ -68,6 +63,3 @@ class Link:
     def next_deadline_ms(self) -> int | None:
         """When it connects again."""
         return self.retry_at_ms if self.state is LinkState.WAITING_RECONNECT else None
-
-
-_UNDER_WAY = frozenset({LinkState.RESOLVING, LinkState.PINGING, LinkState.CONNECTING})
