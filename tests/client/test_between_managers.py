@@ -123,6 +123,17 @@ def test_a_transaction_spans_queues_here_and_there(pair: Neighbours) -> None:
     assert there[0].receive(timeout=60).body == b"after"
 
 
+@pytest.mark.parametrize("naming", [direct, by_guid])
+def test_reading_elsewhere_says_where_it_can_be_done(
+    pair: Neighbours, naming: Callable[[Neighbours, posthouse.Queue], str]
+) -> None:
+    name = naming(pair, pair.target())
+    with pytest.raises(posthouse.QueueNotFound, match="a queue of another computer"):
+        pair.near.queue(name).receive(timeout=0)
+    with pytest.raises(posthouse.QueueNotFound, match="there is no queue"):
+        pair.near.queue(pair.path()).receive(timeout=0)
+
+
 # -- many destinations
 
 

@@ -102,8 +102,23 @@ class QueueNames:
         """The queue of this machine that a name means, or MQ_ERROR_QUEUE_NOT_FOUND."""
         queue = self.find_local(name)
         if queue is None:
-            raise QueueNotFound(f"there is no queue {name} here")
+            raise self.nothing_to_read(name)
         return queue
+
+    def nothing_to_read(self, name: PathName | FormatName) -> QueueNotFound:
+        """Why there are no messages of that queue here."""
+        if isinstance(name, PathName):
+            here = self._own_path(name) is not None
+        elif isinstance(name, DirectName):
+            here = self.is_own(name.host, name.port)
+        else:
+            here = not isinstance(name, PrivateName) or name.guid == self.core.guid
+        if here:
+            return QueueNotFound(f"there is no queue {name} here")
+        return QueueNotFound(
+            f"{name} is a queue of another computer, and can only be sent to from here",
+            "Read it at its own queue manager, by --url for one.",
+        )
 
     def find_local(self, name: PathName | FormatName) -> Queue | None:
         """The queue of this machine that a name means, None when there is none."""

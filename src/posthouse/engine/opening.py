@@ -209,7 +209,7 @@ class Opening:
             return queue
         missing = registry.missing_subqueue(name)
         if access is not QueueAccessType.MOVE or missing is None:
-            raise QueueNotFound(f"there is no queue {name} here")
+            raise registry.nothing_to_read(name)
         self.check_role(missing[0], access)
         self.require(missing[0], caller, access)
         return None
