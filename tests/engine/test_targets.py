@@ -169,6 +169,18 @@ def test_a_peer_may_name_so_many_machines_in_an_hour() -> None:
     assert allows(rig, three)
 
 
+@pytest.mark.parametrize(
+    "name", [r"DIRECT=TCP:192.0.2.7\private$\{}", f"PRIVATE={GUID_TEXT}\\{{:08x}}"]
+)
+def test_a_peer_may_name_so_many_queues_of_its_own_in_an_hour(name: str) -> None:
+    rig = Rig(targets_per_peer=2)
+    names = [parse_format_name(name.format(number)) for number in range(1, 31)]
+    assert [allows(rig, each) for each in names] == [True] * 20 + [False] * 10
+    assert all(allows(rig, each) for each in names[:20])
+    rig.advance(3600)
+    assert allows(rig, names[-1])
+
+
 def test_peers_beyond_measure_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("posthouse.engine.targets.PEERS_MAX", 2)
     rig = Rig(allowed_targets=("*",), targets_per_peer=1)

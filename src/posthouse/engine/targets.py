@@ -24,6 +24,7 @@ from posthouse.model.text import excerpt
 
 ANY = "*"
 PERIOD_MS = 3600 * 1000
+OWN_NAMES = 10  # so many times as many of its own queues: each is an outgoing queue here
 PEERS_MAX = 10_000  # whose targets are counted; the one that began first is forgotten
 
 
@@ -37,7 +38,8 @@ class Targets:
         self._hosts: set[str] = set()
         for text in core.settings.allowed_targets:
             self._allow(text)
-        self._named: dict[str, tuple[int, set[str]]] = {}  # by peer: since when, which machines
+        # By peer, for others and for its own: since when, which machines or queues.
+        self._named: dict[tuple[str, int], tuple[int, set[str]]] = {}
 
     def _allow(self, text: str) -> None:
         """A host, a host with a port, a network or `*`."""
@@ -81,7 +83,7 @@ class Targets:
             return True
         host = host_key(name.host)
         if host == peer.host and name.port is None:
-            return True
+            return self._count(peer, name.key, OWN_NAMES)
         if self._is_allowed(host, name.port):
             return self._count(peer, name.address.casefold())
         if name.port is not None or self._is_here(host):
@@ -105,8 +107,10 @@ class Targets:
         return any(address in network for network in self._networks)
 
     def _allows_private(self, peer: Peer, name: PrivateName) -> bool:
-        if name.guid in (self.core.guid, peer.guid):
+        if name.guid == self.core.guid:
             return True
+        if name.guid == peer.guid:
+            return self._count(peer, name.key, OWN_NAMES)
         if name.guid == NULL_GUID or not self.knows_machine(name.guid):
             return False
         return self._count(peer, format_guid(name.guid))
@@ -137,18 +141,19 @@ class Targets:
         service, now_ms = self.directory.service, self.core.now_ms
         return service.read_directory(kind, equals(attribute, value), now_ms).value
 
-    def _count(self, peer: Peer, machine: str) -> bool:
-        """Whether the peer may name one more machine."""
-        since, named = self._named.get(peer.address, (self.core.now_ms, set()))
+    def _count(self, peer: Peer, machine: str, times: int = 1) -> bool:
+        """Whether the peer may name one more machine, or queue of its own."""
+        key = peer.address, times
+        since, named = self._named.get(key, (self.core.now_ms, set()))
         if self.core.now_ms - since >= PERIOD_MS:
-            self._named.pop(peer.address)
+            self._named.pop(key)
             since, named = self.core.now_ms, set()
-        if machine not in named and len(named) >= self.core.settings.targets_per_peer:
+        if machine not in named and len(named) >= times * self.core.settings.targets_per_peer:
             return False
         named.add(machine)
-        if peer.address not in self._named and len(self._named) >= PEERS_MAX:
+        if key not in self._named and len(self._named) >= PEERS_MAX:
             del self._named[next(iter(self._named))]
-        self._named[peer.address] = since, named
+        self._named[key] = since, named
         return True
 
 
