@@ -198,6 +198,20 @@ def test_one_of_each_address_goes_on_whatever_the_others_hold() -> None:
     assert sessions[2].may_begin(6 * MIB, 0)
 
 
+def test_who_asks_again_by_itself_and_may_begin_waits_no_more() -> None:
+    bench = Bench()
+    first, second = bench.session("10.0.0.1"), bench.session("10.0.0.1")
+    for holder in (first, second):
+        holder.take(Buffer.RECEIVE, 20 * MIB)
+    assert first.may_begin(MIB, 0)
+    assert not second.may_begin(MIB, 0)
+    first.finished()
+    assert second.may_begin(MIB, 0)
+    assert not second.waiting
+    first.leave()
+    assert bench.resumed == []
+
+
 def test_who_waits_is_asked_only_when_something_changes_for_it() -> None:
     """A thousand that wait cost those who work nothing."""
     account = MemoryAccount(LIMIT)

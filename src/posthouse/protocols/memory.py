@@ -87,6 +87,8 @@ class Holder:
         if not self._account.has_room_for(self, size):
             self.wait()
             return False
+        self.waiting = False
+        self._account.waits_no_more(self)
         self._note_begun(size > SMALL_REQUEST)
         self._looked_ms, self._looked_bytes = now_ms, self.bytes[RECEIVE]
         return True
