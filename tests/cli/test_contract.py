@@ -74,6 +74,7 @@ LOCAL = {  # what they can say and where they work
     "demo": "--home --json",
     "bench": "--home --json",
     "decode": "--json",
+    "selftest": "--json",
     "completion": "",
 }
 
