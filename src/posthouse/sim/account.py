@@ -224,10 +224,16 @@ class Account:
             dead_at_sender=int(letter.negative),
             negative=int(bool(letter.acks & ACK_NEG_ARRIVAL)),
         )
-        turned_away = self._turned_away(letter)
         yield given_up
-        yield turned_away
-        yield given_up._replace(negative=given_up.negative + turned_away.negative)
+        refusals = [self._turned_away(letter)]
+        if letter.queue in self.tight:
+            refusals.append(self._without_room(letter))
+        for refusal in refusals:
+            yield refusal
+            yield given_up._replace(
+                dead_at_target=refusal.dead_at_target,
+                negative=given_up.negative + refusal.negative,
+            )
         if letter.fits:
             for end in self._ends_of(letter):
                 came = self._ended(letter, end)._replace(
