@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from posthouse.client import operations as ops
 from posthouse.client.consuming import END_AFTER_S, Browsing, Consuming
-from posthouse.client.errors import MessageReturned, SessionLost
+from posthouse.client.errors import MessageReturned, ServerUnreachable, SessionLost
 from posthouse.client.packets import Options
 from posthouse.client.requests import Handle
 from posthouse.model.enumerations import QueueAccessType
@@ -254,3 +254,16 @@ def test_a_prefetch_that_ran_out_while_the_reader_worked_is_no_end() -> None:
     pair.run(ops.send(pair.core, sender, b"late", DURABLE, None))
     assert take(pair, consuming) == b"late"
     assert take(pair, consuming) is None
+
+
+def test_a_prefetch_that_an_outage_ended_while_the_reader_worked_is_asked_again() -> None:
+    pair = filled(1)
+    consuming = consumer(pair, batch=1, timeout=5, prefetch=True)
+    assert take(pair, consuming) == b"0"
+    pair.core.lost()
+    pair.session.lost()
+    pair.core.give_up(pair.core.clock() + 6, ServerUnreachable("nobody there"))
+    pair.connect()
+    sender = Handle(ORDERS, QueueAccessType.SEND)
+    pair.run(ops.send(pair.core, sender, b"late", DURABLE, None))
+    assert {take(pair, consuming), take(pair, consuming)} == {b"0", b"late"}  # one came back

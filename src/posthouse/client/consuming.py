@@ -10,7 +10,7 @@ from collections import deque
 from typing import Final
 
 from posthouse.client.core import Core
-from posthouse.client.errors import MessageReturned
+from posthouse.client.errors import MessageReturned, ServerUnreachable
 from posthouse.client.message import Message
 from posthouse.client.operations import Operation, open_cursor, peek
 from posthouse.client.requests import CursorHandle, EndRequest, Handle, ReadRequest
@@ -150,9 +150,11 @@ class Consuming:
             self._asked = None
             try:
                 delivered = request.result()
-            except IoTimeout:
+            except (IoTimeout, ServerUnreachable) as error:
                 if ahead:
                     continue  # its time ran while the reader worked, and is not his
+                if isinstance(error, ServerUnreachable):
+                    raise
                 if (yield from self._all_ended()):
                     return False
                 continue  # what a broken connection gave back may be there by now
