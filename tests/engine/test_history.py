@@ -41,6 +41,19 @@ def test_the_history_is_bounded_by_default() -> None:
     assert MessageHistory(PeerRig(message_history_max=1 << 40).manager.core).entries_max == 1 << 32
 
 
+def test_messages_that_come_again_and_again_are_kept_once() -> None:
+    rig = PeerRig(message_history_max=5)
+    packets = [rig.packet(b"%d" % at) for at in range(3)]
+    rig.take(*packets)
+    for _ in range(50):
+        rig.take(packets[1])
+    assert len(history(rig)._runs) <= 10
+    assert kept(rig) <= 10
+    for _ in range(2):
+        assert [history(rig).knows(FAR_GUID, n) for n in (1, 2, 3, 4)] == [True, True, True, False]
+        rig.restart()
+
+
 @pytest.mark.spec("MS-MQQB 3.1.5.8.2/4", "MS-MQQB 3.1.1.3/6")
 def test_a_full_history_drops_its_oldest_entry() -> None:
     rig = PeerRig(message_history_max=3)

@@ -7,6 +7,7 @@ import pytest
 from posthouse.engine.queue import Queue
 from posthouse.engine.remote import Peer
 from tests.engine.arrivals import PeerRig
+from tests.engine.letters import FAR_GUID
 
 STRANGER = bytes(range(40, 56))
 BANK = r"DIRECT=OS:BANK\private$\ledger"
@@ -49,3 +50,31 @@ def test_nobody_says_in_our_name_what_became_of_our_messages(
     assert queue.state.count == 2
     assert rig.queue("open").state.count == 0
     assert rig.manager.core.refusals["not_from_here"] == 9
+
+
+@pytest.mark.parametrize("transactional", [False, True])
+@pytest.mark.parametrize("claims_to_be_it", [False, True])
+def test_messages_that_were_refused_in_a_name_do_not_stop_those_of_its_bearer(
+    rig: PeerRig, transactional: bool, claims_to_be_it: bool
+) -> None:
+    peer = Peer(FAR_GUID if claims_to_be_it else STRANGER, "203.0.113.66")
+    missing = r"DIRECT=OS:ALPHA\private$\missing"
+    for ordinal in range(1, 5):
+        attributes = {"ordinal": ordinal, "destination_queue_format_name": missing}
+        if transactional:
+            rig.take(rig.transactional(1, 0, **attributes), peer=peer)
+        else:
+            rig.take(rig.packet(b"forged", **attributes), peer=peer)
+    rig.take(rig.packet(b"one", ordinal=1))
+    rig.take(rig.packet(b"two", ordinal=2), rig.packet(b"three", ordinal=3))
+    assert rig.bodies("orders") == [b"one", b"two", b"three"]
+
+
+def test_what_was_refused_stays_refused_when_it_comes_again(rig: PeerRig) -> None:
+    name = r"DIRECT=OS:ALPHA\private$\later"
+    packets = [rig.packet(b"1", destination_queue_format_name=name) for _ in range(2)]
+    rig.take(*packets)
+    rig.create("later")
+    rig.take(*packets)
+    rig.take(packets[0])
+    assert rig.bodies("later") == []

@@ -126,10 +126,11 @@ def test_a_new_sequence_begins_with_nothing_in_front_of_it() -> None:
 
 def test_the_number_zero_is_never_accepted() -> None:
     rig = EastRig()
+    rig.take_tx(1)
     assert rig.take(rig.tx(0, 0)) == Verdict(1, rig.due)
     assert rig.take(rig.tx(0, 0, (9, 9))) == Verdict(1, rig.due)
-    assert rig.bodies("east") == []
-    assert rig.place == (0, 0)
+    assert rig.bodies("east") == [b"1"]
+    assert rig.place == (FIRST, 1)
 
 
 @pytest.mark.spec("MS-MQQB 3.1.5.8.6/5", "MS-MQQB 3.1.5.8.6/4", "MS-MQQB 3.1.1.3.1/11")
@@ -188,6 +189,15 @@ def test_strangers_leave_no_trace_of_their_sequences() -> None:
     rig.deny("east", EVERYONE, WRITE_MESSAGE)
     for number in range(5):
         rig.take(rig.tx(3, 2, source=bytes(15) + bytes([number])))
+        rig.take(rig.tx(0, 0, (0, 0), source=bytes(15) + bytes([number])))
+    assert rig.manager.transfer.incoming_of(rig.queue("east")) == []
+
+
+def test_of_sources_that_nothing_was_accepted_of_nothing_is_kept() -> None:
+    rig = EastRig()
+    for number in range(5):
+        packet = rig.tx(3, 2, source=bytes(15) + bytes([number]))
+        assert rig.take(packet) == Verdict(1)  # nor is an acknowledgment due
     assert rig.manager.transfer.incoming_of(rig.queue("east")) == []
 
 

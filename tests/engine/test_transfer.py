@@ -591,10 +591,8 @@ def test_a_rejection_counts_and_leaves_the_sequence_alone(rig: PostRig) -> None:
         return info.sequence_id, info.sequence_number, seconds, info.reject_count
 
     assert rig.manager.transfer.incoming(queue, FAR_GUID) is None
-    reject(rig, FAR_GUID)
-    assert shown() == (0, 0, 0, 1)
-    accept(rig, FAR_GUID, 77, 0)
-    assert shown() == (77, 0, 0, 1)
+    reject(rig, FAR_GUID)  # of somebody whom nothing is known of
+    assert rig.manager.transfer.incoming(queue, FAR_GUID) is None
     accept(rig, FAR_GUID, 77, 1)
     assert shown() == (77, 1, 0, 0)
     for count in (1, 2):
@@ -608,6 +606,23 @@ def test_a_rejection_counts_and_leaves_the_sequence_alone(rig: PostRig) -> None:
     rig.restart()
     accept(rig, FAR_GUID, 77, 3)
     assert shown() == (77, 3, 30, 0)
+
+
+def test_of_a_great_many_sequences_those_are_forgotten_that_moved_longest_ago(
+    rig: PostRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("posthouse.engine.transfer.INCOMING_MAX", 3)
+    rig.create("orders", transactional=True)
+    for first in b"abcad":
+        rig.advance(1)
+        accept(rig, bytes([first]) * 16, 77, 1)
+    for _ in range(2):
+        found = rig.manager.transfer.incoming_of(rig.queue("orders"))
+        assert sorted(info.source[:1] for info in found) == [b"a", b"c", b"d"]
+        rig.restart()
+    accept(rig, b"e" * 16, 77, 1)
+    found = rig.manager.transfer.incoming_of(rig.queue("orders"))
+    assert sorted(info.source[:1] for info in found) == [b"a", b"d", b"e"]
 
 
 def test_the_records_of_a_deleted_queue_go_with_it(rig: PostRig) -> None:

@@ -92,9 +92,18 @@ class SequencePlace:
             self.queue, self.source, self.format_name, sequence_id, number, change, self.address
         )
 
-    def reject(self) -> None:
-        """Counted; the order acknowledgment tells the sender where to go on."""
-        self.core.transfer.reject(self.queue, self.source, self.format_name, self.address)
+    @property
+    def key(self) -> tuple[int, bytes]:
+        """Queue and source, by which order acknowledgments are sent."""
+        return self.queue.number, self.source
+
+    def reject(self, batch: Batch) -> None:
+        """Counted; the order acknowledgment tells the sender where to go on.
+
+        Of a source that nothing was accepted of nothing is kept: names are cheap to make up.
+        """
+        if self.core.transfer.reject(self.queue, self.source, self.format_name, self.address):
+            batch.sequences[self.key] = None
 
 
 class Run:
@@ -108,10 +117,15 @@ class Run:
         self.looks = looks
         self.ordinals = [seen[8] for seen in looks]
 
-    def is_new(self, history: MessageHistory) -> bool:
+    def is_new(self, history: MessageHistory, peer: Peer) -> bool:
         """Whether the history knows none of them, and none comes twice."""
-        ordinals, known = self.ordinals, history.known_of(self.looks[0].source_guid)
-        return len(set(ordinals)) == len(ordinals) and known.keys().isdisjoint(ordinals)
+        ordinals, source = self.ordinals, self.looks[0].source_guid
+        known, refused = history.known_of(source), history.known_of(refused_of(source, peer))
+        return (
+            len(set(ordinals)) == len(ordinals)
+            and known.keys().isdisjoint(ordinals)
+            and refused.keys().isdisjoint(ordinals)
+        )
 
     def follows(self, core: Core) -> bool:
         """Whether each is the next one of the same sequence, and all want the same."""
@@ -150,3 +164,12 @@ def source_of(packet: bytes, seen: Glance) -> bytes:
         return seen.source_guid
     end = seen.transaction_at or seen.security_at or seen.properties_at or seen.body_at
     return seen.source_guid + blake2b(packet[NAMES_AT:end], digest_size=8).digest()
+
+
+def refused_of(source: bytes, peer: Peer) -> bytes:
+    """The same for messages that were refused, by the address that they came from.
+
+    Otherwise a stranger could have messages of others refused before they are sent, and what those
+    send afterwards would count as known.
+    """
+    return source + b"!" + blake2b(peer.host.encode(), digest_size=8).digest()

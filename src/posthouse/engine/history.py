@@ -55,6 +55,7 @@ class MessageHistory:
         self.entries_max = min(core.settings.message_history_max, ENTRIES_LIMIT)
         self.kept_s = core.settings.message_history_s
         self.count = 0
+        self.listed = 0  # in all runs, with entries that have moved on to newer ones
         self.due_ms: int | None = None  # MessageIDHistory Cleanup Timer
         self._known: dict[bytes, dict[int, Run]] = {}
         self._runs: deque[Run] = deque()
@@ -108,6 +109,7 @@ class MessageHistory:
         before = len(known)
         known.update(dict.fromkeys(run.ordinals, run))
         self.count += len(known) - before
+        self.listed += len(run.ordinals)
         self._runs.append(run)
         if run.durable:
             self._durable_runs[run.batch] = self._durable_runs.get(run.batch, 0) + 1
@@ -121,13 +123,28 @@ class MessageHistory:
     # -- what goes
 
     def _drop_excess(self, change: Change) -> None:
+        if self.listed > 2 * self.entries_max:
+            self._drop_outdated(change)
         while self.count > self.entries_max:
             self._drop(self._runs[0], self.count - self.entries_max, change)
 
+    def _drop_outdated(self, change: Change) -> None:
+        """Entries that were seen again and again fill neither the memory nor the log."""
+        runs, self._runs = self._runs, deque()
+        for run in runs:
+            known = self.known_of(run.source)
+            run.ordinals, run.at = [n for n in run.take(self.listed) if known.get(n) is run], 0
+            if run.ordinals:
+                self._runs.append(run)
+            else:
+                self._forget(run, change)
+        self.listed = self.count
+
     def _drop(self, run: Run, count: int, change: Change) -> None:
         """Up to so many entries of the oldest run; those seen again since are not its any more."""
-        known = self.known_of(run.source)
-        for ordinal in run.take(count):
+        known, taken = self.known_of(run.source), run.take(count)
+        self.listed -= len(taken)
+        for ordinal in taken:
             if known.get(ordinal) is run:
                 del known[ordinal]
                 self.count -= 1

@@ -15,6 +15,7 @@ from posthouse.engine.arriving import (
     Refusal,
     Run,
     SequencePlace,
+    refused_of,
     source_of,
 )
 from posthouse.engine.certificates import Certificates
@@ -117,7 +118,7 @@ class Receiving:
         The first that is malformed, or finds no room in the machine, ends it: those in front of it
         are dealt with, it and the others are not.
         """
-        run = self._run(packets, looks)
+        run = self._run(peer, packets, looks)
         if run is not None:
             return self._take_run(peer, run)
         sound, why = self._sound(packets, looks)
@@ -172,9 +173,14 @@ class Receiving:
                 self.core.refusals["not_from_here"] += 1
             return
         source = source_of(packet, seen)
-        if not self._is_known(batch, source, seen.ordinal):
-            self._take_new(batch, packet, seen)
-        batch.note(source, seen)
+        if self._is_known(batch, source, seen.ordinal):
+            batch.note(source, seen)
+            return
+        refused = refused_of(source, batch.peer)
+        if self._is_known(batch, refused, seen.ordinal):
+            batch.note(refused, seen)
+        elif self._take_new(batch, packet, seen):
+            batch.note(source, seen)
 
     def _came_around(self, peer: Peer, packet: bytes, seen: Glance) -> bool:
         """Whether a message in our own name can have come back here on a way around.
@@ -206,7 +212,8 @@ class Receiving:
             final.sequence_number,
         )
 
-    def _take_new(self, batch: Batch, packet: bytes, seen: Glance) -> None:
+    def _take_new(self, batch: Batch, packet: bytes, seen: Glance) -> bool:
+        """Takes a message in, or does nothing with it, or refuses it: then False."""
         arrival = Arriving(packet, self._with_allowed_answers(batch.peer, packet, seen))
         try:
             if self._is_here(seen):
@@ -220,6 +227,9 @@ class Receiving:
             if not message_class and isinstance(error, _NO_ROOM):
                 raise
             self._refuse(batch, arrival, message_class or NACK_BAD_DEST_QUEUE)
+        else:
+            return True
+        return False
 
     def _with_allowed_answers(self, peer: Peer, packet: bytes, seen: Glance) -> Glance:
         """What its sender may ask for: nothing where the name leads elsewhere (decision 9).
@@ -243,7 +253,7 @@ class Receiving:
         queue = self._local_queue(name)
         place = None if queue is None else self._place(batch, queue, arrival)
         if place is not None and place.is_old:
-            place.reject()
+            place.reject(batch)
             return
         if self._is_late(seen):
             raise Refusal(NACK_REACH_QUEUE_TIMEOUT)
@@ -253,7 +263,7 @@ class Receiving:
         caller = self._open(arrival)
         self._guard(queue).require(caller, WRITE_MESSAGE)
         if place is not None and not place.follows:
-            place.reject()
+            place.reject(batch)
             return
         flags = FLAG_REMOTE | arrival.flags
         admitted = core.sending.admit(queue, arrival.packet, arrival.seen, flags, False)
@@ -261,13 +271,13 @@ class Receiving:
         core.sending.accept(admitted, None, sender, "", batch.change)
         if place is not None:
             place.accept(batch.change)
+            batch.sequences[place.key] = None
         core.tracing.received(arrival.packet, arrival.seen, batch.change)
 
     def _place(self, batch: Batch, queue: Queue, arrival: Arriving) -> SequencePlace | None:
-        """The place of a transactional message in its sequence, which is to be acknowledged."""
+        """The place of a transactional message in its sequence."""
         if not arrival.seen.transaction_at or not queue.definition.transactional:
             return None
-        batch.sequences[queue.number, arrival.seen.source_guid] = None
         return SequencePlace(self.core, batch.peer, queue, arrival)
 
     def _open(self, arrival: Arriving) -> Caller:
@@ -386,7 +396,7 @@ class Receiving:
         flags = flags_of(seen, FLAG_REMOTE | arrival.flags)
         row = row_of(seen, 0, core.utc, NEVER, flags, wants_of(seen))
         row = row._replace(message_class=message_class)
-        if not seen.transaction_at or self._is_first_refusal(batch, arrival):
+        if self._is_first_refusal(batch, arrival):
             core.acks.refused(arrival.packet, row, message_class, change)
         if seen.transaction_at:
             if self._may_be_told(batch.peer, seen):
@@ -395,12 +405,12 @@ class Receiving:
             core.sending.copy(core.queues[DEADLETTER], row, arrival.packet, change)
 
     def _is_first_refusal(self, batch: Batch, arrival: Arriving) -> bool:
-        """A transactional message comes again until its sender has heard; its acknowledgment not.
+        """A message may come again until its sender has heard; its acknowledgment does not.
 
-        The history remembers it, for no sequence does.
+        The history remembers it, but not as one that came in: anybody can send under a name.
         """
         seen = arrival.seen
-        source = source_of(arrival.packet, seen)
+        source = refused_of(source_of(arrival.packet, seen), batch.peer)
         known = self._is_known(batch, source, seen.ordinal)
         batch.note(source, seen)
         return not known
@@ -419,7 +429,7 @@ class Receiving:
 
     # -- many messages at once
 
-    def _run(self, packets: list[bytes], looks: list[Glance]) -> Run | None:
+    def _run(self, peer: Peer, packets: list[bytes], looks: list[Glance]) -> Run | None:
         """All of these as one run, if nothing tells them apart and nothing speaks against any.
 
         They go to one queue of this machine, come from one source, ask for no answers, and are
@@ -451,7 +461,7 @@ class Receiving:
         if queue is None:
             return None
         run = Run(queue, packets, looks)
-        new = run.follows(core) if first.transaction_at else run.is_new(self.history)
+        new = run.follows(core) if first.transaction_at else run.is_new(self.history, peer)
         return run if new else None
 
     def _open_to_all(self, packet: bytes, seen: Glance, size: int) -> Queue | None:

@@ -30,6 +30,7 @@ from posthouse.model.names import parse_format_name
 from posthouse.wire.glance import Glance
 
 Seal = Callable[[bytes, Glance, int], bytes]
+INCOMING_MAX = 100_000  # sequences that are known; sources are names that anybody can make up
 _U32 = struct.Struct("<I")
 # States in which a protocol has a session, or works on one.
 _ENGAGED = frozenset(
@@ -59,8 +60,8 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode_incoming = msgspec.msgpack.Decoder(IncomingTransactionalTransferInfo).decode
 
 
-def _key(queue: Queue, source: bytes, name: str) -> bytes:
-    return _U32.pack(queue.number) + source + name.encode("utf-8", "surrogatepass")
+def _key(queue: int, source: bytes, name: str) -> bytes:
+    return _U32.pack(queue) + source + name.encode("utf-8", "surrogatepass")
 
 
 @lru_cache(1024)
@@ -84,13 +85,18 @@ class Transfer:
         self.machines = Machines(core)
         # By queue and source, then by the name of the queue that the sequence is for.
         self._incoming: dict[int, dict[bytes, dict[str, IncomingTransactionalTransferInfo]]] = {}
+        self._moved: dict[tuple[int, bytes, str], None] = {}  # the same, the latest moved last
 
     def load(self, time_stamp: int) -> None:
         """Everything the store kept; `time_stamp` is that of new sequences."""
         self.sequences.load(time_stamp)
         self.machines.load()
-        for key, value in self.core.state.of_table(TABLE_INCOMING):
-            self._keep_incoming(_U32.unpack(key[:4])[0], _decode_incoming(value))
+        found = [
+            (_U32.unpack(key[:4])[0], _decode_incoming(value))
+            for key, value in self.core.state.of_table(TABLE_INCOMING)
+        ]
+        for queue, info in sorted(found, key=lambda pair: pair[1].last_access_time):
+            self._keep_incoming(queue, info)
 
     # -- outgoing sequences
 
@@ -245,11 +251,14 @@ class Transfer:
         )
         self._store_incoming(queue, info, change)
 
-    def reject(self, queue: Queue, source: bytes, format_name: str, address: str = "") -> None:
-        """A message out of sequence: counted, but the sequence stays where it was."""
+    def reject(self, queue: Queue, source: bytes, format_name: str, address: str = "") -> bool:
+        """A message out of sequence: counted, but the sequence stays where it was.
+
+        False: there is none, and none is made.
+        """
         old = self.incoming(queue, source, format_name)
         if old is None:
-            old = IncomingTransactionalTransferInfo(source, format_name)
+            return False
         rejected = old.rejected + 1
         info = msgspec.structs.replace(
             old,
@@ -259,25 +268,42 @@ class Transfer:
             address=address or old.address,
         )
         self._store_incoming(queue, info, None)
+        return True
 
     def _store_incoming(
         self, queue: Queue, info: IncomingTransactionalTransferInfo, change: Change | None
     ) -> None:
         name = self._keep_incoming(queue.number, info)
-        self.core.define(TABLE_INCOMING, _key(queue, info.source, name), _encode(info), change)
+        key = _key(queue.number, info.source, name)
+        self.core.define(TABLE_INCOMING, key, _encode(info), change)
+        if len(self._moved) > INCOMING_MAX:
+            self._forget_incoming(*next(iter(self._moved)), change)
+
+    def _forget_incoming(self, queue: int, source: bytes, name: str, change: Change | None) -> None:
+        """A sender that comes back after so many others begins a new sequence, as a rule."""
+        del self._moved[queue, source, name]
+        found = self._incoming[queue][source]
+        del found[name]
+        if not found:
+            del self._incoming[queue][source]
+        self.core.define(TABLE_INCOMING, _key(queue, source, name), None, change)
 
     def _keep_incoming(self, queue: int, info: IncomingTransactionalTransferInfo) -> str:
         found = self._incoming.setdefault(queue, {}).setdefault(info.source, {})
         name = _identity(info.format_name)
         found.pop(name, None)  # the latest comes last
         found[name] = info
+        self._moved.pop((queue, info.source, name), None)
+        self._moved[queue, info.source, name] = None
         return name
 
     def forget_queue(self, queue: Queue, change: Change) -> None:
         """A deleted queue has no sequences any more."""
-        for source, found in self._incoming.pop(queue.number, {}).items():
-            for name in found:
-                self.core.define(TABLE_INCOMING, _key(queue, source, name), None, change)
+        number = queue.number
+        for source, found in list(self._incoming.get(number, {}).items()):
+            for name in list(found):
+                self._forget_incoming(number, source, name, change)
+        self._incoming.pop(number, None)
 
     # -- states (3.1.1.3; state-machines 7.3)
 
