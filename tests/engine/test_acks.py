@@ -149,6 +149,31 @@ def test_an_answer_for_which_there_is_no_room_is_dropped_and_counted() -> None:
     assert rig.bodies("ledger") == []
 
 
+def test_queues_of_answers_that_were_sent_make_room_for_others() -> None:
+    """Whoever makes up GUIDs must not use up the outgoing queues for good."""
+    rig = PeerRig(outgoing_queues_max=1)
+    rig.create("ledger", transactional=True)
+    name, other = ledger(rig), bytes(15) + b"o"
+    rig.take(rig.transactional(1, 0, destination_queue_format_name=name))
+    assert send_order_ack(rig)
+    (first,) = rig.manager.queues.outgoing_queues()
+    packet = rig.transactional(1, 0, destination_queue_format_name=name, source=other)
+    rig.take(packet, peer=Peer(other, "192.0.2.8"))
+    number = rig.queue("ledger").number
+    assert not rig.run(lambda m: m.transfer.send_order_ack(number, other))  # the first has one
+    (taken,) = owed(rig)
+    sender = rig.run(lambda m: m.transfer.begin_sending(first.number))
+    rig.run(lambda m: sender.take(10, 1 << 20))
+    rig.run(lambda m: sender.acknowledged([taken.number]))
+    assert not rig.run(lambda m: m.transfer.send_order_ack(number, other))  # a session has it
+    rig.run(lambda m: sender.end())
+    assert rig.run(lambda m: m.transfer.send_order_ack(number, other))
+    (second,) = rig.manager.queues.outgoing_queues()
+    assert second.definition.format_name == str(PrivateName(other, 4))
+    rig.restart()
+    assert [q.number for q in rig.manager.queues.outgoing_queues()] == [second.number]
+
+
 def test_no_quota_refuses_an_answer(rig: PeerRig) -> None:
     """Without it the sender would keep, and send again, what is long received."""
     name = ledger(rig)

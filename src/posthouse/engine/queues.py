@@ -468,7 +468,23 @@ class Queues(QueueNames):
         """Names are cheap to make up; outgoing queues are not."""
         limit = self.core.settings.outgoing_queues_max
         if len(self._outgoing) + count > limit:
+            self._forget_answered()
+        if len(self._outgoing) + count > limit:
             raise InsufficientResources(f"there are {limit} outgoing queues, and no more can be")
+
+    def _forget_answered(self) -> None:
+        """Removes empty queues of answers to other queue managers: anybody can cause one.
+
+        They have no sequence, and the next answer makes them anew.
+        """
+        change = Change()
+        for key, queue in list(self._outgoing.items()):
+            outgoing = queue.outgoing
+            idle = not queue.state.count and not queue.reserved and not queue.descriptors
+            if outgoing is not None and outgoing.service and idle and not outgoing.sender:
+                del self._outgoing[key]
+                self._remove(queue, change)
+        self.core.commit(change)
 
     def _create_outgoing(self, name: FormatName, change: Change | None) -> Queue:
         """A new outgoing queue (3.1.7.1.5): inactive, without next hops, kept from now on."""
