@@ -276,6 +276,18 @@ def test_the_last_address_of_a_machine_is_remembered(rig: PeerRig) -> None:
     assert rig.manager.transfer.address_of(FAR_GUID) == ("10.0.0.3", 1801)
 
 
+def test_of_a_great_many_callers_the_oldest_are_forgotten(
+    rig: PeerRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("posthouse.engine.machines.CALLERS_MAX", 2)
+    for first, port in ((b"a", None), (b"b", 1801), (b"c", None), (b"d", None)):
+        rig.run(lambda m, g=first * 16, p=port: m.transfer.reached(g, "10.0.0.3", p))
+    for _ in range(2):
+        known = [rig.manager.transfer.address_of(first * 16) for first in (b"a", b"b", b"c", b"d")]
+        assert known == [None, ("10.0.0.3", 1801), ("10.0.0.3", None), ("10.0.0.3", None)]
+        rig.restart()
+
+
 def test_only_news_about_addresses_are_written(rig: PeerRig) -> None:
     rig.run(lambda m: m.transfer.reached(FAR_GUID, "10.0.0.2", 2801))
     for port in (2801, None):
