@@ -83,13 +83,17 @@ def test_the_conformance_page_is_true() -> None:
 RULING = re.compile(r'^(?:ruling|open) = "(.+)"$', re.MULTILINE)
 
 
-def test_every_open_point_of_a_rule_is_settled() -> None:
-    """Open points that a rule names are explained in docs/deviations.md."""
+def test_every_ruling_that_a_rule_names_is_explained() -> None:
+    """Open points of rules stand in the first column of docs/deviations.md, so do all rulings on
+    what two queue managers say to each other."""
     words = (DOCS / "deviations.md").read_text(encoding="utf-8")
+    cells = re.findall(r"^\| ([^|]+) \|", words, re.MULTILINE)
+    explained = {mark for cell in cells for mark in cell.split("; ")}
     for path in (ROOT / "conformance").glob("ms-*.toml"):
-        for mark in RULING.findall(path.read_text(encoding="utf-8")):
-            if re.fullmatch(r"O\d+", mark):
-                assert f"| {mark} |" in words, mark
+        marks = set(RULING.findall(path.read_text(encoding="utf-8")))
+        if path.name != "ms-mqqb.toml":
+            marks = {mark for mark in marks if re.fullmatch(r"O\d+", mark)}
+        assert sorted(marks - explained) == []
 
 
 def test_the_python_of_the_readme_works_as_printed(
