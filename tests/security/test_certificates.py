@@ -4,6 +4,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey, RSAPublicNumbers
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
     Encoding,
@@ -89,21 +90,32 @@ def test_key_of_another_certificate_is_refused() -> None:
         read_key_pair(pem("alice") + key_pem("beta"))
 
 
-def test_certificate_of_another_kind_of_key_is_refused() -> None:
-    key = ec.generate_private_key(ec.SECP256R1())
+def made_with(key: ec.EllipticCurvePublicKey | RSAPublicKey) -> bytes:
+    """A certificate for any key, signed by another."""
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "curve")])
     found = load_der_x509_certificate(certificate("alice"))
-    made = (
+    return (
         x509.CertificateBuilder()
         .subject_name(name)
         .issuer_name(name)
-        .public_key(key.public_key())
+        .public_key(key)
         .serial_number(1)
         .not_valid_before(found.not_valid_before_utc)
         .not_valid_after(found.not_valid_after_utc)
-        .sign(key, hashes.SHA256())
+        .sign(private_key("alice"), hashes.SHA256())
         .public_bytes(Encoding.DER)
     )
+
+
+def test_key_that_is_made_to_cost_much_is_refused() -> None:
+    modulus = private_key("alice").public_key().public_numbers().n
+    for exponent, usable in ((65_537, True), (0xFFFF_FFFF, True), (modulus - 2, False)):
+        key = RSAPublicNumbers(exponent, modulus).public_key()
+        assert (key_in_certificate(made_with(key)) is not None) is usable
+
+
+def test_certificate_of_another_kind_of_key_is_refused() -> None:
+    made = made_with(ec.generate_private_key(ec.SECP256R1()).public_key())
     assert key_in_certificate(made) is None
     assert certificate_facts(made).key_bits == 0
     with pytest.raises(InvalidCertificate, match="RSA"):

@@ -37,6 +37,7 @@ NONCE_SIZE: Final = 12
 SEALING_KEY_SIZE: Final = 32
 
 _PUBLIC_EXPONENT = 65_537
+_PUBLIC_EXPONENT_MAX = 0xFFFF_FFFF
 _BACKDATED = timedelta(hours=1)  # clocks of peers differ
 _PEM = b"-----BEGIN "
 _FAULTS = (ValueError, TypeError, UnsupportedAlgorithm, x509.InvalidVersion)
@@ -171,7 +172,9 @@ def key_in_certificate(certificate: bytes, weak: bool = False) -> RSAPublicKey |
     smallest = RSA_BITS_MIN_WEAK if weak else RSA_BITS_MIN
     if not isinstance(key, RSAPublicKey) or not smallest <= key.key_size <= RSA_BITS_MAX:
         return None
-    return key
+    # The numbers of [MS-MQQB] 2.4.1 have no larger one, and it would make a look at a signature
+    # a hundred times as expensive.
+    return key if key.public_numbers().e <= _PUBLIC_EXPONENT_MAX else None
 
 
 def certificate_facts(certificate: bytes) -> CertificateFacts:
