@@ -51,6 +51,17 @@ def test_the_container_file_names_what_is_there() -> None:
     assert {word for word in words if word.startswith("--")} <= options
 
 
+@pytest.mark.parametrize("package", ["engine", "protocols/binary"])
+def test_the_tour_of_the_program_passes_every_file(package: str) -> None:
+    """Both ways: every file is in its table, and what a table names is there."""
+    page = (DOCS / "architecture.md").read_text(encoding="utf-8")
+    heading = "## The engine" if package == "engine" else "## The binary protocol"
+    rows = re.findall(r"^\| (`.+?`) \|", page.partition(heading)[2].partition("\n## ")[0], re.M)
+    named = [name for row in rows for name in re.findall(r"`([a-z_]+\.py)`", row)]
+    files = (ROOT / "src" / "posthouse" / package).glob("[a-z]*.py")
+    assert sorted(named) == sorted(file.name for file in files)
+
+
 def test_every_make_target_is_documented() -> None:
     words = "".join(page.read_text(encoding="utf-8") for page in PAGES)
     for target in TARGET.findall((ROOT / "Makefile").read_text(encoding="utf-8")):
