@@ -242,6 +242,8 @@ class Sender:
         until its order acknowledgment.
         """
         mine = self.queue.number
+        if len(set(numbers)) != len(numbers):  # one was sent twice, on both sides of a pause
+            numbers = list(dict.fromkeys(numbers))
         found: list[int] = []
         rows: list[Row] = []
         for number, row in zip(numbers, self._core.state.table.find(numbers), strict=True):
