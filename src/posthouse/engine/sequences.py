@@ -61,6 +61,7 @@ class OutgoingTransferInfo(msgspec.Struct, omit_defaults=True):
     resend_interval_s: int = 0
     resend_time: int = 0
     resend_count: int = 0
+    peer: bytes = b""  # the queue manager that the messages were sent to
 
 
 class SequenceInfo(NamedTuple):
@@ -129,6 +130,7 @@ class Sequences:
         # Numbered messages that have arrived and those that have not, once anybody has asked.
         self._arrived: dict[int, int] = {}
         self._unfinished: dict[int, int] = {}
+        self._peers: dict[int, bytes] = {}  # whom the queues lead to, as far as is known now
         self._ids = ReservedCounter(core, b"sequence", 64)
         self._time_stamp = 0
 
@@ -188,6 +190,15 @@ class Sequences:
         if defines and defines[-1][:2] == (TABLE_OUTGOING, key):
             defines.pop()  # of the message before, in the same commit
         self.core.define(TABLE_OUTGOING, key, _encode(self.info(queue)), change)
+
+    def led_to(self, queue: Queue, peer: bytes) -> None:
+        """Notes whose acknowledgments count (decision 24), also behind a restart."""
+        info = self._infos.get(queue.number)
+        if peer:
+            self._peers[queue.number] = peer
+        if peer and info is not None and info.peer != peer:
+            info.peer = peer
+            self._store(queue)
 
     # -- numbers (decisions 23, 43)
 
@@ -249,6 +260,7 @@ class Sequences:
         self._forget_finished(queue, change)
         info.sequence_id = (self._time_stamp << 32) + self._ids.next()  # an ordinal may overflow
         info.next_number, info.last_number = 1, 0
+        info.peer = self._peers.get(queue.number, info.peer)
         self._add(info.sequence_id, queue.number, lookup_id)
         key, value = _U64.pack(info.sequence_id), _START.pack(queue.number, lookup_id)
         self.core.define(TABLE_SEQUENCE, key, value, change)

@@ -121,14 +121,18 @@ class Transfer:
 
     # -- sending
 
-    def begin_sending(self, queue_number: int) -> Sender:
-        """A session is there for an outgoing queue; one that was there before is not any more."""
+    def begin_sending(self, queue_number: int, peer: bytes = b"") -> Sender:
+        """A session is there for an outgoing queue; one that was there before is not any more.
+
+        `peer` is the queue manager that it leads to, which may acknowledge what is sent.
+        """
         queue = self.core.queues.get(queue_number)
         if queue is None:
             raise QueueNotFound(f"there is no queue with the number {queue_number}")
         outgoing = self._outgoing_of(queue)
         if outgoing.sender is not None:
             outgoing.sender.end()
+        self.sequences.led_to(queue, peer)
         outgoing.sender = Sender(self.core, self, queue)
         outgoing.last_error, outgoing.retry_time = "", 0
         self.set_state(queue, OutgoingQueueState.CONNECTED)

@@ -73,3 +73,31 @@ def test_messages_for_a_machine_of_the_directory_go_where_that_says(
     net.advance(2_000)
     assert beta.bodies(PLAIN) == [b"one"]
     assert cable.sent == []
+
+
+@pytest.mark.parametrize("plain", [False, True])
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_machine_that_we_know_acknowledges_nothing_of_others(
+    alpha: Machine, beta: Machine, net: Net, restarted: bool, plain: bool
+) -> None:
+    evil = net.machine("EVIL", "10.6.6.6")
+    evil.create(ORDERS, transactional=True)
+    bank = r"DIRECT=OS:BETA\private$\orders"
+    for name in (r"DIRECT=OS:EVIL\private$\orders", bank):
+        if plain:
+            alpha.send(name, b"before")
+        alpha.send_in_transaction(name, b"before")
+    net.advance(900_000)
+    alpha.call(lambda manager: manager.pause_queue(alpha.outgoing(bank)))
+    alpha.send_in_transaction(bank, b"one")
+    if restarted:
+        alpha.restart()
+    number = alpha.outgoing(bank).number
+    allowed = []
+    for machine in (evil, beta):
+        cable = Cable(net, alpha, machine.addresses[0])
+        cable.session = alpha.protocol.accept(cable, machine.addresses[0])
+        cable.session.receive(establish_connection(machine.manager.identifier, time_stamp=1))
+        cable.session.receive(connection_parameters(500, 20_000, 64))
+        allowed.append(alpha.protocol.peer_of(cable.session).may_acknowledge(number))
+    assert allowed == [False, True]

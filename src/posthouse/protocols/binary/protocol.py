@@ -304,20 +304,22 @@ class BinaryProtocol:
         """Whether the name of an outgoing queue leads to the other end of a session.
 
         Nobody says a final acknowledgment twice, so this has an answer too while the queue has no
-        link or its host is not resolved yet: then a host name may lead to whom we have reached.
+        link or its host is not resolved yet: then a host name leads to whom it led before.
         """
         guid, address = session.remote_guid, host_key(session.remote_address)
         link = self.links.link_of(number)
         if link is not None and link.addresses:
             return link.guid in (b"", guid) and address in link.addresses
         manager = self.desk.manager
-        name = parse_format_name(manager.core.queues[number].definition.format_name)
+        queue = manager.core.queues[number]
+        name = parse_format_name(queue.definition.format_name)
         if isinstance(name, DirectName) and as_address(name.host) is not None:
             return host_key(name.host) == address
-        if isinstance(name, PrivateName) and name.guid != guid:
+        private = name if isinstance(name, PrivateName) else None
+        if guid != (private.guid if private else manager.transfer.info(queue).peer):
             return False
         reached, port = manager.transfer.address_of(guid) or ("", None)
-        return host_key(reached) == address and (isinstance(name, PrivateName) or port is not None)
+        return host_key(reached) == address and (private is not None or port is not None)
 
     # -- order acknowledgments
 

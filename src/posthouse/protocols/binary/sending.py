@@ -47,10 +47,10 @@ class SendingQueue:
         """ResendInterval."""
         return self._resend_ms[self.resend_index]
 
-    def begin(self, manager: QueueManager) -> Sender:
+    def begin(self, manager: QueueManager, peer: bytes = b"") -> Sender:
         """A new session begins with a new sender."""
         self.begins_anew = False
-        self.sender = manager.transfer.begin_sending(self.number)
+        self.sender = manager.transfer.begin_sending(self.number, peer)
         self._last_ack = _last_ack_of(self.sender)
         return self.sender
 
@@ -204,6 +204,7 @@ class SendingQueues:
 
     def __init__(self, settings: BinarySettings) -> None:
         self._resend_ms = settings.resend_ms
+        self.peer = b""  # who gets them, once that is known
         self._queues: dict[int, SendingQueue] = {}
         self._ready: dict[int, SendingQueue] = {}  # may have something, in the order of turns
 
@@ -261,7 +262,7 @@ class SendingQueues:
         """Whether the queue is still there to be sent from."""
         try:
             if queue.sender is None or queue.begins_anew:
-                queue.begin(manager)
+                queue.begin(manager, self.peer)
             return True
         except QueueError:
             del self._queues[queue.number]

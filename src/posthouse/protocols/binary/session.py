@@ -297,6 +297,7 @@ class Session:
         self.state = SessionState.OPEN
         self.was_open = True
         self.opened_at_ms = self._now()
+        self.queues.peer = self.remote_guid
         self._host.opened(self)
         if self.is_open:
             self._peer = self._host.peer_of(self)
