@@ -24,3 +24,18 @@ def test_one_acknowledgment_for_both_copies_of_a_message() -> None:
     assert end.session.is_open
     assert end.waiting() == []
     end.machine.check_books()
+
+
+def test_a_queue_that_was_on_another_session_meanwhile_goes_on_here() -> None:
+    end = SendingEnd()
+    number = end.put(*numbered(1, 2))
+    end.open(window=2)
+    end.attach(number)
+    assert end.bodies_sent() == numbered(1, 2)
+    end.session.detach(number)
+    other = end.machine.run(lambda manager: manager.transfer.begin_sending(number))
+    end.machine.run(lambda manager: other.end())
+    end.put(b"3")
+    end.attach(number)
+    end.receive(ack(upto=2, base=1, flags=3))
+    assert b"3" in end.bodies_sent()

@@ -261,7 +261,7 @@ class SendingQueues:
     def _is_begun(self, queue: SendingQueue, manager: QueueManager) -> bool:
         """Whether the queue is still there to be sent from."""
         try:
-            if queue.sender is None or queue.begins_anew:
+            if queue.sender is None or queue.begins_anew or not queue.sender.live:
                 queue.begin(manager, self.peer)
             return True
         except QueueError:
