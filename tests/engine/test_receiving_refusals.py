@@ -329,6 +329,7 @@ def test_a_transactional_message_needs_a_transactional_queue() -> None:
     "MS-MQQB 3.1.5.8.3/28",
     "MS-MQQB 3.1.5.8.8/4",
     "MS-MQQB 3.1.1.1.1.8/1",
+    "MS-MQQB 2.2.5/1",
 )
 @pytest.mark.parametrize(
     ("code", "case"),
@@ -375,6 +376,30 @@ def test_a_refused_transactional_message_that_comes_again_is_answered_to_its_sou
     rig.take(packet)
     assert rig.answer_classes() == [NACK_NOT_TRANSACTIONAL_QUEUE]
     assert rig.final_acks() == 3 * [(NACK_NOT_TRANSACTIONAL_QUEUE, 9, 1)]
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_transactional_message_whose_sender_heard_of_its_refusal_is_not_taken_later(
+    count: int,
+) -> None:
+    """The sender ends it, so it must not come in when there is room again."""
+    rig = AnswerRig()
+    rig.create("east", transactional=True, quota_kib=1)
+    east = ORDERS.replace("orders", "east")
+    packets = [
+        rig.transactional(n, n - 1, body=bytes(2000), destination_queue_format_name=east)
+        for n in range(1, count + 1)
+    ]
+    rig.take(packets[0])
+    assert len(rig.final_acks()) == 1
+    rig.set("east", quota_kib=100)
+    rig.take(*packets)
+    rig.restart()
+    rig.take(*packets)
+    assert rig.bodies("east") == []
+    assert len(rig.final_acks()) == 1
+    rig.take(rig.transactional(count + 1, 0, body=b"next", destination_queue_format_name=east))
+    assert rig.bodies("east") == [b"next"]
 
 
 @pytest.mark.spec("MS-MQQB 3.1.1.1.1.8/1")

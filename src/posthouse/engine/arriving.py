@@ -117,15 +117,15 @@ class Run:
         self.looks = looks
         self.ordinals = [seen[8] for seen in looks]
 
-    def is_new(self, history: MessageHistory, peer: Peer) -> bool:
+    def is_new(self, history: MessageHistory) -> bool:
         """Whether the history knows none of them, and none comes twice."""
-        ordinals, source = self.ordinals, self.looks[0].source_guid
-        known, refused = history.known_of(source), history.known_of(refused_of(source, peer))
-        return (
-            len(set(ordinals)) == len(ordinals)
-            and known.keys().isdisjoint(ordinals)
-            and refused.keys().isdisjoint(ordinals)
-        )
+        ordinals, known = self.ordinals, history.known_of(self.looks[0].source_guid)
+        return len(set(ordinals)) == len(ordinals) and known.keys().isdisjoint(ordinals)
+
+    def was_refused(self, history: MessageHistory, peer: Peer) -> bool:
+        """Whether any of them came before and was refused."""
+        refused = history.known_of(refused_of(self.looks[0].source_guid, peer))
+        return not refused.keys().isdisjoint(self.ordinals)
 
     def follows(self, core: Core) -> bool:
         """Whether each is the next one of the same sequence, and all want the same."""

@@ -262,7 +262,7 @@ class Receiving:
         self._check_kind(queue, seen)
         caller = self._open(arrival)
         self._guard(queue).require(caller, WRITE_MESSAGE)
-        if place is not None and not place.follows:
+        if place is not None and (not place.follows or self._is_given_up(batch, arrival)):
             place.reject(batch)
             return
         flags = FLAG_REMOTE | arrival.flags
@@ -415,6 +415,17 @@ class Receiving:
         batch.note(source, seen)
         return not known
 
+    def _is_given_up(self, batch: Batch, arrival: Arriving) -> bool:
+        """Whether the sender of a transactional message was told that it is refused.
+
+        It ends the message when it hears so. What was wrong with it may be over by now, as with a
+        full queue, but taken in after all it would have two ends.
+        """
+        seen = arrival.seen
+        source = refused_of(source_of(arrival.packet, seen), batch.peer)
+        known = self._is_known(batch, source, seen.ordinal)
+        return known and self._may_be_told(batch.peer, seen)
+
     def _may_be_told(self, peer: Peer, seen: Glance) -> bool:
         """Decision 8: a negative FinalAck tells strangers what exists, but real senders need it.
 
@@ -461,8 +472,8 @@ class Receiving:
         if queue is None:
             return None
         run = Run(queue, packets, looks)
-        new = run.follows(core) if first.transaction_at else run.is_new(self.history, peer)
-        return run if new else None
+        new = run.follows(core) if first.transaction_at else run.is_new(self.history)
+        return run if new and not run.was_refused(self.history, peer) else None
 
     def _open_to_all(self, packet: bytes, seen: Glance, size: int) -> Queue | None:
         """The queue of a packet, if it has room for so much and takes it from anybody."""

@@ -112,6 +112,7 @@ class Trial:
             SHORT if self.short else BinarySettings(),
             window=chance.choice((1, 3, 8, 64, 64)),
             ping_first=chance.random() < 0.2,
+            sessions_max=chance.choice((10_000, 10_000, 10_000, 1)),
             send_batch_bytes=chance.choice((1, 4 << 10, 4 << 20)),
             receive_ahead_bytes=chance.choice((4 << 10, 8 << 20)),
         )
