@@ -133,10 +133,14 @@ class Links:
 
     def _needs_session(self, queue: Queue) -> bool:
         """Whether it has more than messages that only wait to hear what became of them."""
-        return queue.state.count > self.desk.manager.transfer.sequences.arrived(queue)
+        return queue.state.count > self._arrived(queue)
 
     def _awaits_final(self, queue: Queue) -> bool:
-        return self.desk.manager.transfer.sequences.arrived(queue) > 0
+        return self._arrived(queue) > 0
+
+    def _arrived(self, queue: Queue) -> int:
+        """Asked in a turn, for it may have to count them while others send."""
+        return self._reports.ask(lambda manager: manager.transfer.sequences.arrived(queue), 0)
 
     def _has_reason(self, queue: Queue) -> bool:
         return self._needs_session(queue) or self._awaits_final(queue)
