@@ -7,7 +7,6 @@ what comes from the wire is read as the nearest number that makes sense (3.1.1.3
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Generic, TypeVar
 
@@ -18,6 +17,7 @@ from posthouse.wire.headers import SessionHeader
 WRAP = 0xFFFF
 HALF = 0x8000
 ACK_BITS = 32  # of RecoverableMsgAckFlags
+RUNS_MIN = 64  # so many empty ones nobody minds
 GONE = -1  # stands for a message of a run that was acknowledged before the others
 
 Owner = TypeVar("Owner")
@@ -54,34 +54,48 @@ class _Run(Generic[Owner]):
 class InFlight(Generic[Owner]):
     """Messages sent and not acknowledged, in runs: no object for each message."""
 
-    __slots__ = ("_runs", "count")
+    __slots__ = ("_begin", "_lasts", "_runs", "count")
 
     def __init__(self) -> None:
-        self._runs: deque[_Run[Owner]] = deque()
+        self._runs: list[_Run[Owner]] = []
+        self._lasts: list[int] = []  # the last place of each
+        self._begin = 0  # nothing is left of the runs in front of this one
         self.count = 0
 
     def add(self, owner: Owner, places: Sequence[int], numbers: list[int]) -> None:
         """Messages sent together; their places lie behind all earlier ones."""
         if numbers:
             self._runs.append(_Run(owner, places, numbers))
+            self._lasts.append(places[-1])
             self.count += len(numbers)
 
     def take(self, first: int, last: int, taken: dict[Owner, list[int]]) -> None:
-        """Moves what lies at these places over to `taken`, by owner."""
-        runs = self._runs
-        for run in runs:
-            if run.places[0] > last:
-                break
-            if run.left and run.places[-1] >= first and (numbers := run.take(first, last)):
+        """Moves what lies at these places over to `taken`, by owner.
+
+        Whoever acknowledges the last of many first does not make us look at all of them.
+        """
+        runs, at = self._runs, bisect_left(self._lasts, first, self._begin)
+        while at < len(runs) and runs[at].places[0] <= last:
+            run = runs[at]
+            if run.left and (numbers := run.take(first, last)):
                 self.count -= len(numbers)
                 taken.setdefault(run.owner, []).extend(numbers)
-        while runs and not runs[0].left:
-            runs.popleft()
+            at += 1
+        self._drop_empty()
+
+    def _drop_empty(self) -> None:
+        runs, begin = self._runs, self._begin
+        while begin < len(runs) and not runs[begin].left:
+            begin += 1
+        if begin == len(runs) or (begin > RUNS_MIN and 2 * begin > len(runs)):
+            del runs[:begin], self._lasts[:begin]
+            begin = 0
+        self._begin = begin
 
     @property
     def oldest(self) -> int:
         """No place before this one is taken; 0 if none is."""
-        return self._runs[0].places[0] if self._runs else 0
+        return self._runs[self._begin].places[0] if self._runs else 0
 
 
 class SentCounts(Generic[Owner]):

@@ -56,7 +56,7 @@ class Terms:
     @property
     def ack_send_timer_ms(self) -> int:
         """How long the Session Ack Send Timer lasts without recoverable messages."""
-        return self.ack_wait_ms // 2
+        return max(self.ack_wait_ms // 2, 1)  # a timer of no time would not let go
 
     def announce(self, window: int) -> None:
         """The peer says how much it takes; 0 is 1 (decision 73)."""
