@@ -77,7 +77,7 @@ def asks_nothing(message: Message) -> bool:
 
 
 @pytest.mark.spec("MS-MQQB 3.1.7.17/1", "MS-MQQB 3.1.7.17/2", "MS-MQQB 3.1.1.6.2/3")
-@pytest.mark.spec("MS-MQQB 3.1.1.6.2/2")
+@pytest.mark.spec("MS-MQQB 3.1.1.6.2/2", "MS-MQQB 2.2.4.1/2")
 def test_an_order_acknowledgment_names_the_last_message_in_sequence(rig: PeerRig) -> None:
     name = ledger(rig)
     packets = [
@@ -100,7 +100,12 @@ def test_an_order_acknowledgment_names_the_last_message_in_sequence(rig: PeerRig
     assert seen.sent_time == rig.clock.utc_seconds
 
 
-@pytest.mark.spec("MS-MQQB 3.1.7.17/5", "MS-MQQB 3.1.7.17/6", "MS-MQQB 3.1.1.3.1/20")
+@pytest.mark.spec(
+    "MS-MQQB 3.1.7.17/5",
+    "MS-MQQB 3.1.7.17/6",
+    "MS-MQQB 3.1.1.3.1/20",
+    "MS-MQQB 2.2.4/5",
+)
 def test_the_answer_names_the_sender_as_the_sender_named_us(rig: PeerRig) -> None:
     for name in (ledger(rig), by_number(rig)):
         other = Peer(bytes(16)[:15] + name[:1].encode(), "fe80::7%eth0")

@@ -223,7 +223,12 @@ def test_sequences_are_kept_by_source_and_queue() -> None:
     assert rig.manager.transfer.incoming(rig.queue("west"), FAR_GUID)
 
 
-@pytest.mark.spec("MS-MQQB 3.1.1.1.1.8/3", "MS-MQQB 3.1.7.2.2/1")
+@pytest.mark.spec(
+    "MS-MQQB 3.1.1.1.1.8/3",
+    "MS-MQQB 3.1.7.2.2/1",
+    "MS-MQQB 2.2.5/1",
+    "MS-MQQB 3.1.1.7.3/2",
+)
 def test_the_end_of_a_transactional_message_is_told_to_its_source() -> None:
     rig = EastRig()
     rig.take(
@@ -231,6 +236,7 @@ def test_the_end_of_a_transactional_message_is_told_to_its_source() -> None:
         rig.tx(2, 1, ordinal=12, negative_journaling_requested=True),
         rig.tx(3, 2, ordinal=13),
     )
+    assert rig.final_acks() == []
     rig.receive("east")
     assert rig.final_acks() == [(ACK_RECEIVE, 11, 1)]
     rig.purge("east")

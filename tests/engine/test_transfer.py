@@ -447,12 +447,13 @@ def test_a_commit_keeps_the_record_of_a_sequence_once(rig: PostRig) -> None:
     assert rig.manager.transfer.info(rig.outgoing()[0]).next_number == 4
 
 
-@pytest.mark.spec("MS-MQDMPR 3.1.1.4/1", "MS-MQDMPR 3.1.1.4/2")
+@pytest.mark.spec("MS-MQDMPR 3.1.1.4/1", "MS-MQDMPR 3.1.1.4/2", "MS-MQQB 3.1.3.2/5")
 def test_the_transfer_record_shows_where_the_sequence_stands(rig: PostRig) -> None:
     queue, transfer = rig.outgoing()[0], rig.manager.transfer
     empty = transfer.report(queue)
     assert (empty.first_non_ack, empty.last_non_ack, empty.last_ack) == (None, None, None)
     assert empty.next_sequence.number == 1
+    assert (empty.last_ack_count, empty.last_ack_time) == (0, 0)
     commit_sends(rig, "abcd", "t1", negative_journaling_requested=True)
     (sequence,) = ids(rig)
     assert len(numbers(rig)) == 4  # they are sent

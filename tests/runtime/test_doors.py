@@ -114,7 +114,11 @@ def test_the_binary_protocol_and_pings_listen_where_the_settings_say(tmp_path: P
     ("config", "endpoints"),
     [
         ("[ping]\nanswer = false", {"control", "admin", "binary"}),
-        ("[queue_manager]\nhardened = true", {"control", "admin"}),
+        pytest.param(
+            "[queue_manager]\nhardened = true",
+            {"control", "admin"},
+            marks=pytest.mark.spec("MS-MQDMPR 3.1.1.1/17"),
+        ),
     ],
 )
 def test_pings_and_the_binary_protocol_can_be_switched_off(

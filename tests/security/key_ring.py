@@ -42,6 +42,7 @@ class MemoryRing:
         self.published: dict[bytes, list[ProviderKey]] = {}
         self.own: dict[str, str] = {}
         self.searches = 0
+        self.key_searches = 0
 
     def certificates_of(self, sid: bytes) -> Iterable[UserCertificate]:
         self.searches += 1
@@ -55,6 +56,7 @@ class MemoryRing:
         return wanted in map(certificate, names)
 
     def public_keys(self, guid: bytes) -> tuple[ProviderKey, ...]:
+        self.key_searches += 1
         return tuple(self.published.get(guid, ()))
 
     def private_key(self, provider: str) -> RSAPrivateKey | None:

@@ -124,7 +124,12 @@ def test_signed_message_is_authenticated_with_the_kind_of_its_signature(
     assert found.seen == glance(found.packet)
 
 
-@pytest.mark.spec("MS-MQQB 3.1.7.1.4/2", "MS-MQQB 3.1.5.8.3/4", "MS-MQQB 3.1.5.8.3/8")
+@pytest.mark.spec(
+    "MS-MQQB 3.1.7.1.4/2",
+    "MS-MQQB 3.1.5.8.3/4",
+    "MS-MQQB 3.1.5.8.3/8",
+    "MS-MQDMPR 3.1.1.12/24",
+)
 def test_message_to_several_queues_is_signed_in_its_list() -> None:
     pair = Pair()
     packet = pair.signed(sample(destination_multi_queue_format_name=LIST))
@@ -428,6 +433,16 @@ def test_message_that_wants_no_privacy_or_has_its_key_is_left_alone() -> None:
     assert pair.sealed(sealed) is sealed
 
 
+@pytest.mark.spec("MS-MQQB 3.1.3.2/15")
+def test_keys_of_the_receiver_are_looked_for_when_something_is_encrypted() -> None:
+    pair = Pair()
+    pair.sealed(serialize(sample()))
+    pair.sealed(pair.signed(sample()))
+    assert pair.here.key_searches == 0
+    pair.sealed(secret())
+    assert pair.here.key_searches == 1
+
+
 @pytest.mark.spec("MS-MQQB 3.1.7.1.5/2")
 def test_direct_names_cannot_be_encrypted_for() -> None:
     packet = secret(destination_queue_type=7, destination_queue_format_name=LIST[0])
@@ -460,14 +475,14 @@ def test_advanced_privacy_needs_an_aes_key_and_enhanced_at_least_its_own() -> No
         Pair(providers=(BASE_PROVIDER,)).sealed(secret(3))
 
 
-@pytest.mark.spec("MS-MQQB 3.1.7.1.5/9", "MS-MQQB 3.1.7.1.5/5")
+@pytest.mark.spec("MS-MQQB 3.1.7.1.5/9", "MS-MQQB 3.1.7.1.5/5", "MS-MQDMPR 3.1.1.12/9")
 @pytest.mark.parametrize("settings", [MessageSecuritySettings(), WEAK])
 def test_base_keys_are_never_used_for_sending(settings: MessageSecuritySettings) -> None:
     with pytest.raises(ComputerDoesNotSupportEncryption):
         Pair(sending=settings, providers=(BASE_PROVIDER,)).sealed(secret(1))
 
 
-@pytest.mark.spec("MS-MQQB 3.1.7.1.5/9")
+@pytest.mark.spec("MS-MQQB 3.1.7.1.5/9", "MS-MQDMPR 3.1.3/7")
 def test_small_key_of_a_receiver_is_an_encryption_error() -> None:
     pair = Pair()
     small = bytes.fromhex("06020000 00a40000 52534131 00020000 01000100") + b"\xff" * 64
@@ -548,7 +563,7 @@ def test_full_cache_of_received_keys_drops_its_oldest_half() -> None:
     assert cache.find((ENHANCED_PROVIDER, RC4, SOURCE, blob)) is None
 
 
-@pytest.mark.spec("MS-MQQB 3.1.5.8.3/17")
+@pytest.mark.spec("MS-MQQB 3.1.5.8.3/17", "MS-MQMQ 2.2.19.3/6")
 @given(st.integers(0, 0xFFFFFFFF))
 def test_encrypted_message_of_another_privacy_level_is_dropped(level: int) -> None:
     pair = Pair()
@@ -559,6 +574,19 @@ def test_encrypted_message_of_another_privacy_level_is_dropped(level: int) -> No
     odd = with_protection(sealed, view.glance, security_of(sealed), properties)
     if level != 5:
         assert pair.open(odd).refusal == NACK_BAD_ENCRYPTION
+
+
+@pytest.mark.spec("MS-MQMQ 2.2.19.3/8")
+def test_unknown_cipher_matters_in_encrypted_messages_only() -> None:
+    pair = Pair()
+    sealed = pair.sealed(secret())
+    view = Packet(sealed)
+    assert view.properties is not None
+    properties = view.properties._replace(encryption_algorithm=0x6612)
+    odd = with_protection(sealed, view.glance, security_of(sealed), properties)
+    assert pair.open(odd).refusal == NACK_BAD_ENCRYPTION
+    clear = pair.signed(sample(encryption_algorithm=0x6612))
+    assert pair.open(clear).refusal is None
 
 
 @pytest.mark.spec("MS-MQQB 3.1.5.8.3/23")
@@ -605,7 +633,7 @@ def test_rc2_keys_of_40_bits_follow_the_setting(reject: bool, refusal: int | Non
     assert pair.open(packet).refusal == refusal
 
 
-@pytest.mark.spec("MS-MQQB 3.1.7.1.5/8", "MS-MQQB 3.1.5.8.3/16")
+@pytest.mark.spec("MS-MQQB 3.1.7.1.5/8", "MS-MQQB 3.1.5.8.3/16", "MS-MQDMPR 3.1.1.12/9")
 @pytest.mark.parametrize("algorithm", [RC2, RC4])
 def test_messages_of_the_base_provider_follow_the_weak_setting(algorithm: int) -> None:
     packet = sealed_by_hand(BASE_PROVIDER, 1, algorithm, b"12345")

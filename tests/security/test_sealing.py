@@ -117,7 +117,7 @@ def test_rc2_keys_of_which_only_40_bits_count_are_not_made() -> None:
     assert uses_40_bits(b"12345" + bytes(11))
 
 
-@pytest.mark.spec("MS-MQQB 3.1.5.8.3/16")
+@pytest.mark.spec("MS-MQQB 3.1.5.8.3/16", "MS-MQMQ 2.2.19.3/6")
 def test_privacy_levels_name_their_providers() -> None:
     names = [getattr(provider_of_level(level), "name", None) for level in range(7)]
     assert names == [None, BASE.name, None, ENHANCED.name, None, AES.name, None]

@@ -98,7 +98,7 @@ def test_absent_parts_are_nothing_and_an_absent_connector_type_is_zeros() -> Non
     )
 
 
-@pytest.mark.spec("MS-MQQB 3.1.7.1.4/4", "MS-MQQB 3.1.5.8.3/5")
+@pytest.mark.spec("MS-MQQB 3.1.7.1.4/4", "MS-MQQB 3.1.5.8.3/5", "MS-MQMQ 2.2.19.3/7")
 @pytest.mark.parametrize("hash_algorithm", STRONG)
 @pytest.mark.parametrize("kind", KINDS)
 def test_signature_is_the_named_hash_under_rsa(kind: SignatureKind, hash_algorithm: int) -> None:
@@ -125,7 +125,7 @@ def test_the_first_form_that_fits_is_the_one() -> None:
     assert verify(view, both, newest, key.public_key()) is None
 
 
-@pytest.mark.spec("MS-MQQB 3.1.5.8.3/6")
+@pytest.mark.spec("MS-MQQB 3.1.5.8.3/6", "MS-MQMQ 2.2.19.3/7")
 @pytest.mark.parametrize("hash_algorithm", WEAK)
 def test_broken_hashes_verify_only_where_they_are_allowed(hash_algorithm: int) -> None:
     view = packet(hash_algorithm=hash_algorithm)
@@ -156,7 +156,7 @@ def test_we_sign_with_no_broken_or_unknown_hash() -> None:
     assert not any(map(may_sign_with, [*WEAK, 0, 0x800D]))
 
 
-@pytest.mark.spec("MS-MQQB 3.1.5.8.3/5")
+@pytest.mark.spec("MS-MQQB 3.1.5.8.3/5", "MS-MQMQ 2.2.19.3/7")
 def test_unknown_hash_proves_nothing() -> None:
     key = private_key("alpha")
     signed = sign(packet(), SignatureKind.MSMQ_2_0, key)

@@ -41,7 +41,7 @@ LAYOUTS = [
 ]
 
 
-@pytest.mark.spec("MS-MQMQ 2.2.19.1/1")
+@pytest.mark.spec("MS-MQMQ 2.2.19.1/1", "MS-MQMQ 2.2.19.1/4")
 @pytest.mark.parametrize(
     ("frame", "reserved", "flags", "size", "time_to_reach_queue"),
     [

@@ -73,6 +73,7 @@ def test_frames_go_both_ways_byte_for_byte(read: Read, packet: bytes) -> None:
     "MS-MQQB 2.2.3.1/6",
     "MS-MQQB 2.2.3.1/7",
     "MS-MQQB 2.2/1",
+    "MS-MQMQ 2.2.19.1/4",
 )
 def test_establish_connection_of_the_frames_is_read_and_built() -> None:
     read = read_establish_connection(REQUEST)
@@ -84,14 +85,20 @@ def test_establish_connection_of_the_frames_is_read_and_built() -> None:
     assert establish_connection_response(response, OTHER_SERVER) == plain(RESPONSE)
 
 
-@pytest.mark.spec("MS-MQQB 2.2.2/1", "MS-MQQB 2.2.2.1/1", "MS-MQQB 2.2.2.1/2", "MS-MQQB 2.2.2.1/5")
+@pytest.mark.spec(
+    "MS-MQQB 2.2.2/1",
+    "MS-MQQB 2.2.2.1/1",
+    "MS-MQQB 2.2.2.1/2",
+    "MS-MQQB 2.2.2.1/5",
+    "MS-MQMQ 2.2.19.1/4",
+)
 def test_connection_parameters_of_the_frames_are_read_and_built() -> None:
     read = read_connection_parameters(PARAMETERS)
     assert read.header == ConnectionParametersHeader(1496, 120_000, 0, 64)
     assert connection_parameters(1496, 120_000, 64) == plain(PARAMETERS)
 
 
-@pytest.mark.spec("MS-MQQB 2.2.6/1", "MS-MQQB 2.2.6/2")
+@pytest.mark.spec("MS-MQQB 2.2.6/1", "MS-MQQB 2.2.6/2", "MS-MQMQ 2.2.19.1/4")
 def test_session_ack_of_the_frames_is_read_and_built() -> None:
     header = SessionHeader(ack_sequence_number=1, window_size=64)
     assert read_session_ack(ACK).header == header

@@ -206,6 +206,7 @@ def test_soap_texts_are_read() -> None:
 
 
 @pytest.mark.spec("MS-MQDMPR 3.1.7.1.31/9", "MS-MQDMPR 3.1.7.1.31/10", "MS-MQDMPR 3.1.1.12/7")
+@pytest.mark.spec("MS-MQMQ 2.2.18.1.6/2")
 @pytest.mark.parametrize("code", [*(each.code for each in MESSAGE_CLASSES), 0x0123, 0xE1FF, 0xFFFF])
 def test_every_class_is_carried(code: int) -> None:
     packet = edited(MINIMAL, 70, "<H", code)

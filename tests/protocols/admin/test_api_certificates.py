@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from posthouse.model.guids import format_guid
-from posthouse.model.message_values import AES_PROVIDER, BASE_PROVIDER
+from posthouse.model.message_values import AES_PROVIDER, BASE_PROVIDER, ENHANCED_PROVIDER
 from posthouse.security.keys import pack_provider_keys
 from posthouse.security.settings import MessageSecuritySettings
 from tests.protocols.admin.api_rig import ApiRig, with_api
@@ -51,14 +51,18 @@ def test_a_user_gets_a_certificate_that_signs_for_him(tmp_path: Path) -> None:
     with_api(tmp_path, work)
 
 
-@pytest.mark.spec("MS-MQQB 3.1.7.1.5/4")
+@pytest.mark.spec("MS-MQQB 3.1.7.1.5/4", "MS-MQDMPR 3.1.3/6", "MS-MQDMPR 3.1.3/7")
 def test_keys_of_the_machine_are_those_of_the_providers_that_are_allowed(tmp_path: Path) -> None:
     async def work(rig: ApiRig) -> None:
         unlock(rig)
-        strong = await rig.post(PATH, {"bits": 1024})
+        strong = await rig.post(PATH, {})
         assert strong.json["guid"] == format_guid(rig.desk.manager.core.guid)
-        assert BASE_PROVIDER not in strong.json["providers"]
+        assert strong.json["key_bits"] == 2048
+        assert strong.json["providers"] == [AES_PROVIDER, ENHANCED_PROVIDER]
         certificates = rig.desk.manager.accounts.certificates
+        keys = {certificates.private_key(name) for name in strong.json["providers"]}
+        assert {key.key_size for key in keys if key is not None} == {2048}
+        assert len(keys) == 2
         certificates.configure(MessageSecuritySettings(weak_algorithms=True, key_bits=1024))
         weak = await rig.post(PATH, {"replace": True})
         assert len(weak.json["providers"]) == 3

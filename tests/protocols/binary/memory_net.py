@@ -323,6 +323,16 @@ class Machine:
 
         self.call(run)
 
+    def receive(self, path: str) -> None:
+        """Takes the first message out of a queue."""
+
+        def run(manager: QueueManager) -> None:
+            opened = manager.open_queue(f"DIRECT=OS:{path}", QueueAccessType.RECEIVE, ADMIN)
+            manager.dequeue_message(opened, timeout_ms=0)
+            manager.close_queue(opened)
+
+        self.call(run)
+
     def outgoing(self, name: str) -> Queue:
         queue = self.manager.queues.find_outgoing(parse_format_name(name))
         assert queue is not None

@@ -39,7 +39,12 @@ def header(upto: int = 0, base: int = 0, flags: int = 0) -> SessionHeader:
 # -- what was sent
 
 
-@pytest.mark.spec("MS-MQQB 3.1.1.4/1", "MS-MQQB 3.1.1.4/3", "MS-MQQB 3.1.1.3.1/5")
+@pytest.mark.spec(
+    "MS-MQQB 3.1.1.4/1",
+    "MS-MQQB 3.1.1.4/3",
+    "MS-MQQB 3.1.1.3.1/5",
+    "MS-MQQB 3.1.7.1.3/6",
+)
 def test_numbers_begin_at_one_and_count_every_message() -> None:
     counts = sent(101, 102, 103, recoverable=False)
     assert counts.total == 3
@@ -47,7 +52,13 @@ def test_numbers_begin_at_one_and_count_every_message() -> None:
     assert counts.acknowledge(header(3)) == {QUEUE: [102, 103]}
 
 
-@pytest.mark.spec("MS-MQQB 3.1.1.4/2", "MS-MQQB 3.1.5.5.3/1", "MS-MQQB 3.1.5.5.3/2")
+@pytest.mark.spec(
+    "MS-MQQB 3.1.1.4/2",
+    "MS-MQQB 3.1.5.5.3/1",
+    "MS-MQQB 3.1.5.5.3/2",
+    "MS-MQQB 3.1.1.3.1.2/1",
+    "MS-MQQB 3.1.7.1.3/7",
+)
 def test_recoverable_messages_have_numbers_of_their_own() -> None:
     counts: SentCounts[str] = SentCounts()
     counts.note(QUEUE, [outbound(1, False), outbound(2), outbound(3, False), outbound(4)])
@@ -82,7 +93,12 @@ def test_a_base_of_zero_names_nothing_whatever_the_flags_say() -> None:
     assert counts.in_flight == 2
 
 
-@pytest.mark.spec("MS-MQQB 3.1.1.3.1/18", "MS-MQQB 3.1.5.5.1/2", "MS-MQQB 3.1.3.2/8")
+@pytest.mark.spec(
+    "MS-MQQB 3.1.1.3.1/18",
+    "MS-MQQB 3.1.5.5.1/2",
+    "MS-MQQB 3.1.3.2/8",
+    "MS-MQQB 3.1.7.1.3/6",
+)
 def test_the_window_counts_what_was_sent_and_not_acknowledged() -> None:
     counts: SentCounts[str] = SentCounts()
     assert counts.unacknowledged == 0

@@ -10,6 +10,7 @@ from posthouse.model.names import parse_format_name
 from posthouse.protocols.binary.link import LinkState
 from posthouse.protocols.binary.session import Role, SessionState
 from posthouse.protocols.binary.settings import BinarySettings
+from posthouse.wire.ping import read_ping
 from tests.protocols.binary.memory_net import Machine, Net
 
 TO_BETA = r"DIRECT=TCP:10.0.0.2\private$\orders"
@@ -106,6 +107,7 @@ def test_a_port_in_the_name_is_another_destination(alpha: Machine, beta: Machine
     "MS-MQQB 3.1.5.2.3/6",
     "MS-MQQB 3.1.5.2.1/5",
     "MS-MQQB 3.1.5.2.1/1",
+    "MS-MQQB 3.1.5.4.2/3",
 )
 def test_the_history_tells_how_a_session_was_opened(alpha: Machine, beta: Machine) -> None:
     seen: list[OutgoingQueueState] = []
@@ -156,7 +158,13 @@ def test_web_names_are_not_of_this_protocol(
 # -- resolving
 
 
-@pytest.mark.spec("MS-MQQB 3.1.5.2.1/5", "MS-MQQB 3.1.5.2.1/6", "MS-MQQB 3.1.6.1/2")
+@pytest.mark.spec(
+    "MS-MQQB 3.1.5.2.1/5",
+    "MS-MQQB 3.1.5.2.1/6",
+    "MS-MQQB 3.1.6.1/2",
+    "MS-MQQB 3.1.1.3.1/3",
+    "MS-MQQB 3.1.5.4.2/2",
+)
 def test_every_address_of_a_host_is_tried_in_turn(alpha: Machine, beta: Machine, net: Net) -> None:
     net.names["beta"] = ["fe80::5", "10.0.0.9", "10.0.0.2"]
     name = r"DIRECT=OS:beta\private$\orders"
@@ -393,7 +401,7 @@ def test_a_resumed_queue_without_messages_makes_no_connection(
     assert state_of(queue) is STATE.DISCONNECTED
 
 
-@pytest.mark.spec("MS-MQQB 3.1.7.12/2")
+@pytest.mark.spec("MS-MQQB 3.1.7.12/2", "MS-MQDMPR 3.1.1.1/17")
 def test_a_hardened_machine_sends_nothing_over_this_protocol(net: Net) -> None:
     alpha = net.machine("ALPHA", "10.0.0.1", hardened=True)
     alpha.send(TO_BETA, b"one")
@@ -426,6 +434,46 @@ def test_an_idle_session_ends_and_its_link_with_it(alpha: Machine, beta: Machine
     assert state_of(alpha.outgoing(TO_BETA)) is STATE.DISCONNECTED
 
 
+@pytest.mark.spec("MS-MQQB 3.1.5.9/2", "MS-MQQB 3.1.5.9/4")
+def test_a_session_that_ends_with_messages_left_is_opened_again_later(
+    alpha: Machine, beta: Machine, net: Net
+) -> None:
+    alpha.send(TO_BETA, b"one")
+    queue = alpha.outgoing(TO_BETA)
+    seen: list[OutgoingQueueState] = []
+    queue_states(alpha, seen)
+    alpha.cables[0].lose("cut")
+    net.run()
+    assert seen[-2:] == [STATE.DISCONNECTING, STATE.DISCONNECTED]
+    assert state_of(queue) is STATE.DISCONNECTED
+    link = alpha.protocol.links.link_of(queue.number)
+    assert link is not None
+    assert link.state is LinkState.WAITING_RECONNECT
+    assert link.retry_at_ms == net.clock.now_ms + 5_000
+
+
+@pytest.mark.spec("MS-MQQB 3.1.5.4.2/3", "MS-MQQB 3.1.5.9/2", "MS-MQQB 3.1.5.9/4")
+def test_a_paused_queue_stays_on_hold_whatever_its_session_does(
+    alpha: Machine, beta: Machine, net: Net
+) -> None:
+    other = r"DIRECT=TCP:10.0.0.2\private$\other"
+    net.unreachable.add("10.0.0.2")
+    alpha.send(TO_BETA, b"one")
+    alpha.send(other, b"two")
+    paused = alpha.outgoing(other)
+    alpha.call(lambda manager: manager.pause_queue(paused))
+    net.unreachable.clear()
+    net.advance(5_000)
+    assert state_of(alpha.outgoing(TO_BETA)) is STATE.CONNECTED
+    assert state_of(paused) is STATE.ON_HOLD
+    assert STATUS.ESTABLISHED not in statuses(paused)
+    net.advance(1_000)  # everything is acknowledged
+    alpha.cables[0].lose("cut")
+    net.run()
+    assert state_of(paused) is STATE.ON_HOLD
+    assert alpha.protocol.links.all() == []
+
+
 # -- start and stop
 
 
@@ -439,6 +487,20 @@ def test_a_restart_connects_for_what_the_store_kept(net: Net) -> None:
     alpha.restart()
     assert net.connects == [("10.0.0.2", 1801)]
     assert beta.bodies(ORDERS) == [b"one"]
+
+
+@pytest.mark.spec("MS-MQQB 3.1.3.2/4")
+def test_a_restart_connects_once_for_a_destination_and_then_waits(net: Net) -> None:
+    alpha = net.machine("ALPHA", "10.0.0.1")
+    alpha.send(TO_BETA, b"one")
+    alpha.send(r"DIRECT=TCP:10.0.0.2\private$\other", b"two")
+    net.connects.clear()
+    alpha.restart()
+    assert net.connects == [("10.0.0.2", 1801)]
+    (link,) = alpha.protocol.links.all()
+    assert link.state is LinkState.WAITING_RECONNECT
+    net.advance(5_000)
+    assert net.connects == 2 * [("10.0.0.2", 1801)]
 
 
 @pytest.mark.spec("MS-MQQB 3.1.4.2/1")
@@ -501,6 +563,15 @@ def test_a_ping_goes_ahead_of_a_session_where_a_setting_says_so(
     assert beta.bodies(ORDERS) == [b"one"]
     (session,) = asker.protocol.sessions
     assert session.pinged
+
+
+@pytest.mark.spec("MS-MQQB 3.1.3.2/17")
+def test_cookies_go_on_from_session_to_session(asker: Machine, beta: Machine, net: Net) -> None:
+    for _ in range(3):
+        asker.send(TO_BETA, b"one")
+        net.advance(900_000)
+        assert not asker.protocol.sessions
+    assert [read_ping(datagram).cookie for _, datagram in net.pings] == [1, 2, 3]
 
 
 @pytest.mark.spec("MS-MQQB 3.1.5.2.2/3", "MS-MQQB 3.1.5.2.2/1", "MS-MQQB 2.1/1")

@@ -53,7 +53,7 @@ def test_the_cookie_goes_round_after_thirty_two_bits() -> None:
     assert desk.ask().cookie == 0
 
 
-@pytest.mark.spec("MS-MQQB 3.1.7.6/3", "MS-MQQB 3.1.7.9/1")
+@pytest.mark.spec("MS-MQQB 3.1.7.6/3", "MS-MQQB 3.1.7.9/1", "MS-MQQB 3.1.1.1.1.9/1")
 @pytest.mark.parametrize("refused", [False, True])
 def test_a_matching_answer_ends_the_wait_with_what_it_says(refused: bool) -> None:
     desk = Desk()
@@ -65,7 +65,12 @@ def test_a_matching_answer_ends_the_wait_with_what_it_says(refused: bool) -> Non
     assert desk.heard == [not refused]
 
 
-@pytest.mark.spec("MS-MQQB 3.1.7.6/2", "MS-MQQB 3.1.2.9/1", "MS-MQQB 3.1.6.8/1")
+@pytest.mark.spec(
+    "MS-MQQB 3.1.7.6/2",
+    "MS-MQQB 3.1.2.9/1",
+    "MS-MQQB 3.1.6.8/1",
+    "MS-MQQB 3.1.1.1.1.9/1",
+)
 def test_silence_is_a_no_after_one_second_for_each_request() -> None:
     desk = Desk()
     desk.ask()

@@ -48,7 +48,7 @@ def order_queue(machine: Machine) -> str:
 # -- sessions in both directions
 
 
-@pytest.mark.spec("MS-MQQB 2.1.1/6")
+@pytest.mark.spec("MS-MQQB 2.1.1/6", "MS-MQQB 3.1.1.6.2/7")
 def test_order_acks_travel_back_on_the_session_of_the_messages(
     alpha: Machine, beta: Machine, net: Net
 ) -> None:
@@ -60,6 +60,29 @@ def test_order_acks_travel_back_on_the_session_of_the_messages(
     assert alpha.outgoing(TO_BETA).state.count == 0
     assert net.connects == [("10.0.0.2", 1801)]
     assert beta.outgoing(order_queue(alpha)).outgoing.state is OutgoingQueueState.CONNECTED  # type: ignore[union-attr]
+
+
+@pytest.mark.spec("MS-MQQB 3.1.1.6.2/7")
+def test_final_and_administration_acks_travel_back_on_it_too(
+    alpha: Machine, beta: Machine, net: Net
+) -> None:
+    alpha.create(r".\private$\answers")
+    net.names.pop("alpha")
+    net.unreachable.add("10.0.0.1")
+    alpha.send_in_transaction(
+        TO_BETA,
+        b"one",
+        positive_journaling_requested=True,
+        acknowledgements_requested=3,
+        administration_queue_format_name=r"DIRECT=OS:ALPHA\private$\answers",
+    )
+    net.advance(2_000)
+    assert alpha.outgoing(TO_BETA).state.count == 1
+    beta.receive(ORDERS)
+    net.advance(2_000)
+    assert alpha.outgoing(TO_BETA).state.count == 0
+    assert len(alpha.bodies(r".\private$\answers")) == 2
+    assert net.connects == [("10.0.0.2", 1801)]
 
 
 def test_two_machines_that_connect_to_each_other_have_two_sessions(

@@ -222,7 +222,7 @@ def test_each_address_is_a_next_hop_once_and_in_order() -> None:
     assert [str(hop) for hop in hops] == ["IP=10.0.0.2", "IPv6=fe80::1"]
 
 
-@pytest.mark.spec("MS-MQQB 3.1.5.2.1/7")
+@pytest.mark.spec("MS-MQQB 3.1.5.2.1/7", "MS-MQQB 3.1.1.3.1/19")
 def test_what_is_neither_ipv4_nor_ipv6_is_left_out() -> None:
     assert next_hops(Candidate("beta", 1801), ["00:a0:23", "", "beta", "10.0.0.2"]) == [
         NextHop(NULL_GUID, "beta", "10.0.0.2", 1801)

@@ -217,7 +217,11 @@ def test_who_leaves_with_nothing_to_say_says_nothing(end: End) -> None:
 
 
 @pytest.mark.spec(
-    "MS-MQQB 3.1.1.3.1/6", "MS-MQQB 3.1.5.5.5/2", "MS-MQQB 3.1.5.8.1/4", "MS-MQQB 3.1.1.3.1/4"
+    "MS-MQQB 3.1.1.3.1/6",
+    "MS-MQQB 3.1.5.5.5/2",
+    "MS-MQQB 3.1.5.8.1/4",
+    "MS-MQQB 3.1.1.3.1/4",
+    "MS-MQQB 3.1.5.8.2/2",
 )
 def test_duplicates_and_refused_messages_count_and_are_acknowledged(end: End) -> None:
     nowhere = user_message(9, "nowhere")
@@ -262,6 +266,16 @@ def test_counts_go_on_behind_the_end_of_the_numbers(end: End) -> None:
     assert end.session.is_open
     end.wait(500)
     assert end.acks() == [SessionHeader(4, 65_531, 0b1111111111, 0, 0, 64)]
+
+
+@pytest.mark.spec("MS-MQQB 3.1.5.8.2/6")
+def test_receiving_keeps_a_session_open(end: End) -> None:
+    end.wait(299_999)
+    end.receive(*express(1))
+    end.wait(1)
+    assert end.session.is_open
+    end.wait(300_000)
+    assert end.session.state is CLOSED
 
 
 # -- SessionHeaders inside user messages

@@ -12,6 +12,7 @@ from posthouse.protocols.binary.session import Role, SessionState
 from posthouse.protocols.binary.settings import BinarySettings
 from posthouse.wire.glance import glance
 from posthouse.wire.headers import SessionHeader
+from posthouse.wire.internal import session_ack
 from posthouse.wire.message import deserialize
 from posthouse.wire.order_acks import OrderAck, Origin, order_ack, order_queue_at
 from posthouse.wire.packet import Packet
@@ -108,7 +109,12 @@ def end() -> SendingEnd:
 # -- what goes out
 
 
-@pytest.mark.spec("MS-MQQB 3.1.1.1.1.1/2", "MS-MQQB 3.1.1.4/3", "MS-MQQB 3.1.1.7.2/1")
+@pytest.mark.spec(
+    "MS-MQQB 3.1.1.1.1.1/2",
+    "MS-MQQB 3.1.1.4/3",
+    "MS-MQQB 3.1.1.7.2/1",
+    "MS-MQQB 3.1.7.1.6/1",
+)
 def test_what_waits_is_sent_when_the_session_opens(end: SendingEnd) -> None:
     end.session.attach(end.put(b"one", b"two"))
     end.start()
@@ -178,7 +184,13 @@ def test_a_session_that_closes_meanwhile_sends_nothing(end: SendingEnd) -> None:
     assert end.waiting() == [b"one"]
 
 
-@pytest.mark.spec("MS-MQQB 3.1.1.3.1/14", "MS-MQQB 3.1.5.5/3", "MS-MQQB 3.1.1.3.1/18")
+@pytest.mark.spec(
+    "MS-MQQB 3.1.1.3.1/14",
+    "MS-MQQB 3.1.5.5/3",
+    "MS-MQQB 3.1.1.3.1/18",
+    "MS-MQQB 3.1.7.1/2",
+    "MS-MQMQ 2.2.20.4/3",
+)
 def test_no_more_is_in_flight_than_the_peers_last_window_allows(end: SendingEnd) -> None:
     number = end.put(*numbered(1, 30))
     end.open(window=5)
@@ -194,7 +206,7 @@ def test_no_more_is_in_flight_than_the_peers_last_window_allows(end: SendingEnd)
     assert end.bodies_sent() == numbered(13, 13), "a window of 0 is one of 1"
 
 
-@pytest.mark.spec("MS-MQQB 3.1.5.5.1/3", "MS-MQQB 3.1.5.5.1/2")
+@pytest.mark.spec("MS-MQQB 3.1.5.5.1/3", "MS-MQQB 3.1.5.5.1/2", "MS-MQQB 3.1.7.1.6/1")
 def test_an_acknowledgment_sends_what_was_not_sent_and_nothing_again(end: SendingEnd) -> None:
     number = end.put(*numbered(1, 100))
     end.open()
@@ -419,6 +431,16 @@ def test_an_acknowledgment_of_more_than_was_sent_closes_and_ends_nothing(
     assert end.waiting() == [b"one", b"two"]
 
 
+@pytest.mark.spec("MS-MQMQ 2.2.20.4/3")
+def test_the_reserved_word_of_an_acknowledgment_says_nothing(end: SendingEnd) -> None:
+    number = end.put(b"one")
+    end.open()
+    end.attach(number)
+    end.receive(session_ack(SessionHeader(1, 1, 1, 0, 0, 64, reserved=0xFFFF)))
+    assert end.session.is_open
+    assert end.waiting() == []
+
+
 def test_acknowledgments_with_wrong_counts_are_heard_before_the_close(end: SendingEnd) -> None:
     number = end.put(b"one", b"two")
     end.open()
@@ -524,7 +546,7 @@ def test_a_large_packet_on_a_slow_line_keeps_the_session(end: SendingEnd) -> Non
     assert end.waiting() == []
 
 
-@pytest.mark.spec("MS-MQQB 3.1.6.3/1")
+@pytest.mark.spec("MS-MQQB 3.1.6.3/1", "MS-MQQB 3.1.7.1.3/9")
 def test_without_messages_in_flight_the_timer_stays_off(end: SendingEnd) -> None:
     number = end.put(b"one")
     end.open()
@@ -574,7 +596,7 @@ def test_an_acceptor_waits_as_long_as_its_peer_said() -> None:
     assert end.session.state is CLOSED
 
 
-@pytest.mark.spec("MS-MQQB 3.1.1.3.1/16")
+@pytest.mark.spec("MS-MQQB 3.1.1.3.1/16", "MS-MQQB 3.1.7.1.3/9")
 def test_sending_keeps_a_session_open(end: SendingEnd) -> None:
     number = end.put(b"one")
     end.open()
@@ -621,7 +643,12 @@ def test_order_acks_are_counted_and_acknowledged_like_other_messages(end: Sendin
 # -- the Transactional Ack Wait Timer
 
 
-@pytest.mark.spec("MS-MQQB 3.1.2.6/1", "MS-MQQB 3.1.6.5/1", "MS-MQQB 3.1.6.5/2")
+@pytest.mark.spec(
+    "MS-MQQB 3.1.2.6/1",
+    "MS-MQQB 3.1.6.5/1",
+    "MS-MQQB 3.1.6.5/2",
+    "MS-MQQB 3.1.7.1.3/4",
+)
 def test_without_an_order_ack_transactional_messages_are_sent_again(end: SendingEnd) -> None:
     number = end.put_transaction(b"one", b"two")
     end.put(b"plain")
@@ -656,7 +683,7 @@ def stored(end: SendingEnd, window: int = 64) -> bytes:
     return ack(sent.total, oldest, flags, received.total, received.recoverable, window)
 
 
-@pytest.mark.spec("MS-MQQB 3.1.6.5/3", "MS-MQQB 3.1.2.6/1")
+@pytest.mark.spec("MS-MQQB 3.1.6.5/3", "MS-MQQB 3.1.2.6/1", "MS-MQQB 3.1.1.3.1.1/3")
 def test_the_pauses_grow_as_the_table_says(end: SendingEnd) -> None:
     settings = replace(SETTINGS, cleanup_ms=1 << 40)
     end = SendingEnd(settings=settings)
@@ -672,7 +699,7 @@ def test_the_pauses_grow_as_the_table_says(end: SendingEnd) -> None:
         assert len(end.user_messages()) == 1, f"after {pause_ms} ms"
 
 
-@pytest.mark.spec("MS-MQQB 3.1.2.6/2", "MS-MQQB 3.1.6.5/3")
+@pytest.mark.spec("MS-MQQB 3.1.2.6/2", "MS-MQQB 3.1.6.5/3", "MS-MQQB 3.1.3.2/5")
 def test_the_next_resend_is_there_for_administrators(end: SendingEnd) -> None:
     number = end.put_transaction(b"one")
     end.open()
