@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal
@@ -15,6 +17,7 @@ from posthouse.cli.main import run
 from posthouse.engine.settings import EngineSettings
 from tests.client.neighbours import QUICK, Neighbours, neighbours, until
 from tests.client.serving import serving
+from tests.client.test_outgoing import free_port
 from tests.protocols.binary.test_server import has_ipv6
 
 DELIVERIES = ("express", "recoverable", "transactional")
@@ -249,19 +252,26 @@ def test_a_purge_withdraws_what_was_not_sent(pair: Neighbours) -> None:
 
 
 @pytest.mark.spec("MS-MQQB 3.1.4.1/1", "MS-MQQB 3.1.1.1.1.5/1")
-def test_what_waits_outlives_the_sender(pair: Neighbours, home: Path) -> None:
-    plain, ordered = pair.target(), pair.target(transactional=True)
-    engine = EngineSettings("GAMMA")
-    with serving(home, binary=QUICK, engine=engine), posthouse.connect(home) as client:
-        client.call("POST", "/offline")
-        client.queue(pair.name_of(plain)).send(b"recoverable", recoverable=True)
-        client.queue(pair.name_of(ordered)).send_many([b"1", b"2"], transactional=True)
-    with serving(home, binary=QUICK, engine=engine), posthouse.connect(home) as client:
-        shown = {one.format_name: one.messages for one in client.queues(outgoing=True)}
-        assert shown == {pair.name_of(plain): 1, pair.name_of(ordered): 2}
-        client.call("POST", "/online")
-        assert plain.receive(timeout=60).body == b"recoverable"
-        assert [ordered.receive(timeout=60).body for _ in range(2)] == [b"1", b"2"]
+def test_what_waits_outlives_the_sender(home: Path, path: str) -> None:
+    port, folder = free_port(), Path(tempfile.mkdtemp(prefix="ph-"))
+    far, near = EngineSettings("DELTA"), EngineSettings("GAMMA")
+    name = rf"DIRECT=TCP:127.0.0.1:{port}\{path[2:]}"
+    with serving(home, binary=QUICK, engine=near), posthouse.connect(home) as client:
+        client.queue(name).send(b"recoverable", recoverable=True)
+        client.queue(name + "-tx").send_many([b"1", b"2"], transactional=True)
+    with (
+        serving(folder, binary=QUICK, engine=far, binary_port=port),
+        posthouse.connect(folder) as there,
+    ):
+        plain, ordered = (
+            there.create_queue(path),
+            there.create_queue(path + "-tx", transactional=True),
+        )
+        with serving(home, binary=QUICK, engine=near), posthouse.connect(home) as client:
+            assert plain.receive(timeout=60).body == b"recoverable"
+            assert [ordered.receive(timeout=60).body for _ in range(2)] == [b"1", b"2"]
+            assert {one.format_name for one in client.queues(outgoing=True)} == {name, name + "-tx"}
+    shutil.rmtree(folder)
 
 
 def test_a_hardened_machine_sends_nothing_this_way(home: Path) -> None:

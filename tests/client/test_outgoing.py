@@ -7,6 +7,7 @@ import socket
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -136,7 +137,7 @@ def test_first_and_last_of_a_transaction_are_marked_where_they_were_sent(
         name = rf"DIRECT=TCP:127.0.0.1:{there.binary_port}\{path[2:]}"
         with near.transaction() as tx:
             near.queue(name).send_many([b"1", b"2", b"3"], tx=tx)
-        received = []
+        received: list[Any] = []
         while len(received) < 3:
             target.peek(timeout=20)
             answer = far.call("GET", f"/queues/{path}/messages".replace("\\", "%5C"))
