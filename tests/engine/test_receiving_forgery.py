@@ -6,6 +6,7 @@ import pytest
 
 from posthouse.engine.queue import Queue
 from posthouse.engine.remote import Peer
+from posthouse.wire.order_acks import order_queue_of
 from tests.engine.arrivals import PeerRig
 from tests.engine.letters import FAR_GUID
 
@@ -78,3 +79,36 @@ def test_what_was_refused_stays_refused_when_it_comes_again(rig: PeerRig) -> Non
     rig.take(*packets)
     rig.take(packets[0])
     assert rig.bodies("later") == []
+
+
+def test_who_takes_no_answers_does_not_fill_the_disk_with_them(
+    rig: PeerRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("posthouse.engine.acks.ANSWERS_MAX", 3)
+    missing = r"DIRECT=OS:ALPHA\private$\missing"
+    for number in range(1, 9):
+        rig.take(rig.transactional(number, 0, destination_queue_format_name=missing))
+    answers = rig.manager.queues.find_outgoing(order_queue_of(FAR_GUID))
+    assert answers is not None
+    assert answers.state.count == 3
+    here = r"DIRECT=OS:ALPHA\private$\open"
+    rig.take(rig.transactional(1, 0, destination_queue_format_name=here))
+    number = rig.queue("open").number
+    assert not rig.run(lambda m: m.transfer.send_order_ack(number, FAR_GUID))
+    assert answers.state.count == 3
+
+
+def test_nobody_answers_who_has_no_name(rig: PeerRig) -> None:
+    peer = Peer(bytes(16), "203.0.113.66")
+    for name in ("missing", "open"):
+        rig.take(
+            rig.transactional(
+                1,
+                0,
+                source=bytes(16),
+                destination_queue_format_name=rf"DIRECT=OS:ALPHA\private$\{name}",
+            ),
+            peer=peer,
+        )
+    assert not rig.run(lambda m: m.transfer.send_order_ack(rig.queue("open").number, bytes(16)))
+    assert rig.manager.queues.outgoing_queues() == []

@@ -25,6 +25,7 @@ from posthouse.engine.rows import flags_of
 from posthouse.engine.sending import Admitted
 from posthouse.engine.transfer import IncomingTransactionalTransferInfo
 from posthouse.model.errors import QueueError, RemoteProtocolError
+from posthouse.model.guids import NULL_GUID
 from posthouse.model.message import (
     ACK_RECEIVE,
     NACK_MESSAGE_TOO_LARGE,
@@ -51,6 +52,7 @@ from posthouse.wire.packet import Packet
 from posthouse.wire.places import place_of
 
 INFINITE = 0xFFFFFFFF
+ANSWERS_MAX = 10_000  # that wait for one machine, as far as it can ask for them again
 _NEGATIVE = 0x8000  # of a class: the message did not get where it was to go
 _RECEIVE_RELATED = 0x4000  # it says what became of a message in its queue
 _ANYBODY = Caller.anonymous()
@@ -161,9 +163,17 @@ class Acks:
 
     def order(self, queue: Queue, source: bytes) -> bool:
         """An OrderAck for everything that was accepted of a source's sequence into a queue."""
+        if self.is_enough(source):
+            return False
         found = self.core.transfer.incoming_of(queue, source)
         sent = [self._order(source, info) for info in found if info.sequence_number]
         return any(sent)
+
+    def is_enough(self, source: bytes) -> bool:
+        """Whether a machine takes none of its answers, and gets no more of those that it can have
+        again: order acknowledgments, and refusals of what it will send again."""
+        waiting = self.core.registry.find_outgoing(order_queue_of(source))
+        return source == NULL_GUID or (waiting is not None and waiting.state.count >= ANSWERS_MAX)
 
     def _order(self, source: bytes, info: IncomingTransactionalTransferInfo) -> bool:
         body = OrderAck.of(info.sequence_id, info.sequence_number)

@@ -399,7 +399,7 @@ class Receiving:
         if self._is_first_refusal(batch, arrival):
             core.acks.refused(arrival.packet, row, message_class, change)
         if seen.transaction_at:
-            if self._may_be_told(batch.peer, seen):
+            if self._may_be_told(batch.peer, seen) and not core.acks.is_enough(seen.source_guid):
                 core.acks.final(arrival.packet, message_class, batch.peer.address, change)
         elif message_class == NACK_QUEUE_EXCEED_QUOTA and row.wants & WANT_DEAD_LETTER:
             core.sending.copy(core.queues[DEADLETTER], row, arrival.packet, change)
