@@ -117,7 +117,7 @@ class QueueNames:
             return QueueNotFound(f"there is no queue {name} here")
         return QueueNotFound(
             f"{name} is a queue of another computer, and can only be sent to from here",
-            "Read it at its own queue manager, by --url for one.",
+            "Do that at its own queue manager, by --url for one.",
         )
 
     def find_local(self, name: PathName | FormatName) -> Queue | None:
