@@ -136,6 +136,10 @@ class SimNetwork:
     def __repr__(self) -> str:
         return f"SimNetwork(seed={self.seed}, now_ms={self.clock.now_ms}, lines={len(self.trace)})"
 
+    def connections(self) -> list[Connection]:
+        """Every side of a connection that is not over, in the order of their beginning."""
+        return list(self._connections)
+
     # What endpoints do
 
     def listen(self, host: str, port: int, factory: Factory) -> None:

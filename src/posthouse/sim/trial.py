@@ -356,7 +356,7 @@ class Trial:
             self.clock.call_later(300 + self._some_ms(), lambda: self._rise(machine))
 
     def _cut(self) -> None:
-        connections = list(self.network._connections)
+        connections = self.network.connections()
         if connections:
             self.cuts += 1
             connection = self.chance.choice(connections)
@@ -397,6 +397,10 @@ class Trial:
             )
 
         machine.enter(go, machine.life)
+
+    def _set_clock(self) -> None:
+        """Somebody sets the date; timers do not mind."""
+        self.clock.step_utc(self.chance.choice((-3600, -60, 60, 3600)))
 
     # -- rest
 
@@ -469,6 +473,7 @@ _ACTS: tuple[tuple[Act, float], ...] = (
     (Trial._part, 1.5),
     (Trial._pause, 0.7),
     (Trial._go_offline, 0.4),
+    (Trial._set_clock, 0.2),
 )
 
 
