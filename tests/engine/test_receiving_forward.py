@@ -64,6 +64,16 @@ def test_nothing_else_of_the_packet_changes() -> None:
     assert passed.data == patch(packet, hop_count=4)
 
 
+@pytest.mark.parametrize("host", ["TCP:198.51.100.9", "TCP:127.0.0.1:22", "OS:ANYWHERE"])
+def test_a_direct_name_makes_nobody_connect_there(host: str) -> None:
+    rig = RoutingRig()
+    name = rf"DIRECT={host}\private$\x"
+    packet = bytearray(rig.packet(b"x", destination_queue_format_name=name))
+    packet[32:48] = BEYOND_GUID  # QueueManagerAddress
+    assert rig.take(bytes(packet)) == Verdict(1)
+    assert rig.manager.queues.outgoing_queues() == []
+
+
 def test_a_message_is_passed_on_once() -> None:
     rig = RoutingRig()
     packet = rig.through()

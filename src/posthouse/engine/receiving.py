@@ -374,8 +374,11 @@ class Receiving:
         core.tracing.received(packet, seen, batch.change)
 
     def _next_queue(self, name: SingleName | None, batch: Batch) -> Queue:
-        """The outgoing queue towards a destination (3.1.5.8.5)."""
-        if name is None:
+        """The outgoing queue towards a destination (3.1.5.8.5).
+
+        A direct name says itself where to connect to: who uses one does so (decision 9).
+        """
+        if name is None or isinstance(name, DirectName):
             raise Refusal(NACK_BAD_DEST_QUEUE)
         try:
             queue = self.core.registry.sending_target(name, batch.change)
