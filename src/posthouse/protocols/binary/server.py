@@ -30,6 +30,7 @@ POLL_S: Final = 0.01  # while a stop waits for what has begun
 LINGER_S: Final = 10.0  # for the last bytes to a peer that may not read them
 RESOLVES_MAX: Final = 16  # names looked up at once
 CONNECTS_MAX: Final = 256  # connections begun at once
+GONE: Final = "unknown"  # the address of a peer that has left already
 READ_BUFFER: Final = 256 << 10
 WRITE_BUFFER: Final = 1 << 20  # above it nothing more is fetched for a peer
 _COUNTED: Final = (RECEIVE, UNSYNCED, SEND)
@@ -62,7 +63,7 @@ class Connection(asyncio.BufferedProtocol):
         self._transport = cast(asyncio.Transport, transport)  # uvloop's do not inherit from it
         self._transport.set_write_buffer_limits(high=WRITE_BUFFER)
         address = _address_of(self._transport)
-        if self._attempt is None and not self._node.admits(address):
+        if self._attempt is None and (address == GONE or not self._node.admits(address)):
             self._transport.abort()
             return
         _keep_alive(self._transport.get_extra_info("socket"))
@@ -208,7 +209,7 @@ class Connection(asyncio.BufferedProtocol):
 def _address_of(transport: asyncio.Transport) -> str:
     """The peer's address; an IPv4 one that came over IPv6 is an IPv4 one."""
     peer = transport.get_extra_info("peername")
-    return str(peer[0]).removeprefix("::ffff:") if peer else "unknown"
+    return str(peer[0]).removeprefix("::ffff:") if peer else GONE
 
 
 def _keep_alive(connection: Any) -> None:
