@@ -367,6 +367,9 @@ def live(rig: Rig, chance: Random) -> tuple[list[dict[str, object]], int]:
 # -- nothing waits any more
 
 
+ROOMY = StoreSettings(store_id=STORE_ID, segment_size=40_000, step_bytes=4000, spare_segments=0)
+
+
 def bytes_on(disk: SimDisk) -> int:
     return sum(map(disk.size, disk.names()))
 
@@ -375,7 +378,7 @@ def bytes_on(disk: SimDisk) -> int:
 @pytest.mark.parametrize("in_order", [True, False])
 def test_an_emptied_store_gives_its_disk_back(batch: int, in_order: bool) -> None:
     """Tolerated garbage, the segment written to and big checkpoints: none of it stays for long."""
-    settings = StoreSettings(store_id=STORE_ID, segment_size=40_000, step_bytes=4000)
+    settings = ROOMY
     disk = SimDisk()
     rig = Rig(LogStore(disk, settings), size=500)
     rig.define(b"key", b"value")
@@ -394,7 +397,7 @@ def test_an_emptied_store_gives_its_disk_back(batch: int, in_order: bool) -> Non
 
 
 def test_checkpoints_of_fuller_days_go_after_a_restart_too() -> None:
-    settings = StoreSettings(store_id=STORE_ID, segment_size=40_000, step_bytes=4000)
+    settings = ROOMY
     disk = SimDisk()
     rig = Rig(LogStore(disk, settings), size=500)
     numbers = [rig.send() for _ in range(800)]
@@ -411,7 +414,7 @@ def test_checkpoints_of_fuller_days_go_after_a_restart_too() -> None:
 
 def test_a_queue_that_is_emptied_again_and_again_costs_no_more_segments() -> None:
     """Space is given back when nobody writes, not between two messages."""
-    settings = StoreSettings(store_id=STORE_ID, segment_size=40_000, step_bytes=4000)
+    settings = ROOMY
     disk = SimDisk()
     rig = Rig(LogStore(disk, settings), size=500)
     for _ in range(400):
@@ -440,7 +443,7 @@ def test_upkeep_of_an_empty_store_comes_to_rest_with_many_definitions() -> None:
 
 
 def test_an_emptied_store_rests_on_a_full_disk_and_goes_on_later() -> None:
-    settings = StoreSettings(store_id=STORE_ID, segment_size=40_000, step_bytes=4000)
+    settings = ROOMY
     disk = SimDisk()
     rig = Rig(LogStore(disk, settings), size=500)
     numbers = [rig.send() for _ in range(800)]

@@ -24,6 +24,7 @@ from posthouse.store.format import (
     SegmentEntry,
     generation_of,
     index_name,
+    is_recycled,
     segment_name,
     unpack_segment_header,
 )
@@ -143,7 +144,7 @@ def _check_sealed(disk: Disk, report: Report, entry: SegmentEntry, store_id: byt
     report.segments += 1
     report.bytes += len(data)
     behind = data[entry.length :].rstrip(b"\0")
-    if behind:
+    if behind and not is_recycled(data):
         _note(report, f"{name} has {len(behind)} bytes behind its end")
     try:
         unpack_segment_header(data, name, entry.number)

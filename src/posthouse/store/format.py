@@ -51,9 +51,18 @@ def pack_record(kind: int, sequence: int, generation: int, payload: bytes) -> by
 
 SEGMENT_MAGIC = b"PHSEGMNT"
 EXPRESS_MAGIC = b"PHEXPRSS"
-SEGMENT_HEADER = struct.Struct("<8sHxxIIQ16sI")
+SEGMENT_HEADER = struct.Struct("<8sHHIIQ16sI")
 SEGMENT_HEADER_SIZE = SEGMENT_HEADER.size
 assert SEGMENT_HEADER_SIZE == 48
+
+
+_RECYCLED = 1
+_FLAGS_AT = 10
+
+
+def is_recycled(data: bytes) -> bool:
+    """Whether a segment says so, sound or not."""
+    return bool(data[_FLAGS_AT : _FLAGS_AT + 1] == bytes([_RECYCLED]))
 
 
 class SegmentHeader(NamedTuple):
@@ -63,6 +72,7 @@ class SegmentHeader(NamedTuple):
     generation: int
     first_sequence: int
     store_id: bytes
+    recycled: bool = False  # written over one that is gone: old bytes may lie behind the records
 
 
 def generation_of(store_id: bytes, number: int) -> int:
@@ -72,7 +82,7 @@ def generation_of(store_id: bytes, number: int) -> int:
 
 def pack_segment_header(header: SegmentHeader, magic: bytes = SEGMENT_MAGIC) -> bytes:
     """The first bytes of a segment, with their checksum."""
-    head = SEGMENT_HEADER.pack(magic, FORMAT_VERSION, *header, 0)[:-4]
+    head = SEGMENT_HEADER.pack(magic, FORMAT_VERSION, int(header.recycled), *header[:-1], 0)[:-4]
     return head + CRC.pack(crc32(head))
 
 
@@ -83,7 +93,8 @@ def unpack_segment_header(
     if len(data) < SEGMENT_HEADER_SIZE:
         raise StoreDamaged(name, len(data), "the segment ends inside its header")
     check_head(bytes(data[:SEGMENT_HEADER_SIZE]), name, magic, "a segment")
-    header = SegmentHeader(*SEGMENT_HEADER.unpack_from(data)[2:-1])
+    values = SEGMENT_HEADER.unpack_from(data)
+    header = SegmentHeader(*values[3:-1])._replace(recycled=bool(values[2] & _RECYCLED))
     if header.number != number:
         raise StoreDamaged(name, 12, f"the file holds segment {header.number}")
     return header
@@ -135,9 +146,17 @@ RELEASE_PAYLOAD = struct.Struct("<I")
 # -- file names: numbers only, never a name that came from outside
 
 
+SPARE_SUFFIX = ".spare"
+
+
 def segment_name(number: int) -> str:
     """The file of a segment."""
     return f"{number:08d}.log"
+
+
+def spare_name(number: int) -> str:
+    """The file of a segment that is gone, kept to be written over."""
+    return f"{number:08d}{SPARE_SUFFIX}"
 
 
 def index_name(number: int) -> str:

@@ -330,6 +330,14 @@ class LogStore:
     def has_room(self) -> bool:
         """False while the disk has less than its reserve free; no turn begins on a failed log."""
         self._writer.check()
+        if self._writer.spares and not self._is_roomy():
+            try:
+                self._writer.drop_spares()
+            except OSError as error:
+                raise self._writer.fail("making room", error) from error
+        return self._is_roomy()
+
+    def _is_roomy(self) -> bool:
         free, total = self.disk.free_space()
         settings = self.settings
         return free >= min(settings.disk_reserve, total * settings.disk_reserve_percent // 100)

@@ -30,7 +30,9 @@ from posthouse.store.format import (
     RELEASE,
     RELEASE_PAYLOAD,
     SEGMENT_HEADER_SIZE,
+    SEGMENT_MAGIC,
     SEGMENTS,
+    SPARE_SUFFIX,
     SegmentEntry,
     SegmentHeader,
     generation_of,
@@ -189,7 +191,7 @@ class Recovery:
         return None
 
     def _scan_anchor(self, header: SegmentHeader, data: bytes) -> Anchor | None:
-        scanner = Scanner(data, header.generation, header.first_sequence)
+        scanner = Scanner(data, header.generation, header.first_sequence, recycled=header.recycled)
         records = list(scanner)
         if not records or records[0][0] != SEGMENTS:
             return None
@@ -316,6 +318,7 @@ class Recovery:
         live = replay.ledger.segments
         replay.ledger.positions.retain(set(live))
         replay.ledger.copied_from &= set(live)
+        active.recycled = anchor.header.recycled
         return self._found(replay, active, scanner.sequence, checkpoint)
 
     def _found(
@@ -325,7 +328,7 @@ class Recovery:
         torn = [n for n in self.all_numbers if n > active.number]
         old = [n for n in self.all_numbers if n < active.number and n not in live]
         torn_bytes = self._bytes_behind(active)
-        torn_bytes += sum(self.disk.size(segment_name(n)) for n in torn)
+        torn_bytes += sum(map(self._bytes_of_torn, torn))
         return Found(
             store_id=self.store_id,
             state=replay.state,
@@ -342,15 +345,41 @@ class Recovery:
         )
 
     def _bytes_behind(self, active: Segment) -> int:
-        """Of the newest segment, without the zeros that were written in advance."""
+        """Of the newest segment, without what was there before it."""
         if self.disk.size(active.name) == active.end:
             return 0
-        return max(len(read_file(self.disk, active.name).rstrip(b"\0")) - active.end, 0)
+        behind = read_file(self.disk, active.name)[active.end :]
+        if active.recycled:
+            return bytes_of(active.generation, behind)
+        return len(behind.rstrip(b"\0"))
+
+    def _bytes_of_torn(self, number: int) -> int:
+        """Of one behind the newest; it may be a file of old that was just taken to be one."""
+        data = read_file(self.disk, segment_name(number))
+        if is_old(data, number):
+            return bytes_of(generation_of(self.store_id, number), data)
+        return len(data)
 
     def _stray(self, live: Collection[int]) -> list[str]:
         """Unfinished files, and indexes of segments that are gone."""
         indexes = [index_name(n) for n in numbered(self.names, ".idx") if n not in live]
-        return indexes + [name for name in self.names if name.endswith(TEMPORARY_SUFFIX)]
+        unfinished = TEMPORARY_SUFFIX, SPARE_SUFFIX
+        return indexes + [name for name in self.names if name.endswith(unfinished)]
+
+
+def bytes_of(generation: int, data: bytes) -> int:
+    """Up to where bytes of a segment may lie among those of another one."""
+    last = data.rfind(generation.to_bytes(4, "little"))
+    return last + 4 if last >= 0 else 0
+
+
+def is_old(data: bytes, number: int) -> bool:
+    """Whether a file was taken over from another segment: it says which, or that it was."""
+    try:
+        return unpack_segment_header(data, "", number).recycled
+    except StoreDamaged:
+        head = data[:SEGMENT_HEADER_SIZE]
+        return len(head) == SEGMENT_HEADER_SIZE and head[:8] == SEGMENT_MAGIC
 
 
 def plan_behind(anchor: Anchor, head: CheckpointHead) -> list[Stretch] | None:

@@ -36,6 +36,7 @@ from posthouse.store.format import (
     SegmentHeader,
     generation_of,
     index_name,
+    is_recycled,
     pack_record,
     pack_segment_header,
     pack_segments,
@@ -141,7 +142,11 @@ class Healing:
         if not data:
             self.reasons.append("the segment is missing")
         header = SegmentHeader(
-            target.number, target.generation, entry.first_sequence, target.store_id
+            target.number,
+            target.generation,
+            entry.first_sequence,
+            target.store_id,
+            is_recycled(data),
         )
         head = pack_segment_header(header)
         if data[:SEGMENT_HEADER_SIZE] != head:

@@ -16,6 +16,7 @@ from posthouse.store.format import (
     LOST,
     RECORD_PAYLOAD_MAX,
     SEGMENT_HEADER_SIZE,
+    is_recycled,
     pack_record,
 )
 from posthouse.store.segment import Scanner
@@ -41,7 +42,7 @@ def pieces(
     """All of a segment behind its header; `last_sequence` is known for sealed ones."""
     offset, sequence = SEGMENT_HEADER_SIZE, first_sequence
     while True:
-        scanner = Scanner(data, generation, sequence, offset)
+        scanner = Scanner(data, generation, sequence, offset, recycled=is_recycled(data))
         for kind, at, end in scanner:
             yield Piece(kind, at, end, sequence)
             sequence += 1

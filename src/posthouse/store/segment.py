@@ -47,6 +47,7 @@ class Segment:
         "number",
         "pins",
         "prepared",
+        "recycled",
         "sealed",
     )
 
@@ -58,7 +59,8 @@ class Segment:
         self.last_sequence = first_sequence - 1
         self.body_at = SEGMENT_HEADER_SIZE  # behind the records that begin every segment
         self.end = SEGMENT_HEADER_SIZE
-        self.prepared = 0  # up to here the file has zeros behind its records, written in advance
+        self.prepared = 0  # up to here the file has bytes behind its records, written in advance
+        self.recycled = False  # they may be those of a segment that is gone
         self.sealed = False
         self.file: File | None = None
         self.index: IndexBuilder | None = None  # while it is written to
@@ -78,8 +80,10 @@ class Scanner:
     """Walks over the records of a segment; stops at the first byte that is not one.
 
     After the walk `offset` says where the valid bytes end, `sequence` which record was expected
-    there, `reason` why it is none (empty: the data ends there), `synced` the newest mark. Zeros up
-    to the end of the data were written in advance: they are `blank`, and the data ends in front.
+    there, `reason` why it is none (empty: the data ends there), `synced` the newest mark. Bytes up
+    to the end of the data that were there before the segment, zeros or records of another one, are
+    `blank`: the data ends in front of them. They hold no record of this segment, not even a piece
+    that could ever be taken for one.
     """
 
     def __init__(
@@ -88,8 +92,11 @@ class Scanner:
         generation: int,
         sequence: int,
         offset: int = SEGMENT_HEADER_SIZE,
+        *,
+        recycled: bool = False,
     ) -> None:
         self.data = data
+        self.recycled = recycled
         self.generation = generation
         self.sequence = sequence
         self.offset = offset
@@ -110,13 +117,13 @@ class Scanner:
             crc, length, number, its_generation, kind = unpack(data, offset)
             end = offset + header_size + length
             if end > size or length > RECORD_PAYLOAD_MAX:
-                self.reason = f"the record claims {length} bytes, more than there are"
+                self._note_bad(offset, f"the record claims {length} bytes, more than there are")
                 break
             if crc32(view[offset + 4 : end]) != crc:
                 self._note_bad(offset, "the record has a wrong checksum")
                 break
             if its_generation != generation or number != sequence:
-                self.reason = "a record of another place lies here"
+                self._note_bad(offset, "a record of another place lies here")
                 break
             if kind == MARK and not self._note_mark(offset, end):
                 break
@@ -126,7 +133,10 @@ class Scanner:
 
     def _note_bad(self, offset: int, reason: str) -> None:
         rest = bytes(memoryview(self.data)[offset:])
-        self.blank = not rest.strip(b"\0")
+        if self.recycled:
+            self.blank = self.generation.to_bytes(4, "little") not in rest
+        else:
+            self.blank = not rest.strip(b"\0")
         if not self.blank:
             self.reason = reason if rest[:HEADER_SIZE].strip(b"\0") else "there are zeros"
 

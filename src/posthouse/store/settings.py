@@ -48,6 +48,10 @@ class StoreSettings:
     checkpoint_inline: int = 1 * MIB
     """A checkpoint up to this size is written at once, a bigger one by a thread."""
 
+    spare_segments: int = 2
+    """Files of segments that are gone, kept to be written over: that spares the file system most of
+    its work with new ones."""
+
     open_files: int = 256
     """Sealed segments kept open for reading."""
 

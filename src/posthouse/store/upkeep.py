@@ -253,12 +253,20 @@ class Upkeep:
         if not leaving.removed:
             leaving.removed = True
             self.files.close_one(segment)
-            self.disk.unlink(segment.name)
+            if self._is_worth_keeping(segment):
+                self.writer.keep_spare(segment)
+            else:
+                self.disk.unlink(segment.name)
             if self.disk.exists(index_name(segment.number)):
                 self.disk.unlink(index_name(segment.number))
             self.disk.sync_directory()
         if self.ledger.positions.free_segment(segment.number, STEP_PAGES):
             self._leaving.remove(leaving)
+
+    def _is_worth_keeping(self, segment: Segment) -> bool:
+        usual = self.settings.segment_size
+        has_room = len(self.writer.spares) < self.settings.spare_segments
+        return has_room and usual <= 2 * segment.end <= 4 * usual
 
 
 def built_index(segment: Segment) -> SegmentIndex:

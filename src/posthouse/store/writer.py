@@ -32,6 +32,7 @@ from posthouse.store.format import (
     pack_record,
     pack_segment_header,
     pack_segments,
+    spare_name,
 )
 from posthouse.store.index import IndexBuilder
 from posthouse.store.ledger import Ledger
@@ -64,6 +65,7 @@ class LogWriter:
         self.bytes_synced = 0  # of them
         self.changes: list[tuple[bytes, Segment, bool]] = []  # not yet told to the ledger
         self.sealed: list[Segment] = []  # not yet indexed
+        self.spares: list[str] = []  # files to be written over
         self.seal_early = False
         self.failed: StoreFailed | None = None
         self._lock = Lock()
@@ -75,7 +77,7 @@ class LogWriter:
     def resume(self, segment: Segment, next_sequence: int) -> None:
         """Goes on behind the last record of a log that was read."""
         segment.file = self.disk.open(segment.name)
-        segment.prepared = segment.end
+        segment.prepared = max(segment.end, segment.file.size())
         self.active = segment
         self.appended = self.synced = next_sequence - 1
         self._unsynced = [segment]
@@ -181,6 +183,17 @@ class LogWriter:
             segment.file.truncate(segment.end)
             segment.prepared = segment.end
 
+    def keep_spare(self, segment: Segment) -> None:
+        """The file of a segment that is gone will be another's."""
+        name = spare_name(segment.number)
+        self.disk.rename(segment.name, name)
+        self.spares.append(name)
+
+    def drop_spares(self) -> None:
+        """Others need the room."""
+        while self.spares:
+            self.disk.unlink(self.spares.pop())
+
     def _cut_back(self, segment: Segment, offset: int) -> None:
         """Takes back what a failed write left. If even that fails, the next start does it."""
         assert segment.file is not None
@@ -221,11 +234,19 @@ class LogWriter:
         return segment
 
     def _create(self, segment: Segment) -> None:
-        segment.file = self.disk.open(segment.name, create=True)
+        if not self.spares:
+            segment.file = self.disk.open(segment.name, create=True)
+            return
+        self.disk.rename(self.spares.pop(), segment.name)
+        segment.file = self.disk.open(segment.name)
+        segment.prepared = segment.file.size()
+        segment.recycled = True
 
     def _write_beginning(self, segment: Segment, segments: bytes, books: bytes) -> None:
         generation, sequence = segment.generation, segment.first_sequence
-        header = SegmentHeader(segment.number, generation, sequence, self.store_id)
+        header = SegmentHeader(
+            segment.number, generation, sequence, self.store_id, segment.recycled
+        )
         first = pack_record(SEGMENTS, sequence, generation, segments)
         second = pack_record(CHANGE, sequence + 1, generation, books)
         self._put(segment, [pack_segment_header(header), first, second], 0)
@@ -234,7 +255,7 @@ class LogWriter:
         segment.index.add(CHANGE, 0, SEGMENT_HEADER_SIZE + len(first), books)
         segment.end = segment.body_at = SEGMENT_HEADER_SIZE + len(first) + len(second)
         segment.fixed_bytes += len(first)
-        segment.prepared = segment.end
+        segment.prepared = max(segment.prepared, segment.end)
         self.changes.append((books, segment, False))
         segment.last_sequence = self.appended = sequence + 1
         self.bytes_written += segment.end

@@ -30,8 +30,8 @@ from tests.store.faults.world import World
 
 def unlinked(disk: SimDisk) -> int:
     """Segments that compaction gave back."""
-    done = [operation for operation in disk.operations if operation.kind == "unlink"]
-    return sum(operation.name.endswith(".log") for operation in done)
+    gone = [o for o in disk.operations if o.kind == "unlink" or o.to.endswith(".spare")]
+    return sum(operation.name.endswith(".log") for operation in gone)
 
 
 @pytest.mark.spec("MS-MQDMPR 3.1.7.2.1/2")

@@ -35,12 +35,12 @@ def test_below_the_reserve_new_messages_are_refused_and_the_rest_works(dose: Dos
     seen = Counter[str]()
     for steps in places(dose):
         world = played(steps)
-        world.disk.fill_up(RESERVE - 1)
+        fill_up(world)
         refuses_messages(world)
         seen["received"] += empty_a_queue(world)
         world.tidy()
         world.restart()
-        world.disk.fill_up(RESERVE - 1)
+        fill_up(world)
         refuses_messages(world)
         world.disk.fill_up(CAPACITY)
         world.send("bulk", body("room again"))
@@ -49,6 +49,13 @@ def test_below_the_reserve_new_messages_are_refused_and_the_rest_works(dose: Dos
         seen["places"] += 1
     print(dict(seen))
     assert seen["received"] > 5
+
+
+def fill_up(world: World) -> None:
+    """Below the reserve, also when nothing is left that is kept to be written over."""
+    for _ in range(2):
+        world.disk.fill_up(RESERVE - 1)
+        world.store.has_room()
 
 
 def refuses_messages(world: World) -> None:
