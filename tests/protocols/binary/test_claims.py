@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from posthouse.directory import objects
+from posthouse.engine.records import Change
 from posthouse.model.guids import format_guid
 from posthouse.protocols.binary.session import SessionState
 from posthouse.wire.internal import connection_parameters, establish_connection
@@ -101,3 +102,16 @@ def test_a_machine_that_we_know_acknowledges_nothing_of_others(
         cable.session.receive(connection_parameters(500, 20_000, 64))
         allowed.append(alpha.protocol.peer_of(cable.session).may_acknowledge(number))
     assert allowed == [False, True]
+
+
+def test_a_queue_of_answers_that_is_gone_troubles_nobody_who_comes(
+    alpha: Machine, beta: Machine, net: Net
+) -> None:
+    alpha.send_in_transaction(TO_BETA, b"one")
+    net.advance(30_000)
+    name = f"PRIVATE={format_guid(alpha.manager.identifier)}\\00000004"
+    answers = beta.outgoing(name)
+    beta.call(lambda m: m.queues._remove(answers, Change()))
+    assert answers.number not in beta.manager.core.queues
+    stranger(beta, alpha.manager.identifier)
+    net.run()

@@ -254,7 +254,7 @@ class BinaryProtocol:
         the latest, since older ones may be dead. Decision 24: one from another carries nothing.
         """
         found = self._by_guid.get(guid)
-        if not found:
+        if not found or number not in self.desk.manager.core.queues:
             return None
         ours = [session for session in found if session.role is Role.INITIATOR]
         if ours:
