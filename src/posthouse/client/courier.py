@@ -52,9 +52,12 @@ class Courier:
         self._node: BinaryNode | None = None
         self._ending: asyncio.Event | None = None
         self._started = threading.Event()
+        self._stopped = False
 
     def active(self, queues: set[int]) -> None:
         """Outgoing queues have something to send; called by whoever runs the engine."""
+        if self._stopped:
+            return  # what is left to send waits for the next start
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="posthouse-courier", daemon=True)
             self._thread.start()
@@ -62,15 +65,18 @@ class Courier:
 
     def _tell(self, call: Callable[[], None]) -> None:
         self._started.wait()
-        assert self._loop is not None
-        self._loop.call_soon_threadsafe(call)
+        if self._loop is not None:  # else the system had no room for one, and nothing is delivered
+            self._loop.call_soon_threadsafe(call)
 
     def _look(self, queues: set[int]) -> None:
         if self._node is not None and not self._node.stopping:
             self._node.protocol.active(queues)
 
     def _run(self) -> None:
-        asyncio.run(self._serve())
+        try:
+            asyncio.run(self._serve())
+        finally:
+            self._started.set()  # whoever waits for it holds the lock of the engine
 
     async def _serve(self) -> None:
         self._loop, self._ending = asyncio.get_running_loop(), asyncio.Event()
@@ -80,7 +86,8 @@ class Courier:
         await self._node.stop(STOP_S)
 
     def stop(self) -> None:
-        """Ends all sessions. The lock must be free."""
+        """Ends all sessions, for good. The lock must be free."""
+        self._stopped = True
         if self._thread is None:
             return
         ending = self._ending
