@@ -288,7 +288,7 @@ class BinaryNode:
         try:
             async with self._resolving:
                 addresses = await look_up(host)
-        except (OSError, UnicodeError) as error:
+        except _UNREACHABLE as error:
             words = f"{host} cannot be resolved: {_words(error)}"
         done(addresses, words)
 
@@ -305,7 +305,7 @@ class BinaryNode:
             attempt.failed(_STATUS.SOCKET_CONNECT_FAILURE, f"{where} does not answer")
         except ConnectionRefusedError:
             attempt.failed(_STATUS.CONNECTION_REFUSED, f"nobody listens on {where}")
-        except OSError as error:
+        except _UNREACHABLE as error:
             words = f"{where} cannot be reached: {_words(error)}"
             attempt.failed(_STATUS.SOCKET_CONNECT_FAILURE, words)
 
@@ -353,6 +353,9 @@ class BinaryNode:
 
 
 _STATUS = ConnectionStatus
+# Also a name that is none for the resolver, and a system that has no thread for it: whatever it is,
+# the link has to hear of it, or it would wait for ever.
+_UNREACHABLE: Final = (OSError, ValueError, RuntimeError)
 
 
 async def look_up(host: str) -> list[str]:
