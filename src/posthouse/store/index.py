@@ -19,6 +19,7 @@ from posthouse.store.format import CRC, FORMAT_VERSION, HEADER_SIZE, check_head,
 
 INDEX_MAGIC = b"PHINDEX\0"
 _HEAD = struct.Struct("<8sHxxIIIQQQII")  # ..., body's checksum, checksum of the head
+_FEW = 3  # records are not worth being put together
 BLOCK_SIZES = struct.Struct("<HH")
 BLOCK_SIZES_AT = ARRIVAL_SIZE - BLOCK_SIZES.size
 
@@ -49,6 +50,10 @@ class IndexBuilder:
 
     def add_all(self, records: Sequence[Record], offsets: list[int]) -> None:
         """The records of a group."""
+        if len(records) < _FEW:
+            for (kind, number, head, _), offset in zip(records, offsets, strict=True):
+                self.add(kind, number, offset, head)
+            return
         kinds, numbers, heads, _ = zip(*records, strict=True)
         self.numbers.extend(numbers)
         self.kinds += bytes(kinds)

@@ -133,8 +133,11 @@ class LogWriter:
             if kind == MESSAGE:
                 while behind < len(records) and records[behind][0] == MESSAGE:
                     behind += 1
-                numbers = [record[1] for record in records[at:behind]]
-                ledger.messages(numbers, segment, offsets[at:behind], ends[behind - 1])
+                if behind - at == 1:
+                    ledger.message(number, segment, offsets[at], ends[at] - offsets[at])
+                else:
+                    numbers = [record[1] for record in records[at:behind]]
+                    ledger.messages(numbers, segment, offsets[at:behind], ends[behind - 1])
             elif kind == COPY:
                 ledger.copy(number, segment, offsets[at], ends[at] - offsets[at])
             elif kind in (CHANGE, CARRY):
@@ -274,9 +277,10 @@ class LogWriter:
             self._guard(f"syncing {segment.name}", segment.file.sync)
         if directory:
             self._guard("syncing the directory", self.disk.sync_directory)
-        with self._lock:
-            # All but the last were sealed before the call: nothing is written to them any more.
-            self._unsynced = [s for s in self._unsynced if s not in segments[:-1]]
+        if len(segments) > 1:
+            with self._lock:
+                # All but the last were sealed before the call: nothing is written to them any more.
+                self._unsynced = [s for s in self._unsynced if s not in segments[:-1]]
         self.synced = max(self.synced, target)
         self.bytes_synced = max(self.bytes_synced, written)
         return target

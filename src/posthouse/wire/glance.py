@@ -105,6 +105,8 @@ def glance(data: bytes | memoryview) -> Glance:
 
 def glance_all(packets: list[bytes]) -> list[Glance]:
     """The same for many: one as long as the last, and like it up to the body, looks the same."""
+    if len(packets) == 1:
+        return [glance(packets[0])]
     looks: list[Glance] = []
     front, size = b"", -1
     for packet in packets:
