@@ -15,7 +15,14 @@ SOAK = os.environ.get("POSTHOUSE_SOAK") == "1"
 REQUIRE_PEERS = os.environ.get("POSTHOUSE_REQUIRE_PEERS") == "1"
 
 # Seconds of test time, both workers together, that `make test` may spend on a group.
-BUDGET_SECONDS = {"engine": 180.0, "store": 180.0, "process": 200.0, "protocols": 180.0}
+BUDGET_SECONDS = {
+    "engine": 180.0,
+    "store": 180.0,
+    "process": 200.0,
+    "protocols": 180.0,
+    "client": 90.0,
+    "documentation": 120.0,
+}
 BUDGET_SECONDS_ELSE = 60.0
 
 settings.register_profile(
