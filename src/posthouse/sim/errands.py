@@ -26,6 +26,12 @@ def path(queue: str) -> str:
     return f".\\private$\\{queue}"
 
 
+def name_of(manager: QueueManager, read: Read | None) -> str:
+    """The name of a message that the engine gives to a reader."""
+    assert read is not None
+    return Packet(manager.core.packet(read.number)).label
+
+
 def post(told: Told, letter: Letter) -> Errand:
     """Sends one message outside transactions."""
 
@@ -106,14 +112,15 @@ def receive(machine: SimManager, told: Told, queue: str, count: int) -> Errand:
             read = manager.dequeue_message(descriptor, timeout_ms=0)
         finally:
             manager.close_queue(descriptor)
-        found[:] = [told.saw(machine.name, queue, manager, read)]
+        found[:] = [name_of(manager, read)]
         told.may_end(found, "received")
         return read
 
     for _ in range(count):
         answer = yield call
-        if answer.error is not None:
+        if not isinstance(answer.value, Read):
             return
+        told.read(machine.name, queue, found[0], answer.value.lookup_id)
         told.ended(found, "received")
 
 
@@ -125,7 +132,7 @@ def wait(machine: SimManager, told: Told, queue: str, timeout_ms: int) -> None:
         told.waiting[place] -= 1
         if isinstance(answer.value, Read):
             name = Packet(answer.packets[0]).label
-            told.places.setdefault(place, {}).setdefault(name, set()).add(answer.value.lookup_id)
+            told.read(*place, name, answer.value.lookup_id)
             told.ended([name], "received")
 
     def first(answer: Answer) -> None:
@@ -152,7 +159,7 @@ def receive_together(
 
     def read(manager: QueueManager) -> Read | None:
         given = manager.dequeue_message(descriptor, timeout_ms=0, transaction=transaction)
-        found.append(told.saw(machine.name, queue, manager, given))
+        found.append(name_of(manager, given))
         return given
 
     def end(manager: QueueManager) -> None:
@@ -165,8 +172,9 @@ def receive_together(
 
     for _ in range(count):
         answer = yield read
-        if answer.error is not None:
+        if not isinstance(answer.value, Read):
             break
+        told.read(machine.name, queue, found[-1], answer.value.lookup_id)
     ended = yield end
     if ended.error is None and commits:
         told.ended(found, "received")
@@ -181,7 +189,7 @@ def receive_in_two_steps(machine: SimManager, told: Told, queue: str, outcome: s
 
     def begin(manager: QueueManager) -> Read | None:
         read = manager.dequeue_message_begin(descriptor, timeout_ms=0)
-        found.append(told.saw(machine.name, queue, manager, read))
+        found.append(name_of(manager, read))
         return read
 
     def end(manager: QueueManager) -> None:
@@ -198,6 +206,7 @@ def receive_in_two_steps(machine: SimManager, told: Told, queue: str, outcome: s
         yield lambda manager: manager.close_queue(descriptor)
         return
     lookup_id = answer.value.lookup_id
+    told.read(machine.name, queue, found[0], lookup_id)
     ended = yield end
     if ended.error is None and outcome in ends:
         told.ended(found, ends[outcome])

@@ -6,8 +6,6 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Literal
 
-from posthouse.engine.effects import Read
-from posthouse.engine.manager import QueueManager
 from posthouse.model.message import (
     ACK_NONE,
     INFINITE,
@@ -15,7 +13,6 @@ from posthouse.model.message import (
     DeliveryGuarantee,
     Message,
 )
-from posthouse.wire.packet import Packet
 
 Kind = Literal["express", "recoverable", "transactional"]
 End = Literal["received", "rejected", "purged", "expired"]
@@ -99,12 +96,9 @@ class Told:
             self.orders += 1
             letter.order = self.orders
 
-    def saw(self, machine: str, queue: str, manager: QueueManager, read: Read | None) -> str:
-        """A reader has a message; its name."""
-        assert read is not None
-        name = Packet(manager.core.packet(read.number)).label
-        self.places.setdefault((machine, queue), {}).setdefault(name, set()).add(read.lookup_id)
-        return name
+    def read(self, machine: str, queue: str, name: str, lookup_id: int) -> None:
+        """A reader was given a message: what he was given is durable."""
+        self.places.setdefault((machine, queue), {}).setdefault(name, set()).add(lookup_id)
 
     def may_end(self, names: list[str], end: End) -> None:
         """The engine has decided so; whether that is durable nobody knows yet."""
