@@ -329,6 +329,18 @@ def test_a_signed_and_encrypted_message_arrives_proven_and_clear(
     assert message.sender == sid_of_alice(pair)
 
 
+def test_a_signature_counts_whatever_name_the_queue_has(pair: Neighbours, alice: str) -> None:
+    queue = pair.far.create_queue(pair.path("safe"), authenticated=True)
+    words = ["queue", "grant", queue.name, sid_of_alice(pair), "send"]
+    assert run([*words, "--home", str(pair.there.home)]) == 0
+    with posthouse.connect(url=pair.here.url, token=alice) as client:
+        client.queue(pair.name_of(queue)).send(b"signed", sign=True, recoverable=True)
+        with pytest.raises(posthouse.QueueError, match="PRIVATE"):
+            client.queue(pair.name_of(queue)).send(b"secret", encrypt=True)
+    message = queue.receive(timeout=60)
+    assert (message.body, message.authenticated) == (b"signed", True)
+
+
 def dead_letter(client: posthouse.QueueManagerClient, identifier: str, queue: str) -> str:
     """The class under which a message has become a dead letter."""
     letters = client.queue(rf".\system$;{queue}")

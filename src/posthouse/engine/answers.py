@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from posthouse.engine.core import Core
 from posthouse.engine.queue import Queue, QueueRole, QueueType
+from posthouse.model.errors import ComputerDoesNotSupportEncryption
 from posthouse.model.names import DirectName
+from posthouse.security.message_security import privacy_wanted
 from posthouse.wire.glance import Glance, glance
+from posthouse.wire.headers import QUEUE_DIRECT, UserFlags
 from posthouse.wire.packet import Packet
 from posthouse.wire.renaming import with_private_administration
 
@@ -29,3 +32,14 @@ def answerable(
         return packet, seen
     renamed = with_private_administration(packet, seen, core.guid, own.number)
     return renamed, glance(renamed)
+
+
+def addressed(core: Core, queue: Queue, packet: bytes, seen: Glance) -> tuple[bytes, Glance]:
+    """The same for a packet that a client built; what cannot be encrypted is refused at once."""
+    direct = UserFlags(seen.user_flags).destination_type == QUEUE_DIRECT
+    if queue.outgoing is not None and direct and privacy_wanted(packet, seen):
+        raise ComputerDoesNotSupportEncryption(
+            "a direct name does not say whose key to encrypt with",
+            "Send by the queue's PRIVATE= or PUBLIC= name: queue show has it.",
+        )
+    return answerable(core, queue, packet, seen)

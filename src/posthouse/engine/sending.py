@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from posthouse.engine.answers import answerable
+from posthouse.engine.answers import addressed, answerable
 from posthouse.engine.core import Core, Extra, encode_extra
 from posthouse.engine.descriptor import OpenQueueDescriptor, QueueAccessType
 from posthouse.engine.enqueue_runs import plain_run
@@ -286,7 +286,7 @@ class Sending:
             if self._are_plain(queue, looks, in_transaction=True):
                 return self._accept_in_transaction(queue, packets, looks, sender, transaction)
         room, caller = Room() if len(packets) > 1 else None, descriptor.caller
-        named = [answerable(core, queue, *pair) for pair in zip(packets, looks, strict=True)]
+        named = [addressed(core, queue, *pair) for pair in zip(packets, looks, strict=True)]
         admitted = [
             self.admit(queue, *self.signed(*pair, caller), transaction is not None, room)
             for pair in named
