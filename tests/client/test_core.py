@@ -313,6 +313,57 @@ def test_a_transaction_breaks_with_its_connection() -> None:
     assert peer.heard() == []
 
 
+def test_what_is_asked_in_a_transaction_waits_until_it_has_begun() -> None:
+    peer, handle = Peer(), Handle(ORDERS, QueueAccessType.SEND)
+    transaction = peer.core.begin_transaction()
+    (begin,) = peer.heard()
+    sent, commit = peer.send(handle, transaction), CommitRequest(transaction)
+    peer.core.submit(commit)
+    assert peer.heard() == []
+    peer.answer(begin.request, payloads.Begun(9, b"t" * 16))
+    assert (transaction.number, transaction.identifier) == (9, b"t" * 16)
+    opening, committed = peer.heard()
+    assert frames.decode_payload(committed.kind, committed.payload) == payloads.Commit(9, 1)
+    (send,) = peer.opened(opening)
+    assert frames.decode_send(send.payload).transaction == 9
+    assert not sent.done
+
+
+def test_a_transaction_that_could_not_begin_fails_all_that_was_asked_in_it() -> None:
+    peer, handle = Peer(), Handle(ORDERS, QueueAccessType.SEND)
+    transaction = peer.core.begin_transaction()
+    (begin,) = peer.heard()
+    sent = peer.send(handle, transaction)
+    peer.refuse(begin.request, InsufficientResources("too many"))
+    late = CommitRequest(transaction)
+    peer.core.submit(late)
+    assert isinstance(sent.error, InsufficientResources)
+    assert isinstance(late.error, InsufficientResources)
+    assert peer.heard() == []
+
+
+def test_a_transaction_that_has_not_begun_begins_in_the_next_connection() -> None:
+    peer, handle = Peer(), Handle(ORDERS, QueueAccessType.SEND)
+    transaction = peer.core.begin_transaction()
+    peer.heard()
+    sent = peer.send(handle, transaction)
+    peer.core.lost()
+    assert not sent.done
+    (begin,) = peer.connect()
+    peer.answer(begin.request, payloads.Begun(4, b"u" * 16))
+    (send,) = peer.opened(peer.heard()[0])
+    assert frames.decode_send(send.payload).transaction == 4
+    peer.core.fail(SessionLost("gone"))
+    assert isinstance(sent.error, ClientConnectionError)
+
+
+def test_the_end_of_a_session_ends_what_waits_for_a_transaction() -> None:
+    peer, handle = Peer(), Handle(ORDERS, QueueAccessType.SEND)
+    sent = peer.send(handle, peer.core.begin_transaction())
+    peer.core.fail(SessionLost("gone"))
+    assert isinstance(sent.error, SessionLost)
+
+
 def test_a_commit_is_asked_again() -> None:
     peer = Peer()
     commit = CommitRequest(TransactionHandle(9, b"t" * 16, peer.core.generation))

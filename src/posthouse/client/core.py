@@ -27,6 +27,7 @@ from posthouse.client.requests import (
     OpenWait,
     ReadRequest,
     Request,
+    TransactionHandle,
 )
 from posthouse.model.errors import (
     InsufficientResources,
@@ -37,6 +38,8 @@ from posthouse.model.errors import (
 )
 from posthouse.wire import frames
 from posthouse.wire.frame_payloads import (
+    Begin,
+    Begun,
     Cancel,
     Close,
     Hello,
@@ -191,6 +194,23 @@ class Core:
         else:
             self._send(request)
 
+    def begin_transaction(self) -> TransactionHandle:
+        """Asks for a transaction; what is asked for in it waits until it has begun."""
+        handle, request = TransactionHandle(), Ask(Begin, frames.BEGUN)
+        handle.beginning = request
+        request.on_done.append(lambda: self._begun(handle, request))
+        self.submit(request)
+        return handle
+
+    def _begun(self, handle: TransactionHandle, request: Request) -> None:
+        waiting, handle.waiting, handle.beginning = handle.waiting, [], None
+        handle.failure, answer = request.error, request.answer
+        if isinstance(answer, Begun):
+            handle.number, handle.identifier = answer.transaction, answer.identifier
+            handle.generation = request.generation
+        for one in waiting:
+            self._send(one)
+
     def end(self, handle: Handle, lookup_ids: list[int], locked_in: int) -> EndRequest:
         """Ends received messages, together with others of the same moment."""
         request = self._ends.get(handle)
@@ -244,6 +264,10 @@ class Core:
         if request.abandoned:
             self._finish(request, None, SessionLost("it was called off"))
             return
+        transaction = request.transaction
+        if transaction is not None and transaction.beginning is not None:
+            transaction.waiting.append(request)
+            return
         refusal = self._refusal(request)
         if refusal is not None:
             self._finish(request, None, refusal)
@@ -279,6 +303,8 @@ class Core:
     def _refusal(self, request: Request) -> Exception | None:
         """Why a request makes no sense in this connection."""
         transaction, cursor = request.transaction, request.cursor
+        if transaction is not None and transaction.failure is not None:
+            return transaction.failure
         if transaction is not None and transaction.generation != self.generation:
             if not (isinstance(request, CommitRequest) and request.repeated):
                 return _aborted()

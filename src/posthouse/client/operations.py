@@ -352,6 +352,21 @@ def begin(core: Core) -> Operation[TransactionHandle]:
     return TransactionHandle(begun.transaction, begun.identifier, request.generation)
 
 
+def begin_soon(core: Core) -> Operation[TransactionHandle]:
+    """The same without waiting for the answer: whatever is asked for in it does."""
+    handle = core.begin_transaction()
+    yield None  # what was handed over leaves now
+    return handle
+
+
+def begun(transaction: TransactionHandle) -> Operation[None]:
+    """Waits until it has begun, or raises why it has not."""
+    if transaction.beginning is not None:
+        yield transaction.beginning
+    if transaction.failure is not None:
+        raise transaction.failure
+
+
 def commit(
     core: Core, transaction: TransactionHandle, branches: Sequence[tuple[str, str]] = ()
 ) -> Operation[None]:

@@ -57,14 +57,26 @@ class Handle:
 
 
 class TransactionHandle:
-    """A transaction that has begun; it lives as long as its connection."""
+    """A transaction that has begun, or is to; it lives as long as its connection."""
 
-    __slots__ = ("abandoned", "generation", "identifier", "number", "spoiled")
+    __slots__ = (
+        "abandoned",
+        "beginning",
+        "failure",
+        "generation",
+        "identifier",
+        "number",
+        "spoiled",
+        "waiting",
+    )
 
-    def __init__(self, number: int, identifier: bytes, generation: int) -> None:
+    def __init__(self, number: int = 0, identifier: bytes = b"", generation: int = 0) -> None:
         self.number = number
         self.identifier = identifier
         self.generation = generation
+        self.beginning: Request | None = None  # not answered yet
+        self.waiting: list[Request] = []  # for that answer
+        self.failure: Exception | None = None  # why it did not begin
         self.abandoned: list[Request] = []  # receives that nobody waits for any more
         self.spoiled = False  # one of those took a message that nobody has seen
 

@@ -47,6 +47,7 @@ class Transaction:
         The two have to be peers of each other (`posthouse peer add`).
         """
         core = self._channel.core
+        self._channel.run(ops.begun(self.handle))
         guid = other._channel.core.guid
         token = self._channel.run(joint.enlist(core, self.handle, guid))
         part = Part(other._channel)
@@ -102,7 +103,11 @@ class Transaction:
         return handle
 
     def __enter__(self) -> Self:
-        return self.begin()
+        """Begins it; where nobody else takes part, the first thing done in it waits for that."""
+        if self._joined is not None or self._handle is not None:
+            return self.begin()
+        self._handle = self._channel.run(ops.begin_soon(self._channel.core))
+        return self
 
     def __exit__(
         self,
@@ -121,6 +126,9 @@ class Transaction:
 
 class Part(Transaction):
     """What another queue manager does in a transaction; it ends with that."""
+
+    def __enter__(self) -> Self:
+        return self.begin()
 
     def begin(self) -> Self:
         """It began when it was enlisted."""
