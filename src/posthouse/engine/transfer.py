@@ -207,9 +207,11 @@ class Transfer:
 
     # -- where other machines are (decision 40)
 
-    def reached(self, guid: bytes, address: str, port: int | None) -> None:
+    def reached(
+        self, guid: bytes, address: str, port: int | None, *, claimed: bool = False
+    ) -> None:
         """A queue manager was reached there, or came from there; None: its port is not known."""
-        self.machines.reached(guid, address, port)
+        self.machines.reached(guid, address, port, claimed=claimed)
 
     def address_of(self, guid: bytes) -> tuple[str, int | None] | None:
         """Where a queue manager was reached last."""

@@ -115,3 +115,26 @@ def test_a_queue_of_answers_that_is_gone_troubles_nobody_who_comes(
     assert answers.number not in beta.manager.core.queues
     stranger(beta, alpha.manager.identifier)
     net.run()
+
+
+@pytest.mark.parametrize("moved", [False, True])
+def test_a_destination_that_claims_the_guid_of_another_gets_nothing_of_it(
+    alpha: Machine, beta: Machine, net: Net, moved: bool
+) -> None:
+    queue = beta.create(PLAIN)
+    evil = net.machine("EVIL", "10.6.6.6")
+    evil.create(PLAIN)
+    alpha.send(r"DIRECT=TCP:10.0.0.2\private$\plain", b"one")
+    net.advance(900_000)
+    evil.manager.record.identifier = beta.manager.identifier  # it lies
+    alpha.send(r"DIRECT=TCP:10.6.6.6\private$\plain", b"bait")
+    net.advance(5_000)
+    if moved:
+        beta.addresses[:] = ["10.0.0.7"]
+    alpha.send(f"PRIVATE={format_guid(beta.manager.identifier)}\\{queue.number:08x}", b"two")
+    net.advance(5_000)
+    if moved:
+        alpha.send(r"DIRECT=OS:BETA\private$\plain", b"here")  # and is found again by its name
+        net.advance(900_000)
+    assert sorted(beta.bodies(PLAIN)) == sorted([b"one", b"two", *([b"here"] * moved)])
+    assert evil.bodies(PLAIN) == [b"bait"]

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from posthouse.engine.queue import OutgoingQueueState, Queue
 from posthouse.engine.settings import host_key
 from posthouse.model.enumerations import ConnectionStatus
+from posthouse.model.guids import NULL_GUID
 from posthouse.model.names import parse_format_name
 from posthouse.model.next_hops import NextHop as HopText
 from posthouse.protocols.binary.establishing import Establishing
@@ -312,7 +313,10 @@ class Links:
         link.last_error = ""
         link.guid = guid
         link.hops, link.at = [hop], 0
-        self._reports.ask(lambda m: m.transfer.reached(guid, hop.address, hop.port), None)
+        claimed = hop.guid == NULL_GUID  # nobody else says that it is this one
+        self._reports.ask(
+            lambda m: m.transfer.reached(guid, hop.address, hop.port, claimed=claimed), None
+        )
         self._reports.next_hops(link.queues, [hop])
         self._reports.history(link, ConnectionStatus.ESTABLISHED)
         self._reports.retry(link, None)
@@ -339,6 +343,9 @@ class Links:
         """3.1.5.2: each failure is in the history; the timer says when to go on."""
         self._reports.state(link.queues, state)
         self._reports.history(link, status)
+        hop = link.hop
+        if hop is not None and hop.guid != NULL_GUID:
+            self._reports.ask(lambda m: m.transfer.machines.missed(hop.guid, hop.address), None)
         self._wait_or_end(link, words)
 
     # -- the Session Retry Connect Timer (3.1.2.3)

@@ -256,12 +256,18 @@ class BinaryProtocol:
         found = self._by_guid.get(guid)
         if not found or number not in self.desk.manager.core.queues:
             return None
-        ours = [session for session in found if session.role is Role.INITIATOR]
+        ours = [session for session in found if self._is_its_own(guid, session)]
         if ours:
             return ours[-1]
         address = self._believed_address(guid, number, found)
         here = [session for session in found if host_key(session.remote_address) == address]
         return here[-1] if here else None
+
+    def _is_its_own(self, guid: bytes, session: Session) -> bool:
+        """Whether we opened it, and nothing is known that speaks against the GUID."""
+        reached, port = self.desk.manager.transfer.address_of(guid) or ("", None)
+        known = port is not None and host_key(reached) != host_key(session.remote_address)
+        return session.role is Role.INITIATOR and not known
 
     def _believed_address(self, guid: bytes, number: int, found: list[Session]) -> str:
         """Anybody can claim a GUID. Where we have reached the machine ourselves counts most.
