@@ -303,9 +303,14 @@ class Actions(Play):
                 caller,
                 self.model.utc,
                 transactional=tx is not None,
+                admin_number=self._number_of(order.admin),
             )
             for order in orders
         ]
+
+    def _number_of(self, name: str) -> int:
+        queue = self.model.queues.get(name)
+        return 0 if queue is None else queue.number
 
     # -- reading
 

@@ -191,6 +191,7 @@ class Ground:
             letter.message_class = message_class
         letter.copied, letter.expires, letter.arrived = True, None, self.utc
         letter.asks, letter.admin, letter.application = frozenset(), "", ""
+        letter.admin_number = 0
         letter.doomed, letter.aliases = 0, ()
         if column == "undelivered":
             self.arrive(target, letter)
@@ -256,6 +257,8 @@ class Ground:
         if not letter.admin:
             return
         target = self.queues.get(letter.admin)
+        if target is not None and letter.admin_number not in (0, target.number):
+            target = None  # another queue with the old one's name
         size = self.shared.size_of_acknowledgment(letter, message_class, letter.admin)
         if target is None or target.facts.transactional or self.why_full(target, size):
             self.happened("acknowledgment dropped")

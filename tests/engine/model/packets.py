@@ -32,6 +32,7 @@ ACKS = {
     "no_receive": ACK_NEG_RECEIVE,
 }
 TIME_TO_REACH_QUEUE_S = 0x54600
+BY_NUMBER = "PRIVATE=00000000-0000-0000-0000-0000000000aa\\00000010"  # any: for its size
 _SYSTEM = {"deadletter", "deadxact", "journal"}
 
 
@@ -97,9 +98,13 @@ class Order:
             application_deadletter_queue=path(self.application) if self.application else "",
         )
 
-    def packet(self, to: str, caller: str, *, transactional: bool = False) -> bytes:
+    def packet(
+        self, to: str, caller: str, *, transactional: bool = False, answers: str = ""
+    ) -> bytes:
         """The packet of the message, but for identity, time and numbers."""
         message = self.message()
+        if answers:
+            message.administration_queue_format_name = answers
         message.destination_queue_format_name = format_name(to)
         message.sender_identifier = CALLERS[caller].sid
         if transactional:
@@ -107,8 +112,19 @@ class Order:
             message.delivery_guarantee = DeliveryGuarantee.RECOVERABLE
         return serialize(message)
 
-    def letter(self, number: int, to: str, caller: str, utc: int, *, transactional: bool) -> Letter:
-        """The same for the model."""
+    def letter(
+        self,
+        number: int,
+        to: str,
+        caller: str,
+        utc: int,
+        *,
+        transactional: bool,
+        admin_number: int = 0,
+    ) -> Letter:
+        """The same for the model; what goes to another machine names our queues by number."""
+        by_number = admin_number if to == OUT and self.asks & ACKS.keys() else 0
+        answers = BY_NUMBER if by_number else ""
         ends = [] if self.to_be_received_s is None else [utc + self.to_be_received_s]
         if to == OUT:
             ends.append(utc + self.to_reach_queue_s + 1)
@@ -116,12 +132,13 @@ class Order:
             number=number,
             name=self.name,
             body=self.body,
-            size=len(self.packet(to, caller, transactional=transactional)),
+            size=len(self.packet(to, caller, transactional=transactional, answers=answers)),
             priority=self.priority,
             express=self.express,
             expires=min(ends, default=None),
             asks=self.asks,
             admin=self.admin,
+            admin_number=by_number,
             application=self.application,
             sent_to=to,
         )
@@ -130,17 +147,18 @@ class Order:
 def size_of_acknowledgment(letter: Letter, message_class: int, admin: str) -> int:
     """The size of the packet that tells an administration queue of a letter's fate."""
     body = len(letter.body) if message_class & 0x8000 else 0
-    return _acknowledgment_size(letter.name, body, letter.sent_to, admin)
+    destination = BY_NUMBER if letter.admin_number else format_name(admin)
+    return _acknowledgment_size(letter.name, body, letter.sent_to, destination)
 
 
 @cache
-def _acknowledgment_size(label: str, body: int, sent_to: str, admin: str) -> int:
+def _acknowledgment_size(label: str, body: int, sent_to: str, destination: str) -> int:
     return len(
         serialize(
             Message(
                 label=label,
                 body=bytes(body),
-                destination_queue_format_name=format_name(admin),
+                destination_queue_format_name=destination,
                 response_queue_format_name=format_name(sent_to),
             )
         )

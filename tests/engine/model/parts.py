@@ -83,6 +83,7 @@ class Letter:
     last_move: int = 0
     asks: frozenset[str] = frozenset()  # arrival, receive, no_arrival, no_receive, dead, journal
     admin: str = ""
+    admin_number: int = 0  # of a letter to another machine: its answers go to this very queue
     application: str = ""  # the dead-letter queue its sender named
     doomed: int = 0  # purged or deleted in somebody's hands, with this class
     queue: int = 0
