@@ -136,7 +136,8 @@ class Account:
         self.arrived[letter.kind] += bool(places)
         if len(places) > 1 or len(ends) > 1:
             self._fault(f"{letter.name} came more than once: places {places}, ends {ends}")
-        traces, allowed = self.found.traces_of(letter), set(self._outcomes(letter))
+        traces = self.found.traces_of(letter)
+        allowed = set(self._outcomes(letter, self._ends_of(letter)))
         if traces not in allowed and not self._has_vanished(letter, traces):
             near = sorted(allowed)[:3]
             self._fault(
@@ -148,13 +149,13 @@ class Account:
         """Whether a waiting reader may have got it in the moment in which its machine fell."""
         place = letter.target, letter.queue
         possible = letter.fits and not self.told.ends.get(letter.name) and self.vanished[place] > 0
-        if not possible or traces != self._ended(letter, "received"):
+        if not possible or traces not in set(self._outcomes(letter, {"received"})):
             return False
         self.vanished[place] -= 1
         return True
 
-    def _outcomes(self, letter: Letter) -> Iterator[Traces]:
-        """What may be found of a message, by what is known of it."""
+    def _outcomes(self, letter: Letter, ends: set[End]) -> Iterator[Traces]:
+        """What may be found of a message that came to one of these ends, if it came."""
         if letter.fate != "accepted" and not self._is_seen(letter):
             yield Traces()
         if letter.fate == "aborted":
@@ -162,12 +163,11 @@ class Account:
         if not letter.fits:
             yield self._turned_away(letter)
         else:
-            for end in self._ends_of(letter):
-                yield self._ended(letter, end)
+            yield from (self._ended(letter, end) for end in ends)
         if letter.queue in self.tight:
             yield self._without_room(letter)
         if letter.hurries:
-            yield from self._too_late(letter)
+            yield from self._too_late(letter, ends)
 
     def _is_seen(self, letter: Letter) -> bool:
         return bool(self._places(letter) or self.told.ends.get(letter.name))
@@ -215,7 +215,7 @@ class Account:
             dead_at_target=int(letter.negative and not sequenced)
         )
 
-    def _too_late(self, letter: Letter) -> Iterator[Traces]:
+    def _too_late(self, letter: Letter, ends: set[End]) -> Iterator[Traces]:
         """Its time was over at the sender, at its target's door, or at both.
 
         The sender's machine may not know that it came in time, and says what it knows.
@@ -235,7 +235,7 @@ class Account:
                 negative=given_up.negative + refusal.negative,
             )
         if letter.fits:
-            for end in self._ends_of(letter):
+            for end in ends:
                 came = self._ended(letter, end)._replace(
                     journal=0, dead_at_sender=given_up.dead_at_sender
                 )
