@@ -235,6 +235,15 @@ def test_the_log_says_what_the_engine_decided(steps: list[tuple[int, int, int, i
     assert (again.bytes, len(again.table)) == (state.bytes, len(state.table))
 
 
+def test_the_same_state_is_written_in_the_same_bytes() -> None:
+    """Sets have no order of their own."""
+    once, again = State(), State()
+    for state, numbers in ((once, (3, 11, 10)), (again, (11, 10, 3))):
+        state.pending.update(numbers)
+        state.doomed.update(numbers)
+    assert once.dump() == again.dump()
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_a_long_life_with_crashes_leaves_no_trace_of_what_was_not_done(seed: int) -> None:
     random = Random(seed)
