@@ -21,7 +21,9 @@ import msgspec
 from posthouse.engine.effects import Effects, Event
 from posthouse.engine.queue import FIRST_FREE_NUMBER, Queue
 from posthouse.engine.records import (
+    ARRIVAL_FRONT,
     ARRIVAL_OF_ROW,
+    ARRIVAL_REST,
     DROP,
     EXPRESS,
     FLAG_EXPRESS,
@@ -295,17 +297,18 @@ class Core:
         In a change they are pending until that is committed. Returns their numbers.
         """
         numbers = numbers or self.message_numbers.run(len(packets))
-        number, add = numbers.start, self.effects.records.append
+        number, add = numbers[0], self.effects.records.append
         rows = self.state.arrive_run(number, row, [seen[0] for seen in looks], ordinals)
         kind = EXPRESS if row.flags & FLAG_EXPRESS else MESSAGE
         if change is not None and kind == MESSAGE:
             change.settle_run(number, rows)
             rows = pending_rows(rows)
-        pack, sender_size = ARRIVAL_OF_ROW.pack, len(sender)
+        front, rest, known = ARRIVAL_FRONT.pack, b"", None
         packed = PACKED_ROW.iter_unpack(rows)
         for packet, seen, (row_bytes,) in zip(packets, looks, packed, strict=True):
-            head = pack(number, row_bytes, *seen[15:21], sender_size, 0) + sender
-            add((kind, number, head, packet))
+            if seen is not known:
+                known, rest = seen, ARRIVAL_REST.pack(*seen[15:21], len(sender), 0) + sender
+            add((kind, number, front(number, row_bytes) + rest, packet))
             number += 1
         return numbers
 

@@ -115,6 +115,9 @@ ARRIVAL_SIZE = ARRIVAL.size
 _pack_arrival = ARRIVAL.pack
 ARRIVAL_OF_ROW = struct.Struct("<Q44sIHIIIIHH")  # the same, with the row packed already
 assert ARRIVAL_OF_ROW.size == ARRIVAL_SIZE
+# The same in two parts: what each message has of its own, and what messages that are alike share.
+ARRIVAL_FRONT, ARRIVAL_REST = struct.Struct("<Q44s"), struct.Struct("<IHIIIIHH")
+assert ARRIVAL_FRONT.size + ARRIVAL_REST.size == ARRIVAL_SIZE
 
 
 def pack_arrival(

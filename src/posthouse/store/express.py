@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from posthouse.engine.records import EXPRESS
+from posthouse.engine.records import EXPRESS, Record
 from posthouse.store.checkpoint import TEMPORARY_SUFFIX, write_file
 from posthouse.store.checksum import crc32
 from posthouse.store.disk import Disk, File
@@ -93,7 +93,7 @@ class ExpressMessages:
         self.memory_bytes = 0
         self.places = Positions()
         self.segments: dict[int, ExpressSegment] = {}
-        self._dropped: deque[tuple[int, int]] = deque()
+        self._dropped: deque[tuple[int, list[int]]] = deque()
         self._next_number = max(numbered(disk.names(), EXPRESS_SUFFIX), default=0) + 1
 
     # -- messages
@@ -103,20 +103,29 @@ class ExpressMessages:
         self.memory[number] = (head, packet)
         self.memory_bytes += len(head) + len(packet) + _OVERHEAD
 
-    def drop(self, number: int, position: int) -> None:
-        """A message is gone; it stays readable until its ending is synced and tidied away."""
-        self._dropped.append((position, number))
+    def put_all(self, records: list[Record]) -> None:
+        """The same for several."""
+        self.memory.update([(number, (head, packet)) for _, number, head, packet in records])
+        sizes = sum([len(head) + len(packet) for _, _, head, packet in records])
+        self.memory_bytes += sizes + _OVERHEAD * len(records)
+
+    def drop(self, numbers: list[int], position: int) -> None:
+        """Messages are gone; they stay readable until their end is synced and tidied away."""
+        self._dropped.append((position, numbers))
 
     def forget(self, synced: int) -> None:
         """Frees what was dropped up to a position."""
         while self._dropped and self._dropped[0][0] <= synced:
-            self._forget(self._dropped.popleft()[1])
+            numbers, freed, pop = self._dropped.popleft()[1], 0, self.memory.pop
+            for number in numbers:
+                held = pop(number, None)
+                if held is None:
+                    self._forget(number)
+                else:
+                    freed += len(held[0]) + len(held[1]) + _OVERHEAD
+            self.memory_bytes -= freed
 
     def _forget(self, number: int) -> None:
-        held = self.memory.pop(number, None)
-        if held is not None:
-            self.memory_bytes -= len(held[0]) + len(held[1]) + _OVERHEAD
-            return
         place = self.places.get(number)
         if place is not None:
             self._leave(number, place)

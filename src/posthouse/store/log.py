@@ -165,11 +165,10 @@ class LogStore:
         return writer.appended
 
     def _append_express(self, records: Sequence[Record]) -> None:
-        for kind, number, head, packet in records:
-            if kind == EXPRESS:
-                self._express.put(number, head, packet)
-            elif kind == DROP:
-                self._express.drop(number, self._writer.appended)
+        self._express.put_all([record for record in records if record[0] == EXPRESS])
+        dropped = [record[1] for record in records if record[0] == DROP]
+        if dropped:
+            self._express.drop(dropped, self._writer.appended)
 
     def sync(self) -> int:
         """Makes durable what was appended before the call; may run in another thread."""
