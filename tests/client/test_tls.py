@@ -92,4 +92,4 @@ def test_a_certificate_that_nobody_vouches_for(secured: Serving, token: str) -> 
 def test_tls_where_there_is_none(server: Serving) -> None:
     url = server.url.replace("http://", "https://")
     with pytest.raises(ConnectionError):
-        posthouse.connect(url=url, token="pht_x", timeout=5)
+        posthouse.connect(url=url, token="pht_x", timeout=1)

@@ -7,6 +7,7 @@ part of the step of the log that they speak of.
 
 from __future__ import annotations
 
+from posthouse.engine.admission import Admitted
 from posthouse.engine.core import Core
 from posthouse.engine.descriptor import QueueAccessType
 from posthouse.engine.queue import Queue
@@ -22,7 +23,6 @@ from posthouse.engine.records import (
     Row,
 )
 from posthouse.engine.rows import flags_of
-from posthouse.engine.sending import Admitted
 from posthouse.engine.transfer import IncomingTransactionalTransferInfo
 from posthouse.model.errors import QueueError, RemoteProtocolError
 from posthouse.model.guids import NULL_GUID

@@ -49,6 +49,7 @@ from posthouse.wire.glance import Glance
 
 if TYPE_CHECKING:
     from posthouse.engine.acks import Acks
+    from posthouse.engine.admission import Admission
     from posthouse.engine.descriptor import OpenQueueDescriptor, WaitingMessageReadOperation
     from posthouse.engine.fetching import Fetching
     from posthouse.engine.moving import Moving
@@ -204,6 +205,7 @@ class Core:
 
     acks: Acks
     reading: Fetching
+    admission: Admission
     sending: Sending
     outcomes: Outcomes
     transactions: Transactions

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+from posthouse.engine.core import Core
+from posthouse.engine.records import TABLE_MANAGER, Change
+
 
 class ManagerRecord(msgspec.Struct, omit_defaults=True):
     """The persistent attributes of the queue manager itself ([MS-MQDMPR] 3.1.1.1)."""
@@ -21,6 +24,26 @@ class ManagerRecord(msgspec.Struct, omit_defaults=True):
     starts: int = 0
 
 
-MANAGER_KEY = b"manager"
-encode_manager = msgspec.msgpack.Encoder().encode
-decode_manager = msgspec.msgpack.Decoder(ManagerRecord).decode
+_MANAGER_KEY = b"manager"
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(ManagerRecord).decode
+
+
+def provision(core: Core) -> ManagerRecord:
+    """The record of the queue manager that starts: the one that is kept, or the first (3.1.3)."""
+    stored = core.state.definitions.get((TABLE_MANAGER, _MANAGER_KEY))
+    if stored is not None:
+        record = _decode(stored)
+    else:
+        record = ManagerRecord(core.new_guid(), core.utc, core.utc)
+    record.starts += 1
+    record.hardened_security = core.settings.hardened
+    record.directory_integrated = core.settings.directory_integrated
+    return record
+
+
+def store(core: Core, record: ManagerRecord) -> None:
+    """Keeps the record."""
+    change = Change()
+    core.define(TABLE_MANAGER, _MANAGER_KEY, _encode(record), change)
+    core.commit(change)

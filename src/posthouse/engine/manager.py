@@ -11,6 +11,7 @@ from collections.abc import Callable
 from posthouse.directory.queue_path import QueuePath
 from posthouse.engine.accounts import Accounts
 from posthouse.engine.acks import Acks
+from posthouse.engine.admission import Admission
 from posthouse.engine.books import Books, books_of, machine_books
 from posthouse.engine.client_sessions import ClientSessions
 from posthouse.engine.core import Core
@@ -23,12 +24,7 @@ from posthouse.engine.descriptor import (
 from posthouse.engine.effects import Effects, Read
 from posthouse.engine.expiry import Expiry
 from posthouse.engine.fetching import Fetching, ReadPackets
-from posthouse.engine.machine import (
-    MANAGER_KEY,
-    ManagerRecord,
-    decode_manager,
-    encode_manager,
-)
+from posthouse.engine.machine import ManagerRecord, provision, store
 from posthouse.engine.moving import Moving
 from posthouse.engine.opening import Opening
 from posthouse.engine.outcome import Outcomes
@@ -37,7 +33,6 @@ from posthouse.engine.queue import Queue
 from posthouse.engine.queues import Queues, checked_properties
 from posthouse.engine.reading import MessageSeekAction
 from posthouse.engine.receiving import Receiving
-from posthouse.engine.records import TABLE_MANAGER, Change
 from posthouse.engine.remote import Peer, Verdict
 from posthouse.engine.sending import Sending
 from posthouse.engine.settings import EngineSettings
@@ -89,6 +84,7 @@ class QueueManager:
         core.reading = self.reading = Fetching(core, read, read_many)
         core.waiting = self.waiting = Waiting(core)
         core.moving = self.moving = Moving(core)
+        core.admission = Admission(core)
         core.sending = self.sending = Sending(core)
         core.acks = Acks(core)
         core.outcomes = Outcomes(core)
@@ -129,7 +125,7 @@ class QueueManager:
             raise ServiceNotAvailable(
                 "this computer has no name to answer to", "Set the name in the configuration."
             )
-        self.record = self._provision()
+        self.record = provision(core)
         self.store_record()
         core.guid = self.record.identifier
         self.queues.load()
@@ -150,23 +146,9 @@ class QueueManager:
             queue.number for queue in self.queues.outgoing_queues() if queue.state.count
         )
 
-    def _provision(self) -> ManagerRecord:
-        core = self.core
-        stored = core.state.definitions.get((TABLE_MANAGER, MANAGER_KEY))
-        if stored is not None:
-            record = decode_manager(stored)
-        else:
-            record = ManagerRecord(core.new_guid(), core.utc, core.utc)
-        record.starts += 1
-        record.hardened_security = core.settings.hardened
-        record.directory_integrated = core.settings.directory_integrated
-        return record
-
     def store_record(self) -> None:
         """Keeps the persistent attributes of the queue manager itself."""
-        change = Change()
-        self.core.define(TABLE_MANAGER, MANAGER_KEY, encode_manager(self.record), change)
-        self.core.commit(change)
+        store(self.core, self.record)
 
     def begin_turn(self, now_ms: int, utc: int) -> None:
         """Brings the clocks of this turn and ends what is due by them."""

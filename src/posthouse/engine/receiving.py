@@ -8,6 +8,7 @@ and what is answered.
 
 from __future__ import annotations
 
+from posthouse.engine.admission import INFINITE
 from posthouse.engine.arriving import (
     SEQUENCE,
     Arriving,
@@ -40,7 +41,6 @@ from posthouse.engine.rows import (
     row_of,
     wants_of,
 )
-from posthouse.engine.sending import INFINITE
 from posthouse.engine.targets import Targets
 from posthouse.model.errors import (
     AccessDenied,
@@ -266,7 +266,7 @@ class Receiving:
             place.reject(batch)
             return
         flags = FLAG_REMOTE | arrival.flags
-        admitted = core.sending.admit(queue, arrival.packet, arrival.seen, flags, False)
+        admitted = core.admission.admit(queue, arrival.packet, arrival.seen, flags, False)
         sender = caller.sid if caller.authenticated else b""
         core.sending.accept(admitted, None, sender, "", batch.change)
         if place is not None:
@@ -369,7 +369,7 @@ class Receiving:
         # Its journal is where it was sent.
         seen = seen._replace(user_flags=(seen.user_flags & ~_FORGOTTEN) | hops)
         queue = self._next_queue(Packet(arrival.packet, arrival.seen).destination_queue, batch)
-        admitted = core.sending.admit(queue, packet, seen, FLAG_REMOTE, False)
+        admitted = core.admission.admit(queue, packet, seen, FLAG_REMOTE, False)
         core.sending.accept(admitted, None, b"", "", batch.change)
         core.tracing.received(packet, seen, batch.change)
 

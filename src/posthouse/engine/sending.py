@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
+from posthouse.engine.admission import INFINITE, PRIVACY_OPTIONAL, Admitted, Room
 from posthouse.engine.answers import addressed, answerable
 from posthouse.engine.core import Core, Extra, encode_extra
 from posthouse.engine.descriptor import OpenQueueDescriptor, QueueAccessType
 from posthouse.engine.enqueue_runs import plain_run
 from posthouse.engine.queue import Queue, QueueRole
 from posthouse.engine.records import (
-    FLAG_AUTHENTICATED,
     FLAG_COPY,
     FLAG_EXPRESS,
-    FLAG_REMOTE,
     FLAG_TRANSACTIONAL,
     NEVER,
     WANT_APPLICATION_DEAD_LETTER,
@@ -30,7 +28,6 @@ from posthouse.engine.rows import (
     POSITIVE_JOURNAL,
     TRANSACTION_HEADER,
     are_alike,
-    flags_of,
     restamped,
     row_of,
     span_of,
@@ -38,12 +35,6 @@ from posthouse.engine.rows import (
 )
 from posthouse.engine.transaction import Transaction
 from posthouse.model.errors import (
-    IllegalPropertyValue,
-    MachineQuotaExceeded,
-    MessageNotAuthenticated,
-    QueueQuotaExceeded,
-    TimedOutInTransit,
-    TransactionUsage,
     UnsupportedFormatNameOperation,
 )
 from posthouse.model.message import (
@@ -59,12 +50,10 @@ from posthouse.model.names import parse_name
 from posthouse.security.access import Caller
 from posthouse.wire.glance import Glance, glance, glance_all
 from posthouse.wire.message import serialize
-from posthouse.wire.packet import Packet, is_encrypted
+from posthouse.wire.packet import Packet
 from posthouse.wire.patch import patch, stamp, stamp_plain, stamp_transactional
 
-INFINITE = 0xFFFFFFFF
 _ASKS = NEGATIVE_JOURNAL | POSITIVE_JOURNAL | TRANSACTION_HEADER
-_PRIVACY_NONE, _PRIVACY_OPTIONAL, _PRIVACY_BODY = 0, 1, 2
 _SENDER_SID = SenderIdentifierType.SID
 _AT_ONCE = WANT_JOURNAL | WANT_ARRIVAL  # what follows from the arrival itself
 
@@ -77,34 +66,6 @@ def destination_name(core: Core, descriptor: OpenQueueDescriptor) -> str:
     if queue.path is None:
         return descriptor.format_name
     return f"DIRECT=OS:{queue.path.with_computer(core.settings.computer_name)}"
-
-
-class Room:
-    """What the messages of one batch take: each is admitted with those before it counted."""
-
-    __slots__ = ("bytes", "bytes_of")
-
-    def __init__(self) -> None:
-        self.bytes = 0
-        self.bytes_of: dict[int, int] = {}  # by the number of the queue
-
-    def of(self, queue: Queue) -> int:
-        """What they take in one queue."""
-        return self.bytes_of.get(queue.number, 0)
-
-    def take(self, queue: Queue, size: int) -> None:
-        """One more message of the batch has been admitted."""
-        self.bytes += size
-        self.bytes_of[queue.number] = self.bytes_of.get(queue.number, 0) + size
-
-
-class Admitted(NamedTuple):
-    """A message that nothing speaks against."""
-
-    queue: Queue
-    packet: bytes
-    seen: Glance
-    flags: int
 
 
 class Sending:
@@ -139,7 +100,7 @@ class Sending:
             self.core.transactions.use(transaction)
         if seen is None:
             seen = glance(packet)
-        admitted = self.admit(queue, packet, seen, flags, transaction is not None)
+        admitted = self.core.admission.admit(queue, packet, seen, flags, transaction is not None)
         return self.accept(admitted, transaction, sender, dead_letter, change)
 
     def accept(
@@ -257,7 +218,7 @@ class Sending:
         queue = self.core.opening.check(descriptor, QueueAccessType.SEND)
         message.destination_queue_format_name = destination_name(self.core, descriptor)
         packet, seen = answerable(self.core, queue, serialize(message))
-        return self.admit(queue, packet, seen, 0, in_transaction, room)
+        return self.core.admission.admit(queue, packet, seen, 0, in_transaction, room)
 
     def send_packets(
         self,
@@ -288,7 +249,9 @@ class Sending:
         room, caller = Room() if len(packets) > 1 else None, descriptor.caller
         named = [addressed(core, queue, *pair) for pair in zip(packets, looks, strict=True)]
         admitted = [
-            self.admit(queue, *self.signed(*pair, caller), transaction is not None, room)
+            self.core.admission.admit(
+                queue, *self.signed(*pair, caller), transaction is not None, room
+            )
             for pair in named
         ]
         for one in admitted:
@@ -312,7 +275,7 @@ class Sending:
             (definition.role is not QueueRole.PLAIN and not leaving)
             or (definition.transactional is not in_transaction and not leaving)
             or definition.authentication
-            or definition.privacy_level != _PRIVACY_OPTIONAL
+            or definition.privacy_level != PRIVACY_OPTIONAL
             or core.throttled
             or core.settings.machine_quota_kib != INFINITE
         ):
@@ -478,93 +441,6 @@ class Sending:
             core.outcomes.expire(queue, number, row, change)
         else:
             core.announce(queue, number)
-
-    def admit(
-        self,
-        queue: Queue,
-        packet: bytes,
-        seen: Glance,
-        flags: int,
-        in_transaction: bool,
-        room: Room | None = None,
-    ) -> Admitted:
-        """Every reason to refuse a message at the queue's door, in the document's order.
-
-        `flags` are the row's, as far as its door knows them; `room` is what the messages admitted
-        before it in the same batch will take.
-        """
-        flags = flags_of(seen, flags)
-        self._check_quotas(queue, seen.packet_size, room)
-        self._check_time(queue, seen, flags)
-        self._check_kind(queue, seen, flags, in_transaction)
-        self._check_protection(queue, packet, seen, flags)
-        if seen.ack_flags:
-            # Acknowledgments are made in the middle of other steps: names must not fail there.
-            Packet(packet, seen).names  # noqa: B018
-        if room is not None:
-            room.take(queue, seen.packet_size)
-        return Admitted(queue, packet, seen, flags)
-
-    def _check_quotas(self, queue: Queue, size: int, room: Room | None) -> None:
-        """The machine's quota is tested before the queue's; uncommitted sends count (O12)."""
-        core = self.core
-        if core.throttled:
-            scarce = " and ".join(sorted(core.throttled))
-            raise MachineQuotaExceeded(f"no messages are taken at the moment: {scarce} nearly full")
-        before, before_here = 0, 0
-        if room is not None:
-            before, before_here = room.bytes, room.bytes_of.get(queue.number, 0)
-        limit = core.settings.machine_quota_kib
-        if limit != INFINITE:
-            used = core.state.bytes + core.transactions.reserved + before
-            if used + size > limit << 10:
-                raise MachineQuotaExceeded(f"the machine quota of {limit} KiB would be exceeded")
-        if queue.state.bytes + queue.reserved + before_here + size > queue.limit:
-            raise QueueQuotaExceeded(
-                f"the quota of {queue.definition.quota_kib} KiB of {queue.name} would be exceeded"
-            )
-
-    def _check_time(self, queue: Queue, seen: Glance, flags: int) -> None:
-        """Of messages from elsewhere only: those of this machine are sent now."""
-        reach = seen.time_to_reach_queue
-        if not flags & FLAG_REMOTE or queue.outgoing is not None or reach == INFINITE:
-            return
-        if seen.sent_time + reach < self.core.utc:
-            raise TimedOutInTransit("its time to reach the queue was over when it arrived")
-
-    def _check_kind(self, queue: Queue, seen: Glance, flags: int, in_transaction: bool) -> None:
-        """A transactional message is one with a TransactionHeader; ours get it in transactions."""
-        transactional = bool(seen.user_flags & TRANSACTION_HEADER)
-        if not flags & FLAG_REMOTE and transactional != in_transaction:
-            raise TransactionUsage(
-                "the packet has no TransactionHeader, but is sent in a transaction"
-                if in_transaction
-                else "the packet has a TransactionHeader, but is sent outside a transaction"
-            )
-        definition = queue.definition
-        if queue.outgoing is not None or definition.role is QueueRole.INTERNAL:
-            return  # of an outgoing queue its destination decides
-        if definition.transactional != transactional:
-            kind = "transactional" if definition.transactional else "not transactional"
-            raise TransactionUsage(f"the queue {queue.name} is {kind}, the message is the opposite")
-
-    def _check_protection(self, queue: Queue, packet: bytes, seen: Glance, flags: int) -> None:
-        """Whether the queue wants its messages signed, encrypted or in the clear."""
-        definition = queue.definition
-        if queue.outgoing is not None:
-            return
-        if definition.authentication and not flags & FLAG_AUTHENTICATED:
-            raise MessageNotAuthenticated(
-                f"the queue {queue.name} takes authenticated messages only"
-            )
-        privacy = definition.privacy_level
-        if privacy == _PRIVACY_OPTIONAL:
-            return
-        encrypted = is_encrypted(packet, seen)
-        if privacy == _PRIVACY_BODY and not encrypted:
-            raise IllegalPropertyValue(f"the queue {queue.name} takes encrypted messages only")
-        if privacy == _PRIVACY_NONE and encrypted:
-            raise IllegalPropertyValue(f"the queue {queue.name} takes no encrypted messages")
 
     def _expiry(self, queue: Queue, seen: Glance) -> int:
         """The second from which it is expired: both times count from SentTime.

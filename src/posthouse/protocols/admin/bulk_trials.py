@@ -5,10 +5,10 @@ Every check of the real work that can be made without doing it; nothing is made,
 
 from __future__ import annotations
 
+from posthouse.engine.admission import Room
 from posthouse.engine.descriptor import OpenQueueDescriptor
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.queue import Queue
-from posthouse.engine.sending import Room
 from posthouse.model.format_names import MultipleName
 from posthouse.model.message import Message, TxSequenceId
 from posthouse.model.names import PathName, parse_name
@@ -45,7 +45,9 @@ class Trial:
                     TxSequenceId(0, 0) if transactional else None
                 )
                 packet = serialize(message)
-                manager.sending.admit(queue, packet, glance(packet), 0, transactional, self._room)
+                manager.core.admission.admit(
+                    queue, packet, glance(packet), 0, transactional, self._room
+                )
 
     def move(
         self, manager: QueueManager, source: OpenQueueDescriptor, lookup_id: int, name: str
