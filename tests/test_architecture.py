@@ -43,7 +43,11 @@ EDGE_MODULES = {"asyncio", "random", "secrets", "select", "selectors", "socket",
 EDGE_PACKAGES = {"runtime", "client", "sim"}
 EDGE_SERVERS = {"rpc", "protocols"}
 # What aiohttp calls, and what runs beside the loop: parts of the server next to them.
-EDGE_FILES = {"protocols/admin/http.py", "protocols/admin/outside.py"}
+EDGE_FILES = {
+    "protocols/admin/connection.py",
+    "protocols/admin/http.py",
+    "protocols/admin/outside.py",
+}
 # What the doors of all protocols have in common.
 SHARED_BY_PROTOCOLS = {"connections", "desk", "memory"}
 CLOCK_OR_CHANCE = {

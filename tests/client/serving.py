@@ -12,7 +12,8 @@ from typing import Any, TypeVar
 
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.settings import EngineSettings
-from posthouse.protocols.admin.server import Admin, AdminServer, Connection, ControlSocket
+from posthouse.protocols.admin.connection import Connection
+from posthouse.protocols.admin.server import Admin, AdminServer, ControlSocket
 from posthouse.protocols.binary.server import BinaryNode, BinaryServer
 from posthouse.protocols.binary.settings import BinarySettings
 from posthouse.runtime.home import Home, start_manager

@@ -313,7 +313,7 @@ def test_a_client_that_vanished_is_noticed(tmp_path: Path) -> None:
 def test_a_session_that_ended_does_not_wait_for_its_reader(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("posthouse.protocols.admin.server.LINGER_S", 0.0)
+    monkeypatch.setattr("posthouse.protocols.admin.connection.LINGER_S", 0.0)
 
     async def work(rig: ApiRig) -> None:
         peer = await Peer.connect(rig, rig.tokens["operate"])
