@@ -198,7 +198,7 @@ class World:
             row.arrived,
             row.aborts,
             row.moves,
-            row.last_move,
+            row.last_move if row.moves else 0,  # else its place in a sequence
             row.size,
             _CLASS_OF_DOOM[row.doomed],
             self._held(number),
