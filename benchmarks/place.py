@@ -21,14 +21,14 @@ class Mount(NamedTuple):
 
 
 def mount_of(directory: Path) -> Mount:
-    """Looked up by device number, because mount points may be nested."""
+    """Looked up by device number; of several places of one device, the one that it lies in."""
     state = directory.stat()
     number = f"{os.major(state.st_dev)}:{os.minor(state.st_dev)}"
     found = Mount(number, "unknown", "unknown")
     for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines():
         front, _, back = line.partition(" - ")
         fields, (kind, device, *_) = front.split(), back.split()
-        if fields[2] == number:
+        if fields[2] == number and directory.resolve().is_relative_to(fields[4]):
             found = Mount(device, kind, fields[4])
     return found
 
