@@ -219,7 +219,7 @@ class Moving:
 
     def end_doomed(self) -> None:
         """At start: whoever held a purged message is gone, so it ends as purged."""
-        for number in list(self.core.state.doomed):
+        for number in sorted(self.core.state.doomed):  # in the order they came
             row = self.core.reading.row(number)
             if number not in self.core.locks:
                 queue = self.core.queues[row.queue]

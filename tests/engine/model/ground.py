@@ -163,7 +163,7 @@ class Ground:
         column = COLUMN_OF_CLASS.get(message_class, "purged")
         self._acknowledge_end(letter, message_class)
         for target in self._keepers(queue, letter, message_class):
-            if target.has_room(letter.size, reserved=False):
+            if target.has_room(letter.size):
                 self._keep(letter, target, message_class, column)
                 return
             self.happened(f"{target.facts.role} queue too full for a letter")
@@ -205,7 +205,7 @@ class Ground:
         self.happened("committed send to a deleted queue")
         self._acknowledge_end(letter, NACK_QUEUE_DELETED)
         for target in self._dead_letter_queues(letter):
-            if target.has_room(letter.size, reserved=False):
+            if target.has_room(letter.size):
                 self._keep(letter, target, NACK_QUEUE_DELETED, "undelivered")
                 return
 
