@@ -13,9 +13,15 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import pkcs12
+from cryptography.x509.oid import NameOID
 
 import posthouse
 from posthouse.cli import main
@@ -30,7 +36,12 @@ EXAMPLES = {name: example(command) for name, command in commands(main.program(),
 # These run a while, and have tests of their own.
 ELSEWHERE = {"posthouse serve", "posthouse bench", "posthouse demo"}
 # These name something that is not there.
-REFUSED = {"posthouse transaction commit", "posthouse transaction abort", "posthouse token revoke"}
+REFUSED = {
+    "posthouse cert remove",
+    "posthouse transaction commit",
+    "posthouse transaction abort",
+    "posthouse token revoke",
+}
 
 
 @pytest.fixture(scope="module")
@@ -94,6 +105,18 @@ def prepare(folder: Path) -> None:
     (folder / ".local/share/bash-completion/completions").mkdir(parents=True)
 
 
+def sealed_certificate(password: bytes) -> bytes:
+    """A certificate and its private key, as other programs hand them out."""
+    key = rsa.generate_private_key(public_exponent=65537, key_size=1024)
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "alice")])
+    builder = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+    now = datetime.now(UTC)
+    builder = builder.not_valid_before(now).not_valid_after(now + timedelta(days=1))
+    certificate = builder.sign(key, hashes.SHA256())
+    seal = serialization.BestAvailableEncryption(password)
+    return pkcs12.serialize_key_and_certificates(b"alice", key, certificate, None, seal)
+
+
 @pytest.mark.parametrize("name", sorted(EXAMPLES.keys() - ELSEWHERE))
 def test_the_example_in_the_help_works(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -109,6 +132,13 @@ def test_the_example_in_the_help_works(
         quietly("queue", "delete", ORDERS)
     if name == "posthouse peer remove":
         quietly("peer", "add", "BETA", PEER, "http://beta:8816")
+    if name in ("posthouse cert export", "posthouse cert trust"):
+        quietly("cert", "make")
+        quietly("cert", "export", "beta.json")
+        keys = json.loads((tmp_path / "beta.json").read_text())
+        (tmp_path / "beta.json").write_text(json.dumps(keys | {"name": "BETA", "guid": PEER}))
+    if name == "posthouse cert import":
+        (tmp_path / "alice.p12").write_bytes(sealed_certificate(b"correct horse"))
     if name == "posthouse user add":
         quietly("user", "delete", "alice")
     assert run_line(EXAMPLES[name], monkeypatch) == (1 if name in REFUSED else 0)

@@ -15,7 +15,13 @@ import pytest
 
 import posthouse
 import posthouse.aio
-from posthouse import ClientConnectionError, IoTimeout, MessageReturned, TransactionAborted
+from posthouse import (
+    ClientConnectionError,
+    IoTimeout,
+    MessageReturned,
+    ServerUnreachable,
+    TransactionAborted,
+)
 from posthouse.client.core import Core
 from posthouse.client.requests import CommitRequest, EndRequest, Request, SendRequest
 from tests.conftest import Dose
@@ -207,7 +213,7 @@ class Mover(Client):
                 found = self.qm.queue(LEFT).receive_many(self.drawn.randint(1, 20), 0.1, tx=tx)
                 bodies = [message.body for message in found]
                 self.qm.queue(MOVED).send_many(bodies, tx=tx)
-        except (IoTimeout, TransactionAborted):
+        except (IoTimeout, ServerUnreachable, TransactionAborted):
             return
         assert self.told.moved.isdisjoint(bodies), "received again though that was committed"
         self.told.moved.update(bodies)
@@ -219,7 +225,7 @@ class Receiver(Client):
     def step(self) -> None:
         try:
             found = self.qm.queue(ORDERS).receive_many(self.drawn.randint(1, 30), 0.1)
-        except IoTimeout:
+        except (IoTimeout, ServerUnreachable):  # nothing came, and nothing is taken without us
             return
         self.told.take(found)
 
@@ -300,7 +306,7 @@ class Crowd:
     async def receive(self, names: Names) -> None:
         try:
             self.told.take([await self.qm.queue(ORDERS).receive(0.1)])
-        except IoTimeout:
+        except (IoTimeout, ServerUnreachable):
             return
 
     async def commit(self, names: Names) -> None:
@@ -322,7 +328,7 @@ class Crowd:
     async def take_notes(self, names: Names) -> None:
         try:
             found = await self.qm.queue(NOTES).receive_many(3, 0.1)
-        except IoTimeout:
+        except (IoTimeout, ServerUnreachable):
             return
         self.told.noted.update(message.body for message in found)
 

@@ -37,7 +37,7 @@ def selftest(
 
     Exit code 0: all as promised, 1: not.
 
-    Example: posthouse selftest --seeds 1000
+    Example: posthouse selftest --seeds 20
     """
     totals: Counter[str] = Counter()
     with bar("trials", seeds, quiet=json) as advance:

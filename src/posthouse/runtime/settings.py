@@ -240,6 +240,14 @@ class StoreSection(Struct, frozen=True):
             "is more.",
         ),
     ] = _store.garbage_segments
+    spare_segments: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=100,
+            description="So many files of dead segments are kept, to be written over.",
+        ),
+    ] = _store.spare_segments
     small_segments: Annotated[
         int, Meta(ge=2, le=1000, description="So many small segments are merged.")
     ] = _store.small_segments
@@ -486,6 +494,7 @@ def store_settings(settings: Settings, store_id: bytes = bytes(16)) -> StoreSett
         disk_reserve_percent=store.disk_reserve_percent,
         dead_ratio=store.dead_ratio,
         garbage_segments=store.garbage_segments,
+        spare_segments=store.spare_segments,
         small_segments=store.small_segments,
         step_bytes=store.step_bytes,
         checkpoint_ratio=store.checkpoint_ratio,
