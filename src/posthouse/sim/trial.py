@@ -93,7 +93,7 @@ class Trial:
         self.told = Told()
         self.cuts = 0
         self.storming = False
-        self._groups = 0
+        self._groups = self._named = 0
         self._two_names = chance.random() < 0.3
         self.tight = frozenset(JOURNALED if chance.random() < 0.2 else ())
         count = chance.choice((2, 2, 3))
@@ -264,7 +264,8 @@ class Trial:
         queue = chance.choice(SEQUENCED if kind == "transactional" else PLAIN)
         if chance.random() < 0.06:
             queue = chance.choice((NOWHERE, *SEQUENCED, *PLAIN))
-        name = f"{len(self.told.letters) + chance.random():.6f}"
+        self._named += 1  # chance alone gives two messages of some seed one name
+        name = f"{self._named + chance.random():.6f}"
         name = f"{sender.name[0]}{target.name[0]} {queue} {kind[0]}{name}"
         letter = Letter(
             name=name,
