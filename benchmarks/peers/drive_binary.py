@@ -15,7 +15,6 @@ from posthouse.protocols.binary.settings import BinarySettings
 from posthouse.wire.patch import patch
 
 TIMEOUT_S = 60.0
-CHUNK = 3200  # packets made at once; a multiple of what is acknowledged at once
 
 
 class BinaryDriver(PosthouseDriver):
@@ -32,16 +31,10 @@ class BinaryDriver(PosthouseDriver):
         sender.connect()
         meter.start()
         packets = _packets(rf"DIRECT=TCP:{self._binary}\private$\{queue}", load, body)
-        chunk: list[bytes] = []
-        for packet in packets:
-            chunk.append(packet)
-            if len(chunk) == CHUNK:
-                sender.send(chunk)
-                chunk.clear()
         if load.durable:
-            sender.send(chunk)
+            sender.send(packets)
         else:
-            sender.post(chunk)  # the last few would wait for a timer, and nobody else waits at all
+            sender.post(packets)  # the last few would wait for a timer; nobody else waits at all
         meter.stop()
         sender.close()
 
