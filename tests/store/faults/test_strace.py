@@ -19,7 +19,8 @@ RESUMED = re.compile(r"^(?P<pid>\d+)\s+<\.\.\. (?P<call>\w+) resumed>(?P<rest>.*
 DESCRIPTOR = re.compile(r"^\d+<(?P<path>[^>]*)>")
 
 
-ZEROS = 'iov_base="\\0\\0\\0\\0'  # space that is prepared: nobody is told of it
+# Space that is prepared, nobody is told of it: the first bytes of the whole write are zero.
+FIRST_ZEROS = re.compile(r'^[^"]*"\\0\\0\\0\\0')
 ON_RETURN = {"fdatasync", "fsync", "openat"}  # they count when they are done, a write at once
 
 
@@ -81,7 +82,7 @@ def unsynced_answers(calls: list[Call], store: str) -> tuple[list[str], Counter[
     seen = Counter[str]()
     for name, path, text in calls:
         log = path.startswith(store) and path.endswith(".log")
-        if log and name.startswith("pwrite") and ZEROS not in text:
+        if log and name.startswith("pwrite") and not FIRST_ZEROS.search(text):
             written.add(path)
             seen["log writes"] += 1
         elif log and name == "openat" and "O_CREAT" in text:
