@@ -21,7 +21,12 @@ from posthouse.model.errors import (
     TransactionSequence,
     TransactionUsage,
 )
-from posthouse.model.message import ACK_RECEIVE, NACK_QUEUE_PURGED, NACK_RECEIVE_REJECTED
+from posthouse.model.message import (
+    ACK_RECEIVE,
+    NACK_QUEUE_DELETED,
+    NACK_QUEUE_PURGED,
+    NACK_RECEIVE_REJECTED,
+)
 from posthouse.model.properties import MessageSeekAction
 from tests.engine.readers import (
     DEAD_LETTERS,
@@ -541,6 +546,16 @@ def test_deleting_the_queue_ends_what_its_readers_held() -> None:
     assert not rig.manager.core.locks
     with rig.refuses(QueueNotAvailable, NOT_AVAILABLE):
         rig.end(reader, 1)
+
+
+@pytest.mark.spec("MS-MQDMPR 3.1.7.1.4/1")
+def test_a_held_message_whose_time_ran_out_ends_as_deleted_with_its_queue() -> None:
+    rig = readers()
+    rig.send("q", b"a", negative_journaling_requested=True, time_to_be_received=10)
+    rig.hold(rig.open("q", RECEIVE))
+    rig.advance(11)
+    rig.delete()
+    assert [read.message_class for read in rig.reads(DEAD_LETTERS)] == [NACK_QUEUE_DELETED]
 
 
 def test_a_message_received_from_a_deleted_queue_goes_into_no_deleted_journal() -> None:

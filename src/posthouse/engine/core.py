@@ -453,13 +453,19 @@ class Core:
         return [number for number in descriptor.held if self.locks[number].transaction is None]
 
     def orphan_locks(self, descriptor: OpenQueueDescriptor, change: Change) -> None:
-        """The reader of these messages is gone with its queue: they end as the queue's do."""
+        """The reader of these messages is gone with its queue: they end as the queue's do.
+
+        Also those whose time ran out in his hands: the purge that follows finds them all.
+        """
         for number in self.held_by(descriptor):
             row = self.state.table.get(number)
             assert row is not None
             queue = self.queues[row.queue]
             lock = self.unlock(queue, number)
-            self.reading.returned(queue, number, row, lock, change)
+            if lock.purged:
+                self.outcomes.delete(queue, number, row, lock.purged, change)
+            else:
+                queue.make_room(row.priority, row.lookup_id)
 
     # -- availability
 
