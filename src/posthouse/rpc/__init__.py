@@ -1,0 +1,1 @@
+"""DCE/RPC over TCP, connection-oriented ([MS-RPCE], C706): knows nothing of queues."""

@@ -1,0 +1,69 @@
+"""Interfaces of a server, and a call on one of them from its request to its answer."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from posthouse.rpc.security import Identity, Level
+from posthouse.rpc.syntax import SyntaxId
+
+if TYPE_CHECKING:
+    from posthouse.rpc.association import Association
+
+
+class Fault(Exception):
+    """Ends a call with a fault PDU of that status, where a method raises it."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(f"fault 0x{status:08X}")
+        self.status = status
+
+
+class Call(ABC):
+    """A call that was received as a whole. A method answers it once: at once, or when it can."""
+
+    __slots__ = ("address", "association", "identity", "level", "ndr64", "on_gone", "opnum", "stub")
+
+    def __init__(
+        self,
+        association: Association,
+        address: str,
+        identity: Identity | None,
+        level: Level,
+        opnum: int,
+        stub: bytes,
+        *,
+        ndr64: bool,
+    ) -> None:
+        self.association = association
+        self.address = address
+        self.identity = identity  # None: nobody has proved anything
+        self.level = level
+        self.opnum = opnum
+        self.stub = stub  # always little-endian values: the runtime refuses others
+        self.ndr64 = ndr64
+        # What the method wants to hear, while it has not answered: a cancel, an orphaned call, the
+        # end of the connection. It still answers (an answer nobody waits for is dropped).
+        self.on_gone: Callable[[], None] | None = None
+
+    @abstractmethod
+    def answer(self, stub: bytes) -> None:
+        """The response; dropped where the client is gone or has had one."""
+
+    @abstractmethod
+    def fault(self, status: int) -> None:
+        """The method has run and throws."""
+
+
+Serve = Callable[[Call], None]
+
+
+class Interface(NamedTuple):
+    """What a server offers under one name."""
+
+    syntax: SyntaxId
+    name: str
+    methods: Mapping[int, Serve]  # an opnum that is not here is out of range
+    minimum_level: Level = Level.PRIVACY

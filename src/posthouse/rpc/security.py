@@ -1,0 +1,84 @@
+"""What the runtime and a security provider have of each other ([MS-RPCE] 2.2.1.1.7-8, 3.2.2)."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final, NamedTuple, Protocol
+
+SPNEGO: Final = 9
+NTLM: Final = 10
+KERBEROS: Final = 16
+
+
+class Level(IntEnum):
+    """How far a security context protects what is sent under it."""
+
+    NONE = 1
+    CONNECT = 2
+    CALL = 3  # counts as PACKET over TCP
+    PACKET = 4
+    INTEGRITY = 5
+    PRIVACY = 6
+
+
+class Identity(NamedTuple):
+    """Who has proved to be who."""
+
+    user: str
+    domain: str
+    mechanism: str  # "ntlm" or "kerberos"
+
+
+class LoginRefused(Exception):
+    """A token that proves nothing: wrong password, unknown user, not a token at all."""
+
+
+class BadProtection(Exception):
+    """A signature that does not fit, or bytes that cannot be decrypted."""
+
+
+class SecurityContext(Protocol):
+    """One end of a security context; the same for who proves and for who checks."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether the exchange of tokens is over and went well."""
+        ...
+
+    @property
+    def identity(self) -> Identity | None:
+        """Who the other end is, once that is complete; an initiator knows nobody."""
+        ...
+
+    @property
+    def signature_size(self) -> int:
+        """Bytes of a signature, the same for every PDU."""
+        ...
+
+    def step(self, token: bytes) -> bytes | None:
+        """Takes the other end's token, gives ours, if one is to be sent; raises LoginRefused."""
+        ...
+
+    def protect(
+        self, level: Level, before: bytes, body: bytes, after: bytes
+    ) -> tuple[bytes, bytes]:
+        """The body, encrypted at PRIVACY, and the signature over all three parts.
+
+        `before` and `after` are the header and the security trailer, where those are signed too
+        ([MS-RPCE] header signing), else empty. Called once for each PDU, in the order of sending.
+        """
+        ...
+
+    def unprotect(
+        self, level: Level, before: bytes, body: bytes, after: bytes, signature: bytes
+    ) -> bytes:
+        """The body in the clear; raises BadProtection. In the order of sending, too."""
+        ...
+
+
+class Authenticator(Protocol):
+    """The accounts behind a server."""
+
+    def acceptor(self, auth_type: int, address: str) -> SecurityContext | None:
+        """A new context for a client at that address; None: no such security provider here."""
+        ...
