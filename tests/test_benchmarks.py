@@ -49,6 +49,7 @@ TABLES = {
     ("backlog", "disk"),
     ("backlog", "goals"),
     ("flat", "curve"),
+    ("flat", "outgoing"),
     ("flat", "goals"),
 }
 
@@ -110,9 +111,10 @@ def test_every_workload_of_the_server_is_measured(figures: Figures) -> None:
     assert {row["peer"] for row in rows} == {"Posthouse"} | others
 
 
-def test_the_curve_has_every_length(figures: Figures) -> None:
-    assert [row["waiting"] for row in figures["flat", "curve"]] == list(flat.SIZES_QUICK)
-    assert figures["flat", "curve"][0]["ratio"] == 1
+@pytest.mark.parametrize("curve", ["curve", "outgoing"])
+def test_the_curve_has_every_length(figures: Figures, curve: str) -> None:
+    assert [row["waiting"] for row in figures["flat", curve]] == list(flat.SIZES_QUICK)
+    assert figures["flat", curve][0]["ratio"] == 1
 
 
 def test_a_start_is_longer_than_its_parts(figures: Figures) -> None:
