@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 
 class Peer(NamedTuple):
-    """One program: its Debian package and a harmless call that shows it works here."""
+    """One program: its Debian packages and a harmless call that shows it works here."""
 
-    package: str
+    package: str  # or several, with spaces between them
     probe: tuple[str, ...]
     why: str
     folder: str = ""  # a pattern of folders off the PATH; the last one that fits counts
@@ -32,6 +32,9 @@ class Peer(NamedTuple):
             found = shutil.which(self.probe[0], path=os.pathsep.join(reversed(folders)))
         return found
 
+
+KERBEROS = "krb5kdc kdb5_util kadmin.local kinit"
+FIND_PROGRAM = 'PATH="$PATH:/usr/sbin" command -v "$each"'  # not on everybody's PATH
 
 PEERS = {
     "curl": Peer(
@@ -58,6 +61,36 @@ PEERS = {
         why="commits and rolls back together with queues, whoever dies on the way",
         folder="/usr/lib/postgresql/*/bin",
     ),
+    "samba": Peer(
+        package="python3-samba",
+        probe=("/usr/bin/python3", "-c", "from samba.dcerpc import base, epmapper"),
+        why="a DCE/RPC client in C: logs in, signs, seals, alters contexts, speaks NDR64",
+    ),
+    "rpcclient": Peer(
+        package="smbclient",
+        probe=("rpcclient", "--version"),
+        why="asks the endpoint mapper as an administrator does",
+    ),
+    "smbtorture": Peer(
+        package="samba-testsuite",
+        probe=("smbtorture", "--version"),
+        why="samba's own tests of an endpoint mapper",
+    ),
+    "tshark": Peer(
+        package="tshark",
+        probe=("tshark", "--version"),
+        why="dissects a recorded conversation, and finds nothing malformed in it",
+    ),
+    "nmap": Peer(
+        package="nmap",
+        probe=("nmap", "--version"),
+        why="recognises a DCE/RPC server by how it refuses strangers",
+    ),
+    "kerberos": Peer(
+        package="krb5-kdc krb5-admin-server krb5-user",
+        probe=("sh", "-c", f"for each in {KERBEROS}; do {FIND_PROGRAM} || exit; done"),
+        why="a key distribution center that vouches for users and for this server",
+    ),
 }
 
 
@@ -77,7 +110,7 @@ def missing(name: str) -> str | None:
 
 def install() -> str | None:
     """Install what is missing; returns why that failed, or None."""
-    wanted = [PEERS[name].package for name in PEERS if missing(name)]
+    wanted = " ".join(PEERS[name].package for name in PEERS if missing(name)).split()
     if not wanted:
         print("peers: all present")
         return None
