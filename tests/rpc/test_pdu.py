@@ -177,7 +177,8 @@ READERS: list[Callable[[bytes], object]] = [
 
 @given(st.binary(max_size=300), st.integers(0, 255))
 def test_any_bytes_are_read_or_refused(data: bytes, flags: int) -> None:
-    for reader in (*READERS, partial(pdu.read_request, flags=flags)):
+    readers: list[Callable[[bytes], object]] = [*READERS, partial(pdu.read_request, flags=flags)]
+    for reader in readers:
         try:
             reader(data)
         except RemoteProtocolError:
