@@ -171,6 +171,15 @@ class BinarySection(Struct, frozen=True):
             "became of them.",
         ),
     ] = _binary.final_ack_look_ms
+    ack_quiet_ms: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=DAY_MS,
+            description="When all that came is safe and nothing more has come for so long, the "
+            "peer is told, before the document's timers say so; 0: only they do.",
+        ),
+    ] = _binary.ack_quiet_ms
 
 
 class PingSection(Struct, frozen=True):
@@ -278,6 +287,7 @@ def binary_settings(binary: BinarySection, ping: PingSection) -> BinarySettings:
         order_ack_ms=binary.order_ack_ms,
         order_ack_max_ms=binary.order_ack_max_ms,
         final_ack_look_ms=binary.final_ack_look_ms,
+        ack_quiet_ms=binary.ack_quiet_ms,
         ping_response_ms=ping.response_ms,
         ping_first=ping.first,
         ping_port=ping.target_port,

@@ -28,7 +28,7 @@ from posthouse.wire.stream import PacketKind, PacketSplitter, packet_kind
 from tests.engine.rig import START_UTC, PaperStore, Rig
 from tests.protocols.admin.session_rig import TurnDesk
 
-SETTINGS = BinarySettings()
+SETTINGS = BinarySettings(ack_quiet_ms=0)  # the timers of the document, and no other
 PEER_GUID = bytes(range(1, 17))
 OTHER_GUID = bytes(range(17, 33))
 ADDRESS = "192.0.2.7"

@@ -9,6 +9,7 @@ import pytest
 from posthouse.model.message import TxSequenceId
 from posthouse.protocols.binary import breaches
 from posthouse.protocols.binary.session import Role, SessionState
+from posthouse.protocols.binary.settings import BinarySettings
 from posthouse.wire.headers import SESSION_HEADER, SessionHeader
 from tests.protocols.binary.session_rig import SETTINGS, End, Machine, ack, user_message
 
@@ -163,6 +164,33 @@ def test_without_new_messages_the_timer_sends_nothing_and_runs_on(end: End) -> N
     end.wait(1)
     assert end.acks() == [SessionHeader(2, 0, 0, 0, 0, 64)], "it was restarted at 10 s, not at 15"
     end.wait(60_000)
+    assert not end.sent()
+
+
+def test_a_sender_that_pauses_hears_soon_what_is_safe() -> None:
+    end = End(settings=BinarySettings(ack_quiet_ms=10))
+    end.machine.create("orders")
+    end.open()
+    end.receive(*express(1))
+    end.wait(9)
+    end.receive(*recoverable(2))
+    end.wait(9)
+    assert not end.sent()
+    end.wait(1)
+    assert end.acks() == [SessionHeader(2, 1, 0b1, 0, 0, 64)]
+    end.wait(60_000)
+    assert not end.sent()
+
+
+def test_a_pause_acknowledges_nothing_that_is_not_safe() -> None:
+    end = End(settings=BinarySettings(ack_quiet_ms=10))
+    end.machine.create("orders")
+    end.open()
+    end.session.receive(recoverable(1)[0])
+    end.machine.desk.append()
+    end.machine.driver.release()
+    end.machine.clock.advance(200_000)
+    end.session.tick()
     assert not end.sent()
 
 

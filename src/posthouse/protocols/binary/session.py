@@ -101,6 +101,7 @@ class Session:
 
         self._cleanup_ms = settings.cleanup_routing_ms if routing_server else settings.cleanup_ms
         self._initialization_at = self._ack_wait_at = self._ack_send_at = self._linger_at = NEVER
+        self._ack_quiet_at = NEVER
         self._cleanup_at = now() + self._cleanup_ms
         self._told_ms = NEVER  # the deadline the host knows of
 
@@ -173,7 +174,7 @@ class Session:
     def _stop(self) -> None:
         self.state = SessionState.CLOSED
         self._initialization_at = self._cleanup_at = NEVER
-        self._ack_wait_at = self._ack_send_at = NEVER
+        self._ack_wait_at = self._ack_send_at = self._ack_quiet_at = NEVER
 
     def _finish(self, reason: str) -> None:
         self._linger_at = NEVER
@@ -367,6 +368,10 @@ class Session:
             return
         if self._is_ack_due():
             self._acknowledge()
+        elif self._settings.ack_quiet_ms and not self.unsynced_bytes:
+            # Whoever sends one message need not wait for the document's timers.
+            self._ack_quiet_at = self._now() + self._settings.ack_quiet_ms
+            self._rearm(self._ack_quiet_at)
         if not self._reading and 2 * self.unsynced_bytes <= self._settings.receive_ahead_bytes:
             self._reading = True
             self._transport.resume()
@@ -386,6 +391,7 @@ class Session:
 
     def _acknowledge(self) -> None:
         """Sends a SessionAck, or several if there are more stored messages than bits, 3.1.6.4."""
+        self._ack_quiet_at = NEVER
         self._ack_owed = not self._transport.writable
         if self._ack_owed or not self.received.unacknowledged:
             return
@@ -499,6 +505,7 @@ class Session:
             self._cleanup_at,
             self._ack_wait_at,
             self._ack_send_at,
+            self._ack_quiet_at,
             self._linger_at,
             self.queues.next_deadline_ms(),
         )
@@ -522,6 +529,8 @@ class Session:
             self._ack_wait_expired()
         if now >= self._ack_send_at:
             self._ack_send_expired()
+        if now >= self._ack_quiet_at:
+            self._acknowledge()
         if self.is_open and self.queues.is_due(now):
             self._desk.decide(lambda manager: self.queues.expire(manager, now), _nothing)
             self.pump()

@@ -33,6 +33,7 @@ class BinarySettings:
     ack_wait_max_ms: int = 120_000
     recoverable_ack_min_ms: int = 500  # of RecoverableAckSendTimeout, 3.1.5.3.2
     recoverable_ack_max_ms: int = 120_000
+    ack_quiet_ms: int = 10  # ours: nothing more has come for so long, all is safe: say so
     resend_ms: tuple[int, ...] = resend_table()  # ResendTimerTable, 3.1.3.1
     order_ack_ms: int = 500  # OrderAckTimeout, 3.1.3.2
     order_ack_max_ms: int = 10_000  # MaximumOrderAckDelay, note 52
