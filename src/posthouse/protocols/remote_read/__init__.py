@@ -1,0 +1,1 @@
+"""Remote read, [MS-MQRR]: an interface of DCE/RPC on the queues of the engine."""
