@@ -41,15 +41,15 @@ def locate_tail(data: bytes, body_end: int, packet_size: int, base: int, user: i
         reader.align()
         return Tail(0, 0, 0, 0, reader.at)
     base_flags, user_flags = BaseFlags(base), UserFlags(user)
-    debug_at = _skip_debug(reader) if base_flags.debug_header else 0
-    soap_at = _skip_soap(reader) if user_flags.soap_header else 0
-    multi_queue_at = _skip_multi_queue(reader) if user_flags.multi_queue_header else 0
+    debug_at = skip_debug(reader) if base_flags.debug_header else 0
+    soap_at = skip_soap(reader) if user_flags.soap_header else 0
+    multi_queue_at = skip_multi_queue(reader) if user_flags.multi_queue_header else 0
     session_at = _skip_session(reader) if base_flags.session_header else 0
     reader.align()
     return Tail(debug_at, soap_at, multi_queue_at, session_at, reader.at)
 
 
-def _skip_debug(reader: Reader) -> int:
+def skip_debug(reader: Reader) -> int:
     """Steps over a DebugHeader, [MS-MQMQ] 2.2.20.8."""
     reader.align()
     start = reader.at
@@ -58,7 +58,7 @@ def _skip_debug(reader: Reader) -> int:
     return start
 
 
-def _skip_soap(reader: Reader) -> int:
+def skip_soap(reader: Reader) -> int:
     """Steps over the two sections of a SoapHeader, [MS-MQMQ] 2.2.20.7."""
     reader.align()
     start = reader.at
@@ -68,7 +68,7 @@ def _skip_soap(reader: Reader) -> int:
     return start
 
 
-def _skip_multi_queue(reader: Reader) -> int:
+def skip_multi_queue(reader: Reader) -> int:
     """Steps over the four parts of a MultiQueueFormatHeader, [MS-MQMQ] 2.2.20.1."""
     reader.align()
     start = reader.at

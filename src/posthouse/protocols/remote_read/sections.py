@@ -1,0 +1,123 @@
+"""A stored message as a remote reader gets it ([MS-MQRR] 2.2.5-7, 3.1.4.7): one section or two."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from posthouse.engine.effects import Read
+from posthouse.model.errors import RemoteProtocolError
+from posthouse.wire.glance import Glance, glance
+from posthouse.wire.headers import INFINITE, QUEUE_DIRECT
+from posthouse.wire.layout import align4
+from posthouse.wire.patch import PACKET_SIZE_AT, USER_FLAGS_AT
+from posthouse.wire.read_packet import (
+    OVER_HTTP,
+    SIZE_AND_TIME,
+    U32,
+    address_overlay,
+    locate_srmp,
+    pack_trailers,
+)
+from posthouse.wire.tail import BASE_TAIL, USER_TAIL, locate_tail
+
+FULL_PACKET: Final = 0  # SectionType, 2.2.7
+BINARY_FIRST: Final = 1
+BINARY_SECOND: Final = 2
+SRMP_FIRST: Final = 3
+SRMP_SECOND: Final = 4
+
+Section = tuple[int, int, bytes]  # SectionBufferType, SectionSizeAlloc, pSectionBuffer
+_DIRECT_DESTINATION: Final = QUEUE_DIRECT << 10
+_SOURCE_AT, _ADDRESS_AT, _ADDRESS_END = 16, 32, 48
+
+
+class Particulars(NamedTuple):
+    """What a message has beside its packet and its row; most have nothing."""
+
+    subqueue: str = ""
+    target_subqueue: str = ""
+    dead_letter: str = ""
+    dead_letter_invalid: bool = False
+    address: str = ""  # of the host it came from
+
+
+NOTHING: Final = Particulars()
+
+
+def sections(
+    packet: bytes,
+    read: Read,
+    particulars: Particulars,
+    body_size_max: int,
+    compound_size_max: int,
+) -> list[Section]:
+    """The whole packet where the reader takes that much, else its front and what is behind it."""
+    seen = glance(packet)
+    user_flags = seen.user_flags
+    limited_at, limited_size, allowed = seen.body_at, seen.body_size, body_size_max
+    first, second = BINARY_FIRST, BINARY_SECOND
+    if not (seen.base_flags & BASE_TAIL or user_flags & (USER_TAIL | OVER_HTTP)):
+        end = align4(seen.body_at + seen.body_size)
+    elif user_flags & OVER_HTTP and (found := _srmp(packet, seen)) is not None:
+        limited_at, limited_size, end = found
+        allowed, first, second = compound_size_max, SRMP_FIRST, SRMP_SECOND
+    else:
+        end = _binary_end(packet, seen)
+        if user_flags & OVER_HTTP:  # 2.2.5.1: only with both headers
+            flags = U32.pack(user_flags & ~OVER_HTTP)
+            packet = packet[:USER_FLAGS_AT] + flags + packet[USER_FLAGS_AT + 4 :]
+    _, _, _, _, kind, _, aborts, moves, last_move, _, _ = read
+    trailers = pack_trailers(kind, aborts, moves, last_move, *particulars)
+    front = _front(packet, seen, end + len(trailers), particulars.address)
+    rest = memoryview(packet)
+    padding = bytes(max(end - len(packet), 0))
+    if allowed >= limited_size:
+        whole = b"".join((front, rest[_ADDRESS_END:end], padding, trailers))
+        return [(FULL_PACKET, len(whole), whole)]
+    head = b"".join((front, rest[_ADDRESS_END : limited_at + allowed]))
+    behind = b"".join((rest[limited_at + limited_size : end], padding, trailers))
+    return cut(first, second, head, limited_size - allowed, behind)
+
+
+def cut(first: int, second: int, head: bytes, withheld: int, trailers: bytes) -> list[Section]:
+    """A message of whose body so many bytes stay here."""
+    found = [(first, len(head) + withheld, head)]
+    return [*found, (second, len(trailers), trailers)] if trailers else found
+
+
+def _srmp(packet: bytes, seen: Glance) -> tuple[int, int, int] | None:
+    """Where the compound message is and where all headers end; None: it is no SRMP message."""
+    try:
+        srmp, end = locate_srmp(packet, seen)
+    except RemoteProtocolError:
+        return None
+    return srmp.compound_at, srmp.compound_size, end
+
+
+def _binary_end(packet: bytes, seen: Glance) -> int:
+    """Where the last known header ends; what a peer has put behind it is not handed on."""
+    body_end = seen.body_at + seen.body_size
+    try:
+        tail = locate_tail(packet, body_end, seen.packet_size, seen.base_flags, seen.user_flags)
+    except RemoteProtocolError:
+        return align4(seen.packet_size)  # nobody has looked at these headers yet: as they came
+    return align4(tail.end)
+
+
+def _front(packet: bytes, seen: Glance, size: int, address: str) -> bytes:
+    """The first 48 bytes, in which is what differs from the stored packet.
+
+    TimeToReachQueue becomes the time of expiry; what never expires says so still (decision 96).
+    """
+    expires = seen.time_to_reach_queue
+    if expires != INFINITE:
+        expires = min(expires + seen.sent_time, INFINITE)
+    direct = seen.user_flags & 0x1C00 == _DIRECT_DESTINATION
+    return b"".join(
+        (
+            packet[:PACKET_SIZE_AT],
+            SIZE_AND_TIME.pack(size, expires),
+            packet[_SOURCE_AT:_ADDRESS_AT],
+            address_overlay(address) if direct else packet[_ADDRESS_AT:_ADDRESS_END],
+        )
+    )
