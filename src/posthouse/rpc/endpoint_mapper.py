@@ -1,0 +1,173 @@
+"""The endpoint mapper: on which port an interface is ([MS-RPCE] 2.2.1.2; C706 appendix O).
+
+It only reads: what is listed is this process's business, so ept_insert and ept_delete do not exist
+here. Anybody may ask, without a login: that is how a client finds out where to log in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from posthouse.model.errors import RemoteProtocolError
+from posthouse.rpc import ept, statuses
+from posthouse.rpc.ept import Element, Listed, LookupRequest, MapRequest
+from posthouse.rpc.interface import Call, Fault, Interface
+from posthouse.rpc.ndr import NULL_HANDLE
+from posthouse.rpc.security import Level
+from posthouse.rpc.syntax import NDR, NDR64, SyntaxId
+from posthouse.rpc.towers import ANY_ADDRESS, TcpTower, read_tcp_tower
+
+OK: Final = 0
+NOTHING_FOUND: Final = statuses.EPT_NOT_REGISTERED_WIRE
+CANNOT_PERFORM: Final = 0x16C9A0CD  # a question that makes no sense
+
+
+class Entry(NamedTuple):
+    """An interface and where it is, over TCP. All are registered without an object."""
+
+    interface: SyntaxId
+    port: int
+    annotation: str = ""  # what dump tools print beside it, ASCII
+    address: bytes = ANY_ADDRESS  # IPv4; any: the one the client has asked
+
+    def element(self) -> Element:
+        """Its line in the map."""
+        tower = TcpTower(self.interface, NDR, self.port, self.address).pack()
+        annotation = self.annotation.encode("ascii", "replace")[: ept.MAX_ANNOTATION_SIZE - 1]
+        return Element(ept.NIL_OBJECT, tower, annotation + b"\0")
+
+
+class Search:
+    """What is behind an entry handle: the rest of an answer that was too long for one."""
+
+    __slots__ = ("opnum", "rest")
+
+    def __init__(self, opnum: int, rest: list[object]) -> None:
+        self.opnum = opnum
+        self.rest = rest
+
+
+class Unanswerable(Exception):
+    """A question that is well-formed NDR and makes no sense."""
+
+
+class EndpointMapper:
+    """Answers from a list that is asked for each time, so that it is always the true one."""
+
+    def __init__(self, entries: Callable[[], list[Entry]]) -> None:
+        self._entries = entries
+        methods = {
+            ept.EPT_LOOKUP: self._lookup,
+            ept.EPT_MAP: self._map,
+            ept.EPT_LOOKUP_HANDLE_FREE: self._free,
+        }
+        self.interface = Interface(ept.EPT, "endpoint mapper", methods, Level.NONE)
+
+    def _lookup(self, call: Call) -> None:
+        """[MS-RPCE] 2.2.1.2.4."""
+        request = ept.LOOKUP_REQUEST.decode(call.stub, ndr64=call.ndr64)
+        handle, found, status = _page(
+            call, request.entry_handle, request.max_entries, lambda: self._matching(request)
+        )
+        entries = Listed(request.max_entries, found)
+        response = ept.LookupResponse(handle, entries, status)
+        call.answer(ept.LOOKUP_RESPONSE.encode(response, ndr64=call.ndr64))
+
+    def _map(self, call: Call) -> None:
+        """[MS-RPCE] 2.2.1.2.5."""
+        request = ept.MAP_REQUEST.decode(call.stub, ndr64=call.ndr64)
+        handle, found, status = _page(
+            call, request.entry_handle, request.max_towers, lambda: self._towers(request)
+        )
+        towers = Listed(request.max_towers, found)
+        response = ept.MapResponse(handle, towers, status)
+        call.answer(ept.MAP_RESPONSE.encode(response, ndr64=call.ndr64))
+
+    @staticmethod
+    def _free(call: Call) -> None:
+        """C706 appendix O: the client wants no more of an answer."""
+        (handle,) = ept.FREE_REQUEST.decode(call.stub, ndr64=call.ndr64)
+        _find(call, handle)
+        call.association.group.close(handle)
+        response = ept.FreeResponse(NULL_HANDLE, OK)
+        call.answer(ept.FREE_RESPONSE.encode(response, ndr64=call.ndr64))
+
+    def _matching(self, request: LookupRequest) -> list[object]:
+        if request.inquiry_type > ept.MATCH_BY_BOTH:
+            raise Unanswerable
+        entries = self._entries()
+        if request.inquiry_type in (ept.MATCH_BY_INTERFACE, ept.MATCH_BY_BOTH):
+            wanted, option = request.interface, request.version_option
+            if wanted is None or not ept.ALL_VERSIONS <= option <= ept.UP_TO:
+                raise Unanswerable
+            entries = [each for each in entries if _matches(each.interface, wanted, option)]
+        if request.inquiry_type in (ept.MATCH_BY_OBJECT, ept.MATCH_BY_BOTH):
+            entries = entries if _is_nil(request.object) else []
+        return [each.element() for each in entries]
+
+    def _towers(self, request: MapRequest) -> list[object]:
+        """Any object will do: an interface that is registered without one serves them all."""
+        try:
+            wanted = read_tcp_tower(request.map_tower or b"")
+        except RemoteProtocolError:
+            raise Unanswerable from None
+        if wanted is None or wanted.transfer not in (NDR, NDR64):
+            return []
+        return [
+            TcpTower(each.interface, wanted.transfer, each.port, each.address).pack()
+            for each in self._entries()
+            if _matches(each.interface, wanted.interface, ept.COMPATIBLE)
+        ]
+
+
+def _page(
+    call: Call, handle: bytes, maximum: int, begin: Callable[[], list[object]]
+) -> tuple[bytes, list[object], int]:
+    """The next part of an answer, with the handle of what is left; NULL: nothing is."""
+    group = call.association.group
+    if handle != NULL_HANDLE:
+        search = _find(call, handle)
+    else:
+        try:
+            search = Search(call.opnum, begin())
+        except Unanswerable:
+            return NULL_HANDLE, [], CANNOT_PERFORM
+    found, search.rest = search.rest[:maximum], search.rest[maximum:]
+    if not found or not search.rest:
+        group.close(handle)
+        return NULL_HANDLE, found, OK if found else NOTHING_FOUND
+    if handle == NULL_HANDLE:
+        handle = group.open(search, _nothing_to_end, call.identity)
+    return handle, found, OK
+
+
+def _find(call: Call, handle: bytes) -> Search:
+    """The search that a client goes on with; handles of other methods are as strange as unknown."""
+    search = call.association.group.find(handle, call.identity)
+    if not isinstance(search, Search):
+        raise Fault(statuses.CONTEXT_MISMATCH)
+    if call.opnum not in (search.opnum, ept.EPT_LOOKUP_HANDLE_FREE):
+        raise Fault(statuses.CONTEXT_MISMATCH)
+    return search
+
+
+def _nothing_to_end() -> None:
+    """A search holds nothing but itself."""
+
+
+def _matches(here: SyntaxId, wanted: SyntaxId, option: int) -> bool:
+    """Whether an interface is one that is asked for, [MS-RPCE] 2.2.1.2.4 vers_option."""
+    ours, theirs = (here.major, here.minor), (wanted.major, wanted.minor)
+    same_major = here.major == wanted.major
+    return here.uuid == wanted.uuid and (
+        option == ept.ALL_VERSIONS
+        or (option == ept.COMPATIBLE and same_major and here.minor >= wanted.minor)
+        or (option == ept.EXACT and ours == theirs)
+        or (option == ept.MAJOR_ONLY and same_major)
+        or (option == ept.UP_TO and ours <= theirs)
+    )
+
+
+def _is_nil(named: bytes | None) -> bool:
+    return named is None or named == ept.NIL_OBJECT
