@@ -74,6 +74,7 @@ class Extra(msgspec.Struct, omit_defaults=True, array_like=True):
 
     aliases: list[int] = []  # lookup ids it had before moves
     dead_letter: str = ""  # ApplicationDeadletterQueue
+    in_doubt: bool = False  # decision 42: a reader that had it was lost
 
 
 encode_extra = msgspec.msgpack.Encoder().encode

@@ -6,7 +6,7 @@ synced up to where it was when the engine decided. The driver keeps that order, 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from posthouse.engine.records import CHANGE, EXPRESS, MESSAGE, Change, Record, sender_of
 from posthouse.model.errors import QueueError
@@ -15,6 +15,9 @@ from posthouse.security.peer_calls import Verb
 
 class Unreadable(Exception):
     """The stored packet of one message cannot be had; the rest of the store is not concerned."""
+
+
+READ_IN_DOUBT: Final = 0x100  # of Read.flags; in front of it are those of the row
 
 
 class Read(NamedTuple):

@@ -70,11 +70,11 @@ class Moving:
 
     def check(self, source: Queue, lookup_id: int, target: Queue, before: int = 0) -> Row:
         """Every reason not to move a message, with so many bytes in front of it; its row."""
-        row = self.core.reading.row(self._movable(source, lookup_id))
+        row = self.core.reading.row(self.movable(source, lookup_id))
         self._admit(source, row, target, before)
         return row
 
-    def _movable(self, source: Queue, lookup_id: int) -> int:
+    def movable(self, source: Queue, lookup_id: int) -> int:
         """The message, under its identifier or one it had before a move."""
         number = source.current_number(lookup_id)
         if not number or self.core.reading.row(number).queue != source.number:

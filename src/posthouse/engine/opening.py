@@ -276,8 +276,8 @@ class Opening:
 
     # -- close
 
-    def close(self, descriptor: OpenQueueDescriptor) -> None:
-        """Close Queue (3.1.7.1.6)."""
+    def close(self, descriptor: OpenQueueDescriptor, *, in_doubt: bool = False) -> None:
+        """Close Queue (3.1.7.1.6); in doubt: nobody said so, its reader is gone."""
         if self._open.pop(descriptor.handle, None) is None:
             raise InvalidHandle("the queue handle is closed already")
         self._contexts.pop(descriptor.context, None)
@@ -287,7 +287,7 @@ class Opening:
         self.core.waiting.cancel_of(descriptor, OperationCancelled("the queue was closed"))
         for cursor in list(descriptor.cursors.values()):
             self.close_cursor(cursor)
-        self.core.reading.return_all(descriptor)
+        self.core.reading.return_all(descriptor, in_doubt=in_doubt)
         queue = descriptor.queue
         if queue is not None:
             queue.descriptors.pop(descriptor.handle, None)

@@ -338,12 +338,13 @@ class Outcomes:
             return []
         targets = [core.queues[DEADXACT if transactional else DEADLETTER]]
         if row.wants & WANT_APPLICATION_DEAD_LETTER:
-            named = self._application_queue(core.extra(number).dead_letter)
+            named = self.application_queue(core.extra(number).dead_letter)
             if named is not None and named.definition.transactional == transactional:
                 targets.insert(0, named)
         return targets
 
-    def _application_queue(self, name: str) -> Queue | None:
+    def application_queue(self, name: str) -> Queue | None:
+        """The queue of ours that a sender named for its dead letters, if there is one."""
         try:
             queue = self.core.registry.find_local(parse_name(name))
         except QueueError:

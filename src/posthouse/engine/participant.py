@@ -50,9 +50,11 @@ class Participant:
 
     # -- the beginning
 
-    def enlist(self, data: bytes, owner: object = None) -> Transaction:
-        """Begins the part here of the transaction that a token names."""
+    def enlist(self, data: bytes, owner: object = None, identifier: bytes = b"") -> Transaction:
+        """Begins the part here of the transaction that a token names, and the caller if he does."""
         token = self._believed(data)
+        if identifier and identifier != token.transaction:
+            raise TransactionEnlist("the transaction token is of another transaction")
         known = self.core.transactions.open.get(token.transaction)
         if known is not None and known.owner is owner and known.coordinator == token.coordinator:
             return known

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from posthouse.engine.core import Core, Lock
+from posthouse.engine.core import Core, Lock, decode_extra, encode_extra
 from posthouse.engine.cursor import Cursor, CursorEvent, CursorState
 from posthouse.engine.descriptor import OpenQueueDescriptor
-from posthouse.engine.effects import Read
+from posthouse.engine.effects import READ_IN_DOUBT, Read
 from posthouse.engine.order import START, Place
 from posthouse.engine.queue import Queue, QueueRole
-from posthouse.engine.records import (
-    Change,
-    Row,
-)
+from posthouse.engine.records import KEPT, Change, Row
 from posthouse.engine.transaction import Transaction
 from posthouse.model.errors import (
     InvalidParameter,
@@ -139,7 +136,13 @@ class Reading:
 
     def read_of(self, number: int, row: Row) -> Read:
         """What a reader gets; whoever fetches the packet knows the sender."""
-        return read_of_row(number, row, self.core.effects.senders.get(number, b""))
+        read = read_of_row(number, row, self.core.effects.senders.get(number, b""))
+        return self._marked(read) if self.core.state.extras else read
+
+    def _marked(self, read: Read) -> Read:
+        if not self.is_in_doubt(read.number):
+            return read
+        return read._replace(flags=read.flags | READ_IN_DOUBT)
 
     def take(
         self,
@@ -216,6 +219,7 @@ class Reading:
         core = self.core
         for row in rows:  # whatever stands in front of these is locked
             queue.state.order.lane(row.priority).floor = row.lookup_id + 1
+        reads = self._reads_of(numbers, rows)
         if transaction is not None:
             for number in numbers:
                 core.transactions.add_dequeue(transaction, queue, number, holder=holder)
@@ -224,11 +228,15 @@ class Reading:
         elif not core.outcomes.received_run(queue, numbers, rows):
             for number, row in zip(numbers, rows, strict=True):
                 core.outcomes.delete(queue, number, row, ACK_RECEIVE)
-        senders = core.effects.senders
-        return [
+        return reads
+
+    def _reads_of(self, numbers: list[int], rows: list[Row]) -> list[Read]:
+        senders = self.core.effects.senders
+        reads = [
             read_of_row(number, row, senders[number])
             for number, row in zip(numbers, rows, strict=True)
         ]
+        return [self._marked(read) for read in reads] if self.core.state.extras else reads
 
     def _cursor_dequeue(
         self, queue: Queue, cursor: Cursor, timeout_ms: int | None
@@ -251,9 +259,12 @@ class Reading:
 
     def check_transaction(self, queue: Queue, transaction: Transaction | None) -> None:
         """Whether the queue can take part in the transaction, if there is one."""
-        if transaction is None:
-            return
-        self.core.transactions.use(transaction)
+        if transaction is not None:
+            self.core.transactions.use(transaction)
+            self.check_transactional(queue)
+
+    def check_transactional(self, queue: Queue) -> None:
+        """MQ_ERROR_TRANSACTION_USAGE for a queue that no transaction reads from."""
         definition = queue.definition
         if not definition.transactional and definition.role in (
             QueueRole.PLAIN,
@@ -342,13 +353,28 @@ class Reading:
         elif message_class != ACK_RECEIVE:
             transactions.reason_of(transaction, number, message_class)
 
-    def give_back(self, queue: Queue, number: int) -> None:
-        """A reader did not want the message after all."""
+    def give_back(self, queue: Queue, number: int, *, in_doubt: bool = False) -> None:
+        """A reader did not want the message after all; in doubt: or is gone with it."""
         row = self.row(number)
         lock = self.core.unlock(queue, number)
         change = Change()
+        if in_doubt and not lock.purged:
+            self._mark_in_doubt(queue, number, row, change)
         self.returned(queue, number, row, lock, change)
         self.core.commit(change)
+
+    def _mark_in_doubt(self, queue: Queue, number: int, row: Row, change: Change) -> None:
+        """Decision 42: who reads it next is told that somebody may have had it before."""
+        core, extra = self.core, self.core.extra(number)
+        extra.in_doubt = True
+        core.settle(number, row, KEPT, change, encode_extra(extra))
+        core.refusals["message_in_doubt"] += 1
+        core.event("message_in_doubt", queue=queue.name, lookup_id=row.lookup_id)
+
+    def is_in_doubt(self, number: int) -> bool:
+        """Whether a reader was lost that had the message."""
+        extra = self.core.state.extras.get(number)
+        return extra is not None and decode_extra(extra).in_doubt
 
     def returned(self, queue: Queue, number: int, row: Row, lock: Lock, change: Change) -> None:
         """A message is nobody's again: available at its old place, purged, or expired by now."""
@@ -361,13 +387,13 @@ class Reading:
             queue.make_room(row.priority, row.lookup_id)
             core.announce(queue, number)
 
-    def return_all(self, descriptor: OpenQueueDescriptor) -> None:
+    def return_all(self, descriptor: OpenQueueDescriptor, *, in_doubt: bool = False) -> None:
         """Decision 92: closing gives back what was read and not ended, in queue order."""
         queue = descriptor.queue
         if queue is None:
             return
         for number in sorted(self.core.held_by(descriptor), key=self.queue_order):
-            self.give_back(queue, number)
+            self.give_back(queue, number, in_doubt=in_doubt)
 
     def queue_order(self, number: int) -> tuple[int, int]:
         """What sorts messages as their queue does."""

@@ -390,6 +390,24 @@ class MessageLockedUnderTransaction(QueueError):
     code = 0xC00E009C
 
 
+class StatusInvalidHandle(QueueError):
+    """A handle or cursor of a remote reader that is none, or somebody else's ([MS-MQRR] 3.1.4)."""
+
+    code = 0xC0000008
+
+
+class StatusInvalidParameter(QueueError):
+    """Source and target of a move are not of one queue ([MS-MQRR] 3.1.4.10)."""
+
+    code = 0xC000000D
+
+
+class StatusAccessDenied(QueueError):
+    """A remote reader may not do that with the queue it has open (decision 93)."""
+
+    code = 0xC0000022
+
+
 class StatusNotFound(QueueError):
     """No waiting operation carries the tag ([MS-MQDMPR] 3.1.7.1.17)."""
 

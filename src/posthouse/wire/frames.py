@@ -340,14 +340,17 @@ def encode_messages(request: int, messages: Sequence[Delivered]) -> bytes:
 
 
 def encode_message_lists(request: int, reads: Sequence[Found], packets: Sequence[bytes]) -> bytes:
-    """The same for messages as the engine gives them, without marks, beside their packets."""
+    """The same for messages as the engine gives them, beside their packets.
+
+    Their flags have the marks behind those of the row.
+    """
     pack, count, size = _MESSAGE.pack, len(reads), _REST + 4
     heads, tails = [b""], list[bytes]()
     for read, packet in zip(reads, packets, strict=True):
         _, lookup_id, _, priority, kind, arrived, aborts, moves, moved, flags, sender = read
-        lengths = len(sender), len(packet)
+        marks, lengths = (flags & 0xFF, flags >> 8), (len(sender), len(packet))
         heads.append(
-            pack(lookup_id, arrived, moved, kind, aborts, moves, priority, flags, 0, *lengths)
+            pack(lookup_id, arrived, moved, kind, aborts, moves, priority, *marks, *lengths)
         )
         tails += (sender, packet) if sender else (packet,)
         size += lengths[0] + lengths[1]
