@@ -14,7 +14,6 @@ from posthouse.engine.transaction import Transaction, TransactionState
 from posthouse.model.errors import (
     AccessDenied,
     QueueError,
-    StatusNotFound,
     TransactionEnlist,
     TransactionSequence,
 )
@@ -242,7 +241,7 @@ def test_answers_that_nobody_signed_change_nothing(desk: Desk) -> None:
 def test_only_peers_become_participants_and_only_where_they_can_call_back(desk: Desk) -> None:
     tx = desk.begin()
     coordinator = desk.coordinator
-    with pytest.raises(StatusNotFound):
+    with pytest.raises(TransactionEnlist, match="no peer is called 'nobody'"):
         desk.run(lambda m: coordinator.token(tx, "nobody"))
     with pytest.raises(TransactionEnlist, match="no peer"):
         desk.run(lambda m: coordinator.token_for(tx, b"x" * 16))

@@ -8,6 +8,7 @@ from typing import Any
 from posthouse.client.core import Core
 from posthouse.client.operations import Operation, ask
 from posthouse.client.requests import Ask, TransactionHandle
+from posthouse.model.guids import NULL_GUID
 from posthouse.wire import frames
 from posthouse.wire.frame_payloads import (
     Begin,
@@ -39,10 +40,14 @@ def outcomes(core: Core, identifiers: list[bytes], resource: str) -> Operation[O
     return found
 
 
-def enlist(core: Core, transaction: TransactionHandle, peer: bytes) -> Operation[bytes]:
-    """Another queue manager takes part; the token begins its part there."""
+def enlist(core: Core, transaction: TransactionHandle, peer: bytes | str) -> Operation[bytes]:
+    """Another queue manager takes part, by its identifier or as a peer of that name or host.
+
+    The token begins its part there.
+    """
+    guid, name = (NULL_GUID, peer) if isinstance(peer, str) else (peer, "")
     request = Ask(
-        lambda: Enlist(transaction.number, peer),
+        lambda: Enlist(transaction.number, guid, name),
         frames.ENLISTED,
         transaction=transaction,
         repeatable=False,

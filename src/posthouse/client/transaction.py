@@ -11,6 +11,7 @@ from posthouse.client import operations as ops
 from posthouse.client.blocking import Channel
 from posthouse.client.errors import ClientConnectionError, TransactionAborted
 from posthouse.client.joining import Joined, run_steps
+from posthouse.client.remote_parts import Begin, Reader, RemoteParts
 from posthouse.client.requests import TransactionHandle
 from posthouse.model.errors import QueueError, TransactionSequence
 
@@ -26,6 +27,7 @@ class Transaction:
         self._joined = joined
         self._handle: TransactionHandle | None = None
         self._parts: list[Part] = []
+        self._remote = RemoteParts()
 
     def begin(self) -> Self:
         """Begins it; a `with` statement does that itself."""
@@ -54,6 +56,22 @@ class Transaction:
         part._handle = other._channel.run(joint.begin_part(other._channel.core, token))
         self._parts.append(part)
         return part
+
+    def join_remote(self, reader: Reader, peer: str, begin: Begin) -> bytes:
+        """Lets a remote reader take part, once; the identifier by which its calls name it.
+
+        The two queue managers have to be peers; `peer` is the other's name there, or its host.
+        """
+        self._channel.run(ops.begun(self.handle))
+        identifier = self.handle.identifier
+        if not self._remote.is_begun(reader):
+            token = self._channel.run(joint.enlist(self._channel.core, self.handle, peer))
+            self._remote.begin(reader, identifier, token, begin)
+        return identifier
+
+    def is_of(self, client: QueueManagerClient) -> bool:
+        """Whether that client began it."""
+        return self._channel is client._channel
 
     def commit(self) -> None:
         """Makes it all happen, durably. Raises `TransactionAborted` where nothing happened."""
@@ -137,6 +155,10 @@ class Part(Transaction):
     def commit(self) -> None:
         """Only the whole is committed."""
         raise TransactionSequence("commit the transaction that this is a part of")
+
+    def join_remote(self, reader: Reader, peer: str, begin: Begin) -> bytes:
+        """Only the whole takes more participants."""
+        raise TransactionSequence("join the transaction that this is a part of")
 
     def enlist(self, other: QueueManagerClient) -> Part:
         """Only the whole takes more participants."""

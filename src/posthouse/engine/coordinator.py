@@ -82,9 +82,11 @@ class Coordinator:
     # -- participants
 
     def token(self, transaction: Transaction, name: str) -> bytes:
-        """Makes a peer a participant; the token is how a client begins the peer's part of it."""
-        peer = self.peers.find(name)
-        return self._token(transaction, peer.guid)
+        """Makes a peer a participant; the token is how a client begins the peer's part of it.
+
+        The peer is known by its name, or by its host.
+        """
+        return self._token(transaction, self.peers.named(name).guid)
 
     def token_for(self, transaction: Transaction, guid: bytes) -> bytes:
         """The same for a peer by its identifier."""

@@ -9,7 +9,12 @@ from typing import Final
 
 from posthouse.engine.core import Core
 from posthouse.engine.records import TABLE_PEER, Change
-from posthouse.model.errors import InsufficientResources, InvalidParameter, StatusNotFound
+from posthouse.model.errors import (
+    InsufficientResources,
+    InvalidParameter,
+    StatusNotFound,
+    TransactionEnlist,
+)
 from posthouse.model.guids import format_guid
 from posthouse.model.text import excerpt
 from posthouse.security.peers import (
@@ -47,6 +52,20 @@ class Peers:
         if peer is None:
             raise StatusNotFound(f"there is no peer {excerpt(name)}", "List the peers.")
         return peer
+
+    def named(self, text: str) -> Peer:
+        """A peer by its name, or by the host where it is called if only one is called there."""
+        peer = self._by_name.get(peer_key(text))
+        if peer is not None:
+            return peer
+        there = [peer for peer in self._by_name.values() if peer.host == text.casefold()]
+        if len(there) != 1:
+            which = "several peers are" if there else "no peer is"
+            raise TransactionEnlist(
+                f"{which} called {excerpt(text)}, by name or by address",
+                "Add each of the two as a peer of the other, and name it: posthouse peer list.",
+            )
+        return there[0]
 
     def knows(self, name: str) -> bool:
         """Whether there is a peer of that name."""

@@ -350,7 +350,9 @@ class Reading:
         transactions = self.core.transactions
         if not positive:
             transactions.remove_dequeue(transaction, queue, number)
-        elif message_class != ACK_RECEIVE:
+            return
+        transactions.end_dequeue(transaction, number)
+        if message_class != ACK_RECEIVE:
             transactions.reason_of(transaction, number, message_class)
 
     def give_back(self, queue: Queue, number: int, *, in_doubt: bool = False) -> None:

@@ -105,8 +105,14 @@ def _source_address(manager: QueueManager, read: Read, packet: bytes) -> str:
 
 
 def enlist(manager: QueueManager, identifier: bytes, token: bytes, association: object) -> None:
-    """R_QMEnlistRemoteTransaction ([MS-MQRR] 3.1.4.12): a token of our own coordinators only."""
-    manager.two_phase.participant.enlist(token, association, identifier)
+    """R_QMEnlistRemoteTransaction ([MS-MQRR] 3.1.4.12): a token of our own coordinators only.
+
+    Choice: it is prepared only when every read in it was ended. One that was not may have been
+    lost on its way, and its client would commit without it.
+    """
+    transaction = manager.two_phase.participant.enlist(token, association, identifier)
+    if transaction.unended is None:
+        transaction.unended = set()
 
 
 def transaction_of(

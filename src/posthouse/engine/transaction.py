@@ -143,6 +143,7 @@ class Transaction:
         "size",
         "spilled",
         "state",
+        "unended",
         "waiting",
     )
 
@@ -160,6 +161,8 @@ class Transaction:
         self.coordinator = b""
         self.prepared_at = 0
         self.waiting: set[int] = set()  # reads that wait on its behalf
+        # Of a remote reader: messages of which he has not said that they reached him.
+        self.unended: set[int] | None = None
 
     @property
     def by_message(self) -> dict[int, TransactionalOperation]:

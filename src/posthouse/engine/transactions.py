@@ -31,8 +31,6 @@ from posthouse.engine.records import (
 from posthouse.engine.transaction import (
     EnqueueRun,
     OperationType,
-    StoredOperation,
-    StoredTransaction,
     Transaction,
     TransactionalOperation,
     TransactionState,
@@ -40,6 +38,7 @@ from posthouse.engine.transaction import (
     pack_transaction,
     unpack_transaction,
 )
+from posthouse.engine.transaction_recovery import recovered
 from posthouse.model.errors import (
     InsufficientResources,
     OperationCancelled,
@@ -178,6 +177,8 @@ class Transactions:
         self.use(transaction)
         self.core.lock(queue, number, Lock(transaction, holder, allow_peek=allow_peek))
         transaction.add(TransactionalOperation(OperationType.DEQUEUE, queue.number, number, reason))
+        if transaction.unended is not None:
+            transaction.unended.add(number)
 
     def add_move(self, transaction: Transaction, queue: Queue, number: int, target: Queue) -> None:
         """A move: locked in the source, seen in the target after the commit, its room reserved."""
@@ -188,18 +189,28 @@ class Transactions:
 
     def remove_dequeue(self, transaction: Transaction, queue: Queue, number: int) -> None:
         """A transactional read was refused by its reader: it is no part of the transaction now."""
-        self._check_active(transaction)
-        self.touch(transaction)
         del transaction.by_message[self._dequeue_of(transaction, number).number]
+        self._ended(transaction, number)
         self.core.reading.give_back(queue, number)
 
     def reason_of(self, transaction: Transaction, number: int, reason: int) -> None:
         """Sets the class with which a dequeued message will end."""
-        self._check_active(transaction)
-        self.touch(transaction)
         self._dequeue_of(transaction, number).reason = reason
 
+    def end_dequeue(self, transaction: Transaction, number: int) -> None:
+        """A transactional read has reached its reader; the message ends with the transaction."""
+        if transaction.unended is not None:
+            self._dequeue_of(transaction, number)
+            self._ended(transaction, number)
+
+    def _ended(self, transaction: Transaction, number: int) -> None:
+        if transaction.unended is not None:
+            transaction.unended.discard(number)
+
     def _dequeue_of(self, transaction: Transaction, number: int) -> TransactionalOperation:
+        """A read that may still be changed."""
+        self._check_active(transaction)
+        self.touch(transaction)
         operation = transaction.by_message.get(number)
         assert operation is not None, f"message {number} is locked, and not in the transaction"
         assert operation.kind is OperationType.DEQUEUE
@@ -233,6 +244,9 @@ class Transactions:
         transaction = self.find(identifier)
         if transaction.state is not TransactionState.ACTIVE:
             raise TransactionSequence(f"the transaction is {transaction.state.value} already")
+        if transaction.unended:
+            # They may have been lost on their way to a reader who now commits without them.
+            raise TransactionSequence("messages received in the transaction were not acknowledged")
         self._cancel_waiting(transaction)
         if single_phase and transaction.runs:
             return  # their commit marks them
@@ -528,9 +542,11 @@ class Transactions:
         """Prepared transactions are found again, with their locks; everything else is undone."""
         core, kept = self.core, set[int]()
         for identifier, value in core.state.of_table(TABLE_TRANSACTION):
-            transaction = self._recovered(identifier, unpack_transaction(value))
+            transaction = recovered(core, identifier, unpack_transaction(value))
             kept.update(operation.number for operation in transaction.operations)
             self.open[identifier] = transaction
+            self.reserved += transaction.size
+            self._numbers = max(self._numbers, transaction.number)
             core.event("transaction_in_doubt", id=format_guid(identifier))
         change = Change()
         for number in core.state.pending - kept:
@@ -538,51 +554,3 @@ class Transactions:
             assert row is not None
             core.end(number, row, KEPT, change)
         core.effects.commit(change)
-
-    def _recovered(self, identifier: bytes, stored: StoredTransaction) -> Transaction:
-        transaction = Transaction(identifier, stored.number, None, self.core.now_ms)
-        transaction.state = TransactionState.PREPARED
-        transaction.coordinator = stored.coordinator
-        transaction.prepared_at = stored.prepared_at
-        transaction.spilled = transaction.marked = True
-        self._numbers = max(self._numbers, stored.number)
-        for kept in stored.operations:
-            row = self.core.state.table.get(kept.number)
-            if row is not None and self._fits(kept, row):
-                transaction.add(self._recovered_operation(transaction, kept, row))
-        missing = len(stored.operations) - len(transaction.by_message)
-        if missing:
-            self.core.event(
-                "transaction_incomplete", id=format_guid(identifier), operations=missing
-            )
-        return transaction
-
-    def _fits(self, stored: StoredOperation, row: Row) -> bool:
-        """Whether a message is still as the transaction left it.
-
-        It is not where a crash took an express message out of a journal, and where the loss of
-        damaged records was accepted: the message may be gone then, be back in its queue though
-        it was committed, or have been moved or read again since.
-        """
-        if stored.kind is OperationType.ENQUEUE:
-            return not row.lookup_id
-        if stored.kind is OperationType.DEQUEUE and row.queue != stored.queue:
-            return False
-        return bool(row.lookup_id) and stored.number not in self.core.locks
-
-    def _recovered_operation(
-        self, transaction: Transaction, stored: StoredOperation, row: Row
-    ) -> TransactionalOperation:
-        core = self.core
-        operation = TransactionalOperation(stored.kind, stored.queue, stored.number, stored.reason)
-        if stored.kind is OperationType.ENQUEUE:
-            operation.row, operation.extra = row, core.state.extras.get(stored.number, b"")
-            transaction.size += row.size
-            self.reserved += row.size
-        else:
-            lock = Lock(transaction)
-            lock.purged = core.moving.class_of_doom(row)
-            core.lock(core.queues[row.queue], stored.number, lock)
-        if stored.kind is not OperationType.DEQUEUE and stored.queue in core.queues:
-            core.queues[stored.queue].reserved += row.size
-        return operation

@@ -39,6 +39,11 @@ class Peer(msgspec.Struct, frozen=True, kw_only=True):
     def __rich_repr__(self) -> list[tuple[str, str]]:
         return [("name", self.name), ("url", self.url)]  # rich asks here instead
 
+    @property
+    def host(self) -> str:
+        """The host where it is called."""
+        return urlsplit(self.url).hostname or ""
+
     def checked(self) -> "Peer":
         """The peer, if all of it is possible."""
         if not _NAME.fullmatch(self.name) or len(self.name) > PEER_NAME_LENGTH_MAX:

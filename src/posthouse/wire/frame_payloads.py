@@ -97,10 +97,14 @@ class Prepare(Payload):
 
 
 class Enlist(Payload):
-    """Makes another queue manager a participant of a transaction; answered by ENLISTED."""
+    """Makes another queue manager a participant of a transaction; answered by ENLISTED.
+
+    It is known by its identifier, or, where a client cannot know that, by a peer's name or host.
+    """
 
     transaction: U32
     peer: Guid
+    name: Name = ""
 
 
 class Confirm(Payload):

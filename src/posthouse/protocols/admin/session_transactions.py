@@ -124,6 +124,8 @@ def on_enlist(session: ClientSession, request: int, payload: bytes) -> None:
         session.caller.check_limit(WRITE_MESSAGE)
         transaction = session.own_transaction(manager, asked.transaction)
         coordinator = manager.two_phase.coordinator
+        if asked.name:
+            return payloads.Enlisted(coordinator.token(transaction, asked.name))
         return payloads.Enlisted(coordinator.token_for(transaction, _identifier(asked.peer)))
 
     session.decide(request, call, structure)

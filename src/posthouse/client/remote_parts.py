@@ -1,0 +1,48 @@
+"""Parts of a transaction at remote readers ([MS-MQRR] 3.2.4.2): enlisted once on each connection.
+
+The local queue manager coordinates. A part lives as long as the connection on which it was begun:
+what was received there is undone with it, so nothing of that transaction may go on over another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from posthouse.client.errors import TransactionAborted
+
+Begin = Callable[[bytes, bytes], None]
+"""R_QMEnlistRemoteTransaction with the transaction's identifier and its token."""
+
+
+class Reader(Protocol):
+    """What remote reads of one computer go over."""
+
+    @property
+    def generation(self) -> int:
+        """A number that rises with every new connection."""
+
+
+class RemoteParts:
+    """The remote readers of one transaction, each with the connection it was enlisted on."""
+
+    def __init__(self) -> None:
+        self._begun: dict[int, tuple[Reader, int]] = {}  # by identity; the reader is kept alive
+
+    def is_begun(self, reader: Reader) -> bool:
+        """Whether it takes part. TransactionAborted: it did, and its connection is gone."""
+        known = self._begun.get(id(reader))
+        if known is None:
+            return False
+        if known[1] != reader.generation:
+            raise TransactionAborted(
+                "the connection to another queue manager broke, and its part of the transaction "
+                "is undone"
+            )
+        return True
+
+    def begin(self, reader: Reader, identifier: bytes, token: bytes, begin: Begin) -> None:
+        """Enlists it, once: a part that was lost on its way must not be begun anew."""
+        self._begun[id(reader)] = reader, -1
+        begin(identifier, token)
+        self._begun[id(reader)] = reader, reader.generation
