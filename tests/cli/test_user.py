@@ -59,6 +59,16 @@ def test_a_user_changes(ph: Posthouse) -> None:
     assert ph("user", "set", "alice", "--doors", "window").code == 2
 
 
+def test_the_list_tells_which_doors_have_no_password(ph: Posthouse) -> None:
+    ph("user", "add", "alice", "--doors", "http,rpc", stdin=b"secret\n")
+    assert "doors http,rpc\n" in ph("user", "list").out.replace(" \n", "\n")
+    ph("user", "set", "alice", "--doors", "http")
+    changed = ph("user", "set", "alice", "--doors", "http,rpc")
+    assert changed.out.endswith("doors http,rpc, no password for rpc yet\n")
+    ph("user", "passwd", "alice", stdin=b"secret\n")
+    assert ph("user", "list", "--json").value["shut"] == []
+
+
 def test_a_password_changes_and_is_not_empty(ph: Posthouse) -> None:
     ph("user", "add", "alice")
     assert ph("user", "passwd", "alice", stdin=b"new\r\n").out == "alice has a new password.\n"

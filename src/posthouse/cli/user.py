@@ -95,6 +95,8 @@ def _described(user: UserJson) -> str:
     words = [f"doors {','.join(user.doors) or 'none'}"]
     words += ["administrator"] if user.administrator else []
     words += [] if user.password else ["no password"]
+    if user.password and user.shut:
+        words.append(f"no password for {','.join(user.shut)} yet")
     words += ["disabled"] if user.disabled else []
     return ", ".join(words)
 

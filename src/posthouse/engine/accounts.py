@@ -6,10 +6,12 @@ its callers are stale: queues they have open refuse them from the next operation
 
 from __future__ import annotations
 
+import msgspec
+
 from posthouse.engine.certificates import Certificates
 from posthouse.engine.core import Core, ReservedCounter
 from posthouse.engine.records import TABLE_ACCOUNT, Change
-from posthouse.model.errors import IllegalUser
+from posthouse.model.errors import CorruptedSecurityData, IllegalUser
 from posthouse.security.access import Caller
 from posthouse.security.accounts import (
     Account,
@@ -19,6 +21,8 @@ from posthouse.security.accounts import (
     encode_record,
     user_key,
 )
+from posthouse.security.certificates import NONCE_SIZE
+from posthouse.security.nt_hash import open_nt_hash, seal_nt_hash
 from posthouse.security.sids import FIRST_ACCOUNT_RID, local_sid
 
 _KEY = b"user:"
@@ -69,8 +73,12 @@ class Accounts:
         groups: tuple[bytes, ...] = (),
         doors: tuple[Door, ...] = (Door.HTTP,),
         http: ScryptVerifier | None = None,
+        nt_hash: bytes | None = None,
     ) -> Account:
-        """A new account; its SID is never given to another one."""
+        """A new account; its SID is never given to another one.
+
+        Of the NT hash nothing is kept unless the account has the rpc door.
+        """
         if user_key(name) in self._accounts:
             raise IllegalUser(f"a user {name} exists", "Choose another name.")
         rid = self._rids.next()
@@ -83,8 +91,30 @@ class Accounts:
             http=http,
             created_s=self.core.utc,
         ).checked()
+        account = self.with_nt_hash(account, nt_hash)
         self._store(account)
         return account
+
+    def with_nt_hash(self, account: Account, nt_hash: bytes | None) -> Account:
+        """The account with another verifier at its rpc door, sealed; without that door with none.
+
+        An NT hash has no salt and is as good as the password: it is kept where it is needed only.
+        """
+        if nt_hash is None or Door.RPC not in account.doors:
+            return msgspec.structs.replace(account, rpc=b"")
+        nonce = self.core.random_bytes(NONCE_SIZE)
+        sealed = seal_nt_hash(nt_hash, self._sealing_key(), nonce, account.sid)
+        return msgspec.structs.replace(account, rpc=sealed)
+
+    def nt_hash(self, account: Account) -> bytes:
+        """The verifier of the rpc door; raises CorruptedSecurityData where it cannot be opened."""
+        return open_nt_hash(account.rpc, self._sealing_key(), account.sid)
+
+    def _sealing_key(self) -> bytes:
+        key_file = self.certificates.key_file
+        if key_file is None:
+            raise CorruptedSecurityData("this queue manager has no place for the keys of accounts")
+        return key_file()
 
     def replace(self, account: Account) -> None:
         """New values of an account that exists; callers made from the old ones are stale."""

@@ -146,8 +146,11 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
 
     def opens(self, door: Door) -> bool:
         """Whether the account can log in at this door at all."""
-        verifier = {Door.HTTP: self.http, Door.RPC: self.rpc, Door.NCP: self.ncp}[door]
-        return door in self.doors and bool(verifier) and not self.disabled
+        return door in self.doors and self.has_verifier(door) and not self.disabled
+
+    def has_verifier(self, door: Door) -> bool:
+        """Whether there is anything to compare a password with."""
+        return bool({Door.HTTP: self.http, Door.RPC: self.rpc, Door.NCP: self.ncp}[door])
 
     def caller(self) -> Caller:
         """The account as the access check sees it, once its identity is proved."""

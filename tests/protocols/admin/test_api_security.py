@@ -9,6 +9,7 @@ import pytest
 
 from posthouse.protocols.admin.routes import ROUTES, Route
 from posthouse.security.accounts import Role
+from posthouse.security.nt_hash import nt_hash
 from posthouse.security.rights import QUEUE_GENERIC_ALL
 from tests.protocols.admin.api_rig import AUDIT, ORDERS, ApiRig, at, with_api
 
@@ -40,6 +41,35 @@ def test_a_user_comes_changes_and_goes(tmp_path: Path) -> None:
         for method, path in (("GET", "/bob"), ("DELETE", "/bob")):
             assert (await rig.ask(method, USERS + path)).status == 404
         assert (await rig.post(USERS + "/bob/password", {"password": "x"})).status == 404
+
+    with_api(tmp_path, work)
+
+
+def test_a_password_opens_the_rpc_door_while_there_is_one(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        accounts = rig.desk.manager.accounts
+        accounts.certificates.key_file = lambda: b"s" * 32
+        made = await rig.post(USERS, {"name": "bob", "password": "s3cret", "doors": ["rpc"]})
+        assert (made.json["doors"], made.json["shut"]) == (["rpc"], [])
+        assert accounts.nt_hash(accounts.find("bob")) == nt_hash("s3cret")
+        await rig.post(USERS + "/bob/password", {"password": "gru\u0308n"})
+        assert accounts.nt_hash(accounts.find("bob")) == nt_hash("grün")
+        changed = await rig.ask("PATCH", USERS + "/bob", {"disabled": True, "doors": ["http"]})
+        assert changed.json["shut"] == []
+        assert accounts.find("bob").rpc == b""
+        changed = await rig.ask("PATCH", USERS + "/bob", {"doors": ["http", "rpc"]})
+        assert changed.json["shut"] == ["rpc"]  # until there is a password again
+
+    with_api(tmp_path, work)
+
+
+def test_the_rpc_door_needs_a_place_for_its_verifiers(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        rig.desk.manager.accounts.certificates.key_file = None
+        refused = await rig.post(USERS, {"name": "bob", "password": "s3cret", "doors": ["rpc"]})
+        assert refused.status == 422
+        assert refused.json["error"]["name"] == "MQ_ERROR_CORRUPTED_SECURITY_DATA"
+        assert (await rig.get(USERS)).json == {"users": []}
 
     with_api(tmp_path, work)
 

@@ -41,6 +41,7 @@ from posthouse.security.accounts import (
     parse_scopes,
     user_key,
 )
+from posthouse.security.nt_hash import nt_hash_of_account
 from posthouse.security.rights import format_rights
 from posthouse.security.sids import ADMINISTRATORS, format_sid
 
@@ -69,6 +70,7 @@ def _user_json(account: Account) -> UserJson:
         sid=format_sid(account.sid),
         administrator=account.is_administrator,
         doors=[door.value for door in account.doors],
+        shut=[door.value for door in account.doors if not account.has_verifier(door)],
         password=account.http is not None,
         disabled=account.disabled,
         created_time=time_text(account.created_s),
@@ -96,7 +98,9 @@ def add_user(context: Context, params: Nothing, body: UserCreateBody) -> Steps[U
         check(manager)
         groups = (ADMINISTRATORS,) if body.administrator else ()
         doors = _doors(body.doors)
-        account = manager.accounts.add(body.name, groups=groups, doors=doors, http=verifier)
+        account = manager.accounts.add(
+            body.name, groups=groups, doors=doors, http=verifier, nt_hash=_nt_hash(body.password)
+        )
         context.tell(manager, "user_added", user=account.name, administrator=body.administrator)
         return _user_json(account)
 
@@ -105,6 +109,10 @@ def add_user(context: Context, params: Nothing, body: UserCreateBody) -> Steps[U
     if body.password is not None:
         verifier = yield from _verifier(context, body.password)
     return (yield from at_once(add))
+
+
+def _nt_hash(password: str | None) -> bytes | None:
+    return None if password is None else nt_hash_of_account(password)
 
 
 def _doors(words: Iterable[str]) -> tuple[Door, ...]:
@@ -126,7 +134,7 @@ def set_user(
     context.require_administrator()
     account = _account(manager, params.name)
     if not isinstance(body.doors, UnsetType):
-        account = msgspec.structs.replace(account, doors=_doors(body.doors))
+        account = _with_doors(account, _doors(body.doors))
     if not isinstance(body.administrator, UnsetType):
         others = tuple(group for group in account.groups if group != ADMINISTRATORS)
         groups = (*others, ADMINISTRATORS) if body.administrator else others
@@ -145,13 +153,19 @@ def set_user(
     return _user_json(account)
 
 
+def _with_doors(account: Account, doors: tuple[Door, ...]) -> Account:
+    """An rpc door that is taken away takes its verifier along; a new one waits for a password."""
+    rpc = account.rpc if Door.RPC in doors else b""
+    return msgspec.structs.replace(account, doors=doors, rpc=rpc)
+
+
 def _end_sessions(context: Context, account: Account) -> None:
     """The tokens stay good, for what the account may do from now on."""
     context.services.revoked([token.id for token in context.services.tokens.of(account.name)])
 
 
 def set_password(context: Context, params: UserParams, body: PasswordBody) -> Steps[Done]:
-    """Gives a user a new password for the http door. Open sessions end."""
+    """Gives a user a new password for all of his doors. Open sessions end."""
 
     def check(manager: QueueManager) -> Account:
         context.require_administrator()
@@ -159,6 +173,7 @@ def set_password(context: Context, params: UserParams, body: PasswordBody) -> St
 
     def store(manager: QueueManager) -> Done:
         account = msgspec.structs.replace(check(manager), http=verifier)
+        account = manager.accounts.with_nt_hash(account, _nt_hash(body.password))
         manager.accounts.replace(account)
         _end_sessions(context, account)
         context.tell(manager, "password_changed", user=account.name)

@@ -403,12 +403,13 @@ class UserParams(Json):
 
 
 class UserJson(Json):
-    """A user of the queue manager."""
+    """A user of the queue manager; doors that are shut have no password yet."""
 
     name: str
     sid: str
     administrator: bool
     doors: list[str]
+    shut: list[str]
     password: bool
     disabled: bool
     created_time: str
