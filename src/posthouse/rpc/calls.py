@@ -1,0 +1,89 @@
+"""A call as the runtime has it, from its dispatch to its answer."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from posthouse.rpc import pdu
+from posthouse.rpc.fragments import cut
+from posthouse.rpc.interface import Call
+from posthouse.rpc.logins import Login
+from posthouse.rpc.security import Identity, Level
+
+if TYPE_CHECKING:
+    from posthouse.rpc.association import Association
+    from posthouse.rpc.connection import ServerConnection
+
+
+class Counts:
+    """What has happened on all connections of a server."""
+
+    def __init__(self) -> None:
+        self.binds = 0
+        self.calls = 0
+        self.faults: Counter[int] = Counter()  # by status
+        self.naks: Counter[int] = Counter()  # by reason
+        self.logins_refused = 0
+        self.violations = 0
+        self.bugs = 0
+
+
+class ServerCall(Call):
+    """A call on a connection. Made for every call: no more is done here than has to be."""
+
+    __slots__ = ("_connection", "call_id", "context_id", "is_protected", "login")
+
+    def __init__(
+        self,
+        connection: ServerConnection,
+        association: Association,
+        identity: Identity | None,
+        level: Level,
+        opnum: int,
+        stub: bytes,
+        ndr64: bool,
+        call_id: int,
+        context_id: int,
+        login: Login | None,
+    ) -> None:
+        self.association = association
+        self.address = connection.address
+        self.identity = identity
+        self.level = level
+        self.opnum = opnum
+        self.stub = stub
+        self.ndr64 = ndr64
+        self.on_gone = None
+        self._connection = connection
+        self.call_id = call_id
+        self.context_id = context_id
+        self.login = login
+        self.is_protected = login is not None and level > 2  # CONNECT protects nothing
+
+    def answer(self, stub: bytes) -> None:
+        """The response; dropped where the client is gone or has had one."""
+        self._connection.answer(self, stub)
+
+    def fault(self, status: int) -> None:
+        """The method has run and throws."""
+        self._connection.throw(self, status)
+
+
+def response(call: ServerCall, stub: bytes, frag_length: int) -> list[bytes]:
+    """The PDUs of an answer, none larger than the client takes."""
+    protection = call.login.protection if call.login is not None and call.is_protected else None
+    if protection is None:
+        pieces = cut(stub, (frag_length - pdu.CALL_HEADER_SIZE) & ~7)
+    else:
+        pieces = cut(stub, protection.room(frag_length))
+    pdus, left, last = [], len(stub), len(pieces) - 1
+    for nth, piece in enumerate(pieces):
+        flags = (0 if nth else pdu.FIRST_FRAG) | (pdu.LAST_FRAG if nth == last else 0)
+        head = pdu.pack_response(call.context_id, b"", alloc_hint=left)
+        if protection is None:
+            pdus.append(pdu.pack(pdu.RESPONSE, flags, call.call_id, head + piece))
+        else:
+            pdus.append(protection.pack(pdu.RESPONSE, flags, call.call_id, head, piece))
+        left -= len(piece)
+    return pdus

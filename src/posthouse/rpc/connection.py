@@ -1,0 +1,513 @@
+"""One connection of a server: bytes of a client in, bytes of ours out ([MS-RPCE] 3.3, C706 12)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from posthouse.model.errors import MalformedPacket, RemoteProtocolError
+from posthouse.rpc import pdu, statuses
+from posthouse.rpc.association import Association, AssociationGroups
+from posthouse.rpc.binding import Binding, BindRefused
+from posthouse.rpc.calls import Counts, ServerCall, response
+from posthouse.rpc.fragments import PARTIAL_OVERHEAD, Partial
+from posthouse.rpc.interface import Fault, Interface
+from posthouse.rpc.logins import Login
+from posthouse.rpc.pdu import CALL_HEADER, CALL_HEADER_SIZE, HEADER_SIZE, LITTLE_ENDIAN, VERSION
+from posthouse.rpc.presentation import Context
+from posthouse.rpc.security import Authenticator, BadProtection, Level, LoginRefused
+from posthouse.rpc.settings import RpcSettings
+from posthouse.rpc.verification import Said, cut_off
+
+Send = Callable[[list[bytes]], None]
+
+_NONE: Final = Level.NONE
+_CONNECT: Final = int(Level.CONNECT)
+_FAST_FLAGS: Final = pdu.WHOLE | pdu.PENDING_CANCEL | pdu.OBJECT_UUID
+_REFUSED: Final = pdu.WHOLE | pdu.DID_NOT_EXECUTE
+
+
+class ServerConnection:
+    """A client's connection. Pure: `send` and `close` do what it asks for, `now` tells the time.
+
+    `close` ends the connection once what was sent is sent; `lost` has to be called then, too.
+    """
+
+    def __init__(
+        self,
+        interfaces: Sequence[Interface],
+        groups: AssociationGroups,
+        authenticator: Authenticator | None,
+        settings: RpcSettings,
+        address: str,
+        send: Send,
+        close: Callable[[], None],
+        *,
+        now: Callable[[], int] = lambda: 0,
+        secondary_address: str = "",
+        counts: Counts | None = None,
+        bug: Callable[[Exception], None] = lambda error: None,
+    ) -> None:
+        self.address = address
+        self.association: Association | None = None
+        self.binding = Binding(
+            interfaces, groups, authenticator, settings, address, secondary_address, now
+        )
+        self.counts = counts or Counts()
+        self.closing = False
+        self.pdus = 0  # received
+        self._settings = settings
+        self._send = send
+        self._close = close
+        self._now = now
+        self._bug = bug
+        self._contexts = self.binding.contexts
+        self._login: Login | None = None  # of requests that name none
+        self._is_signed = False  # and whether it takes no such requests
+        self._calls: dict[int, ServerCall] = {}
+        self._calls_bytes = 0  # stubs of those
+        self._partials: dict[int, Partial] = {}
+        self._partials_bytes = 0
+        self._rest = bytearray()  # of a PDU
+        self._need = 0  # bytes, before the rest is worth a look
+        self._out: list[bytes] = []
+        self._receiving = False
+        self._made_ms = self._active_ms = self._rest_ms = now()
+        self._active_pdus = 0
+
+    # -- what others want to know
+
+    @property
+    def calls(self) -> int:
+        """Calls that wait for their answer."""
+        return len(self._calls)
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of PDUs and calls that are not whole, and of calls that are not answered."""
+        return len(self._rest) + self._held_calls
+
+    @property
+    def _held_calls(self) -> int:
+        overhead = PARTIAL_OVERHEAD * len(self._partials)
+        return self._partials_bytes + overhead + self._calls_bytes
+
+    def overdue(self, now_ms: int) -> str:
+        """Why the connection should be ended by now, if it should; asked from time to time."""
+        settings = self._settings
+        if self.pdus != self._active_pdus or self._calls:
+            self._active_pdus, self._active_ms = self.pdus, now_ms
+        if self.association is None:
+            return "never bound" if now_ms - self._made_ms > settings.bind_ms else ""
+        if self.binding.logins.is_overdue(now_ms, settings.login_ms):
+            return "never logged in"
+        begun = [partial.begun_ms for partial in self._partials.values()]
+        if self._rest:
+            begun.append(self._rest_ms)
+        if begun and now_ms - min(begun) > settings.unfinished_ms:
+            return "sent too slowly"
+        idle = now_ms - self._active_ms > settings.idle_ms and not self.association.group.handles
+        return "idle" if idle else ""
+
+    # -- bytes in
+
+    def receive(self, data: bytes) -> None:
+        """Takes any piece of what the client sends, and answers all that is whole, at once."""
+        if self.closing:
+            return
+        if self._rest:
+            self._rest += data
+            if len(self._rest) < self._need:
+                return
+            data = bytes(self._rest)
+            self._rest = bytearray()
+        self._receiving = True
+        try:
+            self._keep(data, self._take(data))
+        except Exception as error:
+            self._failed(error)
+            self._end()
+        self._receiving = False
+        self._flush()
+
+    def _keep(self, data: bytes, at: int) -> None:
+        """What is left of a chunk waits for the rest of its PDU."""
+        if at < len(data) and not self.closing:
+            missing = pdu.split(data, at)
+            assert isinstance(missing, int)
+            self._rest += memoryview(data)[at:]
+            self._need = len(self._rest) + missing
+            self._rest_ms = self._now()
+
+    def _take(self, data: bytes) -> int:
+        """All PDUs that are whole; where the rest begins."""
+        at, size = 0, len(data)
+        unpack, dispatch = CALL_HEADER.unpack_from, self._dispatch
+        while size - at >= CALL_HEADER_SIZE and not self.closing:
+            version, minor, kind, flags, drep, length, auth, call_id, _, context_id, opnum = unpack(
+                data, at
+            )
+            if (
+                kind  # anything but a request that is whole, and in the clear
+                or version != VERSION
+                or minor > 1
+                or drep != LITTLE_ENDIAN
+                or flags & _FAST_FLAGS != pdu.WHOLE
+                or auth
+                or length < CALL_HEADER_SIZE
+                or self._partials
+                or self._is_signed
+            ):
+                at = self._take_one(data, at)
+                if at < 0:
+                    return ~at
+                continue
+            end = at + length
+            if end > size:
+                return at
+            self.pdus += 1
+            stub = data[at + CALL_HEADER_SIZE : end]
+            dispatch(call_id, context_id, opnum, stub, self._login)
+            at = end
+        if size - at >= HEADER_SIZE and not self.closing:
+            at = self._take_one(data, at)
+            return ~at if at < 0 else at
+        return at
+
+    def _take_one(self, data: bytes, at: int) -> int:
+        """Any PDU; where the next one begins, or the complement of where this one does."""
+        try:
+            header = pdu.split(data, at)
+        except pdu.NotRpc as error:
+            self._nak(error.call_id, statuses.NAK_PROTOCOL_VERSION)
+            return ~at
+        except RemoteProtocolError:
+            self._violated(0)
+            return ~at
+        if isinstance(header, int):
+            return ~at
+        self.pdus += 1
+        end = at + header.frag_length
+        try:
+            self._handle(header, data[at:end])
+        except RemoteProtocolError:
+            self._violated(header.call_id)
+        return end
+
+    def _handle(self, header: pdu.Header, whole: bytes) -> None:
+        kind = header.kind
+        if kind == pdu.BIND:
+            self._bind(header, whole)
+        elif self.association is None or not header.is_little_endian:
+            raise MalformedPacket("nothing can be said before a bind, nor big-endian")
+        elif kind == pdu.REQUEST:
+            self._request(header, whole)
+        elif kind == pdu.ALTER_CONTEXT:
+            self._alter_context(header, whole)
+        elif kind == pdu.AUTH3:
+            self._auth3(header, whole)
+        elif kind in (pdu.CO_CANCEL, pdu.ORPHANED):
+            self._gone(header, whole)
+        elif kind != pdu.SHUTDOWN:  # which asks for nothing (C706 12.6.4.11)
+            raise MalformedPacket(f"a PDU of kind {kind} is not for servers")
+
+    # -- bind, alter_context, auth3
+
+    def _bind(self, header: pdu.Header, whole: bytes) -> None:
+        try:
+            answer = self.binding.bind(header, whole)
+        except BindRefused as refused:
+            self.counts.logins_refused += refused.is_login
+            self._nak(header.call_id, refused.reason)
+            return
+        self.association = self.binding.association
+        self.counts.binds += 1
+        self._out.append(answer)
+        self._look_at_logins()
+
+    def _alter_context(self, header: pdu.Header, whole: bytes) -> None:
+        try:
+            self._out.append(self.binding.alter_context(header, whole))
+        except LoginRefused:
+            self.counts.logins_refused += 1
+            self._refuse(header.call_id, 0, statuses.ACCESS_DENIED)
+        self._look_at_logins()
+
+    def _auth3(self, header: pdu.Header, whole: bytes) -> None:
+        """The third token. There is no answer to it: what it is worth, later calls show."""
+        try:
+            self.binding.auth3(header, whole)
+        except LoginRefused:
+            self.counts.logins_refused += 1
+
+    def _look_at_logins(self) -> None:
+        self._login = self.binding.logins.default
+        self._is_signed = self._login is not None and self._login.level > _CONNECT
+
+    # -- calls
+
+    def _request(self, header: pdu.Header, whole: bytes) -> None:
+        """A fragment of a call, protected or not, or a whole one that is not just plain."""
+        flags, call_id = header.flags, header.call_id
+        head_size = 24 if flags & pdu.OBJECT_UUID else 8
+        if HEADER_SIZE + head_size > header.frag_length:
+            raise MalformedPacket("a request ends in its header")
+        *_, context_id, opnum = CALL_HEADER.unpack_from(whole)
+        login, stub, status = self._open(header, whole, head_size)
+        if self.closing:
+            return
+        if flags & pdu.WHOLE != pdu.WHOLE or call_id in self._partials:
+            partial = self._collect(header, context_id, opnum, login, stub, status)
+            if partial is None:
+                return
+            stub, status = bytes(partial.parts), partial.status
+        if status:
+            self._refuse(call_id, context_id, status)
+            return
+        if login is not None and login.level > _CONNECT:
+            checked = self._verified(stub, call_id, context_id, opnum)
+            if checked is None:
+                self._refuse(call_id, context_id, statuses.ACCESS_DENIED)
+                return
+            stub = checked
+        self._dispatch(call_id, context_id, opnum, stub, login)
+        if flags & pdu.PENDING_CANCEL:
+            self._tell(self._calls.get(call_id))
+
+    def _open(
+        self, header: pdu.Header, whole: bytes, head_size: int
+    ) -> tuple[Login | None, bytes, int]:
+        """The login that a PDU is sent under, its stub in the clear, and why it is refused."""
+        if not header.auth_length:
+            status = statuses.ACCESS_DENIED if self._is_signed else 0
+            return self._login, whole[HEADER_SIZE + head_size :], status
+        trailer = pdu.trailer_of(whole, header.auth_length)
+        login = self.binding.logins.find(trailer.context_id)
+        if login is None or not login.is_ready:
+            return login, b"", statuses.ACCESS_DENIED
+        if login.level <= _CONNECT:  # a signature means nothing there
+            end = len(whole) - header.auth_length - pdu.TRAILER_SIZE - trailer.pad_length
+            return login, whole[HEADER_SIZE + head_size : end], 0
+        try:
+            return login, login.protection.unpack(whole, header.auth_length, head_size), 0
+        except BadProtection:  # nothing on this connection can be trusted any more
+            self._refuse(header.call_id, 0, statuses.SECURITY_PACKAGE)
+            self._end()
+            return login, b"", statuses.SECURITY_PACKAGE
+
+    def _collect(
+        self,
+        header: pdu.Header,
+        context_id: int,
+        opnum: int,
+        login: Login | None,
+        stub: bytes,
+        status: int,
+    ) -> Partial | None:
+        """Adds a fragment to its call, and returns that when it is whole."""
+        call_id = header.call_id
+        partial = self._partials.get(call_id)
+        if (partial is None) != (header.flags & pdu.FIRST_FRAG != 0):
+            raise MalformedPacket("a call begins once, with its first fragment")
+        if partial is None:
+            if len(self._partials) + len(self._calls) >= self._settings.calls_max:
+                raise MalformedPacket("too many calls in fragments")
+            partial = Partial(context_id, opnum, login, self._now())
+            self._partials[call_id] = partial
+        partial.check(context_id, opnum, login)
+        room = self._settings.held_max - self._held_calls + len(partial.parts)
+        size_max = min(self._settings.request_max, room)
+        if status:
+            self._partials_bytes += partial.fail(status)
+        self._partials_bytes += partial.add(stub, size_max, statuses.OUT_OF_MEMORY)
+        if not header.flags & pdu.LAST_FRAG:
+            return None
+        del self._partials[call_id]
+        self._partials_bytes -= len(partial.parts)
+        return partial
+
+    def _verified(self, stub: bytes, call_id: int, context_id: int, opnum: int) -> bytes | None:
+        context = self._contexts.get(context_id)
+        if context is None:
+            return stub
+        said = Said(call_id, context_id, opnum, context.interface.syntax, context.transfer)
+        return cut_off(stub, said)
+
+    def _dispatch(
+        self, call_id: int, context_id: int, opnum: int, stub: bytes, login: Login | None
+    ) -> None:
+        """Gives a whole call to its method, or refuses it."""
+        calls = self._calls
+        context = self._contexts.get(context_id)
+        if self.association is None or call_id in calls:
+            self._violated(call_id)
+            return
+        if context is None:
+            self._refuse(call_id, context_id, statuses.UNKNOWN_INTERFACE)
+            return
+        status = self._objection(context, opnum, stub, login)
+        if status:
+            self._refuse(call_id, context_id, status)
+            return
+        if login is None:
+            identity, level = None, _NONE
+        else:
+            identity, level = login.identity, login.level
+        call = ServerCall(
+            self,
+            self.association,
+            identity,
+            level,
+            opnum,
+            stub,
+            context.ndr64,
+            call_id,
+            context_id,
+            login,
+        )
+        calls[call_id] = call
+        self._calls_bytes += len(stub)
+        self.counts.calls += 1
+        try:
+            context.methods[opnum](call)
+        except Fault as fault:
+            self.throw(call, fault.status)
+        except RemoteProtocolError:
+            self.throw(call, statuses.BAD_STUB_DATA)
+        except Exception as error:
+            self._failed(error)
+            self.throw(call, statuses.UNSPECIFIED)
+
+    def _objection(self, context: Context, opnum: int, stub: bytes, login: Login | None) -> int:
+        """Why a call is not given to its method; 0: it is."""
+        if login is None:
+            if context.minimum_level > 1:
+                return statuses.ACCESS_DENIED
+        elif not login.is_ready or login.level < context.minimum_level:
+            return statuses.ACCESS_DENIED
+        if opnum not in context.methods:
+            return statuses.OPNUM_OUT_OF_RANGE
+        if len(self._calls) >= self._settings.calls_max:
+            return statuses.SERVER_TOO_BUSY
+        if self._calls_bytes + len(stub) > self._settings.held_max:
+            return statuses.SERVER_TOO_BUSY
+        return 0
+
+    def _gone(self, header: pdu.Header, whole: bytes) -> None:
+        """The client does not want an answer soon (co_cancel), or none at all (orphaned)."""
+        if header.auth_length:  # which the security context has counted at the other end
+            self._open(header, whole, 0)
+        call = self._calls.get(header.call_id)
+        if header.kind == pdu.ORPHANED:
+            partial = self._partials.pop(header.call_id, None)
+            if partial is not None:
+                self._partials_bytes -= len(partial.parts)
+            if call is not None:
+                self._forget(call)
+        self._tell(call)
+
+    def _tell(self, call: ServerCall | None) -> None:
+        """Tells a method, once, that nobody waits for it."""
+        if call is not None and call.on_gone is not None:
+            on_gone, call.on_gone = call.on_gone, None
+            try:
+                on_gone()
+            except Exception as error:
+                self._failed(error)
+
+    # -- answers
+
+    def _forget(self, call: ServerCall) -> bool:
+        """Whether the call was waiting for its answer; it is not any more."""
+        if self._calls.get(call.call_id) is not call:
+            return False
+        del self._calls[call.call_id]
+        self._calls_bytes -= len(call.stub)
+        return True
+
+    def answer(self, call: ServerCall, stub: bytes) -> None:
+        """The response of a call, in as many PDUs as it takes."""
+        if not self._forget(call):
+            return
+        size = len(stub)
+        if size <= self.binding.frag_length - CALL_HEADER_SIZE and not call.is_protected:
+            self._out.append(
+                CALL_HEADER.pack(
+                    5, 0, 2, 3, 16, size + 24, 0, call.call_id, size, call.context_id, 0
+                )
+            )
+            self._out.append(stub)
+        else:
+            self._out += response(call, stub, self.binding.frag_length)
+        if not self._receiving:
+            self._flush()
+
+    def throw(self, call: ServerCall, status: int) -> None:
+        """The fault of a method that has run."""
+        if self._forget(call):
+            self._fault(call.call_id, call.context_id, status, pdu.WHOLE)
+            if not self._receiving:
+                self._flush()
+
+    def _refuse(self, call_id: int, context_id: int, status: int) -> None:
+        """The fault of a call whose method has not been started."""
+        self._fault(call_id, context_id, status, _REFUSED)
+
+    def _fault(self, call_id: int, context_id: int, status: int, flags: int) -> None:
+        self.counts.faults[status] += 1
+        self._out.append(pdu.pack(pdu.FAULT, flags, call_id, pdu.pack_fault(context_id, status)))
+
+    def _violated(self, call_id: int) -> None:
+        """The client broke the protocol: it is told, and that was it."""
+        self.counts.violations += 1
+        self._refuse(call_id, 0, statuses.PROTOCOL_ERROR)
+        self._end()
+
+    def _nak(self, call_id: int, reason: int) -> None:
+        self.counts.naks[reason] += 1
+        body = pdu.pack_bind_nak(pdu.BindNak(reason))
+        self._out.append(pdu.pack(pdu.BIND_NAK, pdu.WHOLE, call_id, body))
+        self._end()
+
+    def _flush(self) -> None:
+        if self._out:
+            out, self._out = self._out, []
+            if not self.closing:
+                self._send(out)
+
+    # -- the end
+
+    def _failed(self, error: Exception) -> None:
+        self.counts.bugs += 1
+        self._bug(error)
+
+    def _end(self) -> None:
+        """Takes nothing more, says what is to be said, and closes."""
+        if not self.closing:
+            self._flush()
+            self.closing = True
+            self._close()
+
+    def shut_down(self) -> None:
+        """The server stops: an idle client is asked to go, then the connection is closed."""
+        if not self.closing:
+            if self.association is not None:
+                self._out.append(pdu.pack(pdu.SHUTDOWN, pdu.WHOLE, 0, b""))
+            self._end()
+
+    def lost(self) -> None:
+        """The connection is gone: methods that wait are told, and its place in its group ends."""
+        self.closing = True
+        calls, self._calls = self._calls, {}
+        self._calls_bytes = self._partials_bytes = 0
+        self._partials.clear()
+        self._rest = bytearray()
+        self._out = []
+        for call in calls.values():
+            self._tell(call)
+        association, self.association = self.association, None
+        if association is not None:
+            try:
+                association.end()
+            except Exception as error:
+                self._failed(error)
