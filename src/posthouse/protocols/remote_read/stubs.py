@@ -40,6 +40,7 @@ REMOTE_READ: Final = syntax("1a9134dd-7b39-45ba-ad88-44d01ca47f28", 1)
 """The interface, version 1.0 ([MS-MQRR] 1.9)."""
 
 TOKEN_SIZE_MAX: Final = 131072
+SECTIONS_MAX: Final = 2  # [MS-MQRR] 2.2.6: the bytes up to the end of the body, and those behind it
 NO_TRANSACTION: Final = bytes(16)
 """The XACTUOW that stands for NULL (decision 38)."""
 
@@ -97,13 +98,12 @@ class SectionsPart:
 
     def read(self, reader: Reader) -> tuple[Section, ...]:
         """The sections; none where the pointer is NULL, and then none may be announced."""
-        count = reader.u32()
-        if not reader.pointer():
-            if count:
-                raise BadStub(f"{count} sections behind a null pointer")
+        count, pointer = reader.u32(), reader.pointer()
+        if count > SECTIONS_MAX or (count and not pointer):
+            raise BadStub(f"{count} sections, pointer: {pointer}")
+        if not pointer:
             return ()
         reader.count(count)
-        reader.room_for(count, 16)
         heads = [_read_head(reader) for _ in range(count)]
         return tuple(_read_section(reader, *head) for head in heads)
 
