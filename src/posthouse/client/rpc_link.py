@@ -1,0 +1,306 @@
+"""A DCE/RPC connection with a blocking socket, for any number of threads.
+
+Whoever waits for an answer reads, for all others too: there is no thread of our own. When he has
+his answer he hands over to one of those who still wait. A link that broke is of no use any more;
+whoever uses it makes another one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import socket
+import threading
+import time
+from collections.abc import Callable
+from typing import Final
+
+from posthouse.client.errors import ClientConnectionError, SessionEnded
+from posthouse.client.forks import of_the_parent, watch
+from posthouse.model.errors import RemoteProtocolError
+from posthouse.rpc.client import BindRefused, ClientConnection
+from posthouse.rpc.interface import Fault
+from posthouse.rpc.security import LoginRefused
+
+READ_SIZE: Final = 256 << 10
+_KEEPALIVE: Final = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
+
+
+class LinkLost(ClientConnectionError):
+    """The connection broke; what was asked and not answered may be done or not."""
+
+
+class CallTimeout(Exception):
+    """No answer came in time; the call is still under way."""
+
+
+class Pending:
+    """A call under way."""
+
+    __slots__ = ("call_id", "done", "error", "status", "stub", "then", "wake")
+
+    def __init__(self) -> None:
+        self.call_id = 0
+        self.done = False
+        self.status = 0
+        self.stub = b""
+        self.error: LinkLost | None = None
+        self.wake: threading.Lock | None = None  # held by the thread that waits for it
+        self.then: Callable[[Pending], None] | None = None  # what hears of its end, if nobody waits
+
+    def result(self) -> bytes:
+        """What came; raises `Fault` or `LinkLost`."""
+        if self.error is not None:
+            raise self.error
+        if self.status:
+            raise Fault(self.status)
+        return self.stub
+
+
+class RpcLink:
+    """One connection, bound."""
+
+    def __init__(
+        self, place: tuple[str, int], connection: ClientConnection, timeout_s: float
+    ) -> None:
+        self.place = place
+        self.connection = connection
+        self.timeout_s = timeout_s
+        self.lost: LinkLost | None = None
+        self._lock = threading.Lock()  # of everything but the socket
+        self._writing = threading.Lock()  # taken before the other one
+        self._waiting: dict[int, Pending] = {}
+        self._followers: dict[Pending, threading.Lock] = {}
+        self._is_read = False  # by some thread
+        self._forked = False
+        self._socket = socket.create_connection(place, timeout_s)
+        self._poll = select.poll()
+        watch(self)
+        try:
+            self._bind()
+        except BaseException:
+            self._socket.close()
+            raise
+
+    def _bind(self) -> None:
+        """Until calls can be made; raises `BindRefused`, `LoginRefused`, `RemoteProtocolError`."""
+        connection, deadline = self.connection, time.monotonic() + self.timeout_s
+        _tune(self._socket)
+        connection.begin()
+        while True:
+            self._socket.sendall(connection.take_outgoing())
+            if connection.is_open:
+                break
+            self._socket.settimeout(max(deadline - time.monotonic(), 0.001))
+            data = self._socket.recv(READ_SIZE)
+            if not data:
+                raise ConnectionResetError("the other computer closed the connection")
+            connection.receive(data)
+        self._socket.setblocking(False)
+        self._poll.register(self._socket, select.POLLIN)
+
+    # -- calls
+
+    def submit(self, opnum: int, stub: bytes) -> Pending:
+        """Puts a call among those that `flush` sends; raises `LinkLost` if that is too late."""
+        pending = Pending()
+        with self._lock:
+            if self.lost is not None:
+                raise self.lost
+            if self._forked:
+                raise of_the_parent()
+            pending.call_id = call_id = self.connection.request(opnum, stub)
+            self._waiting[call_id] = pending
+        return pending
+
+    def flush(self) -> None:
+        """Sends all that was submitted, in order and at once."""
+        with self._writing:
+            with self._lock:
+                data = self.connection.take_outgoing() if self.lost is None else b""
+            if data:
+                try:
+                    self._write(data)
+                except OSError as error:
+                    self._lose(error)
+
+    def call(self, opnum: int, stub: bytes, timeout_s: float | None = None) -> bytes:
+        """One call, with its answer; raises `Fault`, `LinkLost`, or `CallTimeout`."""
+        pending = self.submit(opnum, stub)
+        self.flush()
+        deadline = time.monotonic() + (self.timeout_s if timeout_s is None else timeout_s)
+        self.wait(pending, deadline)
+        return pending.result()
+
+    def wait(self, pending: Pending, deadline: float | None) -> None:
+        """Until it has ended; raises `CallTimeout` when that takes too long."""
+        while not pending.done:
+            wake = self._queue_up(pending)
+            if wake is not None:
+                self._follow(pending, wake, deadline)
+                continue
+            if pending.done:
+                return
+            try:
+                self._read(deadline)
+            finally:
+                self._step_down()
+
+    def look(self) -> None:
+        """Takes in what has come by now: nobody reads while nobody waits."""
+        with self._lock:
+            if self._is_read or self.lost is not None:
+                return
+            self._is_read = True
+        try:
+            with contextlib.suppress(CallTimeout):
+                self._read(0.0)
+        finally:
+            self._step_down()
+
+    def abandon(self, pending: Pending, then: Callable[[Pending], None]) -> None:
+        """Nobody waits for it any more; `then` hears of its end, from whoever reads."""
+        with self._lock:
+            if not pending.done:
+                pending.then = then
+                return
+        then(pending)
+
+    # -- reading
+
+    def _queue_up(self, pending: Pending) -> threading.Lock | None:
+        """None: it is this thread's turn to read, or the call has ended."""
+        with self._lock:
+            if pending.done:
+                return None
+            if not self._is_read:
+                self._is_read = True
+                return None
+            wake = threading.Lock()
+            wake.acquire()
+            self._followers[pending] = wake
+            return wake
+
+    def _follow(self, pending: Pending, wake: threading.Lock, deadline: float | None) -> None:
+        """Waits to be woken: by the end of the call, or to be the next who reads."""
+        left = -1.0 if deadline is None else max(deadline - time.monotonic(), 0.0)
+        try:
+            if wake.acquire(timeout=left):
+                return
+        except BaseException:
+            self._leave(pending)
+            raise
+        self._leave(pending)
+        if not pending.done:
+            raise CallTimeout
+
+    def _leave(self, pending: Pending) -> None:
+        with self._lock:
+            if self._followers.pop(pending, None) is None:
+                self._wake_next()  # it may have been this one's turn
+
+    def _step_down(self) -> None:
+        with self._lock:
+            self._is_read = False
+            self._wake_next()
+
+    def _wake_next(self) -> None:
+        if self._followers and not self._is_read:
+            self._followers.pop(next(iter(self._followers))).release()
+
+    def _read(self, deadline: float | None) -> None:
+        """Reads once; raises `CallTimeout` when nothing comes."""
+        left_ms = None if deadline is None else max(deadline - time.monotonic(), 0.0) * 1000
+        if not self._poll.poll(left_ms):
+            raise CallTimeout
+        try:
+            data = self._socket.recv(READ_SIZE)
+            if not data:
+                raise ConnectionResetError("the other computer closed the connection")
+            with self._lock:
+                ended = self._take(data)
+        except BlockingIOError:
+            return
+        except (OSError, RemoteProtocolError, BindRefused, LoginRefused) as error:
+            self._lose(error)
+            return
+        for pending in ended:
+            if pending.then is not None:
+                pending.then(pending)
+
+    def _take(self, data: bytes) -> list[Pending]:
+        """Ends the calls whose answers came; returns those that somebody is to hear of."""
+        waiting, followers, heard = self._waiting, self._followers, []
+        for call_id, status, stub in self.connection.receive(data):
+            pending = waiting.pop(call_id, None)
+            if pending is None:
+                raise RemoteProtocolError(f"an answer to call {call_id}, which was not made")
+            pending.status, pending.stub, pending.done = status, stub, True
+            if followers:
+                wake = followers.pop(pending, None)
+                if wake is not None:
+                    wake.release()
+            if pending.then is not None:
+                heard.append(pending)
+        if self.connection.is_shut_down:
+            raise ConnectionResetError("the other computer asks to end the connection")
+        return heard
+
+    # -- writing and closing
+
+    def _write(self, data: bytes) -> None:
+        """All of it; the poll is not the reader's."""
+        left, poll = memoryview(data), None
+        while left:
+            with contextlib.suppress(BlockingIOError):
+                left = left[self._socket.send(left) :]
+                continue
+            if poll is None:
+                poll = select.poll()
+                poll.register(self._socket, select.POLLOUT)
+            if not poll.poll(self.timeout_s * 1000):
+                raise TimeoutError("the other computer takes nothing")
+
+    def _lose(self, error: Exception) -> None:
+        """Everything under way ends."""
+        host, port = self.place
+        with self._lock:
+            if self.lost is not None:
+                return
+            self.lost = lost = LinkLost(
+                f"the connection to {host}:{port} broke: {error}",
+                "Look whether the queue manager there runs, then ask again.",
+            )
+            ended, self._waiting = list(self._waiting.values()), {}
+            for pending in ended:
+                pending.error, pending.done = lost, True
+            for wake in self._followers.values():
+                wake.release()
+            self._followers.clear()
+            with contextlib.suppress(OSError):
+                self._socket.shutdown(socket.SHUT_RDWR)  # wakes who reads
+        for pending in ended:
+            if pending.then is not None:
+                pending.then(pending)
+
+    def close(self) -> None:
+        """Ends the connection; who waits gets an error."""
+        if self._forked:
+            return
+        self._lose(SessionEnded("it was closed"))
+        with self._writing:
+            self._socket.close()
+
+    def forked(self) -> None:
+        """A child lets go of its copy."""
+        self._forked = True
+        self._socket.close()
+
+
+def _tune(connection: socket.socket) -> None:
+    """Small PDUs at once; a peer that vanished is noticed within a minute."""
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _KEEPALIVE:
+        if hasattr(socket, name):
+            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
