@@ -488,6 +488,11 @@ class ServerConnection:
             self.closing = True
             self._close()
 
+    def cancel(self) -> None:
+        """Tells all methods that wait to end; their answers are sent yet."""
+        for call in list(self._calls.values()):
+            self._tell(call)
+
     def shut_down(self) -> None:
         """The server stops: an idle client is asked to go, then the connection is closed."""
         if not self.closing:

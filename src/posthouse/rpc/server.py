@@ -1,0 +1,429 @@
+"""DCE/RPC over TCP on asyncio: the listener and its connections ([MS-RPCE] 2.1.1.1)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, Final, Protocol, cast
+
+from posthouse.rpc.association import AssociationGroups
+from posthouse.rpc.calls import Counts
+from posthouse.rpc.connection import ServerConnection
+from posthouse.rpc.interface import Interface
+from posthouse.rpc.security import Authenticator
+from posthouse.rpc.settings import RpcSettings
+
+GONE: Final = "unknown"  # the address of a client that has left already
+LINGER_S: Final = 10.0  # for the last bytes to a client that may not read them
+POLL_S: Final = 0.01  # while a stop waits for what has begun
+SWEEP_S: Final = 5.0  # how often connections are looked at that should be over
+READ_BUFFER: Final = 256 << 10
+WRITE_BUFFER: Final = 1 << 20  # above it nothing more is read
+SMALL: Final = 64 << 10  # always read, and not worth counting while it is sent
+RECEIVE: Final = 0  # what a buffer is for, as the account of memory has it
+SEND: Final = 2
+# A client that vanished is noticed within a minute, also where nothing is to be sent.
+_KEEPALIVE: Final = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
+
+
+class Holder(Protocol):
+    """What one connection holds, on an account of memory."""
+
+    waiting: bool
+    bytes: list[int]
+
+    def take(self, kind: int, size: int) -> None:
+        """A buffer grew."""
+        ...
+
+    def give(self, kind: int, size: int) -> None:
+        """A buffer shrank."""
+        ...
+
+    def may_begin(self, size: int, now_ms: int) -> bool:
+        """Whether something large may be read now; False: not before `resume`."""
+        ...
+
+    def finished(self) -> None:
+        """What was large is whole."""
+        ...
+
+    def leave(self) -> None:
+        """The connection is gone."""
+        ...
+
+
+class Memory(Protocol):
+    """An account of memory that others may share."""
+
+    limit: int
+    held: int
+
+    def open(
+        self, address: str, close: Callable[[str], None], resume: Callable[[], None]
+    ) -> Holder:
+        """A holder for a new connection."""
+        ...
+
+
+class Admission(Protocol):
+    """How many connections there may be, and from where."""
+
+    def admit(self, address: str) -> str:
+        """Why a connection is refused; empty: it is in."""
+        ...
+
+    def leave(self, address: str) -> None:
+        """A connection that was let in has ended."""
+        ...
+
+
+class Link(asyncio.BufferedProtocol):
+    """The TCP connection of a client. All of them read into the one buffer of their server."""
+
+    def __init__(self, server: RpcServer) -> None:
+        self._server = server
+        self._connection: ServerConnection | None = None
+        self._holder: Holder | None = None
+        self._address = ""
+        self._unsent: list[bytes] = []  # answers of this round of the loop
+        self._is_receiving = False
+        self._is_full = False  # the client does not read
+        self._is_large = False  # something larger than small is on its way
+        self._linger: asyncio.TimerHandle | None = None
+
+    # -- from asyncio
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Takes the connection in, or turns it away."""
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's do not inherit from it
+        self._transport.set_write_buffer_limits(high=WRITE_BUFFER)
+        address = _address_of(self._transport)
+        if not self._server.admits(address):
+            self._transport.abort()
+            return
+        _keep_alive(self._transport.get_extra_info("socket"))
+        self._address = address
+        self._connection = self._server.connect(self, address)
+        if self._server.memory is not None:
+            self._holder = self._server.memory.open(address, self._too_much, self._continue)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Where the next bytes go; few while much is held, for they cannot be put back."""
+        server, memory = self._server, self._server.memory
+        if memory is None or 4 * memory.held < memory.limit:
+            return server.buffer
+        return server.small_buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Bytes of the client."""
+        connection = self._connection
+        if connection is None or self._server.stopping:
+            return
+        self._is_receiving = True
+        connection.receive(bytes(self._server.buffer[:nbytes]))
+        self._is_receiving = False
+        if self._holder is not None:
+            self._count()
+
+    def pause_writing(self) -> None:
+        """The client does not read fast enough: no more is done for it meanwhile."""
+        self._is_full = True
+        self._read_or_wait()
+
+    def resume_writing(self) -> None:
+        """The client reads again."""
+        self._is_full = False
+        self._read_or_wait()
+        self._count()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The end, whoever made it."""
+        if self._connection is None:
+            return
+        if self._linger is not None:
+            self._linger.cancel()
+        if self._holder is not None:
+            self._holder.leave()
+            self._holder = None
+        self._unsent = []
+        connection, self._connection = self._connection, None
+        self._server.left(self, self._address)
+        connection.lost()
+
+    # -- from the connection
+
+    def send(self, parts: list[bytes]) -> None:
+        """Writes; what is answered later, by many methods at once, goes out together."""
+        if self._is_receiving and not self._unsent:
+            self._write(parts)
+            return
+        if not self._unsent:
+            asyncio.get_running_loop().call_soon(self._flush)
+        self._unsent += parts
+
+    def _flush(self) -> None:
+        if self._unsent:
+            parts, self._unsent = self._unsent, []
+            self._write(parts)
+
+    def _write(self, parts: list[bytes]) -> None:
+        transport = self._transport
+        if transport.is_closing():
+            return
+        transport.writelines(parts)
+        if transport.get_write_buffer_size() > self._server.settings.unsent_max:
+            self._too_much("a client does not read its answers")
+        elif self._holder is not None and not self._is_receiving:
+            self._count()
+
+    def close(self) -> None:
+        """Ends it when what was written is sent, or its client does not read it."""
+        self._flush()
+        if not self._transport.is_closing():
+            self._transport.close()
+            self._linger = asyncio.get_running_loop().call_later(LINGER_S, self._transport.abort)
+
+    # -- memory
+
+    def _count(self) -> None:
+        """Puts what the connection holds on the account, and waits where there is no room."""
+        holder, connection = self._holder, self._connection
+        if holder is None or connection is None:
+            return
+        unsent = self._transport.get_write_buffer_size()
+        received = connection.held_bytes
+        _change(holder, RECEIVE, received)
+        if self._holder is not None:  # or that was too much
+            _change(holder, SEND, unsent if unsent > SMALL else 0)
+        self._look_at_size(received)
+
+    def _look_at_size(self, received: int) -> None:
+        holder, is_large = self._holder, received > SMALL
+        if holder is None or is_large == self._is_large:
+            return
+        if is_large:
+            self._is_large = holder.may_begin(received, self._server.now())
+        else:
+            self._is_large = False
+            holder.finished()
+        self._read_or_wait()
+
+    def _too_much(self, reason: str) -> None:
+        self._server.refused[reason] += 1
+        self._transport.abort()
+
+    def _continue(self) -> None:
+        """There may be memory again: what waited asks before it reads on."""
+        if self._holder is not None and self._connection is not None:
+            self._look_at_size(self._connection.held_bytes)
+            self._read_or_wait()
+
+    def _read_or_wait(self) -> None:
+        if self._transport.is_closing():
+            return
+        is_short = self._holder is not None and self._holder.waiting
+        if self._is_full or is_short or self._server.stopping:
+            self._transport.pause_reading()
+        else:
+            self._transport.resume_reading()
+
+    # -- time, and the stop
+
+    def look(self, now_ms: int) -> None:
+        """Ends a connection whose time is up."""
+        reason = self._connection.overdue(now_ms) if self._connection is not None else ""
+        if reason:
+            self._too_much(reason)
+
+    def cancel(self) -> None:
+        """The server stops: nothing more is read, and what waits is told to end."""
+        self._read_or_wait()
+        if self._connection is not None:
+            self._connection.cancel()
+
+    def shut_down(self) -> None:
+        """Says goodbye."""
+        if self._connection is not None:
+            self._connection.shut_down()
+
+    @property
+    def calls(self) -> int:
+        """Calls that wait for their answers."""
+        return self._connection.calls if self._connection is not None else 0
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether calls are not answered, or answers not sent."""
+        return self.calls > 0 or bool(self._unsent) or self._transport.get_write_buffer_size() > 0
+
+    def abort(self) -> None:
+        """Waits for nothing."""
+        self._transport.abort()
+
+
+class RpcServer:
+    """A port with one or several interfaces; its connections share their association groups."""
+
+    def __init__(
+        self,
+        interfaces: Sequence[Interface],
+        authenticator: Authenticator | None = None,
+        settings: RpcSettings | None = None,
+        *,
+        name: str = "rpc",
+        memory: Memory | None = None,
+        connections: Admission | None = None,
+        now: Callable[[], int] = lambda: time.monotonic_ns() // 1_000_000,
+        bug: Callable[[Exception], None] | None = None,
+    ) -> None:
+        self.name = name
+        self.interfaces = list(interfaces)
+        self.settings = settings or RpcSettings()
+        self.groups = AssociationGroups(os.urandom, self.settings.handles_max)
+        self.counts = Counts()
+        self.refused: Counter[str] = Counter()  # connections, by reason
+        self.memory = memory
+        self.now = now
+        self.stopping = False
+        self.links: dict[Link, None] = {}
+        self.buffer = memoryview(bytearray(READ_BUFFER))
+        self.small_buffer = self.buffer[:SMALL]
+        self._authenticator = authenticator
+        self._connections = connections
+        self._bug = bug or self._report
+        self._server: asyncio.Server | None = None
+        self._port = 0
+        self._sweep: asyncio.TimerHandle | None = None
+
+    @property
+    def calls(self) -> int:
+        """Calls that wait for their answers, on all connections."""
+        return sum(link.calls for link in self.links)
+
+    # -- connections
+
+    def admits(self, address: str) -> bool:
+        """Counts a connection in, or says no."""
+        reason = "stopping" if self.stopping else GONE if address == GONE else ""
+        if not reason and self._connections is not None:
+            reason = self._connections.admit(address)
+        if reason:
+            self.refused[reason] += 1
+        return not reason
+
+    def connect(self, link: Link, address: str) -> ServerConnection:
+        """What speaks on a new connection."""
+        self.links[link] = None
+        return ServerConnection(
+            self.interfaces,
+            self.groups,
+            self._authenticator,
+            self.settings,
+            address,
+            link.send,
+            link.close,
+            now=self.now,
+            secondary_address=str(self._port),
+            counts=self.counts,
+            bug=self._bug,
+        )
+
+    def left(self, link: Link, address: str) -> None:
+        """A connection has ended."""
+        self.links.pop(link, None)
+        if self._connections is not None:
+            self._connections.leave(address)
+
+    def _report(self, error: Exception) -> None:
+        """A mistake of ours, where nobody else wants to hear of it."""
+        asyncio.get_running_loop().call_exception_handler(
+            {"message": "a remote procedure failed", "exception": error}
+        )
+
+    # -- start and stop
+
+    async def start(self, host: str, port: int) -> str:
+        """Listens; returns `address:port`."""
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(
+            lambda: Link(self), **_where(host, port), backlog=1024
+        )
+        address = self._server.sockets[0].getsockname()
+        self._port = address[1]
+        self._sweep = loop.call_later(SWEEP_S, self.sweep)
+        host = f"[{address[0]}]" if ":" in address[0] else address[0]
+        return f"{host}:{self._port}"
+
+    def sweep(self) -> None:
+        """Ends connections whose time is up; from time to time."""
+        now_ms = self.now()
+        for link in list(self.links):
+            link.look(now_ms)
+        self._sweep = asyncio.get_running_loop().call_later(SWEEP_S, self.sweep)
+
+    async def stop(self, deadline_s: float) -> None:
+        """Takes no more calls, lets those that wait end, and closes, at the latest then."""
+        self.stopping = True
+        if self._server is not None:
+            self._server.close()
+        if self._sweep is not None:
+            self._sweep.cancel()
+        for link in list(self.links):
+            link.cancel()
+        end = asyncio.get_running_loop().time() + deadline_s
+        await self._wait(end, lambda: any(link.is_busy for link in self.links))
+        for link in list(self.links):
+            link.shut_down()
+        await self._wait(end, lambda: bool(self.links))
+        for link in list(self.links):
+            link.abort()
+        await asyncio.sleep(0)
+
+    async def _wait(self, end: float, unfinished: Callable[[], bool]) -> None:
+        loop = asyncio.get_running_loop()
+        await asyncio.sleep(0)
+        while unfinished() and loop.time() < end:
+            await asyncio.sleep(POLL_S)
+
+
+def _change(holder: Holder, kind: int, size: int) -> None:
+    grown = size - holder.bytes[kind]
+    if grown > 0:
+        holder.take(kind, grown)
+    elif grown < 0:
+        holder.give(kind, -grown)
+
+
+def _address_of(transport: asyncio.Transport) -> str:
+    """The client's address; an IPv4 one that came over IPv6 is an IPv4 one."""
+    peer = transport.get_extra_info("peername")
+    return str(peer[0]).removeprefix("::ffff:") if peer else GONE
+
+
+def _keep_alive(connection: Any) -> None:
+    with suppress(OSError):  # it may be gone already
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in _KEEPALIVE:
+            if hasattr(socket, name):
+                connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
+def _where(host: str, port: int) -> dict[str, Any]:
+    """Where to listen, as asyncio is told; on `::` for both families."""
+    if host != "::" or not socket.has_dualstack_ipv6():
+        return {"host": host, "port": port}
+    listener = socket.socket(socket.AF_INET6, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+    except OSError:
+        listener.close()
+        raise
+    return {"sock": listener}
