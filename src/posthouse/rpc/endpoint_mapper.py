@@ -124,7 +124,11 @@ class EndpointMapper:
 def _page(
     call: Call, handle: bytes, maximum: int, begin: Callable[[], list[object]]
 ) -> tuple[bytes, list[object], int]:
-    """The next part of an answer, with the handle of what is left; NULL: nothing is."""
+    """The next part of an answer, with the handle to ask for the one behind it; NULL: none is.
+
+    A lookup is over when nothing was found, as dump tools expect it: its last part has a handle,
+    too. Who maps an interface asks once, and gets a handle only if something is left.
+    """
     group = call.association.group
     if handle != NULL_HANDLE:
         search = _find(call, handle)
@@ -134,7 +138,7 @@ def _page(
         except Unanswerable:
             return NULL_HANDLE, [], CANNOT_PERFORM
     found, search.rest = search.rest[:maximum], search.rest[maximum:]
-    if not found or not search.rest:
+    if not found or (not search.rest and call.opnum == ept.EPT_MAP):
         group.close(handle)
         return NULL_HANDLE, found, OK if found else NOTHING_FOUND
     if handle == NULL_HANDLE:

@@ -1,4 +1,4 @@
-"""The methods of RemoteRead as impacket has interfaces, written from appendix A and nothing of ours.
+"""The methods of RemoteRead as impacket has them, written from appendix A and nothing of ours.
 
 `call(dce, opnum, **parameters)` makes one call and gives impacket's view of the answer.
 """
