@@ -94,6 +94,10 @@ class NtlmContext:
         """Whether there is a session."""
         return self._session is not None
 
+    def signature_size_at(self, level: Level) -> int:
+        """The same at every level that has signatures."""
+        return SIGNATURE_SIZE
+
     def protect(
         self, level: Level, before: bytes, body: bytes, after: bytes
     ) -> tuple[bytes, bytes]:

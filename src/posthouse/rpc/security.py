@@ -27,6 +27,7 @@ class Identity(NamedTuple):
     user: str
     domain: str
     mechanism: str  # "ntlm" or "kerberos"
+    account: bytes = b""  # what the accounts know him by, which is nobody else's ever
 
 
 class LoginRefused(Exception):
@@ -51,8 +52,17 @@ class SecurityContext(Protocol):
         ...
 
     @property
+    def mechanism(self) -> str:
+        """What does the work, "ntlm" or "kerberos"; inside SPNEGO known when it is complete."""
+        ...
+
+    @property
     def signature_size(self) -> int:
-        """Bytes of a signature, the same for every PDU."""
+        """Bytes of a signature at PRIVACY, the same for every PDU."""
+        ...
+
+    def signature_size_at(self, level: Level) -> int:
+        """Bytes of a signature at that level, the same for every PDU."""
         ...
 
     def step(self, token: bytes) -> bytes | None:
