@@ -367,21 +367,24 @@ class SetUserAcknowledgementClass(NamedTuple):
 # The answer with one section, in NDR, as nearly every message is delivered: arrive time, sequence
 # id, one section behind a pointer, count of the array; type, both sizes, pointer; count of bytes.
 _ONE_SECTION: Final = struct.Struct("<I4xQIIIH2xIIII")
+_NO_SECTION: Final = struct.Struct("<I4xQ8xI")
 _RESULT: Final = struct.Struct("<I")
 _PADDING: Final = tuple(bytes(-size % 4) for size in range(4))
 _SECOND_REFERENT: Final = FIRST_REFERENT + REFERENT_STEP
 
 
 class ReceivedStub(Stub[Received]):
-    """The answer of the Start methods: one `struct` and one join where there is one section."""
+    """The answer of the Start methods: one `struct` and one join where one section is all."""
 
     __slots__ = ()
 
     def encode(self, value: Received, *, ndr64: bool = False) -> bytes:
         """The stub."""
         arrive_time, sequence_id, found, result = value
-        if ndr64 or len(found) != 1:
+        if ndr64 or len(found) > 1:
             return super().encode(value, ndr64=ndr64)
+        if not found:
+            return _NO_SECTION.pack(arrive_time, sequence_id, result)
         kind, size_alloc, buffer = found[0]
         size = len(buffer)
         head = _ONE_SECTION.pack(
@@ -423,21 +426,29 @@ _END_RECEIVE = stub_of(EndReceive)
 _RECEIVED = ReceivedStub(Received, stub_of(Received).parts)
 
 METHODS: Final[Mapping[int, Method]] = {
-    0: Method("R_GetServerPort", stub_of(GetServerPort), stub_of(ServerPort)),
-    2: Method("R_OpenQueue", _OPEN_QUEUE, stub_of(OpenedQueue)),
-    3: Method("R_CloseQueue", stub_of(CloseQueue), stub_of(ClosedQueue)),
-    4: Method("R_CreateCursor", stub_of(CreateCursor), stub_of(CreatedCursor)),
-    5: Method("R_CloseCursor", stub_of(CloseCursor), _STATUS),
-    6: Method("R_PurgeQueue", stub_of(PurgeQueue), _STATUS),
-    7: Method("R_StartReceive", stub_of(StartReceive), _RECEIVED),
-    8: Method("R_CancelReceive", stub_of(CancelReceive), _STATUS),
-    9: Method("R_EndReceive", _END_RECEIVE, _STATUS),
-    10: Method("R_MoveMessage", stub_of(MoveMessage), _STATUS),
-    11: Method("R_OpenQueueForMove", _OPEN_QUEUE, stub_of(OpenedQueueForMove)),
-    12: Method("R_QMEnlistRemoteTransaction", stub_of(EnlistRemoteTransaction), _STATUS),
-    13: Method("R_StartTransactionalReceive", stub_of(StartTransactionalReceive), _RECEIVED),
-    14: Method("R_SetUserAcknowledgementClass", stub_of(SetUserAcknowledgementClass), _STATUS),
-    15: Method("R_EndTransactionalReceive", _END_RECEIVE, _STATUS),
+    Opnum.GET_SERVER_PORT: Method("R_GetServerPort", stub_of(GetServerPort), stub_of(ServerPort)),
+    Opnum.OPEN_QUEUE: Method("R_OpenQueue", _OPEN_QUEUE, stub_of(OpenedQueue)),
+    Opnum.CLOSE_QUEUE: Method("R_CloseQueue", stub_of(CloseQueue), stub_of(ClosedQueue)),
+    Opnum.CREATE_CURSOR: Method("R_CreateCursor", stub_of(CreateCursor), stub_of(CreatedCursor)),
+    Opnum.CLOSE_CURSOR: Method("R_CloseCursor", stub_of(CloseCursor), _STATUS),
+    Opnum.PURGE_QUEUE: Method("R_PurgeQueue", stub_of(PurgeQueue), _STATUS),
+    Opnum.START_RECEIVE: Method("R_StartReceive", stub_of(StartReceive), _RECEIVED),
+    Opnum.CANCEL_RECEIVE: Method("R_CancelReceive", stub_of(CancelReceive), _STATUS),
+    Opnum.END_RECEIVE: Method("R_EndReceive", _END_RECEIVE, _STATUS),
+    Opnum.MOVE_MESSAGE: Method("R_MoveMessage", stub_of(MoveMessage), _STATUS),
+    Opnum.OPEN_QUEUE_FOR_MOVE: Method(
+        "R_OpenQueueForMove", _OPEN_QUEUE, stub_of(OpenedQueueForMove)
+    ),
+    Opnum.ENLIST_REMOTE_TRANSACTION: Method(
+        "R_QMEnlistRemoteTransaction", stub_of(EnlistRemoteTransaction), _STATUS
+    ),
+    Opnum.START_TRANSACTIONAL_RECEIVE: Method(
+        "R_StartTransactionalReceive", stub_of(StartTransactionalReceive), _RECEIVED
+    ),
+    Opnum.SET_USER_ACKNOWLEDGEMENT_CLASS: Method(
+        "R_SetUserAcknowledgementClass", stub_of(SetUserAcknowledgementClass), _STATUS
+    ),
+    Opnum.END_TRANSACTIONAL_RECEIVE: Method("R_EndTransactionalReceive", _END_RECEIVE, _STATUS),
 }
 """The interface: which stubs belong to which opnum."""
 
