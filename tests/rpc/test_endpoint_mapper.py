@@ -217,7 +217,7 @@ class TestMap:
 class TestLookup:
     def test_everything_is_listed_with_its_annotation(self, client: Client) -> None:
         looked = client.look()
-        assert looked.status == 0
+        assert (looked.entry_handle, looked.status) == (NULL_HANDLE, 0)
         assert looked.entries.maximum == 500
         assert ports(looked) == [2103, 40_000, 2114]
         assert [element.annotation for element in looked.entries.found] == [
@@ -303,7 +303,15 @@ class TestLookup:
         looked = client.look(inquiry, wanted=wanted, option=option)
         assert (looked.status, looked.entries.found) == (CANNOT_PERFORM, [])
 
-    def test_a_long_map_is_read_page_by_page(self, client: Client) -> None:
+    def test_a_page_that_is_not_full_is_the_last(self, client: Client) -> None:
+        first = client.look(maximum=2)
+        assert ports(first) == [2103, 40_000]
+        last = client.look(maximum=2, handle=first.entry_handle)
+        assert (last.entry_handle, last.status) == (NULL_HANDLE, 0)
+        assert ports(last) == [2114]
+        assert not client.association.group.handles
+
+    def test_a_map_of_full_pages_ends_with_an_empty_one(self, client: Client) -> None:
         pages = [client.look(maximum=1)]
         while pages[-1].entry_handle != NULL_HANDLE:
             pages.append(client.look(maximum=1, handle=pages[-1].entry_handle))

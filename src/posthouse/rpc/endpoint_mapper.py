@@ -126,8 +126,8 @@ def _page(
 ) -> tuple[bytes, list[object], int]:
     """The next part of an answer, with the handle to ask for the one behind it; NULL: none is.
 
-    A lookup is over when nothing was found, as dump tools expect it: its last part has a handle,
-    too. Who maps an interface asks once, and gets a handle only if something is left.
+    Dump tools go on until a part is not full or the handle is NULL, so that a full part of a lookup
+    always has one. Who maps an interface asks once, and gets a handle only if something is left.
     """
     group = call.association.group
     if handle != NULL_HANDLE:
@@ -138,7 +138,8 @@ def _page(
         except Unanswerable:
             return NULL_HANDLE, [], CANNOT_PERFORM
     found, search.rest = search.rest[:maximum], search.rest[maximum:]
-    if not found or (not search.rest and call.opnum == ept.EPT_MAP):
+    is_full = len(found) == maximum and call.opnum == ept.EPT_LOOKUP
+    if not found or not (search.rest or is_full):
         group.close(handle)
         return NULL_HANDLE, found, OK if found else NOTHING_FOUND
     if handle == NULL_HANDLE:
