@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from posthouse.engine.effects import Read
+from posthouse.engine.remote_reads import Particulars
 from posthouse.model.errors import RemoteProtocolError
+from posthouse.protocols.remote_read.stubs import Section
 from posthouse.wire.glance import Glance, glance
 from posthouse.wire.headers import INFINITE, QUEUE_DIRECT
 from posthouse.wire.layout import align4
@@ -26,22 +28,8 @@ BINARY_SECOND: Final = 2
 SRMP_FIRST: Final = 3
 SRMP_SECOND: Final = 4
 
-Section = tuple[int, int, bytes]  # SectionBufferType, SectionSizeAlloc, pSectionBuffer
 _DIRECT_DESTINATION: Final = QUEUE_DIRECT << 10
 _SOURCE_AT, _ADDRESS_AT, _ADDRESS_END = 16, 32, 48
-
-
-class Particulars(NamedTuple):
-    """What a message has beside its packet and its row; most have nothing."""
-
-    subqueue: str = ""
-    target_subqueue: str = ""
-    dead_letter: str = ""
-    dead_letter_invalid: bool = False
-    address: str = ""  # of the host it came from
-
-
-NOTHING: Final = Particulars()
 
 
 def sections(
@@ -50,7 +38,7 @@ def sections(
     particulars: Particulars,
     body_size_max: int,
     compound_size_max: int,
-) -> list[Section]:
+) -> tuple[Section, ...]:
     """The whole packet where the reader takes that much, else its front and what is behind it."""
     seen = glance(packet)
     user_flags = seen.user_flags
@@ -68,21 +56,23 @@ def sections(
             packet = packet[:USER_FLAGS_AT] + flags + packet[USER_FLAGS_AT + 4 :]
     _, _, _, _, kind, _, aborts, moves, last_move, _, _ = read
     trailers = pack_trailers(kind, aborts, moves, last_move, *particulars)
-    front = _front(packet, seen, end + len(trailers), particulars.address)
+    front = _front(packet, seen, end + len(trailers), particulars.source_address)
     rest = memoryview(packet)
     padding = bytes(max(end - len(packet), 0))
     if allowed >= limited_size:
         whole = b"".join((front, rest[_ADDRESS_END:end], padding, trailers))
-        return [(FULL_PACKET, len(whole), whole)]
+        return (Section(FULL_PACKET, len(whole), whole),)
     head = b"".join((front, rest[_ADDRESS_END : limited_at + allowed]))
     behind = b"".join((rest[limited_at + limited_size : end], padding, trailers))
     return cut(first, second, head, limited_size - allowed, behind)
 
 
-def cut(first: int, second: int, head: bytes, withheld: int, trailers: bytes) -> list[Section]:
+def cut(
+    first: int, second: int, head: bytes, withheld: int, trailers: bytes
+) -> tuple[Section, ...]:
     """A message of whose body so many bytes stay here."""
-    found = [(first, len(head) + withheld, head)]
-    return [*found, (second, len(trailers), trailers)] if trailers else found
+    front = Section(first, len(head) + withheld, head)
+    return (front, Section(second, len(trailers), trailers)) if trailers else (front,)
 
 
 def _srmp(packet: bytes, seen: Glance) -> tuple[int, int, int] | None:

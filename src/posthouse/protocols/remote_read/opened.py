@@ -1,0 +1,187 @@
+"""Queues that remote readers have open: open, close, rundown ([MS-MQRR] 3.1.4.2-3, .11, 3.1.6)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from posthouse.engine.descriptor import OpenQueueDescriptor, QueueAccessType, QueueShareMode
+from posthouse.engine.manager import QueueManager
+from posthouse.engine.remote_reads import end_association, return_message, run_down
+from posthouse.model.errors import (
+    AccessDenied,
+    IllegalUser,
+    InsufficientResources,
+    InvalidParameter,
+    OperationCancelled,
+)
+from posthouse.protocols.desk import Answer
+from posthouse.protocols.remote_read.queue_format import name_of
+from posthouse.protocols.remote_read.stubs import (
+    METHODS,
+    OpenedQueueForMove,
+    OpenQueue,
+    Opnum,
+)
+from posthouse.protocols.remote_read.stubs import OpenedQueue as Opened
+from posthouse.rpc import statuses
+from posthouse.rpc.association import Group
+from posthouse.rpc.interface import Call, Fault
+from posthouse.security.access import Caller
+
+if TYPE_CHECKING:
+    from posthouse.protocols.remote_read.pending import PendingRequestEntry
+    from posthouse.protocols.remote_read.protocol import RemoteRead
+    from posthouse.protocols.remote_read.receiving import StartedReceive
+
+RECEIVE_ACCESS: Final = 0x00000001
+MOVE_ACCESS: Final = 0x00000004
+PEEK_ACCESS: Final = 0x00000020
+_ALL_ACCESS: Final = RECEIVE_ACCESS | MOVE_ACCESS | PEEK_ACCESS
+_ACCESS: Final = {
+    RECEIVE_ACCESS: QueueAccessType.RECEIVE,
+    PEEK_ACCESS: QueueAccessType.PEEK,
+}
+_SHARE: Final = {0: QueueShareMode.DENY_NONE, 1: QueueShareMode.DENY_RECEIVE}
+_OPENED: Final = METHODS[Opnum.OPEN_QUEUE].response
+_OPENED_FOR_MOVE: Final = METHODS[Opnum.OPEN_QUEUE_FOR_MOVE].response
+_ANONYMOUS: Final = Caller.anonymous()
+
+
+def ignore(answer: Answer) -> None:
+    """Nobody waits for this answer."""
+
+
+class OpenedQueue:
+    """What a queue's context handle stands for."""
+
+    __slots__ = ("descriptor", "handle", "pending", "remote", "waits")
+
+    def __init__(self, remote: RemoteRead, descriptor: OpenQueueDescriptor) -> None:
+        self.remote = remote
+        self.descriptor = descriptor
+        self.handle = b""
+        self.pending: dict[int, PendingRequestEntry] = {}
+        self.waits: dict[int, StartedReceive] = {}  # reads that wait, peeks too (decision 92)
+
+    @property
+    def for_move(self) -> bool:
+        """Whether it is the target of moves, and nothing else."""
+        return self.descriptor.access is QueueAccessType.MOVE
+
+    def close(self, manager: QueueManager) -> None:
+        """R_CloseQueue: what was received and not ended goes back (decision 92)."""
+        self._return(manager, in_doubt=False)
+        manager.close_queue(self.descriptor)
+
+    def rundown(self) -> None:
+        """The client is gone (3.1.6.1-2); it may have used what it had."""
+        self.remote.opened -= 1
+        self.remote.desk.decide(self._run_down, ignore)
+
+    def _run_down(self, manager: QueueManager) -> None:
+        self._return(manager, in_doubt=True)
+        run_down(manager, self.descriptor)
+
+    def _return(self, manager: QueueManager, *, in_doubt: bool) -> None:
+        """Messages first, and to nobody who waits on this very handle."""
+        error = OperationCancelled("the queue was closed")
+        manager.waiting.cancel_of(self.descriptor, error)
+        for entry in self.remote.pending.remove_all(self):
+            return_message(manager, self.descriptor, entry.lookup_id, in_doubt=in_doubt)
+
+
+class Client:
+    """An association group that has opened or enlisted anything: all of one remote client."""
+
+    __slots__ = ("_group", "_remote")
+
+    def __init__(self, remote: RemoteRead, group: Group) -> None:
+        self._remote = remote
+        self._group = group
+
+    def rundown(self) -> None:
+        """Its last connection is gone: so are its transactions (decision 43)."""
+        self._remote.clients.discard(self._group)
+        self._remote.desk.decide(self._end, ignore)
+
+    def _end(self, manager: QueueManager) -> None:
+        end_association(manager, self._group)
+
+
+def caller_of(manager: QueueManager, call: Call) -> Caller:
+    """Who asks; without a proof of identity anonymous, whatever else is claimed (decision 7)."""
+    if call.identity is None:
+        return _ANONYMOUS
+    try:
+        return manager.accounts.caller(call.identity.user)
+    except IllegalUser as error:  # it was there at the login
+        raise AccessDenied(error.cause) from None
+
+
+class OpeningCall:
+    """R_OpenQueue or R_OpenQueueForMove, from its parameters to its answer."""
+
+    __slots__ = ("_access", "_call", "_name", "_remote", "_share", "due_ms", "queue")
+
+    def __init__(self, remote: RemoteRead, call: Call, request: OpenQueue) -> None:
+        """Raises InvalidParameter for anything that is none, before a queue is looked for."""
+        move = call.opnum == Opnum.OPEN_QUEUE_FOR_MOVE
+        access = _move_access(request.access) if move else _ACCESS.get(request.access)
+        share = _SHARE.get(request.share_mode)
+        if access is None or share is None:
+            raise InvalidParameter(
+                f"access 0x{request.access:X}, share mode 0x{request.share_mode:X}"
+            )
+        self._remote = remote
+        self._call = call
+        self._name = name_of(request.queue_format)
+        self._access = access
+        self._share = share
+        self.queue: OpenedQueue | None = None
+        self.due_ms = 0  # of its call timeout
+
+    def decide(self, manager: QueueManager) -> None:
+        """Opens the queue and gives it a handle, while the client is surely there."""
+        call, remote = self._call, self._remote
+        group = call.association.group
+        descriptor = manager.open_queue(
+            self._name,
+            self._access,
+            caller_of(manager, call),
+            share=self._share,
+            association=group,
+        )
+        queue = OpenedQueue(remote, descriptor)
+        try:
+            queue.handle = group.open(queue, queue.rundown, call.identity)
+        except Fault:
+            manager.close_queue(descriptor)
+            raise InsufficientResources("the client has too many handles") from None
+        remote.opened += 1
+        self.queue = queue
+
+    def answered(self, answer: Answer) -> None:
+        """A failure leaves as a fault, for the method has no return value."""
+        self._remote.calls_running.stop(self)
+        call, queue = self._call, self.queue
+        if answer.error is not None:
+            call.fault(answer.error.code)
+        elif queue is not None:
+            if self._access is QueueAccessType.MOVE:
+                opened = OpenedQueueForMove(queue.descriptor.context, queue.handle)
+                call.answer(_OPENED_FOR_MOVE.encode(opened, ndr64=call.ndr64))
+            else:
+                call.answer(_OPENED.encode(Opened(queue.handle), ndr64=call.ndr64))
+
+    def timed_out(self) -> None:
+        """3.1.2.1: nobody waits any longer, so nobody will ever close it."""
+        self._call.fault(statuses.CANCELLED)
+        queue, self.queue = self.queue, None
+        if queue is not None:
+            self._call.association.group.close(queue.handle)
+            queue.rundown()
+
+
+def _move_access(access: int) -> QueueAccessType | None:
+    """Decision 94: move access, alone or with what a source needs."""
+    return QueueAccessType.MOVE if access & MOVE_ACCESS and not access & ~_ALL_ACCESS else None

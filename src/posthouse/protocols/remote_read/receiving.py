@@ -1,0 +1,273 @@
+"""R_StartReceive to R_EndReceive, and the same in a transaction ([MS-MQRR] 3.1.4.7-9, .13, .15).
+
+One object goes with a receive from its first call to its last, and has no other for company: it is
+the entry of the pending request table, the tag and the token of the waiting read, and what the
+answers of both calls come back to.
+"""
+
+from __future__ import annotations
+
+import struct
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, cast
+
+from posthouse.engine.cursor import Cursor
+from posthouse.engine.effects import Read
+from posthouse.engine.manager import QueueManager
+from posthouse.engine.remote_reads import end_read, particulars, return_message, transaction_of
+from posthouse.engine.transaction import Transaction
+from posthouse.model.errors import (
+    AccessDenied,
+    InvalidHandle,
+    InvalidParameter,
+    MessageNotFound,
+    OperationCancelled,
+    QueueError,
+    StatusAccessDenied,
+    StatusInvalidHandle,
+)
+from posthouse.protocols.desk import Answer
+from posthouse.protocols.remote_read.actions import Action
+from posthouse.protocols.remote_read.opened import OpenedQueue, ignore
+from posthouse.protocols.remote_read.pending import PendingRequestEntry
+from posthouse.protocols.remote_read.sections import sections
+from posthouse.protocols.remote_read.stubs import (
+    METHODS,
+    NO_TRANSACTION,
+    Opnum,
+    Received,
+    StartReceive,
+    StartTransactionalReceive,
+    not_received,
+)
+from posthouse.rpc.interface import Call
+
+if TYPE_CHECKING:
+    from posthouse.protocols.remote_read.protocol import RemoteRead
+
+INFINITE: Final = 0xFFFFFFFF
+_RECEIVED: Final = METHODS[Opnum.START_RECEIVE].response
+_RESULT: Final = struct.Struct("<I")
+OK: Final = _RESULT.pack(0)
+
+
+def result_of(error: QueueError) -> int:
+    """The HRESULT of a refusal on a handle that is open (decision 93)."""
+    return StatusAccessDenied.code if type(error) is AccessDenied else error.code
+
+
+def answer_result(call: Call, error: QueueError | None) -> None:
+    """The answer of a method that has nothing but its result, in either syntax."""
+    call.answer(OK if error is None else _RESULT.pack(result_of(error)))
+
+
+class StartedReceive(PendingRequestEntry):
+    """A read of a remote client: a peek until its answer, a receive until its end."""
+
+    __slots__ = ("_action", "_call", "_end_call", "_gone", "_positive", "_remote", "_request")
+
+    def __init__(
+        self,
+        remote: RemoteRead,
+        call: Call,
+        queue: OpenedQueue,
+        action: Action,
+        request: StartReceive | StartTransactionalReceive,
+    ) -> None:
+        super().__init__(queue, request.request_id, remote.now())
+        self._remote = remote
+        self._call: Call | None = call
+        self._action = action
+        self._request = request
+        self._end_call: Call | None = None
+        self._gone = False
+        self._positive = False
+
+    # -- R_StartReceive, R_StartTransactionalReceive
+
+    def decide(self, manager: QueueManager) -> Read | None:
+        """What is there; None: it waits."""
+        request = self._request
+        cursor = self._cursor(manager) if request.cursor else None
+        transaction = None
+        if len(request) > 8 and request[8] != NO_TRANSACTION:
+            transaction = transaction_of(
+                manager, self.queue.descriptor, request[8], peek=self._action.peek
+            )
+        call = self._call
+        assert call is not None
+        if self._action.peek:
+            read = self._peek(manager, cursor)
+        else:
+            read = self._receive(manager, cursor, transaction)
+        call.on_gone = self.gone
+        if read is None:
+            self.queue.waits[self.request_id] = self
+            self._remote.waiting += 1
+        return read
+
+    def _cursor(self, manager: QueueManager) -> Cursor:
+        """Decision 6: one of this handle, and so of this association and user."""
+        descriptor = self.queue.descriptor
+        try:
+            cursor = manager.opening.cursor(self._request.cursor, descriptor.association)
+        except InvalidHandle as error:
+            raise StatusInvalidHandle(error.cause) from None
+        if cursor.descriptor is not descriptor:
+            raise StatusInvalidHandle("the cursor belongs to another open queue")
+        return cursor
+
+    def _timeout_ms(self) -> int | None:
+        """The document's milliseconds; all ones wait for ever."""
+        timeout: int = self._request.timeout
+        return None if timeout == INFINITE else timeout
+
+    def _receive(
+        self, manager: QueueManager, cursor: Cursor | None, transaction: Transaction | None
+    ) -> Read | None:
+        pending = self._remote.pending
+        pending.add(self)
+        try:
+            read = self._dequeue(manager, cursor, transaction)
+        except QueueError:  # state-machines 9 c
+            pending.remove(self)
+            raise
+        if read is not None:
+            pending.locked(self, read.lookup_id, self._remote.now())
+        return read
+
+    def _dequeue(
+        self, manager: QueueManager, cursor: Cursor | None, transaction: Transaction | None
+    ) -> Read | None:
+        seek = self._action.seek
+        if seek is not None:
+            return manager.read_message_by_lookup_identifier(
+                self.queue.descriptor,
+                self._request.lookup_id,
+                seek,
+                peek=False,
+                transaction=transaction,
+                two_phase=True,
+            )
+        return manager.dequeue_message(
+            self.queue.descriptor,
+            timeout_ms=self._timeout_ms(),
+            cursor=cursor,
+            transaction=transaction,
+            tag=self,
+            two_phase=True,
+            token=self.woken,
+        )
+
+    def _peek(self, manager: QueueManager, cursor: Cursor | None) -> Read | None:
+        action, descriptor = self._action, self.queue.descriptor
+        if action.seek is not None:
+            return manager.read_message_by_lookup_identifier(
+                descriptor, self._request.lookup_id, action.seek, peek=True
+            )
+        timeout_ms = self._timeout_ms()
+        if timeout_ms != 0 and self.request_id in self.queue.waits:
+            raise InvalidParameter(f"the request {self.request_id} of this queue waits already")
+        if action.next and cursor is not None:
+            return manager.peek_next_message(
+                descriptor, cursor, timeout_ms=timeout_ms, tag=self, token=self.woken
+            )
+        return manager.peek_message(
+            descriptor, timeout_ms=timeout_ms, cursor=cursor, tag=self, token=self.woken
+        )
+
+    def answered(self, answer: Answer) -> None:
+        """What the call came to, unless it waits."""
+        if answer.error is not None:
+            self._refuse(answer.error)
+        elif answer.value is not None:
+            self._deliver(cast(Read, answer.value), answer.packets[0])
+
+    def woken(self, answer: Answer) -> None:
+        """The wait is over: with a message, or with the reason why there is none."""
+        remote = self._remote
+        del self.queue.waits[self.request_id]
+        remote.waiting -= 1
+        if answer.error is not None:
+            remote.pending.remove(self)
+            self._refuse(remote.desk.manager.refused(answer.error))
+            return
+        read = cast(Read, answer.value)
+        if not self._action.peek:
+            if self.queue.pending.get(self.request_id) is not self:  # ended before it began
+                self._give_back(read.lookup_id)
+                self._refuse(OperationCancelled("the receive has ended already"))
+                return
+            remote.pending.locked(self, read.lookup_id, remote.now())
+        self._deliver(read, answer.packets[0])
+
+    def _refuse(self, error: QueueError) -> None:
+        call, self._call = self._call, None
+        assert call is not None
+        call.answer(_RECEIVED.encode(not_received(result_of(error)), ndr64=call.ndr64))
+
+    def _deliver(self, read: Read, packet: bytes) -> None:
+        """3.1.4.7: the packet in sections. To nobody, where the client has gone meanwhile."""
+        remote, call = self._remote, self._call
+        assert call is not None
+        self._call = None
+        if self._gone:
+            if remote.pending.remove(self):
+                self._give_back(read.lookup_id)
+            return
+        request = self._request
+        found = sections(
+            packet,
+            read,
+            particulars(remote.desk.manager, read, packet),
+            request.max_body_size,
+            request.max_compound_message_size,
+        )
+        received = Received(read.arrived, read.lookup_id, found, 0)
+        call.answer(_RECEIVED.encode(received, ndr64=call.ndr64))
+
+    def _give_back(self, lookup_id: int) -> None:
+        """Nobody has seen the message."""
+        self.lookup_id = lookup_id
+        self._remote.desk.decide(self._return_unseen, ignore)
+
+    def _return_unseen(self, manager: QueueManager) -> None:
+        return_message(manager, self.queue.descriptor, self.lookup_id, in_doubt=False)
+
+    # -- the end of a wait
+
+    def cancel(self, manager: QueueManager) -> None:
+        """R_CancelReceive (3.1.4.8): the call that waits is answered by what wakes it."""
+        manager.cancel_waiting_message_read_request(self.queue.descriptor, self)
+        self._remote.pending.remove(self)
+
+    def gone(self) -> None:
+        """The call was cancelled or orphaned, or its connection is gone."""
+        self._gone = True
+        if self.queue.waits.get(self.request_id) is self:
+            self._remote.desk.decide(self._stop_waiting, ignore)
+
+    def _stop_waiting(self, manager: QueueManager) -> None:
+        with suppress(QueueError):  # a message has come in this very moment
+            self.cancel(manager)
+
+    # -- R_EndReceive, R_EndTransactionalReceive
+
+    def begin_end(self, call: Call, *, positive: bool) -> None:
+        """3.1.4.9: out of the table and without its timer before its message is looked for."""
+        remote = self._remote
+        remote.pending.remove(self)
+        self._end_call = call
+        self._positive = positive
+        remote.desk.decide(self._end, self._ended)
+
+    def _end(self, manager: QueueManager) -> None:
+        if not self.lookup_id:
+            self._stop_waiting(manager)
+            raise MessageNotFound("no message was received under that request yet")
+        end_read(manager, self.queue.descriptor, self.lookup_id, positive=self._positive)
+
+    def _ended(self, answer: Answer) -> None:
+        call, self._end_call = self._end_call, None
+        assert call is not None
+        answer_result(call, answer.error)
