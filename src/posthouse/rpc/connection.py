@@ -395,8 +395,9 @@ class ServerConnection:
 
     def _gone(self, header: pdu.Header, whole: bytes) -> None:
         """The client does not want an answer soon (co_cancel), or none at all (orphaned)."""
-        if header.auth_length:  # which the security context has counted at the other end
-            self._open(header, whole, 0)
+        # A signature is optional, but counted by the security context at the other end.
+        if header.auth_length and self._open(header, whole, 0)[2]:
+            return
         call = self._calls.get(header.call_id)
         if header.kind == pdu.ORPHANED:
             partial = self._partials.pop(header.call_id, None)
