@@ -40,6 +40,7 @@ def faces(letter: Letter) -> Seen:
         letter.last_move,
         letter.size,
         letter.doomed,
+        letter.in_doubt,
         _held(letter),
     )
 

@@ -192,7 +192,7 @@ class Ground:
         letter.copied, letter.expires, letter.arrived = True, None, self.utc
         letter.asks, letter.admin, letter.application = frozenset(), "", ""
         letter.admin_number = 0
-        letter.doomed, letter.aliases = 0, ()
+        letter.doomed, letter.aliases, letter.in_doubt = 0, (), False
         if column == "undelivered":
             self.arrive(target, letter)
         else:

@@ -10,6 +10,7 @@ from collections import Counter
 from copy import copy
 from dataclasses import dataclass
 
+from tests.engine.model.far_readers import FarReaders
 from tests.engine.model.ground import Shared
 from tests.engine.model.parts import (
     DEADLETTER,
@@ -28,7 +29,6 @@ from tests.engine.model.parts import (
     Refusal,
     Transaction,
 )
-from tests.engine.model.readers import Readers
 
 
 @dataclass
@@ -49,7 +49,7 @@ def fresh(journal_quota: int | None) -> Durable:
     return durable
 
 
-class Model(Readers):
+class Model(FarReaders):
     """One run of the queue manager, from a start to a stop or a crash."""
 
     @classmethod
@@ -342,7 +342,7 @@ class Model(Readers):
     def prepare(self, name: str, *, single_phase: bool) -> None:
         """Transaction Prepare; two-phase work is stored and waits for its coordinator."""
         transaction = self._find(name)
-        if transaction.state == "prepared":
+        if transaction.state == "prepared" or transaction.unended:
             raise Refusal("TransactionSequence")
         self._end_waits(transaction)
         self._mark(transaction)

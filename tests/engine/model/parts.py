@@ -86,6 +86,7 @@ class Letter:
     admin_number: int = 0  # of a letter to another machine: its answers go to this very queue
     application: str = ""  # the dead-letter queue its sender named
     doomed: int = 0  # purged or deleted in somebody's hands, with this class
+    in_doubt: bool = False  # a reader was lost that had it
     queue: int = 0
     place: int = 0
     aliases: tuple[int, ...] = ()
@@ -223,6 +224,7 @@ class Transaction:
     last_used_ms: int
     state: str = "active"  # active, prepared, ended
     operations: list[Operation] = field(default_factory=list)
+    unended: set[int] | None = None  # of a remote reader: letters that may not have reached him
     handle: object = None
 
 

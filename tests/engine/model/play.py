@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import note
 from hypothesis.stateful import RuleBasedStateMachine
 
-from posthouse.engine.effects import Read
+from posthouse.engine.effects import READ_IN_DOUBT, Read
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.records import LOST_EXPRESS
 from posthouse.model.errors import QueueError
@@ -190,6 +190,7 @@ class Play(RuleBasedStateMachine):
         self.identifiers.note(letter.place, read.lookup_id)
         fields = ("priority", "message_class", "arrived", "aborts", "moves", "last_move")
         _equal(box, [getattr(read, f) for f in fields], [getattr(letter, f) for f in fields])
+        _equal(box, bool(read.flags & READ_IN_DOUBT), letter.in_doubt)
 
     def _let_out(self, box: Box) -> None:
         """A promised answer: given once, and with the letter's own packet."""

@@ -82,7 +82,7 @@ class Readers(Ground):
         self._require(descriptor.queue, descriptor.access, descriptor.caller)
         return descriptor.queue
 
-    def close(self, descriptor: Descriptor) -> None:
+    def close(self, descriptor: Descriptor, *, in_doubt: bool = False) -> None:
         """Close Queue: waits and cursors end, unfinished reads are given back in queue order."""
         if descriptor.closed:
             raise Refusal("InvalidHandle")
@@ -96,7 +96,7 @@ class Readers(Ground):
             self.close_cursor(cursor)
         for letter in self.held_by(descriptor, queue):
             self.happened("unfinished read given back by closing")
-            self._give_back(letter)
+            self.give_back(letter, in_doubt=in_doubt)
         queue.descriptors.remove(descriptor)
         descriptor.queue = None
         self.drop_if_empty(queue)
@@ -261,6 +261,8 @@ class Readers(Ground):
             queue = self.numbered[letter.queue]
             letter.lock = Lock(transaction, descriptor, allow_peek)
             transaction.operations.append(Operation("receive", letter, queue))
+            if transaction.unended is not None:
+                transaction.unended.add(letter.number)
         elif two_phase:
             letter.lock = Lock(None, descriptor, allow_peek)
         else:
@@ -284,27 +286,34 @@ class Readers(Ground):
             letter.lock = None
             self.end(letter, reason)
         else:
-            self._give_back(letter)
+            self.give_back(letter)
         self.commit()
 
     def _end_in_transaction(
         self, letter: Letter, transaction: Transaction, positive: bool, reason: int
     ) -> None:
         """Positive: it stays locked to its transaction. Negative: it leaves the transaction."""
-        if positive and reason == ACK_RECEIVE:
+        if positive and reason == ACK_RECEIVE and transaction.unended is None:
             return
         self.use(transaction)
+        if transaction.unended is not None:
+            transaction.unended.discard(letter.number)
         mine = [o for o in transaction.operations if o.letter is letter and o.kind == "receive"]
         if positive:
             for operation in mine:
                 operation.reason = reason
             return
         transaction.operations = [o for o in transaction.operations if o not in mine]
-        self._give_back(letter)
+        self.give_back(letter)
 
-    def _give_back(self, letter: Letter) -> None:
+    def give_back(self, letter: Letter, *, in_doubt: bool = False) -> None:
+        """A letter is its reader's no more; in doubt: the reader was lost with it."""
         lock, letter.lock = letter.lock, None
         assert lock is not None
+        if in_doubt and not lock.purged:
+            self.happened("given back in doubt")
+            letter.in_doubt = True
+            self.change(letter)
         self.returned(letter, lock)
         self.commit()
 

@@ -22,7 +22,6 @@ from tests.engine.model.actions import (
     SEEKS,
     SUBQUEUES,
     SYSTEM,
-    Actions,
     among,
     any_letter,
     is_available,
@@ -31,6 +30,7 @@ from tests.engine.model.actions import (
     is_plain,
     is_transactional,
 )
+from tests.engine.model.far_rules import FarRules
 from tests.engine.model.parts import OUT, Descriptor, Transaction
 from tests.engine.model.tally import TALLY
 
@@ -58,7 +58,7 @@ applications = st.sampled_from(["", "", "b", "u"])
 policies = st.sampled_from(["random", "random", "nothing", "everything"])
 
 
-class Machine(Actions):
+class Machine(FarRules):
     """The rules."""
 
     @initialize(

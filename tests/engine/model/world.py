@@ -77,6 +77,7 @@ class Seen(NamedTuple):
     last_move: int
     size: int
     doomed: int
+    in_doubt: bool
     held: Held | None
 
 
@@ -201,6 +202,7 @@ class World:
             row.last_move if row.moves else 0,  # else its place in a sequence
             row.size,
             _CLASS_OF_DOOM[row.doomed],
+            self.manager.reading.is_in_doubt(number),
             self._held(number),
         )
 
