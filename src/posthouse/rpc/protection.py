@@ -13,7 +13,7 @@ from posthouse.rpc.pdu import (
     TRAILER_SIZE,
     VERSION,
 )
-from posthouse.rpc.security import NTLM, Level, SecurityContext
+from posthouse.rpc.security import Level, SecurityContext
 
 PAD: Final = 16  # protected bodies are a multiple of it ([MS-RPCE] 2.2.2.12)
 _PADDING: Final = [bytes(size) for size in range(PAD)]
@@ -50,15 +50,12 @@ class Protection:
 
         Nobody signs less with NTLM's extended session security, whatever was negotiated.
         """
-        if self.negotiated_header or self.auth_type == NTLM:
-            return True
-        identity = self.context.identity
-        return identity is not None and identity.mechanism == "ntlm"
+        return self.negotiated_header or self.context.mechanism == "ntlm"
 
     @property
     def overhead(self) -> int:
         """What trailer and signature take of each PDU, without padding."""
-        return TRAILER_SIZE + self.context.signature_size
+        return TRAILER_SIZE + self.context.signature_size_at(self.level)
 
     def room(self, frag_length: int, head_size: int = 8) -> int:
         """How much of a stub fits a PDU of that size, where more follows."""
@@ -68,7 +65,7 @@ class Protection:
         """A PDU: `head` is what stands between the common header and the stub, in the clear."""
         pad = -len(stub) % PAD
         body = stub + _PADDING[pad] if pad else stub
-        size = self.context.signature_size
+        size = self.context.signature_size_at(self.level)
         length = HEADER_SIZE + len(head) + len(body) + TRAILER_SIZE + size
         before = HEADER.pack(VERSION, 0, kind, flags, LITTLE_ENDIAN, length, size, call_id) + head
         after = TRAILER.pack(self.auth_type, self.said_level, pad, 0, self.context_id)
