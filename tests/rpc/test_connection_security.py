@@ -29,6 +29,7 @@ from .toy import (
     answer_of,
     fault_of,
     item,
+    request,
 )
 
 PROTECTED = [Level.CALL, Level.PACKET, Level.INTEGRITY, Level.PRIVACY]
@@ -260,6 +261,20 @@ def test_fragments_of_a_refused_call_are_refused_once() -> None:
     client.prove()
     said = [client.request(ECHO, bytes(32), flags=flags) for flags in (1, 0, 0, 2)]
     assert answer_of(client.wire.say(*said)) == DENIED
+
+
+@pytest.mark.parametrize(
+    "flags", [(pdu.FIRST_FRAG, pdu.LAST_FRAG), (pdu.LAST_FRAG, pdu.FIRST_FRAG)]
+)
+def test_fragment_without_its_signature_spoils_the_call(flags: tuple[int, int]) -> None:
+    desk = Desk()
+    client = logged_in(desk=desk)
+    said = [
+        client.request(ECHO, bytes(16), flags=flags[0]),
+        request(ECHO, bytes(16), flags=flags[1], context_id=1),
+    ]
+    assert answer_of(client.wire.say(*sorted(said, key=lambda one: one[3]))) == DENIED
+    assert desk.toy.served == []
 
 
 def test_unknown_security_context_is_refused() -> None:
