@@ -1,0 +1,281 @@
+"""Receives from another machine in a transaction: exactly once, whoever dies between two steps.
+
+A client takes messages of BETA over remote read and sends a copy of each to ALPHA, its own queue
+manager, which decides. It is as naive as a client may be: whatever fails, it begins anew.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import TypeVar
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from posthouse.engine import remote_reads
+from posthouse.engine.descriptor import OpenQueueDescriptor, QueueAccessType
+from posthouse.engine.manager import QueueManager
+from posthouse.engine.transaction import Transaction
+from posthouse.model.errors import IoTimeout, QueueError
+from posthouse.model.message import DeliveryGuarantee, Message
+from posthouse.runtime.driver import Answer
+from posthouse.wire.message import deserialize
+from tests.conftest import SOAK
+from tests.engine.machines import HONEST, LOSSY, Died, Machine, World
+
+T = TypeVar("T")
+ORDERS = r".\private$\orders"
+POISON = r".\private$\orders;poison"
+MESSAGES = [b"one", b"two"]
+PATIENCE_MS = 200_000
+STEPS = 9  # of a client for one message
+
+
+class ClientDied(Exception):
+    """Nobody is there any more who could abort anything."""
+
+
+class Client:
+    """One life of the client: a session with ALPHA, an association with BETA."""
+
+    def __init__(self, world: Reading) -> None:
+        self.world = world
+        self.alpha, self.beta = world.machines
+        self.reader: OpenQueueDescriptor | None = None
+        self.transaction: Transaction | None = None
+        self._connected = {machine: machine.manager for machine in world.machines}
+
+    def at(self, machine: Machine, call: Callable[[QueueManager], T]) -> T:
+        """A call over a connection, which dies with the process at its other end."""
+        if self._connected[machine] is not machine.manager:
+            raise Died(machine.name)
+        return machine.act(call)
+
+    def step(self) -> None:
+        self.world.steps += 1
+        if self.world.steps == self.world.client_dies_at:
+            raise ClientDied
+
+    def forward(self) -> None:
+        """One message from BETA to ALPHA; IoTimeout when there is none."""
+        world = self.world
+        world.transactions += 1
+        identifier = f"forward {world.transactions}".encode().ljust(16, b".")
+        self.step()
+        self.transaction = self.at(self.alpha, lambda m: m.create_transaction(identifier, self))
+        self.step()
+        token = self.at(
+            self.alpha,
+            lambda m: m.two_phase.coordinator.token(self.transaction, "BETA"),  # type: ignore[arg-type]
+        )
+        self.step()
+        self.at(self.beta, lambda m: remote_reads.enlist(m, identifier, token, self))
+        self.step()
+        self.receive(identifier)
+        self.step()
+        self.commit(identifier)
+
+    def receive(self, identifier: bytes) -> None:
+        """R_StartTransactionalReceive, R_EndTransactionalReceive, and the send that follows."""
+        beta, admin = self.beta, self.beta.admin
+        source = self.reader = self.reader or self.at(
+            beta, lambda m: m.open_queue(ORDERS, QueueAccessType.RECEIVE, admin, association=self)
+        )
+        self.step()
+        read = self.at(
+            beta,
+            lambda m: m.dequeue_message_begin(
+                source,
+                timeout_ms=0,
+                transaction=remote_reads.transaction_of(m, source, identifier),
+            ),
+        )
+        assert read is not None
+        body = deserialize(beta.store.read(read.number)).body
+        self.step()
+        self.at(beta, lambda m: remote_reads.end_read(m, source, read.lookup_id, positive=True))
+        self.step()
+        self.keep(body, read.lookup_id)
+
+    def keep(self, body: bytes, lookup_id: int) -> None:
+        message = Message(body=body, delivery_guarantee=DeliveryGuarantee.RECOVERABLE)
+        admin = self.alpha.admin
+        target = self.at(
+            self.alpha,
+            lambda m: m.open_queue(ORDERS, QueueAccessType.SEND, admin, association=self),
+        )
+        self.at(
+            self.alpha,
+            lambda m: m.enqueue_message_to_an_open_queue(target, message, self.transaction),
+        )
+
+    def commit(self, identifier: bytes) -> None:
+        answers: list[Answer] = []
+        self.at(
+            self.alpha, lambda m: m.two_phase.coordinator.commit(identifier, waiter=answers.append)
+        )
+        self.step()
+        waited_ms = 0
+        while not answers and self.alpha.up and waited_ms < PATIENCE_MS:
+            self.world.clock.advance(100)
+            waited_ms += 100
+        if answers and answers[0].error is not None:
+            raise answers[0].error
+
+    def leave(self) -> None:
+        """Its connections are gone, whether it lives on or not."""
+        self.alpha._quietly(lambda m: m.end_session(self))
+        self.beta._quietly(lambda m: remote_reads.end_association(m, self))
+
+
+class Mover(Client):
+    """Moves every message into a subqueue in the transaction that brings a copy of it."""
+
+    def receive(self, identifier: bytes) -> None:
+        beta, admin = self.beta, self.beta.admin
+        source = self.at(
+            beta, lambda m: m.open_queue(ORDERS, QueueAccessType.RECEIVE, admin, association=self)
+        )
+        target = self.at(
+            beta, lambda m: m.open_queue(POISON, QueueAccessType.MOVE, admin, association=self)
+        )
+        self.step()
+        read = self.at(beta, lambda m: m.peek_message(source, timeout_ms=0))
+        assert read is not None
+        body = deserialize(beta.store.read(read.number)).body
+        self.step()
+        self.at(
+            beta,
+            lambda m: remote_reads.move_message(
+                m, source, target.context, read.lookup_id, identifier
+            ),
+        )
+        self.step()
+        self.keep(body, read.lookup_id)
+
+
+class Reading(World):
+    """ALPHA coordinates, BETA has the messages; machines and client may die."""
+
+    def __init__(
+        self, seed: int = 0, *, lossy: bool = False, client: type[Client] = Client
+    ) -> None:
+        super().__init__(seed)
+        beta = self.machines[1]
+        filling = beta.begin("fill")
+        for body in MESSAGES:
+            beta.send("orders", body, tx=filling)
+        beta.commit(filling)
+        self.client = client
+        self.steps = self.client_dies_at = self.transactions = 0
+        self.armed = True
+        if lossy:
+            self.network.conditions = LOSSY
+
+    def run(self) -> None:
+        """Clients, one after the other, until nothing is left and nobody is in doubt."""
+        for life in range(60):
+            if self._done():
+                break
+            if life == 40:
+                self.chance, self.network.conditions = 0.0, HONEST
+            self._live(self.client(self))
+            self.clock.advance(5_000)
+        self.armed = False
+        self.network.conditions = HONEST
+        self.clock.advance(1_200_000)
+
+    def _live(self, client: Client) -> None:
+        with contextlib.suppress(Died, ClientDied, QueueError):
+            while True:
+                client.forward()
+        client.leave()
+
+    def _done(self) -> bool:
+        return all(machine.up for machine in self.machines) and not self.left()
+
+    def left(self) -> list[bytes]:
+        return self.machines[1].bodies("orders")
+
+    def check_once(self) -> None:
+        alpha, beta = self.machines
+        assert self.left() == []
+        assert sorted(alpha.bodies("orders")) == sorted(MESSAGES)
+        for machine in (alpha, beta):
+            assert machine.manager.in_doubt() == []
+            assert machine.manager.transactions.open == {}
+            assert machine.manager.two_phase.coordinator.joints == {}
+            machine.check_books()
+
+
+def played(world: Reading) -> Reading:
+    world.run()
+    world.check_once()
+    return world
+
+
+def test_without_trouble_every_message_is_forwarded_in_order() -> None:
+    world = played(Reading())
+    assert world.machines[0].bodies("orders") == MESSAGES
+    assert world.transactions == len(MESSAGES) + 1
+
+
+@pytest.mark.spec(
+    "MS-MQRR 3.1.4.12/2", "MS-MQRR 3.1.4.12/6", "MS-MQRR 3.1.4.13/25", "MS-MQRR 3.1.4.15/3"
+)
+def test_whichever_machine_dies_at_any_step_messages_are_received_once() -> None:
+    points = played(Reading()).points
+    assert points > 60
+    for point in range(1, points + 1):
+        world = Reading()
+        world.deaths = {point}
+        played(world)
+
+
+@pytest.mark.spec("MS-MQRR 3.1.4.12/2", "MS-MQRR 3.1.4.13/25")
+def test_a_client_that_dies_between_any_two_steps_loses_and_doubles_nothing() -> None:
+    steps = played(Reading()).steps
+    assert steps >= STEPS * len(MESSAGES)
+    for step in range(1, steps + 1):
+        world = Reading()
+        world.client_dies_at = step
+        played(world)
+
+
+@pytest.mark.spec("MS-MQRR 3.1.4.10/8", "MS-MQRR 3.1.4.12/2")
+def test_moves_from_afar_happen_once_whoever_dies() -> None:
+    quiet = Reading(client=Mover)
+    played(quiet)
+    for point in range(1, quiet.points + 1, 1 if SOAK else 2):
+        world = Reading(client=Mover)
+        world.deaths = {point}
+        played(world)
+        assert sorted(world.machines[1].bodies(POISON)) == sorted(MESSAGES)
+
+
+def test_a_machine_and_the_client_die_together() -> None:
+    steps = played(Reading()).steps
+    for step in range(1, steps + 1, 1 if SOAK else 3):
+        for point in range(1, 100, 3 if SOAK else 17):
+            world = Reading()
+            world.client_dies_at, world.deaths = step, {point, point + 20}
+            played(world)
+
+
+@given(st.integers(0, 10**6), st.sampled_from((0.0, 1.0, 3.0)), st.booleans())
+def test_loss_and_death_by_chance(seed: int, chance: float, lossy: bool) -> None:
+    world = Reading(seed, lossy=lossy)
+    world.chance = chance
+    played(world)
+
+
+def test_an_empty_queue_says_so_and_keeps_no_transaction() -> None:
+    world = played(Reading())
+    client = Client(world)
+    with pytest.raises(IoTimeout):
+        client.forward()
+    client.leave()
+    world.clock.advance(1000)
+    assert world.machines[1].manager.transactions.open == {}
