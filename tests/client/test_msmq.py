@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -110,12 +111,26 @@ def test_a_transactional_send_needs_a_queue_manager(
         remote.queue(path).send(b"x", transactional=True)
 
 
-@pytest.mark.parametrize("read", ["receive", "peek", "browse", "count", "purge"])
-def test_reading_says_that_it_is_not_there_yet(
-    remote: posthouse.RemoteQueueManager, path: str, read: str
+def test_counting_says_that_remote_read_does_not_tell(
+    remote: posthouse.RemoteQueueManager, path: str
 ) -> None:
     with pytest.raises(UnsupportedOperation, match="remote read"):
-        getattr(remote.queue(path), read)()
+        remote.queue(path).count()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"authentication": "secret"},
+        {"authentication": "privacy"},
+        {"mechanism": "magic"},
+        {"prefetch": -1},
+        {"prefetch": 100_000},
+    ],
+)
+def test_what_makes_no_sense_is_refused_at_once(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="authentication|magic|prefetch"):
+        posthouse.msmq("shop", **wrong)
 
 
 def test_a_silent_peer_is_named_after_the_timeout() -> None:

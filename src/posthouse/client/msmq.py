@@ -1,7 +1,7 @@
 """`posthouse.msmq`: the queues of any MSMQ, Windows included (contract, section 4).
 
 Messages are sent over the binary protocol: through a local queue manager, through an embedded one,
-or straight from this process.
+or straight from this process. They are read over remote read.
 """
 
 from __future__ import annotations
@@ -12,19 +12,32 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from ipaddress import ip_address
 from types import TracebackType
-from typing import Any, Final, NoReturn, Self, Unpack
+from typing import Final, Self, Unpack
 
 from posthouse.client.binary_sender import BinarySender
 from posthouse.client.bodies import Body
 from posthouse.client.manager import Queue, QueueManagerClient
 from posthouse.client.operations import MessageIds
 from posthouse.client.packets import Draft, PacketMaker, SendOptions, options
+from posthouse.client.remote_connecting import (
+    EPM_PORT,
+    LEVELS,
+    Authentication,
+    Login,
+    Mechanism,
+    Place,
+)
+from posthouse.client.remote_consuming import WINDOW_MAX
+from posthouse.client.remote_queue import ReadableQueue
+from posthouse.client.remote_reader import QueueReader, RemoteReader
 from posthouse.client.transaction import Transaction
 from posthouse.model.errors import TransactionUsage, UnsupportedOperation
 from posthouse.model.names import DirectName, PathName, parse_name
 from posthouse.protocols.binary.settings import BinarySettings
+from posthouse.rpc.providers import auth_type_of
 
 BINARY_PORT: Final = 1801
+RECONNECT_S: Final = 30.0
 TIMEOUT_S: Final = 60.0  # more than a peer may take to acknowledge one express message
 BATCH: Final = 1024  # packets handed to a session at once
 _LOOK_S: Final = 0.05
@@ -37,9 +50,15 @@ def msmq(
     password: str | None = None,
     binary_port: int = BINARY_PORT,
     rpc_port: int | None = None,
+    epm_port: int = EPM_PORT,
+    authentication: Authentication | None = None,
+    mechanism: Mechanism = "negotiate",
+    prefetch: int = 0,
     via: QueueManagerClient | None = None,
+    peer: str | None = None,
     home: str | os.PathLike[str] | None = None,
     timeout: float = TIMEOUT_S,
+    reconnect: float = RECONNECT_S,
 ) -> RemoteQueueManager:
     """The queue manager of another computer.
 
@@ -48,17 +67,45 @@ def msmq(
     transaction. Without either, express and recoverable messages go straight to the other computer
     and are done when it acknowledges them; `timeout` bounds how long nothing may be acknowledged.
 
-    `user`, `password` and `rpc_port` are for reading, which comes with remote read.
+    Its queues are read over remote read, as `user` with `password`, where the port is found by the
+    endpoint mapper there unless `rpc_port` names it. `authentication` is `privacy`, `integrity`,
+    `connect` or `none`: by default `privacy`, `none` without a user. With `prefetch` so many
+    messages are locked for this reader ahead of him. A connection that breaks is tried anew for
+    `reconnect` seconds. Transactions are those of `via`; `peer` is what it knows the other queue
+    manager by, if not by its host.
     """
     if via is not None and home is not None:
         raise ValueError("name a local queue manager (via) or a home, not both")
+    if not 0 <= prefetch <= WINDOW_MAX:
+        raise ValueError(f"prefetch is between 0 and {WINDOW_MAX}")
+    login = _login(user, password, authentication, mechanism)
+    place = Place(host, rpc_port, epm_port)
+    reader = RemoteReader(place, login, timeout_s=timeout, reconnect_s=reconnect)
+    reading = _Reading(reader, prefetch, peer or host)
+    through = None
     if home is not None:
         from posthouse.client.embedded import open_home
 
-        return RemoteQueueManager(host, binary_port, _Through(open_home(home), own=True), timeout)
-    if via is not None:
-        return RemoteQueueManager(host, binary_port, _Through(via, own=False), timeout)
-    return RemoteQueueManager(host, binary_port, None, timeout)
+        through = _Through(open_home(home), own=True)
+    elif via is not None:
+        through = _Through(via, own=False)
+    return RemoteQueueManager(host, binary_port, through, timeout, reading)
+
+
+def _login(
+    user: str | None,
+    password: str | None,
+    authentication: Authentication | None,
+    mechanism: Mechanism,
+) -> Login:
+    auth_type_of(mechanism)
+    proves = user is not None or mechanism == "kerberos"
+    word = authentication or ("privacy" if proves else "none")
+    if word not in LEVELS:
+        raise ValueError(f"authentication is one of {', '.join(LEVELS)}")
+    if word != "none" and not proves:
+        raise ValueError(f"authentication {word} needs user and password")
+    return Login(user, password, LEVELS[word], mechanism)
 
 
 class _Through:
@@ -82,17 +129,40 @@ class _Through:
         return any(queue.messages for queue in self.client.queues(outgoing=True) if queue.state)
 
 
+class _Reading:
+    """How queues there are read."""
+
+    def __init__(self, reader: RemoteReader, prefetch: int, peer: str) -> None:
+        self.reader = reader
+        self.prefetch = prefetch
+        self.through: _Through | None = None
+        self._peer = peer
+
+    def joined(self, tx: Transaction, queue: QueueReader) -> bytes:
+        """The queue manager there takes part in a transaction of the local one."""
+        through = self.through
+        if through is None or not tx.is_of(through.client):
+            raise TransactionUsage(
+                "a transaction with another computer needs a local queue manager to decide it",
+                "Name the one that begins the transaction: posthouse.msmq(host, via=qm).",
+            )
+        return tx.join_remote(self.reader, self._peer, queue.enlist)
+
+
 class RemoteQueueManager:
     """Another computer's queues; made by `posthouse.msmq`."""
 
-    def __init__(self, host: str, port: int, through: _Through | None, timeout_s: float) -> None:
+    def __init__(
+        self, host: str, port: int, through: _Through | None, timeout_s: float, reading: _Reading
+    ) -> None:
         self.host = host
         self.port = port
-        self._through = through
+        self._through = reading.through = through
+        self._reading = reading
         self._sender: BinarySender | None = None
         if through is None:
             self._sender = BinarySender(host, port, timeout_s, BinarySettings())
-        self._queues: dict[str, RemoteQueue] = {}
+        self._queues: dict[tuple[str, bool], RemoteQueue] = {}
 
     def __repr__(self) -> str:
         return f"<RemoteQueueManager {self.host}:{self.port}>"
@@ -109,23 +179,39 @@ class RemoteQueueManager:
         self.close()
 
     def close(self, wait: float = 10.0) -> None:
-        """Ends the session. An embedded queue manager gets `wait` seconds to deliver first."""
+        """Ends the sessions; what was read ahead goes back.
+
+        An embedded queue manager gets `wait` seconds to deliver first.
+        """
+        for queue in list(self._queues.values()):
+            queue._stop_reading_ahead()
+        self._reading.reader.close()
         if self._sender is not None:
             self._sender.close()
         if self._through is not None:
             self._through.close(wait)
 
-    def queue(self, name: str) -> RemoteQueue:
-        r"""A queue there, such as `private$\orders`; direct format names are taken as they are."""
-        found = self._queues.get(name)
+    @property
+    def in_doubt(self) -> int:
+        """How many messages were handed out whose end is not known (decision 42)."""
+        return self._reading.reader.in_doubt
+
+    def queue(self, name: str, *, exclusive: bool = False) -> RemoteQueue:
+        r"""A queue there, such as `private$\orders`; direct format names are taken as they are.
+
+        With `exclusive` nobody else can receive from it while it is open here.
+        """
+        found = self._queues.get((name, exclusive))
         if found is None:
-            format_name = self.format_name(name)
+            format_name, reading = self.format_name(name), self._reading
             if self._through is not None:
-                found = _QueueThrough(format_name, self._through.client.queue(format_name))
+                queue = self._through.client.queue(format_name)
+                found = _QueueThrough(format_name, queue, reading, exclusive)
             else:
                 assert self._sender is not None
-                found = _QueueStraight(format_name, self._sender, self.host)
-            self._queues[name] = found
+                maker = PacketMaker(format_name, self.host)
+                found = _QueueStraight(format_name, self._sender, maker, reading, exclusive)
+            self._queues[name, exclusive] = found
         return found
 
     def format_name(self, name: str) -> str:
@@ -148,11 +234,8 @@ def _protocol(host: str) -> str:
     return f"TCP:[{address}]" if address.version == 6 else f"TCP:{address}"
 
 
-class RemoteQueue(ABC):
-    """A queue of another computer, to be sent to."""
-
-    def __init__(self, format_name: str) -> None:
-        self.name = format_name
+class RemoteQueue(ReadableQueue, ABC):
+    """A queue of another computer, to be sent to and read."""
 
     def __repr__(self) -> str:
         return f"<RemoteQueue {self.name}>"
@@ -184,21 +267,12 @@ class RemoteQueue(ABC):
     ) -> MessageIds:
         """Sends many messages, in order; a `Draft` has options of its own."""
 
-    def receive(self, *_: Any, **__: Any) -> NoReturn:
-        """Reading from another computer needs remote read, which is not there yet."""
-        raise UnsupportedOperation(
-            f"{self.name} is on another computer, and remote read is not there yet",
-            "Receive on that computer, or have it send to a queue here.",
-        )
-
-    peek = browse = count = purge = receive
-
 
 class _QueueThrough(RemoteQueue):
     """By way of a queue manager that delivers."""
 
-    def __init__(self, format_name: str, queue: Queue) -> None:
-        super().__init__(format_name)
+    def __init__(self, name: str, queue: Queue, reading: _Reading, exclusive: bool) -> None:
+        super().__init__(name, reading, exclusive)
         self._queue = queue
 
     def send_many(
@@ -215,10 +289,17 @@ class _QueueThrough(RemoteQueue):
 class _QueueStraight(RemoteQueue):
     """From this process."""
 
-    def __init__(self, format_name: str, sender: BinarySender, computer: str) -> None:
-        super().__init__(format_name)
+    def __init__(
+        self,
+        name: str,
+        sender: BinarySender,
+        maker: PacketMaker,
+        reading: _Reading,
+        exclusive: bool,
+    ) -> None:
+        super().__init__(name, reading, exclusive)
         self._sender = sender
-        self._maker = PacketMaker(format_name, computer)
+        self._maker = maker
 
     def send_many(
         self,

@@ -1,0 +1,228 @@
+"""How a reader reaches the RemoteRead interface of another computer ([MS-MQRR] 2.1, 3.2.4.1).
+
+By a port that the caller knows, else by the endpoint mapper there; where nobody maps, by the port
+that the documents give, whose R_GetServerPort has the last word.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Final, Literal, NamedTuple
+
+from posthouse.client.errors import ClientConnectionError, ServerUnreachable
+from posthouse.client.rpc_link import CallTimeout, RpcLink
+from posthouse.model.errors import (
+    AccessDenied,
+    InsufficientResources,
+    InvalidHandle,
+    InvalidParameter,
+    OperationCancelled,
+    OperationNotSupportedByRemoteComputer,
+    QueueError,
+    RemoteProtocolError,
+    error_for,
+)
+from posthouse.protocols.remote_read.stubs import REMOTE_READ, decode_response
+from posthouse.rpc import ept, statuses
+from posthouse.rpc.client import BindRefused, ClientConnection
+from posthouse.rpc.interface import Fault
+from posthouse.rpc.providers import auth_type_of, initiator
+from posthouse.rpc.security import Level, LoginRefused
+from posthouse.rpc.syntax import SyntaxId
+
+EPM_PORT: Final = 135
+RPC_PORT: Final = 2103
+GET_SERVER_PORT: Final = 0
+_FILETIME_EPOCH: Final = 116_444_736_000_000_000  # 1970 in units of 100 ns since 1601
+
+Authentication = Literal["privacy", "integrity", "connect", "none"]
+Mechanism = Literal["negotiate", "ntlm", "kerberos"]
+LEVELS: Final = {
+    "privacy": Level.PRIVACY,
+    "integrity": Level.INTEGRITY,
+    "connect": Level.CONNECT,
+    "none": Level.NONE,
+}
+
+
+class Place(NamedTuple):
+    """Where to look."""
+
+    host: str
+    rpc_port: int | None = None
+    epm_port: int = EPM_PORT
+
+
+class Login(NamedTuple):
+    """Who asks, and how that is proved."""
+
+    user: str | None = None
+    password: str | None = None
+    level: Level = Level.PRIVACY
+    mechanism: Mechanism = "negotiate"
+
+
+def connect(place: Place, login: Login, timeout_s: float) -> RpcLink:
+    """A link to the RemoteRead interface there; raises what is in the way, with a remedy."""
+    deadline = time.monotonic() + timeout_s
+    port = place.rpc_port
+    if port is None:
+        port = _mapped_port(place, deadline)
+    if port is None:
+        return _by_the_usual_port(place, login, deadline)
+    return _linked(place, port, login, deadline)
+
+
+def _mapped_port(place: Place, deadline: float) -> int | None:
+    """What the endpoint mapper says; None: there is none."""
+    try:
+        link = _bound(place.host, place.epm_port, ept.EPT, Login(level=Level.NONE), deadline)
+    except OSError:
+        return None
+    try:
+        response = ept.MAP_RESPONSE.decode(link.call(ept.EPT_MAP, ept.map_request(REMOTE_READ)))
+    except (CallTimeout, ClientConnectionError):
+        return None
+    except Fault as fault:
+        raise refused(fault.status, f"the endpoint mapper of {place.host}", "ept_map") from None
+    finally:
+        link.close()
+    ports = ept.tcp_ports(response, REMOTE_READ)
+    if response.status or not ports:
+        raise _not_spoken(f"the endpoint mapper of {place.host} knows no remote read")
+    return ports[0]
+
+
+def _by_the_usual_port(place: Place, login: Login, deadline: float) -> RpcLink:
+    """3.2.4.1: R_GetServerPort tells on which port to go on."""
+    link = _linked(place, RPC_PORT, login, deadline)
+    try:
+        port = decode_response(GET_SERVER_PORT, link.call(GET_SERVER_PORT, b"")).port
+    except BaseException:
+        link.close()
+        raise
+    if port == RPC_PORT or not 0 < port < 1 << 16:
+        return link
+    link.close()
+    return _linked(place, port, login, deadline)
+
+
+def _linked(place: Place, port: int, login: Login, deadline: float) -> RpcLink:
+    try:
+        return _bound(place.host, port, REMOTE_READ, login, deadline)
+    except OSError as error:
+        if isinstance(error, ClientConnectionError):
+            raise
+        reason = error.strerror or str(error) or "it did not answer in time"
+        raise ServerUnreachable(
+            f"nobody serves remote read at {place.host}:{port}: {reason}",
+            "Look whether Message Queuing runs there, whether a firewall is on the way, and "
+            "name another port with rpc_port= where it listens elsewhere.",
+        ) from None
+
+
+def _bound(host: str, port: int, interface: SyntaxId, login: Login, deadline: float) -> RpcLink:
+    timeout_s = max(deadline - time.monotonic(), 0.001)
+    try:
+        return RpcLink((host, port), _connection(host, interface, login), timeout_s)
+    except BindRefused as error:
+        raise _bind_refused(error, f"{host}:{port}", login) from None
+    except LoginRefused as error:
+        raise _login_refused(f"{host}:{port}", login, str(error)) from None
+    except RemoteProtocolError as error:
+        raise ServerUnreachable(
+            f"what answers at {host}:{port} is not remote read: {error}",
+            "Name the port of the RPC endpoint with rpc_port=.",
+        ) from None
+
+
+def _connection(host: str, interface: SyntaxId, login: Login) -> ClientConnection:
+    if login.level == Level.NONE:
+        return ClientConnection(interface)
+    security = initiator(
+        login.mechanism,
+        login.user or "",
+        login.password or "",
+        host,
+        random_bytes=os.urandom,
+        filetime=_FILETIME_EPOCH + time.time_ns() // 100,
+    )
+    auth_type = auth_type_of(login.mechanism)
+    return ClientConnection(interface, security=security, auth_type=auth_type, level=login.level)
+
+
+def _not_spoken(cause: str) -> QueueError:
+    """Decision 50: MS-MQQP, which older machines speak, is not spoken here."""
+    return OperationNotSupportedByRemoteComputer(
+        cause,
+        "Look whether Message Queuing runs there; an MSMQ before Windows Server 2003 has only the "
+        "older protocol MS-MQQP, which is not spoken here. rpc_port= names a port without asking.",
+    )
+
+
+def _bind_refused(error: BindRefused, where: str, login: Login) -> QueueError:
+    if error.is_unknown_interface:
+        return _not_spoken(f"{where} does not have the interface of remote read")
+    if error.nak and error.reason == statuses.NAK_AUTHENTICATION_TYPE:
+        return AccessDenied(
+            f"{where} does not take logins by {login.mechanism}",
+            "Choose another one with mechanism=.",
+        )
+    return InsufficientResources(
+        f"{where} takes no association now ({error})", "Try again later; look into its log."
+    )
+
+
+def _login_refused(where: str, login: Login, why: str) -> QueueError:
+    who = login.user or "an anonymous caller"
+    return AccessDenied(
+        f"{where} refuses the login of {who}: {why}",
+        "Look at name and password, and whether the account may log in there over RPC.",
+    )
+
+
+_SAME_AS: Final[dict[int, type[QueueError]]] = {
+    0xC0000008: InvalidHandle,
+    0xC0000022: AccessDenied,
+    0xC000000D: InvalidParameter,
+    statuses.ACCESS_DENIED: AccessDenied,
+    statuses.CONTEXT_MISMATCH: InvalidHandle,
+    statuses.CANCELLED: OperationCancelled,
+    statuses.SERVER_TOO_BUSY: InsufficientResources,
+    statuses.OUT_OF_MEMORY: InsufficientResources,
+}
+_LACKING: Final = (
+    statuses.UNKNOWN_INTERFACE,
+    statuses.OPNUM_OUT_OF_RANGE,
+    statuses.EPT_NOT_REGISTERED,
+    statuses.EPT_NOT_REGISTERED_WIRE,
+)
+
+
+# What a result says about one queue, where its own explanation does not name it.
+_CAUSES: Final = {
+    0xC00E0003: "{where} has no queue {queue}",
+    0xC00E0008: "what waited for a message of {queue} was cancelled",
+    0xC00E0009: "somebody else has {queue} open for himself, or others have it open",
+    0xC00E001B: "no message came to {queue} in time",
+    0xC00E0025: "{where} does not let this user read {queue}",
+    0xC00E0088: "the message is not in {queue}",
+}
+
+
+def refused(status: int, where: str, method: str, queue: str = "") -> QueueError:
+    """The error that a result or a fault stands for (3.1.4): all of them are treated alike."""
+    if status in _LACKING:
+        return _not_spoken(f"{where} does not have {method}")
+    if status == statuses.ACCESS_DENIED:
+        return AccessDenied(
+            f"{where} lets nobody in like this: the login is wrong, or the level too low",
+            "Look at user and password, whether the account may log in there over RPC, and at "
+            "the level of authentication: most machines want privacy.",
+        )
+    known = _SAME_AS.get(status)
+    if known is not None:
+        return known(f"{where} refuses {method} of {queue} with 0x{status:08X}")
+    cause = _CAUSES.get(status, "{where} refuses {method} of {queue}")
+    return error_for(status, cause.format(where=where, method=method, queue=queue))

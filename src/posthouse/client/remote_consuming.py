@@ -1,0 +1,390 @@
+"""Reading on and on from another computer, with a window of reads under way.
+
+Ahead of the reader so many R_StartReceive wait or have brought their message; the messages stay
+locked over there until R_EndReceive. What the reader has not seen goes back when he stops
+(decision 42). Questions are sent together and answers taken in together, as far as they are there.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Final, Self
+
+from posthouse.client.errors import MessageReturned, ServerUnreachable, SessionLost
+from posthouse.client.message import Message
+from posthouse.client.remote_reader import QueueReader
+from posthouse.client.remote_state import PEEK_CURRENT, PEEK_NEXT, Opened, Outage, Taken, Want
+from posthouse.client.rpc_link import CallTimeout, LinkLost, Pending
+from posthouse.model.errors import IoTimeout, QueueError, RemoteProtocolError
+from posthouse.protocols.remote_read.stubs import Ack, CancelReceive, Opnum
+
+WINDOW_MAX: Final = 1024
+CHUNK: Final = 64  # messages that are asked for together where so many are wanted
+END_AFTER_S: Final = 0.05  # the longest that an end waits for others to be sent with
+HOLD_S: Final = 240.0  # less than the five minutes after which a message is taken back over there
+_RECEIVE: Final = Want()
+
+
+class Window:
+    """Messages read ahead from one queue; several threads may take from it."""
+
+    def __init__(self, queue: QueueReader, size: int) -> None:
+        self.queue = queue
+        self.size = min(size, WINDOW_MAX)
+        self._slots: deque[tuple[int, Pending]] = deque()
+        self._opened: Opened | None = None  # on which all of them are
+        self._lock = threading.Lock()
+        self._unsent = 0
+        self._sent_at = self._looked_at = time.monotonic()
+
+    def take(self, timeout: float | None) -> Taken | None:
+        """The next message; None: there was none in time. Raises `OperationCancelled`."""
+        outage, begun = Outage(self.queue.reader.reconnect_s), time.monotonic()
+        while True:
+            try:
+                return self._take(None if timeout is None else begun + timeout)
+            except (LinkLost, ServerUnreachable) as error:
+                outage.go_on(error)
+
+    def _take(self, deadline: float | None) -> Taken | None:
+        while True:
+            with self._lock:
+                opened = self._filled()
+                request_id, pending = self._slots.popleft()
+            if not pending.done:
+                try:
+                    self.flush(opened)
+                    opened.link.wait(pending, deadline)
+                except CallTimeout:
+                    self._slots.appendleft((request_id, pending))
+                    found = self._last_look(opened)
+                    if found is None and pending.done:
+                        continue
+                    return found
+                except BaseException:
+                    self._slots.appendleft((request_id, pending))
+                    raise
+            opened.waiting.pop(request_id, None)
+            return self._taken(opened, request_id, pending)
+
+    def _taken(self, opened: Opened, request_id: int, pending: Pending) -> Taken:
+        received = self.queue.received(opened, request_id, pending, _RECEIVE)
+        message = self.queue.message_of(opened, request_id, _RECEIVE, received)
+        return Taken(message, opened, request_id)
+
+    def _last_look(self, opened: Opened) -> Taken | None:
+        """Time is over: asks without waiting whether there is really nothing.
+
+        The queue manager there serves the reads that wait first, so with its answer theirs are
+        here, too.
+        """
+        request_id, pending = self.queue.start(opened, _RECEIVE, 0.0)
+        opened.link.flush()
+        try:
+            self.queue.wait(opened.link, pending, time.monotonic() + self.queue.reader.timeout_s)
+        finally:
+            opened.waiting.pop(request_id, None)
+        try:
+            return self._taken(opened, request_id, pending)
+        except IoTimeout:
+            return None
+
+    def _filled(self) -> Opened:
+        """As many reads under way as the window has room for, on the present connection."""
+        opened, now = self.queue.opened(), time.monotonic()
+        if opened is not self._opened:
+            self._slots.clear()  # gone back with their connection
+            self._opened, self._unsent = opened, 0
+        elif now - self._looked_at > HOLD_S:
+            self._give_back(opened)
+        self._looked_at = now
+        while len(self._slots) < self.size:
+            self._slots.append(self.queue.start(opened, _RECEIVE, None))
+            self._unsent += 1
+        if self._unsent > self.size // 2 or now - self._sent_at > END_AFTER_S:
+            self.flush(opened)
+        return opened
+
+    def flush(self, opened: Opened) -> None:
+        """Sends what was asked since."""
+        self._unsent = 0
+        self._sent_at = time.monotonic()
+        opened.link.flush()
+
+    def end(self, taken: Taken, ack: Ack) -> Pending:
+        """Submits the end of a message, to be sent with the next questions; raises `LinkLost`."""
+        self._unsent += 1
+        return self.queue.end(taken.opened, taken.request_id, ack, False)
+
+    def close(self) -> None:
+        """Gives back what was not taken; waiting reads are cancelled."""
+        with self._lock:
+            opened, self._opened = self._opened, None
+            if opened is None or opened.link.lost is not None:
+                self._slots.clear()
+                return
+            try:
+                self._give_back(opened)
+            except (LinkLost, ServerUnreachable):
+                self._slots.clear()
+
+    def _give_back(self, opened: Opened) -> None:
+        slots, link = list(self._slots), opened.link
+        self._slots.clear()
+        deadline = time.monotonic() + self.queue.reader.timeout_s
+        for request_id, pending in slots:
+            if not pending.done:
+                request = CancelReceive(opened.handle, request_id)
+                opened.submit(Opnum.CANCEL_RECEIVE, request)
+        link.flush()
+        ends = []
+        for request_id, pending in slots:
+            self.queue.wait(link, pending, deadline)
+            opened.waiting.pop(request_id, None)
+            if self._has_message(opened, request_id, pending):
+                ends.append(self.queue.end(opened, request_id, Ack.NACK, False))
+        link.flush()
+        for end in ends:
+            self.queue.wait(link, end, deadline)
+
+    def _has_message(self, opened: Opened, request_id: int, pending: Pending) -> bool:
+        try:
+            self.queue.received(opened, request_id, pending, _RECEIVE)
+        except (QueueError, RemoteProtocolError):
+            return False
+        return True
+
+
+class RemoteConsumer:
+    """Messages of another computer, one after the other.
+
+    A message is the reader's until he asks for the next one or calls `done`; then it is ended over
+    there. The one in hand when he stops goes back, and so do those he has not seen. A message may
+    come again after a broken connection; then it says `in_doubt`.
+    """
+
+    def __init__(self, queue: QueueReader, timeout: float | None, prefetch: int) -> None:
+        self._queue = queue
+        self._timeout = timeout
+        self._window = Window(queue, prefetch) if prefetch else None
+        self._current: Taken | None = None
+        self._ends: deque[tuple[Taken, Pending]] = deque()
+        self._returned = False
+        self._closed = False
+
+    def next(self) -> Message | None:
+        """The next message; None when none came in time. The one before is done."""
+        self._put_down()
+        taken = self._take_one() if self._window is None else self._window.take(self._timeout)
+        self._settle(4 * WINDOW_MAX if self._window is None else 2 * self._window.size)
+        self._current = taken
+        return None if taken is None else taken.message
+
+    def _take_one(self) -> Taken | None:
+        """Without a window a read is asked for when the reader wants it, with the last end."""
+        try:
+            return self._queue.take(_RECEIVE, self._timeout)
+        except IoTimeout:
+            return None
+
+    def done(self) -> None:
+        """What was handed out so far is ended over there, durably, when this returns.
+
+        Raises `MessageReturned` where a broken connection gave messages back instead.
+        """
+        self._put_down()
+        self._settle(0)
+        if self._returned:
+            self._returned = False
+            raise MessageReturned("the connection broke before the messages were ended")
+
+    def close(self) -> None:
+        """Stops; what is not done goes back."""
+        if self._closed:
+            return
+        self._closed = True
+        current, self._current = self._current, None
+        if current is not None:
+            self._end(current, Ack.NACK)
+        if self._window is not None:
+            self._window.close()
+        self._settle(0)
+
+    def _put_down(self) -> None:
+        current, self._current = self._current, None
+        if current is not None:
+            self._end(current, Ack.ACK)
+
+    def _end(self, taken: Taken, ack: Ack) -> None:
+        try:
+            if self._window is not None:
+                pending = self._window.end(taken, ack)
+            else:
+                pending = self._queue.end(taken.opened, taken.request_id, ack, False)
+        except LinkLost:
+            if ack is Ack.ACK:
+                self._doubt(taken)
+            return
+        if ack is Ack.ACK:
+            self._ends.append((taken, pending))
+        else:
+            taken.opened.link.flush()
+
+    def _settle(self, count_max: int) -> None:
+        """Looks at the answers to ends; waits for the oldest where too many are under way."""
+        ends = self._ends
+        while ends and (ends[0][1].done or len(ends) > count_max):
+            taken, pending = ends.popleft()
+            if not self._queue.has_ended(taken.opened, pending):
+                self._doubt(taken)
+
+    def _doubt(self, taken: Taken) -> None:
+        self._returned = True
+        self._queue.reader.doubt(taken.message)
+
+    def __iter__(self) -> Iterator[Message]:
+        try:
+            while (message := self.next()) is not None:
+                yield message
+        finally:
+            self.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def receive_ahead(window: Window, timeout: float | None) -> Message:
+    """One message out of a window, ended over there before it is handed out."""
+    while True:
+        taken = window.take(timeout)
+        if taken is None:
+            raise IoTimeout(f"no message came to {window.queue.name} in time")
+        try:
+            end = window.end(taken, Ack.ACK)
+        except LinkLost:
+            continue  # it was not ended, so it is back in its queue
+        window.flush(taken.opened)
+        window.queue.settle(taken.opened, taken.message, end, _RECEIVE)
+        return taken.message
+
+
+def receive_many(queue: QueueReader, count: int, timeout: float | None) -> list[Message]:
+    """Up to so many messages, which are asked for and ended together; waits for the first only."""
+    found = _all_there(queue, count)
+    if not found:
+        if timeout == 0:
+            raise IoTimeout(f"no message came to {queue.name} in time")
+        found.append(queue.read(_RECEIVE, timeout))
+        found += _all_there(queue, count - 1)
+    return found
+
+
+def _all_there(queue: QueueReader, count: int) -> list[Message]:
+    found: list[Message] = []
+    while len(found) < count:
+        wanted = min(count - len(found), CHUNK)
+        more = _chunk(queue, wanted)
+        found += more
+        if len(more) < wanted:
+            break
+    return found
+
+
+def _chunk(queue: QueueReader, count: int) -> list[Message]:
+    """What is there, up to so many; a connection that breaks gives back what was not ended."""
+    outage = Outage(queue.reader.reconnect_s)
+    while True:
+        try:
+            opened = queue.opened()
+            taken = _taken(queue, opened, count)
+            ends = [queue.end(opened, one.request_id, Ack.ACK, False) for one in taken]
+        except (LinkLost, ServerUnreachable) as error:
+            outage.go_on(error)
+            continue
+        opened.link.flush()
+        for one, end in zip(taken, ends, strict=True):
+            queue.settle(opened, one.message, end, _RECEIVE)
+        return [one.message for one in taken]
+
+
+def _taken(queue: QueueReader, opened: Opened, count: int) -> list[Taken]:
+    """One that cannot be rebuilt is refused, and told of where it is the only one."""
+    started = deque(queue.start(opened, _RECEIVE, 0.0) for _ in range(count))
+    opened.link.flush()
+    deadline = time.monotonic() + queue.reader.timeout_s
+    taken: list[Taken] = []
+    problem: Exception | None = None
+    try:
+        while started:
+            request_id, pending = started[0]
+            queue.wait(opened.link, pending, deadline)
+            started.popleft()
+            opened.waiting.pop(request_id, None)
+            try:
+                received = queue.received(opened, request_id, pending, _RECEIVE)
+                message = queue.message_of(opened, request_id, _RECEIVE, received)
+            except (QueueError, RemoteProtocolError) as error:
+                problem = None if isinstance(error, IoTimeout) else error
+                continue
+            taken.append(Taken(message, opened, request_id))
+    except (LinkLost, ServerUnreachable):
+        raise
+    except BaseException:
+        for request_id, pending in started:
+            queue.abandon(opened, request_id, pending, _RECEIVE)
+        for one in taken:
+            queue.give_back(opened, one.request_id, _RECEIVE)
+        raise
+    if problem is not None and not taken:
+        raise problem
+    return taken
+
+
+def browse(queue: QueueReader, ahead: int, body_max: int) -> Iterator[Message]:
+    """All messages in queue order, through a cursor; so many are asked for together."""
+    opened, cursor = queue.create_cursor()
+    want = Want(PEEK_CURRENT, cursor=cursor, body_max=body_max, on=opened)
+    try:
+        while True:
+            started = []
+            for _ in range(max(ahead, 1)):
+                started.append(queue.start(opened, want, 0.0))
+                want = want._replace(action=PEEK_NEXT)
+            for message in _seen(queue, opened, want, started):
+                if message is None:
+                    return
+                yield message
+    finally:
+        queue.close_cursor(opened, cursor)
+
+
+def _seen(
+    queue: QueueReader, opened: Opened, want: Want, started: list[tuple[int, Pending]]
+) -> Iterator[Message | None]:
+    """What peeks brought; None: there is no more."""
+    opened.link.flush()
+    deadline = time.monotonic() + queue.reader.timeout_s
+    for request_id, _ in started:
+        del opened.waiting[request_id]  # they do not wait
+    for request_id, pending in started:
+        try:
+            queue.wait(opened.link, pending, deadline)
+            received = queue.received(opened, request_id, pending, want)
+        except IoTimeout:
+            yield None
+            return
+        except (LinkLost, ServerUnreachable) as error:
+            raise SessionLost(error.cause) from None
+        yield queue.message_of(opened, request_id, want, received)

@@ -1,0 +1,94 @@
+"""A message from the sections in which remote read delivers it ([MS-MQRR] 2.2.5-7, 3.2.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from posthouse.client.message import Message
+from posthouse.engine.records import FLAG_AUTHENTICATED, FLAG_EXPRESS, FLAG_TRANSACTIONAL
+from posthouse.model.errors import MalformedPacket, RemoteProtocolError
+from posthouse.protocols.remote_read.stubs import Received, Section, SectionType
+from posthouse.wire.frames import Delivered
+from posthouse.wire.glance import RECOVERABLE, SECURITY, TRANSACTION, Glance, glance
+from posthouse.wire.headers import SecurityFlags
+from posthouse.wire.read_packet import read_packet
+
+_AUTHENTICATED: Final = int(SecurityFlags.of(authenticated=1))
+_WHOLE: Final = SectionType.FULL_PACKET
+_FIRST: Final = (SectionType.BINARY_FIRST_SECTION, SectionType.SRMP_FIRST_SECTION)
+_SECOND: Final = {
+    SectionType.BINARY_FIRST_SECTION: SectionType.BINARY_SECOND_SECTION,
+    SectionType.SRMP_FIRST_SECTION: SectionType.SRMP_SECOND_SECTION,
+}
+
+
+class CutMessage(Message):
+    """A message of whose body only the beginning came; `body_size` is that of the whole."""
+
+    __slots__ = ("_body_came",)
+
+    def __init__(self, delivered: Delivered, queue: str, withheld: int) -> None:
+        super().__init__(delivered, queue)
+        self._body_came = max(super().body_size - withheld, 0)
+
+    @property
+    def body(self) -> bytes:
+        """As much of the body as was asked for."""
+        return super().body[: self._body_came]
+
+
+def rebuilt(received: Received, queue: str) -> Message:
+    """The message of an answer that has one; `RemoteProtocolError` where it cannot be rebuilt."""
+    arrived, lookup_id, sections, _ = received
+    if len(sections) == 1 and sections[0][0] == _WHOLE:
+        joined, withheld = sections[0][2], 0
+    else:
+        joined, withheld = _joined(sections)
+    message, trailers, _ = read_packet(joined)
+    seen = glance(message)
+    delivered = Delivered(
+        lookup_id,
+        arrived,
+        trailers.last_move,
+        trailers.acknowledgement_class or seen.message_class,
+        min(trailers.aborts, 0xFFFF),
+        min(trailers.moves, 0xFFFF),
+        seen.priority,
+        _flags(message, seen),
+        0,
+        b"",
+        message,
+    )
+    return CutMessage(delivered, queue, withheld) if withheld else Message(delivered, queue)
+
+
+def _joined(sections: Sequence[Section]) -> tuple[bytes, int]:
+    """2.2.6: both sections with zeros for what lies between them, and how much that is."""
+    if not 1 <= len(sections) <= 2:
+        raise MalformedPacket(f"a message in {len(sections)} sections")
+    kind, size_alloc, first = sections[0]
+    withheld = size_alloc - len(first)
+    if kind not in _FIRST or withheld < 0:
+        raise MalformedPacket(f"a first section of type {kind} that lacks {withheld} bytes")
+    second = b""
+    if len(sections) == 2:
+        second_kind, size, second = sections[1]
+        if second_kind != _SECOND[SectionType(kind)] or size != len(second):
+            raise MalformedPacket(f"a second section of type {second_kind} behind one of {kind}")
+    return b"".join((first, bytes(withheld), second)), withheld
+
+
+def _flags(message: bytes, seen: Glance) -> int:
+    """What the queue manager there knows, as far as the packet tells."""
+    flags = 0 if seen.user_flags & RECOVERABLE else FLAG_EXPRESS
+    if seen.user_flags & TRANSACTION:
+        flags |= FLAG_TRANSACTIONAL
+    if seen.user_flags & SECURITY:
+        security = int.from_bytes(message[seen.security_at : seen.security_at + 2], "little")
+        if security & _AUTHENTICATED:
+            flags |= FLAG_AUTHENTICATED
+    return flags
+
+
+__all__ = ["CutMessage", "RemoteProtocolError", "rebuilt"]

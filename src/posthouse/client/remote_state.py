@@ -1,0 +1,119 @@
+"""What a remote reader keeps of queues that are open and reads that are under way (3.2.1).
+
+Numbers are those of [MS-MQRR] 3.1.4.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Final, NamedTuple
+
+from posthouse.client.errors import ServerUnreachable
+from posthouse.client.message import Message
+from posthouse.client.rpc_link import LinkLost, Pending, RpcLink
+from posthouse.protocols.remote_read.stubs import METHODS
+
+# dwAccess and dwShareMode (3.1.4.2, 3.1.4.11)
+RECEIVE_ACCESS: Final = 0x01
+MOVE_ACCESS: Final = 0x04
+PEEK_ACCESS: Final = 0x20
+DENY_NONE: Final = 0
+DENY_SHARE: Final = 1
+
+# ulAction (3.1.4.7)
+RECEIVE: Final = 0x00000000
+PEEK_CURRENT: Final = 0x80000000
+PEEK_NEXT: Final = 0x80000001
+LOOKUP_PEEK: Final = {"current": 0x40000010, "next": 0x40000011, "previous": 0x40000012}
+LOOKUP_RECEIVE: Final = {"current": 0x40000020, "next": 0x40000021, "previous": 0x40000022}
+_TAKING: Final = frozenset((RECEIVE, *LOOKUP_RECEIVE.values()))
+
+INFINITE: Final = 0xFFFFFFFF
+RECEIVE_REJECTED: Final = 0xC004
+VERSION: Final = (6, 1, 0)  # what every Windows since 2009 says; servers do not look at it
+GRACE_S: Final = 10.0  # an answer may take so much longer than the wait that was asked for
+PAUSE_FIRST_S: Final = 0.02
+PAUSE_MAX_S: Final = 1.0
+FRUITLESS_MAX: Final = 5  # connections in a row that broke over the same question
+DOUBTS_MAX: Final = 10_000
+
+
+class Want(NamedTuple):
+    """Which message is read, and how."""
+
+    action: int = RECEIVE
+    lookup_id: int = 0
+    cursor: int = 0
+    body_max: int = INFINITE
+    transaction: bytes | None = None  # XACTUOW
+    on: Opened | None = None  # where the cursor is
+
+    @property
+    def takes(self) -> bool:
+        """Whether the message leaves the queue."""
+        return self.action in _TAKING
+
+    @property
+    def repeatable(self) -> bool:
+        """Cursors and transactions do not outlive their connection."""
+        return self.on is None and self.transaction is None
+
+
+class Waiting(NamedTuple):
+    """A Start method under way."""
+
+    pending: Pending
+    cursor: int
+
+
+class Opened:
+    """A queue as it is open on one link, 3.2.1."""
+
+    __slots__ = ("cursors", "handle", "link", "move_context", "ndr64", "waiting")
+
+    def __init__(self, link: RpcLink, handle: bytes, move_context: int) -> None:
+        self.link = link
+        self.handle = handle
+        self.move_context = move_context
+        self.ndr64 = link.connection.ndr64
+        self.cursors: set[int] = set()
+        self.waiting: dict[int, Waiting] = {}  # by dwRequestId
+
+    def submit(self, opnum: int, request: Any) -> Pending:
+        """A call, to be sent with the next flush."""
+        return self.link.submit(opnum, METHODS[opnum].request.encode(request, ndr64=self.ndr64))
+
+
+class Taken(NamedTuple):
+    """A message that is locked for us until its end."""
+
+    message: Message
+    opened: Opened
+    request_id: int
+
+
+class Outage:
+    """How long another connection is tried for."""
+
+    def __init__(self, limit_s: float) -> None:
+        self._limit_s = limit_s
+        self._since: float | None = None
+        self._breaks = 0
+        self._pause_s = PAUSE_FIRST_S
+
+    def go_on(self, error: LinkLost | ServerUnreachable) -> None:
+        """Returns when it is time for another attempt; raises the error when there is none."""
+        now = time.monotonic()
+        if isinstance(error, LinkLost):
+            self._breaks += 1
+            if self._since is None:
+                self._since = now
+            if self._breaks == 1:
+                return
+        if self._since is None or self._breaks > FRUITLESS_MAX:
+            raise error
+        left_s = self._since + self._limit_s - now
+        if left_s <= 0:
+            raise error
+        time.sleep(min(self._pause_s, left_s))
+        self._pause_s = min(2 * self._pause_s, PAUSE_MAX_S)
