@@ -72,7 +72,7 @@ async def json_of(response: aiohttp.ClientResponse) -> Any:
 
 def test_the_control_socket_and_the_admin_endpoint_answer(tmp_path: Path) -> None:
     async def client(session: aiohttp.ClientSession, endpoints: dict[str, str]) -> None:
-        assert set(endpoints) == {"control", "admin", "binary", "ping"}
+        assert set(endpoints) == {"control", "admin", "binary", "ping", "rpc", "epm"}
         async with session.get("/api/v1/status") as response:
             assert (await json_of(response))["name"] == "ALPHA"
         async with aiohttp.request("GET", f"http://{endpoints['admin']}/healthz") as response:
@@ -91,7 +91,8 @@ def test_an_endpoint_that_is_switched_off_is_not_there(tmp_path: Path) -> None:
     async def client(session: aiohttp.ClientSession, endpoints: dict[str, str]) -> None:
         assert set(endpoints) == {"control"}
 
-    config = "[admin]\nenabled = false\n[binary]\nenabled = false"
+    off = ("admin", "binary", "rpc")
+    config = "".join(f"[{section}]\nenabled = false\n" for section in off)
     assert serve(tmp_path, config, client) == Outcome(STOPPED)
 
 
@@ -113,7 +114,9 @@ def test_the_binary_protocol_and_pings_listen_where_the_settings_say(tmp_path: P
 @pytest.mark.parametrize(
     ("config", "endpoints"),
     [
-        ("[ping]\nanswer = false", {"control", "admin", "binary"}),
+        ("[ping]\nanswer = false", {"control", "admin", "binary", "rpc", "epm"}),
+        ("[rpc]\nenabled = false", {"control", "admin", "binary", "ping"}),
+        ("[epm]\nenabled = false", {"control", "admin", "binary", "ping", "rpc"}),
         pytest.param(
             "[queue_manager]\nhardened = true",
             {"control", "admin"},

@@ -9,6 +9,12 @@ from pathlib import Path
 from posthouse.protocols.admin.server import Admin, AdminServer, AdminSettings, ControlSocket
 from posthouse.protocols.admin.session_handles import SessionLimits
 from posthouse.protocols.binary.server import BinaryNode, BinaryServer, PingServer
+from posthouse.protocols.remote_read.server import (
+    EndpointMapperServer,
+    RemoteReadNode,
+    RemoteReadServer,
+)
+from posthouse.rpc.ntlm import ServerNames
 from posthouse.runtime.backup import backup
 from posthouse.runtime.ports import port_of
 from posthouse.runtime.serve import NotStarted, Place, Service, event_writer, place_of
@@ -18,14 +24,15 @@ from posthouse.runtime.settings_protocols import binary_settings
 def standard_doors(service: Service) -> list[Place]:
     """Every listener that the settings ask for; a protocol that is switched off has none."""
     section = service.settings.admin
-    node = binary_node(service)
-    admin = make_admin(service, node)
+    node, reads = binary_node(service), remote_read_node(service)
+    admin = make_admin(service, node, reads)
     places = [Place(ControlSocket(admin, service.connections()), str(service.home), 0)]
     if section.enabled:
         port = port_of("admin", service.ports) if section.port is None else section.port
         door = AdminServer(admin, service.connections(), tls_context(service))
         places.append(Place(door, section.listen, port))
-    return places if node is None else places + binary_doors(service, node)
+    places += [] if node is None else binary_doors(service, node)
+    return places + ([] if reads is None else remote_read_doors(service, reads))
 
 
 def binary_node(service: Service) -> BinaryNode | None:
@@ -55,6 +62,61 @@ def binary_doors(service: Service, node: BinaryNode) -> list[Place]:
     return places
 
 
+def remote_read_node(service: Service) -> RemoteReadNode | None:
+    """Remote read; [MS-MQDMPR] 3.1.1.1: a hardened machine has none."""
+    section, machine = service.settings.rpc, service.settings.queue_manager
+    if not section.enabled or machine.hardened:
+        return None
+    domain = f"{service.name}.{machine.dns_domain}" if machine.dns_domain else ""
+    node = RemoteReadNode(
+        service.desk,
+        section.remote_read(),
+        section.runtime(),
+        ServerNames(service.name, domain),
+        memory=service.memory,
+        bug=_fault_writer(service),
+    )
+    node.remote.logins.told = _login_writer(service)
+    return node
+
+
+def remote_read_doors(service: Service, node: RemoteReadNode) -> list[Place]:
+    """The listener of remote read and the endpoint mapper that leads to it."""
+    section, epm = service.settings.rpc, service.settings.epm
+    port = port_of("rpc", service.ports) if section.port is None else section.port
+    door = RemoteReadServer(node, service.connections(), step=section.port is None)
+    places = [Place(door, service.host, port)]
+    if epm.enabled is not False:
+        port = port_of("epm", service.ports) if epm.port is None else epm.port
+        missed = None if epm.enabled else _mapper_misser(service)
+        mapper = EndpointMapperServer(node, service.connections(), missed)
+        places.append(Place(mapper, service.host, port))
+    return places
+
+
+def _mapper_misser(service: Service) -> Callable[[str, OSError], None]:
+    """A mapper that nobody asked for is no reason not to start."""
+
+    def tell(where: str, error: OSError) -> None:
+        service.log.warning(
+            "epm_not_listening",
+            where=where,
+            cause=error.strerror or error,
+            remedy="Clients that ask an endpoint mapper do not find this queue manager. Give the "
+            "process CAP_NET_BIND_SERVICE, free the port, or set [epm] port; [epm] enabled = false "
+            "says that none is wanted.",
+        )
+
+    return tell
+
+
+def _login_writer(service: Service) -> Callable[[str, str, str], None]:
+    def write(user: str, address: str, cause: str) -> None:
+        service.log.warning("login_refused", door="rpc", user=user, address=address, cause=cause)
+
+    return write
+
+
 def _port_teller(service: Service) -> Callable[[int], None]:
     """Names with the port that we listen on mean us (decision 41)."""
 
@@ -64,7 +126,9 @@ def _port_teller(service: Service) -> Callable[[int], None]:
     return tell
 
 
-def make_admin(service: Service, node: BinaryNode | None = None) -> Admin:
+def make_admin(
+    service: Service, node: BinaryNode | None = None, reads: RemoteReadNode | None = None
+) -> Admin:
     """What the admin endpoint and the control socket share."""
     section = service.settings.admin
     return Admin(
@@ -84,6 +148,7 @@ def make_admin(service: Service, node: BinaryNode | None = None) -> Admin:
         session_limits=SessionLimits(frame_size_max=section.body_size_max),
         memory=service.memory,
         binary=None if node is None else node.protocol.figures,
+        remote_read=None if reads is None else reads.figures,
     )
 
 

@@ -55,7 +55,10 @@ class Door(Protocol):
         """The endpoint's name in the ready file."""
 
     async def start(self, host: str, port: int) -> str:
-        """Accepts from now on; returns the address that clients use. Port 0: any."""
+        """Accepts from now on; returns the address that clients use. Port 0: any.
+
+        Empty: it does without its port, and has said so in the log.
+        """
 
     async def stop(self, deadline_s: float) -> None:
         """Accepts nothing more and reads no new request; returns when those begun are answered,
@@ -170,7 +173,7 @@ def open_log(settings: Settings, home: Path) -> Log:
 
 
 def _run_in(home: Home, options: Options, settings: Settings, log: Log, doors: Doors) -> Outcome:
-    listeners = 1 + settings.binary.enabled
+    listeners = 1 + settings.binary.enabled + 2 * settings.rpc.enabled
     limit = raise_file_limit(listeners * settings.limits.connections_max, settings.store.open_files)
     if not limit.enough:
         log.warning("few_files_allowed", allowed=limit.allowed, wanted=limit.wanted)
@@ -288,11 +291,12 @@ class Server:
         for place in places:
             name = place.door.name
             try:
-                self.endpoints[name] = await place.door.start(place.host, place.port)
+                if where := await place.door.start(place.host, place.port):
+                    self.endpoints[name] = where
             except OSError as error:
-                where = f"{place.host}:{place.port}" if place.port else place.host
+                at = f"{place.host}:{place.port}" if place.port else place.host
                 raise NotStarted(
-                    f"{name} cannot listen on {where}: {error.strerror or error}"
+                    f"{name} cannot listen on {at}: {error.strerror or error}"
                 ) from None
             self._places.append(place)
 

@@ -26,6 +26,7 @@ from posthouse.runtime.settings_kinds import (
     Port,
 )
 from posthouse.runtime.settings_protocols import BinarySection, PingSection, SecuritySection
+from posthouse.runtime.settings_rpc import EpmSection, RpcSection
 from posthouse.security.access import Access
 from posthouse.security.rights import parse_rights
 from posthouse.security.sids import PRINCIPALS
@@ -429,6 +430,8 @@ class Settings(Struct, frozen=True):
     admin: AdminSection = AdminSection()
     binary: BinarySection = BinarySection()
     ping: PingSection = PingSection()
+    rpc: RpcSection = RpcSection()
+    epm: EpmSection = EpmSection()
     security: SecuritySection = SecuritySection()
     log: LogSection = LogSection()
 

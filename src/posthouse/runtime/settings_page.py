@@ -32,7 +32,8 @@ file = ""            # standard error, for systemd and containers
 format = "json"
 ```
 
-This page is made from `src/posthouse/runtime/settings.py` and `settings_protocols.py`.
+This page is made from `src/posthouse/runtime/settings.py`, `settings_protocols.py` and
+`settings_rpc.py`.
 """
 
 

@@ -139,8 +139,8 @@ class ServerRig(Rig):
 
     def user(self, name: str, **options: Any) -> Identity:
         """An account, and how it looks after a login."""
-        self.run(lambda m: m.accounts.add(name, doors=(Door.RPC,), **options))
-        return Identity(name, "", "ntlm")
+        account = self.run(lambda m: m.accounts.add(name, doors=(Door.RPC,), **options))
+        return Identity(name, "", "ntlm", account.sid)
 
     def format_of(self, name: str) -> QueueFormat:
         """QUEUE_FORMAT of a path name or a format name."""

@@ -513,7 +513,7 @@ def test_a_message_for_a_call_that_is_gone_goes_back(rig, reader, handle):
     assert call.on_gone is not None
     call.on_gone()
     rig.desk.settle()
-    assert not call.answers
+    assert call.result == CANCELLED
     assert rig.remote.pending.count == 0
     assert rig.receive("orders").message.body == b"one"
 

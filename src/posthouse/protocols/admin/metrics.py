@@ -20,6 +20,8 @@ from posthouse.engine.manager import QueueManager
 from posthouse.engine.transaction import TransactionState
 from posthouse.protocols.admin.binary_metrics import AskFigures, binary_metrics
 from posthouse.protocols.admin.queue_metrics import QueueMetrics
+from posthouse.protocols.admin.remote_read_metrics import AskFigures as AskRemoteRead
+from posthouse.protocols.admin.remote_read_metrics import remote_read_metrics
 
 QUEUES_MAX: Final = 10_000
 """More queues than these are left out, and counted: a scrape has to end."""
@@ -56,12 +58,14 @@ class Metrics(Collector):
         version: str,
         sync_times: SyncTimes | None = None,
         binary: AskFigures | None = None,
+        remote_read: AskRemoteRead | None = None,
     ) -> None:
         self.manager = manager
         self.traffic = traffic
         self.version = version
         self.sync_times = sync_times
         self.binary = binary
+        self.remote_read = remote_read
         self._registry = CollectorRegistry()
         self._registry.register(self)
 
@@ -93,6 +97,8 @@ class Metrics(Collector):
         yield from self._traffic_metrics()
         if self.binary is not None:
             yield from binary_metrics(self.binary())
+        if self.remote_read is not None:
+            yield from remote_read_metrics(self.remote_read())
         if self.sync_times is not None:
             yield _histogram(self.sync_times)
 

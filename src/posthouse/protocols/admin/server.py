@@ -31,6 +31,7 @@ from posthouse.protocols.admin.http import HttpFace, Pending, RequestHandler
 from posthouse.protocols.admin.metrics import Metrics, SyncTimes, Traffic
 from posthouse.protocols.admin.outside import Backup, awaited, in_a_thread, is_of_owner
 from posthouse.protocols.admin.rates import SAMPLE_INTERVAL_MS, Rates
+from posthouse.protocols.admin.remote_read_metrics import AskFigures as AskRemoteRead
 from posthouse.protocols.admin.session_handles import SessionLimits
 from posthouse.protocols.connections import Connections
 from posthouse.protocols.desk import Desk
@@ -73,6 +74,7 @@ class Admin:
         session_limits: SessionLimits | None = None,
         memory: MemoryAccount | None = None,
         binary: AskFigures | None = None,
+        remote_read: AskRemoteRead | None = None,
     ) -> None:
         manager = desk.manager
         self.desk = desk
@@ -94,7 +96,7 @@ class Admin:
             fault=fault,
         )
         self.api = Api(desk, self.services)
-        metrics = Metrics(manager, self.traffic, version, sync_times, binary)
+        metrics = Metrics(manager, self.traffic, version, sync_times, binary, remote_read)
         self.pages = Pages(manager, metrics, version, healthy)
         self.sessions: dict[str, set[Connection]] = {}
         self._sampling: asyncio.TimerHandle | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from posthouse.engine.descriptor import OpenQueueDescriptor, QueueAccessType, QueueShareMode
+from posthouse.engine.logins import Logins
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.remote_reads import end_association, return_message, run_down
 from posthouse.model.errors import (
@@ -108,12 +109,12 @@ class Client:
         end_association(manager, self._group)
 
 
-def caller_of(manager: QueueManager, call: Call) -> Caller:
+def caller_of(logins: Logins, call: Call) -> Caller:
     """Who asks; without a proof of identity anonymous, whatever else is claimed (decision 7)."""
     if call.identity is None:
         return _ANONYMOUS
     try:
-        return manager.accounts.caller(call.identity.user)
+        return logins.caller(call.identity.account)
     except IllegalUser as error:  # it was there at the login
         raise AccessDenied(error.cause) from None
 
@@ -147,7 +148,7 @@ class OpeningCall:
         descriptor = manager.open_queue(
             self._name,
             self._access,
-            caller_of(manager, call),
+            caller_of(remote.logins, call),
             share=self._share,
             association=group,
         )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+from posthouse.engine.logins import Logins
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.remote_reads import enlist, move_message, set_acknowledgement_class
 from posthouse.model.errors import (
@@ -79,6 +80,7 @@ class RemoteRead:
         self.desk = desk
         self.settings = settings
         self.now = now
+        self.logins = Logins(desk.manager.accounts, now)
         self.port = 0  # where the interface listens, once it does
         self.pending = PendingRequestTable(settings.cleanup_ms, settings.pending_max, wake)
         self.calls_running: Timers[OpeningCall | _EnlistingCall] = Timers(

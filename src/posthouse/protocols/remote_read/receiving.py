@@ -210,11 +210,12 @@ class StartedReceive(PendingRequestEntry):
         """3.1.4.7: the packet in sections. To nobody, where the client has gone meanwhile."""
         remote, call = self._remote, self._call
         assert call is not None
-        self._call = None
         if self._gone:
             if remote.pending.remove(self):
                 self._give_back(read.lookup_id)
+            self._refuse(OperationCancelled("the call was called off"))
             return
+        self._call = None
         request = self._request
         found = sections(
             packet,

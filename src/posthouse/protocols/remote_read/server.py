@@ -1,0 +1,203 @@
+"""Remote read on asyncio: the endpoints `rpc` and `epm` ([MS-MQRR] 2.1, 3.1.3)."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
+
+from posthouse.protocols.connections import Connections
+from posthouse.protocols.desk import Desk
+from posthouse.protocols.memory import MemoryAccount
+from posthouse.protocols.remote_read.protocol import RemoteRead
+from posthouse.protocols.remote_read.settings import RemoteReadSettings
+from posthouse.protocols.remote_read.stubs import REMOTE_READ
+from posthouse.rpc.endpoint_mapper import EndpointMapper, Entry
+from posthouse.rpc.ntlm import ServerNames
+from posthouse.rpc.providers import Acceptors
+from posthouse.rpc.server import RpcServer
+from posthouse.rpc.settings import RpcSettings
+
+PORT_STEP: Final = 11  # 3.1.4.1
+PORT_MAX: Final = 65_535
+ANNOTATION: Final = "Message Queuing - RemoteRead V1"
+_FILETIME_1970: Final = 116_444_736_000_000_000
+
+
+def filetime() -> int:
+    """The time as NTLM has it: tenths of a microsecond since 1601."""
+    return _FILETIME_1970 + time.time_ns() // 100
+
+
+class NodeFigures(NamedTuple):
+    """What the endpoints say of themselves, for the metrics."""
+
+    connections: int
+    clients: int
+    opened: int
+    waiting: int
+    pending: int
+    cleaned_up: int
+    logins_refused: int
+    calls: Mapping[str, int]  # by method
+    faults: Mapping[str, int]  # by status
+    refused: Mapping[str, int]  # connections, by reason
+
+
+class RemoteReadNode:
+    """The protocol with its clock, its accounts and the map of its port."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        settings: RemoteReadSettings,
+        rpc: RpcSettings,
+        names: ServerNames,
+        *,
+        memory: MemoryAccount | None = None,
+        bug: Callable[[Exception], None] | None = None,
+        now: Callable[[], int] = lambda: time.monotonic_ns() // 1_000_000,
+    ) -> None:
+        self.rpc = rpc
+        self.memory = memory
+        self.bug = bug
+        self.now = now
+        self.remote = RemoteRead(desk, settings, now, self._wake_at)
+        self.authenticator = Acceptors(self.remote.logins, names, os.urandom, filetime)
+        self.mapper = EndpointMapper(self._entries)
+        self.servers: list[RpcServer] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_ms = 0
+
+    def _entries(self) -> list[Entry]:
+        port = self.remote.port
+        return [Entry(REMOTE_READ, port, ANNOTATION)] if port else []
+
+    def server(self, name: str, connections: Connections | None) -> RpcServer:
+        """A port with the mapper on it, and on the one named `rpc` with remote read, too."""
+        interfaces = [self.mapper.interface]
+        if name == "rpc":
+            interfaces.insert(0, self.remote.interface)
+        made = RpcServer(
+            interfaces,
+            self.authenticator,
+            self.rpc,
+            name=name,
+            memory=self.memory,
+            connections=connections,
+            now=self.now,
+            bug=self.bug,
+        )
+        self.servers.append(made)
+        return made
+
+    def figures(self) -> NodeFigures:
+        """For the metrics."""
+        remote = self.remote.figures
+        faults: Counter[str] = Counter()
+        refused: Counter[str] = Counter()
+        for server in self.servers:
+            faults.update({f"0x{status:08X}": n for status, n in server.counts.faults.items()})
+            refused.update(server.refused)
+        return NodeFigures(
+            sum(len(server.links) for server in self.servers),
+            remote.clients,
+            remote.opened,
+            remote.waiting,
+            remote.pending,
+            remote.cleaned_up,
+            self.remote.logins.refusals,
+            remote.calls,
+            faults,
+            refused,
+        )
+
+    # -- one timer for everything
+
+    def _wake_at(self, when_ms: int) -> None:
+        if self._timer is not None:
+            if self._timer_ms <= when_ms:
+                return
+            self._timer.cancel()
+        self._timer_ms = when_ms
+        delay_s = max(when_ms - self.now(), 0) / 1000
+        self._timer = asyncio.get_running_loop().call_later(delay_s, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        self.remote.tick()
+
+    def stop(self) -> None:
+        """Nothing is due any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+class RemoteReadServer:
+    """The endpoint `rpc`. Where its port is not configured, it takes the next one that is free."""
+
+    name = "rpc"
+
+    def __init__(
+        self, node: RemoteReadNode, connections: Connections | None = None, *, step: bool = False
+    ) -> None:
+        self._node = node
+        self._server = node.server(self.name, connections)
+        self._step = step
+
+    async def start(self, host: str, port: int) -> str:
+        """Listens; returns `address:port`."""
+        while True:
+            try:
+                where = await self._server.start(host, port)
+            except OSError as error:
+                taken = error.errno == errno.EADDRINUSE and self._step and port
+                if not taken or port + PORT_STEP > PORT_MAX:
+                    raise
+                port += PORT_STEP
+            else:
+                self._node.remote.port = int(where.rpartition(":")[2])
+                return where
+
+    async def stop(self, deadline_s: float) -> None:
+        """Waits are cancelled, calls begun are answered, clients are let go."""
+        await self._server.stop(deadline_s)
+        self._node.stop()
+
+
+class EndpointMapperServer:
+    """The endpoint `epm`. Unless it was asked for, it does without a port it may not have."""
+
+    name = "epm"
+
+    def __init__(
+        self,
+        node: RemoteReadNode,
+        connections: Connections | None = None,
+        missed: Callable[[str, OSError], None] | None = None,
+    ) -> None:
+        self._server = node.server(self.name, connections)
+        self._missed = missed  # told why there is none; None: then nothing starts
+        self._is_listening = False
+
+    async def start(self, host: str, port: int) -> str:
+        """Listens; returns `address:port`, or nothing."""
+        try:
+            where = await self._server.start(host, port)
+        except OSError as error:
+            if self._missed is None:
+                raise
+            self._missed(f"{host}:{port}", error)
+            return ""
+        self._is_listening = True
+        return where
+
+    async def stop(self, deadline_s: float) -> None:
+        """Answers nobody any more."""
+        if self._is_listening:
+            await self._server.stop(deadline_s)
