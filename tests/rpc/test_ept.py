@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from impacket.dcerpc.v5 import epm
 from impacket.dcerpc.v5.dtypes import NULL
+from impacket.dcerpc.v5.rpcrt import DCERPC
 
 from posthouse.rpc import ept
 from posthouse.rpc.ept import Element, Listed
@@ -158,15 +159,19 @@ def test_a_client_finds_the_ports_of_its_interface_among_the_towers() -> None:
     assert ept.tcp_ports(response, REMOTE_READ) == [2103, 2114]
 
 
-def test_what_a_client_asks_is_what_impacket_asks() -> None:
+@pytest.mark.parametrize("ndr64", [False, True])
+def test_what_a_client_asks_is_what_impacket_asks(ndr64: bool) -> None:
     request = epm.ept_map()
+    if ndr64:
+        request.changeTransferSyntax(DCERPC.NDR64Syntax)
     request["max_towers"] = 8
     request["map_tower"]["tower_length"] = 75
     tower = TcpTower(REMOTE_READ).pack()
     request["map_tower"]["tower_octet_string"] = tower
     request["obj"] = ept.NIL_OBJECT
-    asked = ept.MAP_REQUEST.decode(request.getData())
-    assert asked == ept.MAP_REQUEST.decode(ept.map_request(REMOTE_READ))
+    asked = ept.MAP_REQUEST.decode(request.getData(), ndr64=ndr64)
+    ours = ept.map_request(REMOTE_READ, ndr64=ndr64)
+    assert asked == ept.MAP_REQUEST.decode(ours, ndr64=ndr64)
     assert asked.map_tower == tower
 
 
@@ -181,17 +186,23 @@ def test_impacket_asks_without_an_object_too() -> None:
     assert asked == (0, None, None, 1, NULL_HANDLE, 500)
 
 
-def test_impacket_reads_our_answers() -> None:
-    mapped = epm.ept_mapResponse(
-        ept.MAP_RESPONSE.encode(ept.MapResponse(HANDLE, Listed(4, [OCTETS, OCTETS]), 0))
-    )
-    assert mapped["num_towers"] == 2
+@pytest.mark.parametrize("ndr64", [False, True])
+def test_impacket_reads_our_answers(ndr64: bool) -> None:
+    response = ept.MapResponse(HANDLE, Listed(4, [OCTETS, OCTETS]), 7)
+    stub = ept.MAP_RESPONSE.encode(response, ndr64=ndr64)
+    mapped = epm.ept_mapResponse(stub, isNDR64=ndr64)
+    assert (mapped["num_towers"], mapped["status"]) == (2, 7)
     towers = [b"".join(each["Data"]["tower_octet_string"]) for each in mapped["ITowers"]]
     assert towers == [OCTETS, OCTETS]
+
+
+@pytest.mark.parametrize("ndr64", [False, True])
+def test_impacket_reads_our_list(ndr64: bool) -> None:
     element = Element(UUID, OCTETS, b"remote read\0")
-    looked = epm.ept_lookupResponse(
-        ept.LOOKUP_RESPONSE.encode(ept.LookupResponse(HANDLE, Listed(4, [element] * 2), 0))
-    )
+    response = ept.LookupResponse(HANDLE, Listed(4, [element] * 2), 7)
+    stub = ept.LOOKUP_RESPONSE.encode(response, ndr64=ndr64)
+    looked = epm.ept_lookupResponse(stub, isNDR64=ndr64)
     annotations = [b"".join(each["annotation"]) for each in looked["entries"]]
     assert annotations == [b"remote read\0"] * 2
     assert b"".join(looked["entries"][1]["tower"]["tower_octet_string"]) == OCTETS
+    assert looked["status"] == 7
