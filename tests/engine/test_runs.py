@@ -500,3 +500,17 @@ def test_acknowledgments_of_a_batch_come_with_the_next_one() -> None:
     second = rig.run(lambda m: m.dequeue_messages(reader, 5))
     assert [read.message_class for read in second] == [ACK_RECEIVE, ACK_RECEIVE]
     rig.check_books()
+
+
+def test_who_waits_for_what_a_batch_brings_comes_after_all_of_it() -> None:
+    """The journal has room for one of two: the reader there takes it when both are decided."""
+    rig = Rig()
+    rig.create("orders", journaling=True, journal_quota_kib=1)
+    for body in (b"1" * 700, b"2" * 700):
+        rig.send("orders", body)
+    answers = rig.wait(rig.open("orders;journal", RECEIVE))
+    reader = rig.open("orders", RECEIVE)
+    assert len(rig.run(lambda m: m.dequeue_messages(reader, 5))) == 2
+    assert len(answers) == 1
+    assert rig.bodies("orders;journal") == []
+    rig.check_books()

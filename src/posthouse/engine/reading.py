@@ -226,8 +226,10 @@ class Reading:
         elif two_phase:
             core.lock_all(queue, numbers, holder)
         elif not core.outcomes.received_run(queue, numbers, rows):
-            for number, row in zip(numbers, rows, strict=True):
-                core.outcomes.delete(queue, number, row, ACK_RECEIVE)
+            with core.untold():  # who waits for what their ends bring comes after all of them
+                for number, row in zip(numbers, rows, strict=True):
+                    core.outcomes.delete(queue, number, row, ACK_RECEIVE)
+            core.tell()
         return reads
 
     def _reads_of(self, numbers: list[int], rows: list[Row]) -> list[Read]:
