@@ -67,6 +67,10 @@ def test_an_enumeration_is_wider_in_ndr64(ndr64: bool, text: str) -> None:
     assert read(text, ndr64=ndr64).enum() == 3
 
 
+def test_an_enumeration_of_ndr64_is_read_whole() -> None:
+    assert read("00000100", ndr64=True).enum() == 0x10000
+
+
 POINTERS = [
     (False, "00000200 00000000 08000200"),
     (True, "0000020000000000 0000000000000000 0800020000000000"),
@@ -153,6 +157,10 @@ def test_a_count_is_what_the_other_parameter_says(ndr64: bool) -> None:
 
 def test_elements_that_cannot_be_there_are_refused_before_they_are_read() -> None:
     read("0000 0000").room_for(2, 2)
+    later = Reader(bytes(8), at=5)
+    later.room_for(3, 1)
+    with pytest.raises(BadStub):
+        later.room_for(4, 1)
     with pytest.raises(BadStub):
         read("0000 0000").room_for(3, 2)
     with pytest.raises(BadStub):

@@ -155,6 +155,8 @@ def test_names_for_senders_can_be_passed_for_a_server_to_refuse() -> None:
     assert queue_format_of(connector).type == 5
     assert queue_format_of(connector).suffix_and_flags == 4
     assert queue_format_of(listed).arm == DlId(listed.guid, "example.com")  # type: ignore[union-attr]
+    alone = parse_format_name("DL=00112233-4455-6677-8899-aabbccddeeff")
+    assert queue_format_of(alone).arm == DlId(listed.guid, None)  # type: ignore[union-attr]
     assert queue_format_of(group).arm == MulticastId(0xEF000001, 1801)
 
 

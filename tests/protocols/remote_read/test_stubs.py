@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from posthouse.protocols.remote_read.queue_format import DlId
 from posthouse.protocols.remote_read.stubs import (
     METHODS,
     TOKEN_SIZE_MAX,
@@ -105,9 +106,10 @@ def test_a_union_of_another_type_than_the_name_is_a_fault(
 @SYNTAXES
 @pytest.mark.parametrize("kind", [9, 10, 255])
 def test_a_union_without_such_an_arm_is_a_fault(kind: int, ndr64: bool) -> None:
-    stub = encode_request(2, OpenQueue(PUBLIC, 1, 0, GUID, 1, 6, 1, 0, 0), ndr64)
-    stub = changed(stub, 8 if ndr64 else 4, "<B", kind)
-    refused(2, changed(stub, 0, "<B", kind), ndr64)
+    for name in (QueueFormat(0), PUBLIC, QueueFormat(3), QueueFormat(6, 0, DlId(GUID, None))):
+        stub = encode_request(2, OpenQueue(name, 1, 0, GUID, 1, 6, 1, 0, 0), ndr64)
+        stub = changed(stub, 8 if ndr64 else 4, "<B", kind)
+        refused(2, changed(stub, 0, "<B", kind), ndr64)
 
 
 @pytest.mark.spec("MS-MQRR 3.1.4/2", "MS-MQRR 3.1.4/1")
@@ -115,6 +117,9 @@ def test_a_union_without_such_an_arm_is_a_fault(kind: int, ndr64: bool) -> None:
 def test_sections_behind_a_null_pointer_are_refused(ndr64: bool) -> None:
     at, code = (24, "<Q") if ndr64 else (20, "<I")
     refused(7, changed(encode_response(7, ONE, ndr64), at, code, 0), ndr64, response=True)
+    nothing = encode_response(7, Received(1, 2, (), 3), ndr64)
+    for count in (1, 2, 3):
+        refused(7, changed(nothing, 16, "<I", count), ndr64, response=True)
 
 
 @pytest.mark.spec("MS-MQRR 3.1.4/2")

@@ -395,8 +395,7 @@ class ReceivedStub(Stub[Received]):
 
     def decode(self, stub: bytes, *, ndr64: bool = False) -> Received:
         """The value of a whole stub; raises `BadStub`."""
-        length = len(stub) - _ONE_SECTION.size
-        if ndr64 or length < _RESULT.size:
+        if ndr64 or len(stub) < _ONE_SECTION.size:
             return super().decode(stub, ndr64=ndr64)
         (
             arrive_time, sequence_id, count, pointer, maximum,
