@@ -11,6 +11,7 @@ BENCH_ARGS    ?=
 VENV  := .venv
 PY    := $(VENV)/bin/python
 READY := $(VENV)/.ready
+GSSAPI := gssapi==1.12.0 decorator==5.3.1
 CHECKED := src tools tests $(wildcard benchmarks fuzz)
 TYPED   := src/posthouse tools $(wildcard benchmarks fuzz)
 
@@ -20,7 +21,7 @@ ifneq ($(shell $(PY) -c 'print(open("$(READY)").read().strip())' 2>/dev/null),$(
 .PHONY: $(READY)
 endif
 
-.PHONY: help demo test lint bench bench-peers soak fuzz peers docs mutants clean
+.PHONY: help demo test lint bench bench-peers soak fuzz peers kerberos docs mutants clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -52,6 +53,11 @@ fuzz: $(READY) ## every fuzz/fuzz_*.py for FUZZ_SECONDS each (SEED)
 
 peers: ## (root) installs the real peers that tests and benchmarks use
 	@$(PYTHON) -m tools.peers install
+	@test ! -O . || $(MAKE) --no-print-directory kerberos
+
+kerberos: $(READY) ## builds the extra `kerberos` into .venv; `make peers` installs what that needs
+	@$(PY) -c 'import gssapi' 2>/dev/null || { echo 'building gssapi (a minute, once)'; \
+	  $(PY) -m pip install -qq --disable-pip-version-check $(GSSAPI); }
 
 docs: $(READY) ## regenerates docs/conformance.md from the tests
 	@$(PY) -m tools.conformance

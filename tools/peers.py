@@ -35,6 +35,12 @@ class Peer(NamedTuple):
 
 KERBEROS = "krb5kdc kdb5_util kadmin.local kinit"
 FIND_PROGRAM = 'PATH="$PATH:/usr/sbin" command -v "$each"'  # not on everybody's PATH
+BUILDS_GSSAPI = """
+import shutil, subprocess, sysconfig
+from pathlib import Path
+subprocess.run(["krb5-config", "--libs", "gssapi"], check=True)
+assert shutil.which("cc") and Path(sysconfig.get_path("include"), "Python.h").exists()
+"""
 
 PEERS = {
     "curl": Peer(
@@ -90,6 +96,11 @@ PEERS = {
         package="krb5-kdc krb5-admin-server krb5-user",
         probe=("sh", "-c", f"for each in {KERBEROS}; do {FIND_PROGRAM} || exit; done"),
         why="a key distribution center that vouches for users and for this server",
+    ),
+    "gssapi": Peer(
+        package="libkrb5-dev gcc libc6-dev python3-dev",
+        probe=(sys.executable, "-c", BUILDS_GSSAPI),
+        why="what the extra posthouse[kerberos] is built with (make kerberos)",
     ),
 }
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from posthouse.rpc import spnego_tokens
+from posthouse.rpc.kerberos import KerberosInitiator, KerberosService
 from posthouse.rpc.ntlm import Account, NtlmAcceptor, NtlmInitiator, ServerNames, split_user
 from posthouse.rpc.ntlm_keys import CHALLENGE_SIZE, KEY_SIZE
 from posthouse.rpc.security import KERBEROS, NTLM, SPNEGO, Identity, SecurityContext
@@ -54,6 +55,10 @@ class Logins(Protocol):
         """The proof was wrong."""
         ...
 
+    def vouched(self, user: str) -> Proof | None:
+        """Somebody whom Kerberos has vouched for; None where he may not come in."""
+        ...
+
 
 class Attempt:
     """One client's login: a `posthouse.rpc.ntlm.Login` at one address."""
@@ -69,7 +74,17 @@ class Attempt:
 
     def accepted(self, user: str, mechanism: str) -> Identity:
         """Who that is, in the words of the accounts: however he spelled himself."""
-        proof = self._logins.accepted(user, self._address)
+        return self._identity(self._logins.accepted(user, self._address), mechanism)
+
+    def vouched(self, user: str) -> Identity | None:
+        """Who that is whom Kerberos has vouched for."""
+        proof = self._logins.vouched(user)
+        if proof is None:
+            self._logins.refused(user, self._address, "no account for this user of Kerberos")
+            return None
+        return self._identity(proof, "kerberos")
+
+    def _identity(self, proof: Proof, mechanism: str) -> Identity:
         return Identity(proof.name, self._names.netbios, mechanism, proof.sid)
 
     def refused(self, user: str) -> None:
@@ -78,7 +93,7 @@ class Attempt:
 
 
 class Acceptors:
-    """The `Authenticator` of a server: NTLM, by itself and within SPNEGO."""
+    """The `Authenticator` of a server: NTLM and Kerberos, by themselves and within SPNEGO."""
 
     def __init__(
         self,
@@ -86,8 +101,10 @@ class Acceptors:
         names: ServerNames,
         random_bytes: RandomBytes,
         filetime: Callable[[], int],
+        kerberos: KerberosService | None = None,
     ) -> None:
         self._logins = logins
+        self._kerberos = kerberos
         self._names = names
         self._random_bytes = random_bytes
         self._filetime = filetime
@@ -98,8 +115,18 @@ class Acceptors:
         if auth_type == NTLM:
             return self._ntlm(attempt)
         if auth_type == SPNEGO:
-            return SpnegoAcceptor({spnego_tokens.NTLM_OID: lambda: self._ntlm(attempt)})
+            return SpnegoAcceptor(self._makes(attempt))
+        if auth_type == KERBEROS and self._kerberos is not None:
+            return self._kerberos.acceptor(attempt.vouched)
         return None
+
+    def _makes(self, attempt: Attempt) -> dict[bytes, Make]:
+        makes: dict[bytes, Make] = {spnego_tokens.NTLM_OID: lambda: self._ntlm(attempt)}
+        service = self._kerberos
+        if service is not None:
+            for name in (spnego_tokens.KERBEROS_OID, spnego_tokens.KERBEROS_OID_OF_WINDOWS):
+                makes[name] = lambda: service.acceptor(attempt.vouched)
+        return makes
 
     def _ntlm(self, attempt: Attempt) -> NtlmAcceptor:
         challenge = self._random_bytes(CHALLENGE_SIZE)
@@ -115,15 +142,28 @@ def initiator(
     random_bytes: RandomBytes,
     filetime: int,
 ) -> SecurityContext:
-    r"""What proves to a server who we are; `user` may be `DOMAIN\user`."""
+    r"""What proves to a server who we are; `user` may be `DOMAIN\user`.
+
+    Kerberos takes `user@REALM` as well, and without a password the tickets that `kinit` has left.
+    Inside `negotiate` it is Kerberos without a password, and NTLM with one.
+    """
 
     def ntlm() -> NtlmInitiator:
         account = Account(*split_user(user), nt_hash(password))
         challenge, key = random_bytes(CHALLENGE_SIZE), random_bytes(KEY_SIZE)
         return NtlmInitiator(account, host, challenge, key, filetime)
 
+    def kerberos() -> KerberosInitiator:
+        name, domain = split_user(user)
+        principal = f"{name}@{domain.upper()}" if domain else name
+        return KerberosInitiator(principal, password, host)
+
     auth_type_of(mechanism)
     if mechanism == "ntlm":
         return ntlm()
+    if mechanism == "kerberos":
+        return kerberos()
     makes: dict[bytes, Make] = {spnego_tokens.NTLM_OID: ntlm}
+    if not password:
+        makes = {spnego_tokens.KERBEROS_OID: kerberos}
     return SpnegoInitiator(makes)
