@@ -148,6 +148,10 @@ class _Reading:
             )
         return tx.join_remote(self.reader, self._peer, queue.enlist)
 
+    def keep(self, tx: Transaction) -> None:
+        """Something waits there in a transaction of the local queue manager."""
+        tx.keep(self._peer)
+
 
 class RemoteQueueManager:
     """Another computer's queues; made by `posthouse.msmq`."""

@@ -6,11 +6,15 @@ what was received there is undone with it, so nothing of that transaction may go
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol, TypeVar
 
 from posthouse.client.errors import TransactionAborted
+from posthouse.model.errors import IoTimeout
 
+T = TypeVar("T")
+SLICE_S: Final = 20.0  # well below the time after which a transaction counts as idle
 Begin = Callable[[bytes, bytes], None]
 """R_QMEnlistRemoteTransaction with the transaction's identifier and its token."""
 
@@ -46,3 +50,21 @@ class RemoteParts:
         self._begun[id(reader)] = reader, -1
         begin(identifier, token)
         self._begun[id(reader)] = reader, reader.generation
+
+
+def wait_in_slices(
+    read: Callable[[float], T], timeout: float | None, keep: Callable[[], object]
+) -> T:
+    """A long wait for what `read` brings, in pieces between which the transaction is kept alive.
+
+    It would end as idle otherwise: its coordinator sees nothing of waits elsewhere (decision 43).
+    """
+    end = None if timeout is None else time.monotonic() + timeout
+    while True:
+        left = SLICE_S if end is None else max(end - time.monotonic(), 0.0)
+        try:
+            return read(min(left, SLICE_S))
+        except IoTimeout:
+            if end is not None and left <= SLICE_S:
+                raise
+            keep()

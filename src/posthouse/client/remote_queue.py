@@ -16,6 +16,7 @@ from posthouse.client.remote_consuming import (
     receive_ahead,
     receive_many,
 )
+from posthouse.client.remote_parts import wait_in_slices
 from posthouse.client.remote_reader import QueueReader, RemoteReader
 from posthouse.client.remote_state import (
     DENY_NONE,
@@ -53,6 +54,9 @@ class Reading(Protocol):
     def joined(self, tx: Transaction, queue: QueueReader) -> bytes:
         """Makes the other queue manager take part in a transaction; its identifier."""
 
+    def keep(self, tx: Transaction) -> None:
+        """Keeps a transaction from ending as idle while something waits there."""
+
 
 class ReadableQueue:
     """The reading half of `RemoteQueue`. It is opened when it is first read."""
@@ -81,7 +85,12 @@ class ReadableQueue:
         if self._reading.prefetch and tx is None and body_max is None:
             return receive_ahead(self._read_ahead(), timeout)
         queue = self._receiving
-        return queue.read(Want(RECEIVE, 0, 0, _limit(body_max), self._uow(tx, queue)), timeout)
+        want = Want(RECEIVE, 0, 0, _limit(body_max), self._uow(tx, queue))
+        if tx is None:
+            return queue.read(want, timeout)
+        return wait_in_slices(
+            lambda slice_s: queue.read(want, slice_s), timeout, lambda: self._reading.keep(tx)
+        )
 
     def receive_many(
         self, count: int, timeout: float | None = None, *, tx: Transaction | None = None

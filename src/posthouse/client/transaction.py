@@ -69,6 +69,10 @@ class Transaction:
             self._remote.begin(reader, identifier, token, begin)
         return identifier
 
+    def keep(self, peer: str) -> None:
+        """Tells the coordinator that somebody works on it, with a participant elsewhere."""
+        self._channel.run(joint.enlist(self._channel.core, self.handle, peer))
+
     def is_of(self, client: QueueManagerClient) -> bool:
         """Whether that client began it."""
         return self._channel is client._channel
