@@ -124,10 +124,11 @@ class Peer:
     def cut(self) -> None:
         """All connections break."""
         with self._changed:
-            for connection in list(self._open):
+            connections = set(self._open)
+            for connection in connections:
                 with suppress(OSError):
                     connection.shutdown(socket.SHUT_RDWR)
-            assert self._changed.wait_for(lambda: not self._open, 20)
+            assert self._changed.wait_for(lambda: not self._open & connections, 20)
 
     @property
     def opnums(self) -> list[int]:

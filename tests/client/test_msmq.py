@@ -129,7 +129,7 @@ def test_counting_says_that_remote_read_does_not_tell(
     ],
 )
 def test_what_makes_no_sense_is_refused_at_once(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="authentication|magic|prefetch"):
+    with pytest.raises(ValueError, match=r"authentication|magic|prefetch"):
         posthouse.msmq("shop", **wrong)
 
 

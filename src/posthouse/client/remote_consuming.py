@@ -54,44 +54,43 @@ class Window:
         while True:
             with self._lock:
                 opened = self._filled()
-                request_id, pending = self._slots.popleft()
+                slot = self._slots.popleft()
+            request_id, pending = slot
             if not pending.done:
                 try:
                     self.flush(opened)
                     opened.link.wait(pending, deadline)
                 except CallTimeout:
-                    self._slots.appendleft((request_id, pending))
-                    found = self._last_look(opened)
-                    if found is None and pending.done:
-                        continue
-                    return found
+                    self._slots.appendleft(slot)
+                    if not self._last_look(opened, pending):
+                        return None
+                    continue
                 except BaseException:
-                    self._slots.appendleft((request_id, pending))
+                    self._slots.appendleft(slot)
                     raise
             opened.waiting.pop(request_id, None)
-            return self._taken(opened, request_id, pending)
+            try:
+                received = self.queue.received(opened, request_id, pending, _RECEIVE)
+            except IoTimeout:
+                continue  # of a last look
+            message = self.queue.message_of(opened, request_id, _RECEIVE, received)
+            return Taken(message, opened, request_id)
 
-    def _taken(self, opened: Opened, request_id: int, pending: Pending) -> Taken:
-        received = self.queue.received(opened, request_id, pending, _RECEIVE)
-        message = self.queue.message_of(opened, request_id, _RECEIVE, received)
-        return Taken(message, opened, request_id)
-
-    def _last_look(self, opened: Opened) -> Taken | None:
+    def _last_look(self, opened: Opened, head: Pending) -> bool:
         """Time is over: asks without waiting whether there is really nothing.
 
         The queue manager there serves the reads that wait first, so with its answer theirs are
-        here, too.
+        here, too. What it brings itself comes behind them.
         """
-        request_id, pending = self.queue.start(opened, _RECEIVE, 0.0)
+        slot = self.queue.start(opened, _RECEIVE, 0.0)
         opened.link.flush()
-        try:
-            self.queue.wait(opened.link, pending, time.monotonic() + self.queue.reader.timeout_s)
-        finally:
-            opened.waiting.pop(request_id, None)
-        try:
-            return self._taken(opened, request_id, pending)
-        except IoTimeout:
-            return None
+        self.queue.wait(opened.link, slot[1], time.monotonic() + self.queue.reader.timeout_s)
+        with self._lock:
+            if head.done:
+                self._slots.append(slot)
+            else:
+                self._slots.appendleft(slot)
+        return head.done or not self.queue.is_timeout(opened, slot[1])
 
     def _filled(self) -> Opened:
         """As many reads under way as the window has room for, on the present connection."""
@@ -182,7 +181,7 @@ class RemoteConsumer:
         taken = self._take_one() if self._window is None else self._window.take(self._timeout)
         self._settle(4 * WINDOW_MAX if self._window is None else 2 * self._window.size)
         self._current = taken
-        return None if taken is None else taken.message
+        return None if taken is None else self._queue.reader.recall(taken.message)
 
     def _take_one(self) -> Taken | None:
         """Without a window a read is asked for when the reader wants it, with the last end."""
@@ -271,6 +270,7 @@ def receive_ahead(window: Window, timeout: float | None) -> Message:
         taken = window.take(timeout)
         if taken is None:
             raise IoTimeout(f"no message came to {window.queue.name} in time")
+        taken.opened.link.look()  # it may have broken since the message came
         try:
             end = window.end(taken, Ack.ACK)
         except LinkLost:

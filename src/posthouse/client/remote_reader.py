@@ -34,7 +34,7 @@ from posthouse.client.remote_state import (
     Want,
 )
 from posthouse.client.rpc_link import CallTimeout, LinkLost, Pending, RpcLink
-from posthouse.model.errors import BufferOverflow, QueueError, RemoteProtocolError
+from posthouse.model.errors import BufferOverflow, IoTimeout, QueueError, RemoteProtocolError
 from posthouse.model.names import FormatName
 from posthouse.protocols.remote_read.queue_format import QueueFormat, queue_format_of
 from posthouse.protocols.remote_read.stubs import (
@@ -124,8 +124,9 @@ class RemoteReader:
         if self._doubts:
             with self._lock:
                 key = (message.queue, message.lookup_id)
-                message.in_doubt = key in self._doubts
-                self._doubts.pop(key, None)
+                if key in self._doubts:
+                    del self._doubts[key]
+                    message.in_doubt = True
         return message
 
     def close(self) -> None:
@@ -344,6 +345,14 @@ class QueueReader:
         if received.result:
             raise self.refusal(received.result, opnum)
         return received
+
+    def is_timeout(self, opened: Opened, pending: Pending) -> bool:
+        """Whether a Start method that has ended found nothing in time."""
+        try:
+            received: Received = self._decoded(opened.link, Opnum.START_RECEIVE, pending)
+        except (QueueError, RemoteProtocolError):
+            return False
+        return received.result == IoTimeout.code
 
     def message_of(
         self, opened: Opened, request_id: int, want: Want, received: Received

@@ -1,0 +1,296 @@
+"""Reading on and on from another computer: windows, ends in batches, what goes back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import posthouse
+from posthouse.client import remote_consuming
+from posthouse.client.errors import MessageReturned
+from posthouse.model.errors import IoTimeout, OperationCancelled, RemoteProtocolError
+from posthouse.protocols.remote_read.stubs import Ack, Opnum, Received, Section
+from tests.client.read_peer import Break, Peer, packet, reading
+from tests.client.test_remote_reader import Thread
+
+START, CANCEL, END = Opnum.START_RECEIVE, Opnum.CANCEL_RECEIVE, Opnum.END_RECEIVE
+BODIES = [b"%04d" % number for number in range(60)]
+INFINITE = 0xFFFFFFFF
+
+
+@pytest.fixture
+def peer() -> Iterator[Peer]:
+    with Peer(*BODIES) as peer:
+        yield peer
+
+
+@pytest.fixture
+def empty() -> Iterator[Peer]:
+    with Peer() as peer:
+        yield peer
+
+
+def acks(peer: Peer) -> list[int]:
+    return [end.ack for end in peer.asked(END)]
+
+
+# -- a window ahead of receive
+
+
+@pytest.mark.spec("MS-MQRR 3.2.4.4.1/5")
+def test_nothing_is_read_ahead_by_default(peer: Peer) -> None:
+    with reading(peer) as (_, queue):
+        queue.receive(0)
+        assert len(peer.asked(START)) == 1
+        with queue.consume(timeout=0) as consumer:
+            consumer.next()
+            assert len(peer.asked(START)) == 2
+    assert len(peer.messages) == 59
+
+
+@pytest.mark.spec("MS-MQRR 3.2.4.4.1/5")
+def test_what_was_read_ahead_goes_back_at_the_close(peer: Peer) -> None:
+    with reading(peer, prefetch=10) as (_, queue):
+        assert [queue.receive(5).body for _ in range(3)] == BODIES[:3]
+        assert len(peer.messages) == 57
+    assert acks(peer).count(Ack.ACK) == 3
+    assert acks(peer).count(Ack.NACK) == len(peer.asked(START)) - 3
+    assert peer.locked == {}
+    assert peer.bodies == BODIES[3:]
+
+
+def test_each_message_out_of_a_window_is_ended_before_it_is_handed_out(peer: Peer) -> None:
+    with reading(peer, prefetch=10) as (_, queue):
+        for number in range(40):
+            assert queue.receive(5).body == BODIES[number]
+            assert len(peer.messages) == 59 - number
+
+
+@pytest.mark.spec("MS-MQRR 3.2.4.4.1/5")
+def test_reads_that_wait_ahead_are_cancelled_at_the_close(empty: Peer) -> None:
+    with reading(empty, prefetch=4) as (_, queue):
+        with pytest.raises(IoTimeout):
+            queue.receive(0)
+        assert [one.timeout for one in empty.asked(START)] == [INFINITE] * 4 + [0]
+        empty.put(packet(b"here"))
+        assert queue.receive(5).body == b"here"
+        empty.await_waiting(3)
+    assert len(empty.asked(CANCEL)) == 3
+    assert empty.waiting == {}
+    assert empty.messages == {}
+
+
+def test_a_window_finds_at_once_what_is_there(peer: Peer) -> None:
+    """Without waiting does not mean before the first answer came."""
+    with reading(peer, prefetch=16) as (_, queue):
+        assert [queue.receive(0).body for _ in BODIES] == BODIES
+        with pytest.raises(IoTimeout):
+            queue.receive(0)
+
+
+def test_threads_share_a_window(peer: Peer) -> None:
+    with reading(peer, prefetch=8) as (_, queue):
+        threads = [Thread(lambda: [queue.receive(5).body for _ in range(10)]) for _ in range(6)]
+        found = [body for thread in threads for body in thread.result()]
+    assert sorted(found) == BODIES
+    assert peer.messages == {}
+
+
+def test_a_thread_that_waits_at_a_window_is_cancelled(empty: Peer) -> None:
+    with reading(empty, prefetch=3) as (_, queue):
+        thread = Thread(lambda: queue.receive())
+        empty.await_waiting(3)
+        assert queue.cancel() == 3
+        assert isinstance(thread.result(), OperationCancelled)
+
+
+def test_a_window_survives_its_connection(peer: Peer) -> None:
+    with reading(peer, prefetch=8) as (manager, queue):
+        found = [queue.receive(5).body for _ in range(10)]
+        peer.cut()
+        found += [queue.receive(5).body for _ in range(50)]
+        assert found == BODIES
+        assert manager.in_doubt == 0
+
+
+def test_what_was_held_for_too_long_is_asked_for_again(
+    peer: Peer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other computer takes back what it has not heard of for five minutes."""
+    with reading(peer, prefetch=5) as (_, queue):
+        queue.receive(5)
+        monkeypatch.setattr(remote_consuming, "HOLD_S", -1.0)
+        assert queue.receive(5).body == BODIES[1]
+        assert acks(peer).count(Ack.NACK) == 4
+        monkeypatch.undo()
+        assert [queue.receive(5).body for _ in range(10)] == BODIES[2:12]
+
+
+# -- consuming
+
+
+@pytest.mark.parametrize("prefetch", [0, 1, 7, 100])
+def test_a_consumer_gets_everything_once_in_order(peer: Peer, prefetch: int) -> None:
+    with reading(peer) as (manager, queue):
+        found = [message.body for message in queue.consume(timeout=0, prefetch=prefetch)]
+        assert found == BODIES
+        assert manager.in_doubt == 0
+    assert acks(peer) == [Ack.ACK] * 60
+    assert peer.messages == {}
+
+
+@pytest.mark.parametrize("prefetch", [0, 7])
+def test_a_message_is_the_readers_until_he_asks_for_the_next_one(peer: Peer, prefetch: int) -> None:
+    with reading(peer) as (_, queue):
+        with queue.consume(timeout=5, prefetch=prefetch) as consumer:
+            first = consumer.next()
+            assert first is not None
+            assert len(peer.messages) == 60
+            consumer.next()
+            consumer.done()
+            assert len(peer.messages) == 58
+            consumer.next()
+        assert peer.locked == {}
+        assert peer.bodies == BODIES[2:]
+
+
+def test_many_questions_leave_together(peer: Peer) -> None:
+    """A window costs far fewer pieces on the wire than it has questions."""
+    sends: list[int] = []
+    with reading(peer) as (manager, queue):
+        queue.peek(0)
+        link = manager._reading.reader.link()
+        write = link._write
+        link._write = lambda data: sends.append(len(data)) or write(data)  # type: ignore
+        assert len(list(queue.consume(timeout=0, prefetch=30))) == 60
+    assert len(peer.asked(START)) + len(peer.asked(END)) > 120
+    assert len(sends) < 30
+
+
+@pytest.mark.parametrize("prefetch", [0, 7])
+def test_a_message_whose_end_got_lost_comes_again_in_doubt(peer: Peer, prefetch: int) -> None:
+    def lose(request: Any, call: Any) -> None:
+        del peer.before[END]
+        raise Break
+
+    peer.before[END] = lose
+    with reading(peer) as (manager, queue):
+        messages = queue.consume(timeout=0, prefetch=prefetch)
+        seen = [(message.body, message.in_doubt) for message in messages]
+        twice = sorted(body for body, doubt in seen if doubt)
+        bodies = [body for body, _ in seen]
+        assert set(bodies) == set(BODIES)
+        assert twice == sorted(body for body in set(bodies) if bodies.count(body) > 1)
+        assert manager.in_doubt >= len(twice) > 0
+    assert peer.messages == {}
+
+
+def test_done_tells_that_messages_went_back(peer: Peer) -> None:
+    with reading(peer) as (_, queue), queue.consume(timeout=5, prefetch=4) as consumer:
+        message = consumer.next()
+        peer.cut()
+        with pytest.raises(MessageReturned):
+            consumer.done()
+        assert message is not None
+        assert message.in_doubt
+        again = consumer.next()
+        assert again is not None
+        assert (again.body, again.in_doubt) == (BODIES[0], True)
+        consumer.done()
+
+
+def test_an_end_that_is_refused_is_a_doubt(peer: Peer) -> None:
+    peer.instead[END] = lambda request, call: 0xC00E0006
+    with reading(peer) as (manager, queue), queue.consume(timeout=5) as consumer:
+        consumer.next()
+        with pytest.raises(MessageReturned):
+            consumer.done()
+        assert manager.in_doubt == 1
+
+
+def test_nothing_in_time_is_none(empty: Peer) -> None:
+    with reading(empty) as (_, queue):
+        for prefetch in (0, 3):
+            with queue.consume(timeout=0, prefetch=prefetch) as consumer:
+                assert consumer.next() is None
+    assert empty.waiting == {}
+
+
+# -- many at once
+
+
+@pytest.mark.parametrize(("count", "got"), [(1, 1), (59, 59), (60, 60), (1000, 60)])
+def test_many_are_received_together(peer: Peer, count: int, got: int) -> None:
+    with reading(peer) as (_, queue):
+        assert [message.body for message in queue.receive_many(count, 0)] == BODIES[:got]
+    assert peer.bodies == BODIES[got:]
+    assert peer.locked == {}
+
+
+def test_many_wait_for_the_first_only(empty: Peer) -> None:
+    with reading(empty) as (_, queue):
+        with pytest.raises(IoTimeout):
+            queue.receive_many(5, 0)
+        thread = Thread(lambda: queue.receive_many(5))
+        empty.await_waiting(1)
+        empty.put(packet(b"here"))
+        assert [message.body for message in thread.result()] == [b"here"]
+
+
+def test_many_after_a_window_have_what_it_held(peer: Peer) -> None:
+    with reading(peer, prefetch=8) as (_, queue):
+        queue.receive(0)
+        assert [message.body for message in queue.receive_many(100, 0)] == BODIES[1:]
+
+
+def test_one_of_many_that_cannot_be_rebuilt_does_not_cost_the_others(peer: Peer) -> None:
+    bad = Received(1, 100, (Section(0, 4, b"none"),), 0)
+
+    def spoil(request: Any, call: Any) -> Any:
+        del peer.instead[START]
+        peer.locked[request.handle, request.request_id] = 100
+        return bad
+
+    peer.instead[START] = spoil
+    with reading(peer) as (_, queue):
+        found = queue.receive_many(3, 0)
+        assert [message.body for message in found] == BODIES[1:3]
+        peer.instead[START] = lambda request, call: bad
+        with pytest.raises(RemoteProtocolError):
+            queue.receive_many(3, 0)
+    assert peer.bodies == [BODIES[0], *BODIES[3:]]
+
+
+def test_many_that_lose_their_ends_are_in_doubt(peer: Peer) -> None:
+    def lose(request: Any, call: Any) -> None:
+        if len(peer.asked(END)) == 3:
+            raise Break
+
+    peer.before[END] = lose
+    with reading(peer) as (manager, queue):
+        found = queue.receive_many(10, 0)
+        assert [message.body for message in found] == BODIES[:10]
+        ended = [message for message in found if not message.in_doubt]
+        assert len(ended) + manager.in_doubt == 10
+        assert len(peer.messages) <= 60 - len(ended)
+
+
+def test_interrupted_reads_give_back_what_they_still_bring(
+    empty: Peer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As by Ctrl-C: nobody waits any more, and what comes then is nobody's."""
+    with reading(empty) as (manager, queue):
+        reader = queue._receiving
+        opened = reader.opened()
+        request_id, pending = reader.start(opened, remote_consuming._RECEIVE, None)
+        opened.link.flush()
+        empty.await_waiting(1)
+        empty.put(packet(b"late"))  # its answer overtakes the cancel
+        reader.abandon(opened, request_id, pending, remote_consuming._RECEIVE)
+        assert queue.peek(5).body == b"late"  # reads, for the other one too
+        empty.await_calls(END)
+        assert isinstance(manager, posthouse.RemoteQueueManager)
+    assert acks(empty) == [Ack.NACK]
+    assert empty.bodies == [b"late"]
