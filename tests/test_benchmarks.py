@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks import backlog, candidates, engine, flat, latency, place, samples, store
+from benchmarks import backlog, candidates, engine, flat, latency, place, remote, samples, store
 from benchmarks.figures import (
     Column,
     Goal,
@@ -51,6 +51,8 @@ TABLES = {
     ("flat", "curve"),
     ("flat", "outgoing"),
     ("flat", "goals"),
+    ("remote", "rates"),
+    ("remote", "goals"),
 }
 
 
@@ -115,6 +117,13 @@ def test_every_workload_of_the_server_is_measured(figures: Figures) -> None:
 def test_the_curve_has_every_length(figures: Figures, curve: str) -> None:
     assert [row["waiting"] for row in figures["flat", curve]] == list(flat.SIZES_QUICK)
     assert figures["flat", curve][0]["ratio"] == 1
+
+
+def test_every_way_to_receive_from_afar_is_measured(figures: Figures) -> None:
+    rows = figures["remote", "rates"]
+    assert [row["case"] for row in rows] == [case.name for case in remote.CASES]
+    assert all(row["rate_per_s"] > 0 for row in rows)
+    assert len(figures["remote", "goals"]) == 2
 
 
 def test_a_start_is_longer_than_its_parts(figures: Figures) -> None:
