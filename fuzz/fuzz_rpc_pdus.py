@@ -27,7 +27,7 @@ SIGNATURE = b"glass signature."
 SETTINGS = RpcSettings(
     fragment_max=4096, request_max=2000, held_max=6000, calls_max=8, handles_max=4
 )
-HELD_MAX = SETTINGS.held_max + 256 * SETTINGS.calls_max + 0x10000
+HELD_MAX = SETTINGS.held_max + 512 * 2 * SETTINGS.calls_max + 0x10000
 FRAG_LENGTH_AT = 8
 EDGES = (0, 1, 2, 3, 4, 7, 8, 15, 16, 17, 24, 32, 255, 1432, 5840, 0x7FFF, 0xFFFF, 0xFFFFFFFF)
 

@@ -312,10 +312,10 @@ def test_request_beyond_the_limit_is_refused_and_not_kept() -> None:
 
 
 def test_all_fragments_of_a_connection_are_limited_together() -> None:
-    wire = Desk(RpcSettings(held_max=10_000)).bound()
+    wire = Desk(RpcSettings(held_max=25_000)).bound()
     for call_id in range(30):
         wire.say(fragments(bytes(2000), 1000, call_id=call_id)[0])
-    assert wire.connection.held_bytes <= 10_000 + 30 * 256
+    assert wire.connection.held_bytes <= 25_000 + 30 * 512
     heard = wire.say(*(fragments(bytes(2000), 1000, call_id=n)[1] for n in range(30)))
     assert {header.kind for header, _ in heard} == {pdu.RESPONSE, pdu.FAULT}
     assert len(heard) == 30
@@ -396,11 +396,24 @@ def test_too_many_calls_at_once_are_refused() -> None:
     assert heard[0][0].call_id == 3
 
 
-def test_stubs_of_waiting_calls_are_limited() -> None:
-    wire = Desk(RpcSettings(held_max=5000)).bound()
-    heard = wire.say(*(request(WAIT, bytes(2000), call_id=number) for number in range(3)))
-    assert fault_of(heard) == (statuses.SERVER_TOO_BUSY, NOT_EXECUTED)
-    assert wire.connection.held_bytes == 4000
+def test_calls_of_all_connections_together_are_limited() -> None:
+    desk = Desk(RpcSettings(all_calls_max=3))
+    one, two = desk.bound(), desk.bound()
+    two.connection.counts = one.connection.counts
+    one.say(request(WAIT, call_id=1), request(WAIT, call_id=2))
+    two.say(request(WAIT))
+    assert fault_of(two.say(request(ECHO, call_id=8))) == (statuses.SERVER_TOO_BUSY, NOT_EXECUTED)
+    one.connection.lost()
+    assert two.call(ECHO, b"x", call_id=8) == b"x"
+    assert two.connection.counts.waiting == 1
+
+
+def test_stub_of_a_waiting_call_is_not_kept() -> None:
+    desk = Desk()
+    wire = desk.bound()
+    wire.say(request(WAIT, bytes(5000)))
+    assert desk.toy.waiting[0].stub == b""
+    assert wire.connection.held_bytes < 1000
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from posthouse.rpc import pdu, statuses
-from posthouse.rpc.fragments import PARTIAL_OVERHEAD
+from posthouse.rpc.fragments import CALL_OVERHEAD
 from posthouse.rpc.settings import RpcSettings
 
 from .toy import BREAK, ECHO, GUARDED, LARGE, WAIT, Desk, Wire, item, pdus_of, request
@@ -56,7 +56,7 @@ def fed(data: bytes, cuts: list[int]) -> tuple[Desk, Wire]:
     for end in [*sorted(cuts), len(data)]:
         wire.connection.receive(data[start:end])
         start = max(start, end)
-        overhead = PARTIAL_OVERHEAD * (LIMITS.calls_max + 1)
+        overhead = CALL_OVERHEAD * (LIMITS.calls_max + 1)
         assert wire.connection.held_bytes <= LIMITS.held_max + overhead + 0xFFFF
         assert wire.connection.calls <= LIMITS.calls_max
     return desk, wire

@@ -9,6 +9,7 @@ import pytest
 from posthouse.protocols.connections import Connections
 from posthouse.protocols.memory import RECEIVE, SEND, MemoryAccount
 from posthouse.rpc import pdu, statuses
+from posthouse.rpc.fragments import CALL_OVERHEAD
 from posthouse.rpc.server import RpcServer
 from posthouse.rpc.settings import RpcSettings
 
@@ -203,7 +204,38 @@ async def test_client_that_never_reads_is_ended() -> None:
         assert house.server.refused == {"a client does not read its answers": 1}
 
 
+@on_loop
+async def test_client_that_stops_to_read_is_ended() -> None:
+    async with serving(RpcSettings(unfinished_ms=1000)) as house:
+        stranger = await house.bound()
+        stranger.reader._transport.pause_reading()  # type: ignore[attr-defined]
+        stranger.say(request(LARGE, b"%d" % (16 * MIB)))
+        (link,) = house.server.links
+        await until(lambda: link._is_full)
+        house.server.sweep()
+        house.now_ms = 1000
+        house.server.sweep()
+        assert house.server.links
+        house.now_ms = 1001
+        house.server.sweep()
+        await until(lambda: not house.server.links)
+        assert house.server.refused == {"a client does not read its answers": 1}
+
+
 # -- memory
+
+
+@on_loop
+async def test_many_waiting_calls_are_no_large_request() -> None:
+    memory = MemoryAccount(4 * MIB)
+    async with serving(memory=memory) as house:
+        other = memory.open("10.0.0.9", lambda reason: None, lambda: None)
+        other.take(RECEIVE, 3 * MIB)
+        stranger = await house.bound()
+        stranger.say(*(request(WAIT, bytes(100), call_id=number) for number in range(1000)))
+        await until(lambda: house.server.calls == 1000)
+        assert memory.bytes[RECEIVE] == 3 * MIB + 1000 * CALL_OVERHEAD
+        assert await stranger.call(ECHO, b"x", call_id=1001) == b"x"
 
 
 @on_loop
@@ -249,7 +281,7 @@ async def test_connection_that_holds_the_most_goes_when_memory_is_full() -> None
     async with serving(RpcSettings(held_max=8 * MIB, request_max=8 * MIB), memory=memory) as house:
         greedy, modest = await house.bound(), await house.bound()
         for number in range(40):
-            greedy.say(request(WAIT, bytes(60_000), call_id=number))
+            greedy.say(request(ECHO, bytes(60_000), flags=0 if number else pdu.FIRST_FRAG))
         assert await greedy.is_closed()
         assert await modest.call(ECHO, b"x") == b"x"
         await until(lambda: memory.held == 0)

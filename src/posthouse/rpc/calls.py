@@ -22,6 +22,7 @@ class Counts:
     def __init__(self) -> None:
         self.binds = 0
         self.calls = 0
+        self.waiting = 0  # calls that are not answered
         self.faults: Counter[int] = Counter()  # by status
         self.naks: Counter[int] = Counter()  # by reason
         self.logins_refused = 0

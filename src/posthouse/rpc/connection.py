@@ -10,7 +10,7 @@ from posthouse.rpc import pdu, statuses
 from posthouse.rpc.association import Association, AssociationGroups
 from posthouse.rpc.binding import Binding, BindRefused
 from posthouse.rpc.calls import Counts, ServerCall, response
-from posthouse.rpc.fragments import PARTIAL_OVERHEAD, Partial
+from posthouse.rpc.fragments import CALL_OVERHEAD, Partial
 from posthouse.rpc.interface import Fault, Interface
 from posthouse.rpc.logins import Login
 from posthouse.rpc.pdu import CALL_HEADER, CALL_HEADER_SIZE, HEADER_SIZE, LITTLE_ENDIAN, VERSION
@@ -65,7 +65,6 @@ class ServerConnection:
         self._login: Login | None = None  # of requests that name none
         self._is_signed = False  # and whether it takes no such requests
         self._calls: dict[int, ServerCall] = {}
-        self._calls_bytes = 0  # stubs of those
         self._partials: dict[int, Partial] = {}
         self._partials_bytes = 0
         self._rest = bytearray()  # of a PDU
@@ -83,14 +82,15 @@ class ServerConnection:
         return len(self._calls)
 
     @property
-    def held_bytes(self) -> int:
-        """Bytes of PDUs and calls that are not whole, and of calls that are not answered."""
-        return len(self._rest) + self._held_calls
+    def unfinished_bytes(self) -> int:
+        """Bytes of PDUs and calls that are not whole."""
+        overhead = CALL_OVERHEAD * len(self._partials)
+        return len(self._rest) + self._partials_bytes + overhead
 
     @property
-    def _held_calls(self) -> int:
-        overhead = PARTIAL_OVERHEAD * len(self._partials)
-        return self._partials_bytes + overhead + self._calls_bytes
+    def held_bytes(self) -> int:
+        """Those, and what is kept of calls that are not answered."""
+        return self.unfinished_bytes + CALL_OVERHEAD * len(self._calls)
 
     def overdue(self, now_ms: int) -> str:
         """Why the connection should be ended by now, if it should; asked from time to time."""
@@ -315,7 +315,7 @@ class ServerConnection:
             partial = Partial(context_id, opnum, login, self._now())
             self._partials[call_id] = partial
         partial.check(context_id, opnum, login)
-        room = self._settings.held_max - self._held_calls + len(partial.parts)
+        room = self._settings.held_max - self.unfinished_bytes + len(partial.parts)
         size_max = min(self._settings.request_max, room)
         if status:
             self._partials_bytes += partial.fail(status)
@@ -345,7 +345,7 @@ class ServerConnection:
         if context is None:
             self._refuse(call_id, context_id, statuses.UNKNOWN_INTERFACE)
             return
-        status = self._objection(context, opnum, stub, login)
+        status = self._objection(context, opnum, login)
         if status:
             self._refuse(call_id, context_id, status)
             return
@@ -366,8 +366,8 @@ class ServerConnection:
             login,
         )
         calls[call_id] = call
-        self._calls_bytes += len(stub)
         self.counts.calls += 1
+        self.counts.waiting += 1
         try:
             context.methods[opnum](call)
         except Fault as fault:
@@ -377,8 +377,9 @@ class ServerConnection:
         except Exception as error:
             self._failed(error)
             self.throw(call, statuses.UNSPECIFIED)
+        call.stub = b""  # which a call that waits has no use for
 
-    def _objection(self, context: Context, opnum: int, stub: bytes, login: Login | None) -> int:
+    def _objection(self, context: Context, opnum: int, login: Login | None) -> int:
         """Why a call is not given to its method; 0: it is."""
         if login is None:
             if context.minimum_level > 1:
@@ -389,7 +390,7 @@ class ServerConnection:
             return statuses.OPNUM_OUT_OF_RANGE
         if len(self._calls) >= self._settings.calls_max:
             return statuses.SERVER_TOO_BUSY
-        if self._calls_bytes + len(stub) > self._settings.held_max:
+        if self.counts.waiting >= self._settings.all_calls_max:
             return statuses.SERVER_TOO_BUSY
         return 0
 
@@ -423,7 +424,7 @@ class ServerConnection:
         if self._calls.get(call.call_id) is not call:
             return False
         del self._calls[call.call_id]
-        self._calls_bytes -= len(call.stub)
+        self.counts.waiting -= 1
         return True
 
     def answer(self, call: ServerCall, stub: bytes) -> None:
@@ -505,7 +506,8 @@ class ServerConnection:
         """The connection is gone: methods that wait are told, and its place in its group ends."""
         self.closing = True
         calls, self._calls = self._calls, {}
-        self._calls_bytes = self._partials_bytes = 0
+        self.counts.waiting -= len(calls)
+        self._partials_bytes = 0
         self._partials.clear()
         self._rest = bytearray()
         self._out = []

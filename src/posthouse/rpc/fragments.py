@@ -6,7 +6,7 @@ from typing import Final
 
 from posthouse.model.errors import MalformedPacket
 
-PARTIAL_OVERHEAD: Final = 256  # about what Python keeps for a call that is not whole, beyond stubs
+CALL_OVERHEAD: Final = 512  # about what is kept for a call that is not whole or not answered
 
 
 def cut(stub: bytes, room: int) -> list[bytes]:

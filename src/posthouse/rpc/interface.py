@@ -42,7 +42,8 @@ class Call(ABC):
         self.identity = identity  # None: nobody has proved anything
         self.level = level
         self.opnum = opnum
-        self.stub = stub  # always little-endian values: the runtime refuses others
+        # Little-endian values: the runtime refuses others. Empty once the method has returned.
+        self.stub = stub
         self.ndr64 = ndr64
         # What the method wants to hear, while it has not answered: a cancel, an orphaned call, the
         # end of the connection. It still answers (an answer nobody waits for is dropped).

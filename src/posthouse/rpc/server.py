@@ -19,6 +19,7 @@ from posthouse.rpc.security import Authenticator
 from posthouse.rpc.settings import RpcSettings
 
 GONE: Final = "unknown"  # the address of a client that has left already
+UNREAD: Final = "a client does not read its answers"
 LINGER_S: Final = 10.0  # for the last bytes to a client that may not read them
 POLL_S: Final = 0.01  # while a stop waits for what has begun
 SWEEP_S: Final = 5.0  # how often connections are looked at that should be over
@@ -95,6 +96,7 @@ class Link(asyncio.BufferedProtocol):
         self._is_receiving = False
         self._is_full = False  # the client does not read
         self._is_large = False  # something larger than small is on its way
+        self._stuck = 0, 0  # bytes that wait to be sent, since when they have not become fewer
         self._linger: asyncio.TimerHandle | None = None
 
     # -- from asyncio
@@ -178,7 +180,7 @@ class Link(asyncio.BufferedProtocol):
             return
         transport.writelines(parts)
         if transport.get_write_buffer_size() > self._server.settings.unsent_max:
-            self._too_much("a client does not read its answers")
+            self._too_much(UNREAD)
         elif self._holder is not None and not self._is_receiving:
             self._count()
 
@@ -197,18 +199,17 @@ class Link(asyncio.BufferedProtocol):
         if holder is None or connection is None:
             return
         unsent = self._transport.get_write_buffer_size()
-        received = connection.held_bytes
-        _change(holder, RECEIVE, received)
+        _change(holder, RECEIVE, connection.held_bytes)
         if self._holder is not None:  # or that was too much
             _change(holder, SEND, unsent if unsent > SMALL else 0)
-        self._look_at_size(received)
+        self._look_at_size(connection.unfinished_bytes)
 
-    def _look_at_size(self, received: int) -> None:
-        holder, is_large = self._holder, received > SMALL
+    def _look_at_size(self, unfinished: int) -> None:
+        holder, is_large = self._holder, unfinished > SMALL
         if holder is None or is_large == self._is_large:
             return
         if is_large:
-            self._is_large = holder.may_begin(received, self._server.now())
+            self._is_large = holder.may_begin(unfinished, self._server.now())
         else:
             self._is_large = False
             holder.finished()
@@ -221,7 +222,7 @@ class Link(asyncio.BufferedProtocol):
     def _continue(self) -> None:
         """There may be memory again: what waited asks before it reads on."""
         if self._holder is not None and self._connection is not None:
-            self._look_at_size(self._connection.held_bytes)
+            self._look_at_size(self._connection.unfinished_bytes)
             self._read_or_wait()
 
     def _read_or_wait(self) -> None:
@@ -236,8 +237,13 @@ class Link(asyncio.BufferedProtocol):
     # -- time, and the stop
 
     def look(self, now_ms: int) -> None:
-        """Ends a connection whose time is up."""
+        """Ends a connection whose time is up, or whose client has stopped to read."""
         reason = self._connection.overdue(now_ms) if self._connection is not None else ""
+        size, (seen, since_ms) = self._transport.get_write_buffer_size(), self._stuck
+        if not size or size < seen or not seen:
+            self._stuck = size, now_ms
+        elif now_ms - since_ms > self._server.settings.unfinished_ms:
+            reason = UNREAD
         if reason:
             self._too_much(reason)
 
@@ -253,14 +259,10 @@ class Link(asyncio.BufferedProtocol):
             self._connection.shut_down()
 
     @property
-    def calls(self) -> int:
-        """Calls that wait for their answers."""
-        return self._connection.calls if self._connection is not None else 0
-
-    @property
     def is_busy(self) -> bool:
         """Whether calls are not answered, or answers not sent."""
-        return self.calls > 0 or bool(self._unsent) or self._transport.get_write_buffer_size() > 0
+        calls = self._connection.calls if self._connection is not None else 0
+        return calls > 0 or bool(self._unsent) or self._transport.get_write_buffer_size() > 0
 
     def abort(self) -> None:
         """Waits for nothing."""
@@ -304,7 +306,7 @@ class RpcServer:
     @property
     def calls(self) -> int:
         """Calls that wait for their answers, on all connections."""
-        return sum(link.calls for link in self.links)
+        return self.counts.waiting
 
     # -- connections
 

@@ -15,8 +15,9 @@ class RpcSettings:
 
     fragment_max: int = 64 * KIB - 16  # of a PDU; clients mostly ask for 5840 or less
     request_max: int = 1 * MIB  # of a call's stub, all fragments together
-    held_max: int = 8 * MIB  # of one connection: calls not whole, and calls not answered
+    held_max: int = 8 * MIB  # of one connection's calls that are not whole
     calls_max: int = 16_384  # of one connection, not answered
+    all_calls_max: int = 100_000  # of all connections, not answered
     unsent_max: int = 256 * MIB  # answers that a client does not read
     handles_max: int = 10_000  # of one association group
     bind_ms: int = 30_000  # a connection has so long to bind
