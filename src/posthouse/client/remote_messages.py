@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final
 
 from posthouse.client.message import Message
 from posthouse.engine.records import FLAG_AUTHENTICATED, FLAG_EXPRESS, FLAG_TRANSACTIONAL
-from posthouse.model.errors import MalformedPacket, RemoteProtocolError
+from posthouse.model.errors import MalformedPacket
 from posthouse.protocols.remote_read.stubs import Received, Section, SectionType
 from posthouse.wire.frames import Delivered
 from posthouse.wire.glance import RECOVERABLE, SECURITY, TRANSACTION, Glance, glance
-from posthouse.wire.headers import SecurityFlags
-from posthouse.wire.read_packet import read_packet
+from posthouse.wire.headers import INFINITE, PACKET_SIZE_MAX, SecurityFlags
+from posthouse.wire.layout import align4
+from posthouse.wire.patch import PACKET_SIZE_AT
+from posthouse.wire.read_packet import (
+    OVER_HTTP,
+    SIZE_AND_TIME,
+    Trailers,
+    read_packet,
+    read_trailers,
+)
+from posthouse.wire.tail import BASE_TAIL, USER_TAIL
 
 _AUTHENTICATED: Final = int(SecurityFlags.of(authenticated=1))
+_TAIL: Final = USER_TAIL | OVER_HTTP
 _WHOLE: Final = SectionType.FULL_PACKET
 _FIRST: Final = (SectionType.BINARY_FIRST_SECTION, SectionType.SRMP_FIRST_SECTION)
 _SECOND: Final = {
@@ -45,8 +56,7 @@ def rebuilt(received: Received, queue: str) -> Message:
         joined, withheld = sections[0][2], 0
     else:
         joined, withheld = _joined(sections)
-    message, trailers, _ = read_packet(joined)
-    seen = glance(message)
+    message, trailers, seen = _apart(joined)
     delivered = Delivered(
         lookup_id,
         arrived,
@@ -61,6 +71,30 @@ def rebuilt(received: Received, queue: str) -> Message:
         message,
     )
     return CutMessage(delivered, queue, withheld) if withheld else Message(delivered, queue)
+
+
+def _apart(packet: bytes) -> tuple[bytes, Trailers, Glance]:
+    """The UserMessage by itself, and what the headers behind it say.
+
+    Nearly all messages end with their body: for these it is done here, and most of a queue share
+    what the other computer adds to them.
+    """
+    if len(packet) <= PACKET_SIZE_MAX:
+        seen = glance(packet)
+        if not (seen.base_flags & BASE_TAIL or seen.user_flags & _TAIL):
+            end, reach = align4(seen.body_at + seen.body_size), seen.time_to_reach_queue
+            if reach != INFINITE:  # on the way it is the time of expiry
+                reach = max(reach - seen.sent_time, 0)
+            head = SIZE_AND_TIME.pack(end, reach)
+            message = b"".join((packet[:PACKET_SIZE_AT], head, packet[PACKET_SIZE_AT + 8 : end]))
+            return message, _trailers(packet[end:]), seen
+    message, trailers, _ = read_packet(packet)
+    return message, trailers, glance(message)
+
+
+@lru_cache(1024)
+def _trailers(data: bytes) -> Trailers:
+    return read_trailers(data, 0)
 
 
 def _joined(sections: Sequence[Section]) -> tuple[bytes, int]:
@@ -89,6 +123,3 @@ def _flags(message: bytes, seen: Glance) -> int:
         if security & _AUTHENTICATED:
             flags |= FLAG_AUTHENTICATED
     return flags
-
-
-__all__ = ["CutMessage", "RemoteProtocolError", "rebuilt"]

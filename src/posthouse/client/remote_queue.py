@@ -66,6 +66,7 @@ class ReadableQueue:
         self._reading = reading
         self._exclusive = exclusive
         self._window: Window | None = None
+        self._used: dict[int, QueueReader] = {}  # by access
 
     # -- reading
 
@@ -162,7 +163,7 @@ class ReadableQueue:
 
     def cancel(self) -> int:
         """Ends what other threads wait for here, with `OperationCancelled`; says how many."""
-        return sum(queue.cancel() for queue in self._used())
+        return sum(queue.cancel() for queue in list(self._used.values()))
 
     def count(self) -> NoReturn:
         """Remote read does not tell."""
@@ -196,15 +197,20 @@ class ReadableQueue:
     def close(self) -> None:
         """Gives back what was read ahead, and closes; the next use opens it again."""
         self._stop_reading_ahead()
-        for queue in self._used():
+        for queue in list(self._used.values()):
             queue.close()
 
     # -- how it is open
 
     def _for(self, access: int) -> QueueReader:
-        exclusive = self._exclusive and access == RECEIVE_ACCESS
-        share = DENY_SHARE if exclusive else DENY_NONE
-        return self._reading.reader.queue(self.name, _readable(self.name), access, share)
+        found = self._used.get(access)
+        if found is None:
+            exclusive = self._exclusive and access == RECEIVE_ACCESS
+            share = DENY_SHARE if exclusive else DENY_NONE
+            reader = self._reading.reader
+            found = reader.queue(self.name, _readable(self.name), access, share)
+            self._used[access] = found
+        return found
 
     @property
     def _receiving(self) -> QueueReader:
@@ -213,9 +219,6 @@ class ReadableQueue:
     @property
     def _peeking(self) -> QueueReader:
         return self._for(RECEIVE_ACCESS if self._exclusive else PEEK_ACCESS)
-
-    def _used(self) -> list[QueueReader]:
-        return [self._for(access) for access in (RECEIVE_ACCESS, PEEK_ACCESS, MOVE_ACCESS)]
 
     def _uow(self, tx: Transaction | None, queue: QueueReader) -> bytes | None:
         return None if tx is None else self._reading.joined(tx, queue)
