@@ -22,6 +22,13 @@ TARGET = re.compile(r"^([a-z]+):.*##", re.MULTILINE)
 
 COMMANDS = dict(commands(main.program(), "posthouse"))
 
+TOURS = {
+    "engine": "## The engine",
+    "protocols/binary": "## The binary protocol",
+    "protocols/remote_read": "## Remote read, file",
+    "rpc": "## Remote procedure calls",
+}
+
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_helps_with_an_example(name: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -51,12 +58,13 @@ def test_the_container_file_names_what_is_there() -> None:
     assert {word for word in words if word.startswith("--")} <= options
 
 
-@pytest.mark.parametrize("package", ["engine", "protocols/binary"])
+@pytest.mark.parametrize("package", TOURS)
 def test_the_tour_of_the_program_passes_every_file(package: str) -> None:
     """Both ways: every file is in its table, and what a table names is there."""
     page = (DOCS / "architecture.md").read_text(encoding="utf-8")
-    heading = "## The engine" if package == "engine" else "## The binary protocol"
-    rows = re.findall(r"^\| (`.+?`) \|", page.partition(heading)[2].partition("\n## ")[0], re.M)
+    rows = re.findall(
+        r"^\| (`.+?`) \|", page.partition(TOURS[package])[2].partition("\n## ")[0], re.M
+    )
     named = [name for row in rows for name in re.findall(r"`([a-z_]+\.py)`", row)]
     files = (ROOT / "src" / "posthouse" / package).glob("[a-z]*.py")
     assert sorted(named) == sorted(file.name for file in files)
