@@ -162,7 +162,6 @@ def test_what_is_protected_comes_out_at_the_other_end(realm: Realm) -> None:
     client, server = realm.agreed()
     check_protection(client, server)
     check_protection(server, client)
-    assert client.signature_size == client.signature_size_at(Level.PRIVACY)
     assert client.protect(Level.CONNECT, b"", BODY, b"") == (BODY, b"")
     assert server.unprotect(Level.CONNECT, b"", BODY, b"", b"") == BODY
 
@@ -262,18 +261,18 @@ def test_any_bytes_are_refused(realm: Realm, data: bytes) -> None:
 
 
 @with_kdc
-@given(data=st.data())
+@given(where=st.floats(0, 1, exclude_max=True), bits=st.integers(1, 255))
 @settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_a_damaged_ticket_is_refused(realm: Realm, data: st.DataObject) -> None:
-    token = bytearray(realm.client().step(b"") or b"")
-    at = data.draw(st.integers(0, len(token) - 1))
-    token[at] ^= data.draw(st.integers(1, 255))
+def test_a_damaged_ticket_is_refused(realm: Realm, where: float, bits: int) -> None:
     client, server = realm.client(), realm.server()
-    client.step(b"")
+    token = bytearray(client.step(b"") or b"")
+    token[int(where * len(token))] ^= bits
     try:
         server.step(client.step(server.step(bytes(token)) or b"") or b"")
     except LoginRefused:
-        assert not server.complete
+        assert not (client.complete and server.complete)
+    else:  # what is not covered by any checksum says nothing of who it is
+        assert server.identity == Identity("alice", "ALPHA", "kerberos", b"alice")
 
 
 @with_kdc

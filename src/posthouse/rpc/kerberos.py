@@ -57,11 +57,6 @@ class KerberosContext:
         self.identity: Identity | None = None
         self.complete = False
 
-    @property
-    def signature_size(self) -> int:
-        """At PRIVACY; smaller below."""
-        return self.signature_size_at(Level.PRIVACY)
-
     def signature_size_at(self, level: Level) -> int:
         """Depends on the ticket's cipher, and on whether the body is encrypted."""
         if level not in self._sizes:

@@ -79,7 +79,6 @@ class NtlmContext:
     """What both ends have in common: messages so far, then a session."""
 
     mechanism = "ntlm"
-    signature_size = SIGNATURE_SIZE
 
     def __init__(self) -> None:
         self.identity: Identity | None = None

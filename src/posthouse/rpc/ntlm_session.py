@@ -21,8 +21,6 @@ _PRIVACY = int(Level.PRIVACY)
 class NtlmSession:
     """The keys of both directions, with their key streams and sequence numbers."""
 
-    signature_size = SIGNATURE_SIZE
-
     def __init__(self, ours: DirectionKeys, theirs: DirectionKeys, *, key_exchange: bool) -> None:
         self._ours = ours
         self._theirs = theirs

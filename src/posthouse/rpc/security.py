@@ -56,11 +56,6 @@ class SecurityContext(Protocol):
         """What does the work, "ntlm" or "kerberos"; inside SPNEGO known when it is complete."""
         ...
 
-    @property
-    def signature_size(self) -> int:
-        """Bytes of a signature at PRIVACY, the same for every PDU."""
-        ...
-
     def signature_size_at(self, level: Level) -> int:
         """Bytes of a signature at that level, the same for every PDU."""
         ...

@@ -58,11 +58,6 @@ class SpnegoContext:
         """The mechanism inside."""
         return "" if self._inner is None else self._inner.mechanism
 
-    @property
-    def signature_size(self) -> int:
-        """That of the mechanism."""
-        return self._settled().signature_size
-
     def signature_size_at(self, level: Level) -> int:
         """That of the mechanism."""
         return self._settled().signature_size_at(level)
