@@ -9,6 +9,7 @@ import pytest
 import posthouse
 from posthouse.client.errors import ClientConnectionError, TransactionAborted
 from posthouse.model.errors import (
+    BufferOverflow,
     IoTimeout,
     QueueError,
     TransactionEnlist,
@@ -227,3 +228,29 @@ def test_a_connection_that_breaks_at_any_request_receives_once(both: Houses, whe
         settled(both)
         assert bodies(queue) == []
         assert sorted(bodies(kept)) == [b"one", b"two"], (number, where)
+
+
+# -- doubt, without a transaction (decision 42)
+
+
+@pytest.mark.spec("MS-MQDMPR 3.1.7.1.12/7")
+def test_what_a_lost_reader_had_says_so_to_whoever_reads_it_next(both: Houses) -> None:
+    queue = both.queue(b"one", transactional=False)
+    with (
+        CuttingRelay(both.there.rpc_port, (3, "before")) as relay,  # open, start, end
+        both.reader(relay.port) as far,
+    ):
+        handed_out = far.queue(queue.name[2:]).receive(0)
+    assert (handed_out.body, handed_out.in_doubt) == (b"one", True)
+    again = queue.receive(10)
+    assert (again.body, again.in_doubt, again.abort_count) == (b"one", True, 0)
+    assert again.lookup_id == handed_out.lookup_id
+    assert both.there.ask(lambda m: m.core.refusals["message_in_doubt"])
+
+
+def test_a_message_that_its_reader_gave_back_is_in_no_doubt(both: Houses) -> None:
+    queue = both.queue(b"a large one", transactional=False)
+    with both.reader() as far, pytest.raises(BufferOverflow):
+        far.queue(queue.name[2:]).receive(0, body_max=3)
+    (again,) = queue.browse()
+    assert (again.body, again.in_doubt) == (b"a large one", False)
