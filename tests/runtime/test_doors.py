@@ -157,6 +157,12 @@ def test_a_certificate_that_cannot_be_used_is_a_clear_refusal(tmp_path: Path) ->
         run(Options(tmp_path, name="ALPHA", ports=PortSet.EPHEMERAL), standard_doors)
 
 
+def test_a_key_table_that_cannot_be_used_is_a_clear_refusal(tmp_path: Path) -> None:
+    (tmp_path / "posthouse.toml").write_text("[rpc]\nkeytab = 'nothing.keytab'")
+    with pytest.raises(NotStarted, match=r"\[rpc\] keytab"):
+        run(Options(tmp_path, name="ALPHA", ports=PortSet.EPHEMERAL), standard_doors)
+
+
 def test_a_backup_is_made_while_it_runs(tmp_path: Path) -> None:
     target = tmp_path / "copy"
 

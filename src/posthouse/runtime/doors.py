@@ -14,6 +14,7 @@ from posthouse.protocols.remote_read.server import (
     RemoteReadNode,
     RemoteReadServer,
 )
+from posthouse.rpc.kerberos import KerberosMissing, KerberosService
 from posthouse.rpc.ntlm import ServerNames
 from posthouse.runtime.backup import backup
 from posthouse.runtime.ports import port_of
@@ -75,9 +76,21 @@ def remote_read_node(service: Service) -> RemoteReadNode | None:
         ServerNames(service.name, domain),
         memory=service.memory,
         bug=_fault_writer(service),
+        kerberos=kerberos_service(service),
     )
     node.remote.logins.told = _login_writer(service)
     return node
+
+
+def kerberos_service(service: Service) -> KerberosService | None:
+    """Kerberos with the key table of the settings; its path is relative to the home."""
+    keytab = service.settings.rpc.keytab
+    if not keytab:
+        return None
+    try:
+        return KerberosService(str(service.home / keytab))
+    except KerberosMissing as error:
+        raise NotStarted(f"[rpc] keytab cannot be used: {error}") from None
 
 
 def remote_read_doors(service: Service, node: RemoteReadNode) -> list[Place]:

@@ -42,6 +42,14 @@ class RpcSection(Struct, frozen=True):
             "where a queue grants it to `anonymous`."
         ),
     ] = "privacy"
+    keytab: Annotated[
+        str,
+        Meta(
+            max_length=4096,
+            description="Key table of this machine, relative to the home; with it users of its "
+            "Kerberos realm log in, too. Needs the extra `kerberos`.",
+        ),
+    ] = ""
     cleanup_ms: Annotated[
         int,
         Meta(

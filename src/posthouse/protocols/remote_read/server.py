@@ -17,6 +17,7 @@ from posthouse.protocols.remote_read.protocol import RemoteRead
 from posthouse.protocols.remote_read.settings import RemoteReadSettings
 from posthouse.protocols.remote_read.stubs import REMOTE_READ
 from posthouse.rpc.endpoint_mapper import EndpointMapper, Entry
+from posthouse.rpc.kerberos import KerberosService
 from posthouse.rpc.ntlm import ServerNames
 from posthouse.rpc.providers import Acceptors
 from posthouse.rpc.server import RpcServer
@@ -60,6 +61,7 @@ class RemoteReadNode:
         *,
         memory: MemoryAccount | None = None,
         bug: Callable[[Exception], None] | None = None,
+        kerberos: KerberosService | None = None,
         now: Callable[[], int] = lambda: time.monotonic_ns() // 1_000_000,
     ) -> None:
         self.rpc = rpc
@@ -67,7 +69,7 @@ class RemoteReadNode:
         self.bug = bug
         self.now = now
         self.remote = RemoteRead(desk, settings, now, self._wake_at)
-        self.authenticator = Acceptors(self.remote.logins, names, os.urandom, filetime)
+        self.authenticator = Acceptors(self.remote.logins, names, os.urandom, filetime, kerberos)
         self.mapper = EndpointMapper(self._entries)
         self.servers: list[RpcServer] = []
         self._timer: asyncio.TimerHandle | None = None
