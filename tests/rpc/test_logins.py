@@ -52,7 +52,7 @@ class House:
 def begun(
     level: Level = Level.PRIVACY, *, logins: Logins | None = None, number: int = 3
 ) -> tuple[Login, Forgetful]:
-    logins = logins or Logins(House(), "10.0.0.1")
+    logins = Logins(House(), "10.0.0.1") if logins is None else logins
     trailer = Trailer(NTLM, level, 0, number, b"")
     login = logins.begin(trailer, 0, header_signing=False, is_bind=not len(logins))
     assert isinstance(login.context, Forgetful)
