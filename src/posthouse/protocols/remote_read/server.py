@@ -18,6 +18,7 @@ from posthouse.protocols.remote_read.settings import RemoteReadSettings
 from posthouse.protocols.remote_read.stubs import REMOTE_READ
 from posthouse.rpc.endpoint_mapper import EndpointMapper, Entry
 from posthouse.rpc.kerberos import KerberosService
+from posthouse.rpc.ept import EPT
 from posthouse.rpc.ntlm import ServerNames
 from posthouse.rpc.providers import Acceptors
 from posthouse.rpc.server import RpcServer
@@ -26,6 +27,7 @@ from posthouse.rpc.settings import RpcSettings
 PORT_STEP: Final = 11  # 3.1.4.1
 PORT_MAX: Final = 65_535
 ANNOTATION: Final = "Message Queuing - RemoteRead V1"
+MAPPER: Final = "Endpoint mapper"
 _FILETIME_1970: Final = 116_444_736_000_000_000
 
 
@@ -71,13 +73,15 @@ class RemoteReadNode:
         self.remote = RemoteRead(desk, settings, now, self._wake_at)
         self.authenticator = Acceptors(self.remote.logins, names, os.urandom, filetime, kerberos)
         self.mapper = EndpointMapper(self._entries)
+        self.mapper_port = 0
         self.servers: list[RpcServer] = []
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
 
     def _entries(self) -> list[Entry]:
-        port = self.remote.port
-        return [Entry(REMOTE_READ, port, ANNOTATION)] if port else []
+        """What there is to be found: remote read, and the mapper itself where it has a port."""
+        ports = (REMOTE_READ, self.remote.port, ANNOTATION), (EPT, self.mapper_port, MAPPER)
+        return [Entry(*entry) for entry in ports if entry[1]]
 
     def server(self, name: str, connections: Connections | None) -> RpcServer:
         """A port with the mapper on it, and on the one named `rpc` with remote read, too."""
@@ -183,9 +187,9 @@ class EndpointMapperServer:
         connections: Connections | None = None,
         missed: Callable[[str, OSError], None] | None = None,
     ) -> None:
+        self._node = node
         self._server = node.server(self.name, connections)
         self._missed = missed  # told why there is none; None: then nothing starts
-        self._is_listening = False
 
     async def start(self, host: str, port: int) -> str:
         """Listens; returns `address:port`, or nothing."""
@@ -196,10 +200,10 @@ class EndpointMapperServer:
                 raise
             self._missed(f"{host}:{port}", error)
             return ""
-        self._is_listening = True
+        self._node.mapper_port = int(where.rpartition(":")[2])
         return where
 
     async def stop(self, deadline_s: float) -> None:
         """Answers nobody any more."""
-        if self._is_listening:
+        if self._node.mapper_port:
             await self._server.stop(deadline_s)
