@@ -17,8 +17,8 @@ from posthouse.protocols.remote_read.protocol import RemoteRead
 from posthouse.protocols.remote_read.settings import RemoteReadSettings
 from posthouse.protocols.remote_read.stubs import REMOTE_READ
 from posthouse.rpc.endpoint_mapper import EndpointMapper, Entry
-from posthouse.rpc.kerberos import KerberosService
 from posthouse.rpc.ept import EPT
+from posthouse.rpc.kerberos import KerberosService
 from posthouse.rpc.ntlm import ServerNames
 from posthouse.rpc.providers import Acceptors
 from posthouse.rpc.server import RpcServer
