@@ -22,6 +22,7 @@ GONE: Final = "unknown"  # the address of a client that has left already
 UNREAD: Final = "a client does not read its answers"
 LINGER_S: Final = 10.0  # for the last bytes to a client that may not read them
 POLL_S: Final = 0.01  # while a stop waits for what has begun
+ABORT_S: Final = 1.0  # for handles to be run down, where nothing else is waited for
 SWEEP_S: Final = 5.0  # how often connections are looked at that should be over
 READ_BUFFER: Final = 256 << 10
 WRITE_BUFFER: Final = 1 << 20  # above it nothing more is read
@@ -385,7 +386,7 @@ class RpcServer:
         await self._wait(end, lambda: bool(self.links))
         for link in list(self.links):
             link.abort()
-        await asyncio.sleep(0)
+        await self._wait(asyncio.get_running_loop().time() + ABORT_S, lambda: bool(self.links))
 
     async def _wait(self, end: float, unfinished: Callable[[], bool]) -> None:
         loop = asyncio.get_running_loop()
