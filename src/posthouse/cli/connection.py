@@ -58,6 +58,11 @@ class Remote:
             self._client.close()
 
     @property
+    def is_named(self) -> bool:
+        """Whether the command line says which queue manager it is about."""
+        return any(one is not None for one in self._place)
+
+    @property
     def client(self) -> QueueManagerClient:
         """The session."""
         if self._client is None:

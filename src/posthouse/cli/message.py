@@ -11,7 +11,9 @@ import typer
 from posthouse.cli import message_files
 from posthouse.cli.command import DryRun, Yes, confirm, group, talking
 from posthouse.cli.connection import Remote, path_of
+from posthouse.cli.far import Far, Level, Mechanisms, RpcPort, User
 from posthouse.cli.message_choice import LookupIds, Source, Where, chosen, found_messages
+from posthouse.cli.message_far import move_far
 from posthouse.cli.message_view import COLUMNS, row
 from posthouse.cli.output import complain, print_json, print_table, say
 from posthouse.cli.progress import bar
@@ -123,13 +125,27 @@ def move(
     where: Where = None,
     lookup_ids: LookupIds = None,
     dry_run: DryRun = False,
+    user: User = None,
+    rpc_port: RpcPort = None,
+    authentication: Level = None,
+    mechanism: Mechanisms = None,
 ) -> None:
     """Move messages to another queue of the same machine; they stay the same messages.
 
-    Without --where and --lookup-id all of them are moved.
+    Without --where and --lookup-id all of them are moved. On another computer a queue and its
+    subqueues are the queues between which that is possible.
 
     Example: posthouse message move './private$/in' './private$/in;poison' --where 'abort_count > 3'
     """
+    far = Far(user, rpc_port, authentication, mechanism)
+    if far.is_meant:
+        with far.manager(remote, source) as manager:
+            queues = (
+                manager.queue(far.queue_name(source)),
+                manager.queue(far.queue_name(destination)),
+            )
+            _tell(remote, "move", move_far(*queues, where, lookup_ids, dry_run=dry_run))
+        return
     lookup_id_list = chosen(remote, source, where, lookup_ids)
     body = SelectToBody(to=destination, dry_run=dry_run)
     _act(remote, source, "move", lookup_id_list, body)

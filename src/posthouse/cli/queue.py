@@ -11,6 +11,7 @@ from msgspec import UNSET, UnsetType
 from posthouse.cli import queue_access
 from posthouse.cli.command import DryRun, QueuePath, Yes, confirm, group, guid, talking
 from posthouse.cli.connection import Remote, path_of
+from posthouse.cli.far import Far, Level, Mechanisms, RpcPort, User
 from posthouse.cli.output import age, print_json, print_pairs, print_table, say
 from posthouse.cli.queue_transfer import outgoing_row, tell_transfer
 from posthouse.protocols.admin.types import (
@@ -291,13 +292,37 @@ def delete(remote: Remote, path: QueuePath, dry_run: DryRun = False, yes: Yes = 
 
 
 @talking
-def purge(remote: Remote, path: QueuePath, dry_run: DryRun = False, yes: Yes = False) -> None:
+def purge(
+    remote: Remote,
+    path: QueuePath,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    user: User = None,
+    rpc_port: RpcPort = None,
+    authentication: Level = None,
+    mechanism: Mechanisms = None,
+) -> None:
     """Remove all messages of a queue.
 
     Example: posthouse queue purge './private$/orders' --dry-run
     """
+    far = Far(user, rpc_port, authentication, mechanism)
+    if far.is_meant:
+        _purge_far(remote, path, far, dry_run, yes)
+        return
     how = Destruction("POST", path_of("queues", path, "purge"))
     _destroy(remote, "Purge", path, how, dry_run, yes)
+
+
+def _purge_far(remote: Remote, path: str, far: Far, dry_run: bool, yes: bool) -> None:
+    """Another computer says that it is done, and not how many there were: they are counted."""
+    with far.manager(remote, path) as manager:
+        queue = manager.queue(far.queue_name(path))
+        messages = sum(1 for _ in queue.browse(body_max=0))
+        if not dry_run:
+            confirm(lambda: f"Purge {path} with {messages:,} messages?", yes)
+            queue.purge()
+    _tell_destroyed(remote, "Purge", path, CountJson(messages=messages, dry_run=dry_run))
 
 
 class Destruction(NamedTuple):
@@ -316,11 +341,14 @@ def _destroy(
 ) -> None:
     if not dry_run:
         confirm(lambda: f"{verb} {path} with {how.ask(remote, True).messages:,} messages?", yes)
-    result = how.ask(remote, dry_run)
+    _tell_destroyed(remote, verb, path, how.ask(remote, dry_run))
+
+
+def _tell_destroyed(remote: Remote, verb: str, path: str, result: CountJson) -> None:
     if remote.json:
         print_json(result)
     else:
-        would = "would go" if dry_run else "are gone"
+        would = "would go" if result.dry_run else "are gone"
         say(f"{verb} {path}: {result.messages:,} messages {would}.")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import Annotated
 
@@ -12,10 +12,13 @@ import typer
 
 from posthouse.cli.command import talking
 from posthouse.cli.connection import Remote
+from posthouse.cli.far import Far, Level, Mechanisms, RpcPort, User
 from posthouse.cli.message_view import line, show_one
 from posthouse.cli.output import print_json, say
-from posthouse.client.manager import Queue
+from posthouse.client.manager import Consumer, Queue
 from posthouse.client.message import Message
+from posthouse.client.msmq import RemoteQueue
+from posthouse.client.remote_consuming import RemoteConsumer
 from posthouse.model.errors import IoTimeout, QueueError
 from posthouse.model.message_json import MessageJson
 from posthouse.model.paths import PathName
@@ -62,19 +65,35 @@ def receive(
     timeout: Timeout = 0,
     lookup_id: LookupId = None,
     follow: Follow = False,
+    user: User = None,
+    rpc_port: RpcPort = None,
+    authentication: Level = None,
+    mechanism: Mechanisms = None,
 ) -> None:
     """Take messages from a queue. Each is gone once it has been printed.
 
-    Without a message in time the exit code is 1.
+    Without a message in time the exit code is 1. A queue of another computer is read over remote
+    read where --user says as whom, or --authentication none that it is nobody.
 
     Example: posthouse receive './private$/orders' --count 10 --timeout 0.5 --json
     """
-    queue = remote.queue(source)
-    if lookup_id is not None:
-        _one_alone(count, follow)
-        show_one(_shown(remote, queue.lookup(lookup_id, receive=True)), json=remote.json)
+    far = Far(user, rpc_port, authentication, mechanism)
+    with _queue(remote, source, far) as queue:
+        if lookup_id is not None:
+            _one_alone(count, follow)
+            show_one(_shown(remote, queue.lookup(lookup_id, receive=True)), json=remote.json)
+            return
+        _print_all(remote, _received(queue, count, timeout, follow), count, follow)
+
+
+@contextmanager
+def _queue(remote: Remote, source: str, far: Far) -> Iterator[Queue | RemoteQueue]:
+    """The queue, here or there."""
+    if not far.is_meant:
+        yield remote.queue(source)
         return
-    _print_all(remote, _received(queue, count, timeout, follow), count, follow)
+    with far.manager(remote, source) as manager:
+        yield manager.queue(far.queue_name(source))
 
 
 def _one_alone(count: int | None, follow: bool) -> None:
@@ -82,17 +101,26 @@ def _one_alone(count: int | None, follow: bool) -> None:
         raise typer.BadParameter("--lookup-id names one message: leave --count and --follow out")
 
 
-def _received(queue: Queue, count: int | None, timeout: float, follow: bool) -> Iterator[Message]:
+def _received(
+    queue: Queue | RemoteQueue, count: int | None, timeout: float, follow: bool
+) -> Iterator[Message]:
     """Messages that end when the next one is asked for: what was not printed is not lost."""
     left = count or (None if follow else 1)
-    batch = BATCH if left is None else min(BATCH, left)
-    with queue.consume(timeout=None if follow else timeout, batch=batch) as consumer:
+    with _consumer(queue, None if follow else timeout, left) as consumer:
         while left != 0 and (message := consumer.next()) is not None:
             left = None if left is None else left - 1
             yield message
             sys.stdout.flush()
             if left == 0 or follow:
                 consumer.done()
+
+
+def _consumer(
+    queue: Queue | RemoteQueue, wait: float | None, left: int | None
+) -> Consumer | RemoteConsumer:
+    if isinstance(queue, RemoteQueue):
+        return queue.consume(timeout=wait)
+    return queue.consume(timeout=wait, batch=BATCH if left is None else min(BATCH, left))
 
 
 @talking
@@ -103,24 +131,33 @@ def peek(
     timeout: Timeout = 0,
     lookup_id: LookupId = None,
     follow: Follow = False,
+    user: User = None,
+    rpc_port: RpcPort = None,
+    authentication: Level = None,
+    mechanism: Mechanisms = None,
 ) -> None:
     """Look at messages of a queue, which stay where they are.
 
-    Without a message in time the exit code is 1.
+    Without a message in time the exit code is 1. Queues of other computers as with `receive`.
 
     Example: posthouse peek './private$/orders' --count 10
     """
-    queue = remote.queue(source)
-    if lookup_id is not None:
-        _one_alone(count, follow)
-        show_one(_shown(remote, queue.lookup(lookup_id)), json=remote.json)
-        return
-    left = count or (None if follow else 1)
-    messages = _stepped(queue, timeout, follow) if follow or timeout else queue.browse(page=BATCH)
-    _print_all(remote, islice(messages, left), count, follow)
+    far = Far(user, rpc_port, authentication, mechanism)
+    with _queue(remote, source, far) as queue:
+        if lookup_id is not None:
+            _one_alone(count, follow)
+            show_one(_shown(remote, queue.lookup(lookup_id)), json=remote.json)
+            return
+        left = count or (None if follow else 1)
+        messages = _stepped(queue, timeout, follow) if follow or timeout else _browsed(queue)
+        _print_all(remote, islice(messages, left), count, follow)
 
 
-def _stepped(queue: Queue, timeout: float, follow: bool) -> Iterator[Message]:
+def _browsed(queue: Queue | RemoteQueue) -> Iterator[Message]:
+    return queue.browse(page=BATCH) if isinstance(queue, Queue) else queue.browse()
+
+
+def _stepped(queue: Queue | RemoteQueue, timeout: float, follow: bool) -> Iterator[Message]:
     wait = None if follow else timeout
     with queue.cursor() as cursor, suppress(IoTimeout):
         yield cursor.peek(wait)

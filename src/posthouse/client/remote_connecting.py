@@ -117,8 +117,8 @@ def _linked(place: Place, port: int, login: Login, deadline: float) -> RpcLink:
         reason = error.strerror or str(error) or "it did not answer in time"
         raise ServerUnreachable(
             f"nobody serves remote read at {place.host}:{port}: {reason}",
-            "Look whether Message Queuing runs there, whether a firewall is on the way, and "
-            "name another port with rpc_port= where it listens elsewhere.",
+            "Look whether Message Queuing runs there and whether a firewall is on the way; where "
+            "it listens elsewhere, name the port (rpc_port, --rpc-port).",
         ) from None
 
 
@@ -133,7 +133,7 @@ def _bound(host: str, port: int, interface: SyntaxId, login: Login, deadline: fl
     except RemoteProtocolError as error:
         raise ServerUnreachable(
             f"what answers at {host}:{port} is not remote read: {error}",
-            "Name the port of the RPC endpoint with rpc_port=.",
+            "Name the port of the RPC endpoint (rpc_port, --rpc-port).",
         ) from None
 
 
@@ -157,7 +157,8 @@ def _not_spoken(cause: str) -> QueueError:
     return OperationNotSupportedByRemoteComputer(
         cause,
         "Look whether Message Queuing runs there; an MSMQ before Windows Server 2003 has only the "
-        "older protocol MS-MQQP, which is not spoken here. rpc_port= names a port without asking.",
+        "older protocol MS-MQQP, which is not spoken here. A port that is named (rpc_port, "
+        "--rpc-port) needs no mapper.",
     )
 
 
@@ -167,7 +168,7 @@ def _bind_refused(error: BindRefused, where: str, login: Login) -> QueueError:
     if error.nak and error.reason == statuses.NAK_AUTHENTICATION_TYPE:
         return AccessDenied(
             f"{where} does not take logins by {login.mechanism}",
-            "Choose another one with mechanism=.",
+            "Choose another one (mechanism, --mechanism).",
         )
     return InsufficientResources(
         f"{where} takes no association now ({error})", "Try again later; look into its log."

@@ -1,0 +1,124 @@
+"""Commands that read a queue of another computer over remote read, without a queue manager here.
+
+The options of this file say so; without any of them the queue manager here is asked, as ever.
+"""
+
+from __future__ import annotations
+
+import getpass
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, NamedTuple
+
+import typer
+
+from posthouse.cli.connection import Remote
+from posthouse.cli.output import complain
+from posthouse.client.msmq import RemoteQueueManager, msmq
+from posthouse.client.remote_connecting import Authentication, Mechanism
+from posthouse.model.names import DirectName, PathName, parse_name
+
+PASSWORD_LENGTH_MAX = 256
+TIMEOUT_S = 20.0
+
+User = Annotated[
+    str | None,
+    typer.Option(
+        "--user",
+        metavar="NAME",
+        help="Read from another computer, Windows for one, as this user of it, NAME or "
+        "DOMAIN\\NAME; the password is one line of standard input.",
+    ),
+]
+RpcPort = Annotated[
+    int | None,
+    typer.Option(
+        "--rpc-port",
+        metavar="N",
+        min=1,
+        max=65535,
+        help="Where the other computer serves remote read; else its endpoint mapper is asked.",
+    ),
+]
+Level = Annotated[
+    Authentication | None,
+    typer.Option(
+        "--authentication",
+        help="How reading from another computer is protected; privacy with --user.",
+    ),
+]
+Mechanisms = Annotated[
+    Mechanism | None,
+    typer.Option("--mechanism", help="How the user proves himself there; negotiate."),
+]
+
+
+class Far(NamedTuple):
+    """What was said about another computer."""
+
+    user: str | None = None
+    rpc_port: int | None = None
+    authentication: Authentication | None = None
+    mechanism: Mechanism | None = None
+
+    @property
+    def is_meant(self) -> bool:
+        """Whether another computer is to be read."""
+        return any(one is not None for one in self)
+
+    @contextmanager
+    def manager(self, remote: Remote, source: str) -> Iterator[RemoteQueueManager]:
+        """The computer whose queue that is."""
+        if remote.is_named:
+            raise typer.BadParameter(
+                "--user, --rpc-port and --authentication read straight from another computer: "
+                "leave --home and --url out"
+            )
+        try:
+            manager = msmq(
+                _host(source),
+                user=self.user,
+                password=None if self.user is None else read_secret(),
+                rpc_port=self.rpc_port,
+                authentication=self.authentication,
+                mechanism=self.mechanism or "negotiate",
+                timeout=TIMEOUT_S,
+            )
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from None
+        with manager:
+            yield manager
+            if manager.in_doubt:
+                complain(
+                    f"{manager.in_doubt:,} messages are in doubt: the other computer did not say "
+                    "that they are gone, and they may come again."
+                )
+
+    def queue_name(self, source: str) -> str:
+        """The format name of a queue there, whichever way it was written."""
+        name = parse_name(source)
+        if isinstance(name, PathName):
+            return f"DIRECT=OS:{name}"
+        return str(name)
+
+
+def _host(source: str) -> str:
+    name = parse_name(source)
+    if isinstance(name, DirectName):
+        return name.host
+    if isinstance(name, PathName) and name.computer != ".":
+        return name.computer
+    raise typer.BadParameter(
+        "the queue has to say which computer it is on, as DIRECT=OS:host\\private$\\orders does"
+    )
+
+
+def read_secret() -> str:
+    """The password of a login elsewhere: a line of standard input, asked for on a terminal."""
+    if sys.stdin.isatty():
+        return getpass.getpass("Password: ")
+    line = sys.stdin.readline(PASSWORD_LENGTH_MAX + 2).rstrip("\r\n")
+    if len(line) > PASSWORD_LENGTH_MAX:
+        raise typer.BadParameter(f"a password has at most {PASSWORD_LENGTH_MAX} characters")
+    return line

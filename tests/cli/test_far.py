@@ -1,0 +1,198 @@
+"""Commands that read a queue of another computer."""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cli.conftest import Posthouse, Result
+from tests.client.read_peer import Peer
+from tests.client.read_serving import PASSWORD, USER, ReadServing, read_serving
+
+ORDERS = "./private$/orders"
+FAR = r"DIRECT=OS:localhost\private$\orders"
+PATH = "localhost/private$/orders"
+
+
+@pytest.fixture(scope="module")
+def other() -> Iterator[ReadServing]:
+    with read_serving() as server:
+        yield server
+
+
+class Reading:
+    """Command lines about the other computer; `here` is its own queue manager."""
+
+    def __init__(self, other: ReadServing, run: Posthouse) -> None:
+        self.port = str(other.rpc_port)
+        self._home = other.home
+        self._run = run
+
+    def here(self, *words: str) -> Result:
+        return self._run(*words, "--home", self._home)
+
+    def __call__(self, *words: str, password: str = PASSWORD, user: str = USER) -> Result:
+        login = ("--user", user, "--rpc-port", self.port)
+        return self._run(*words, *login, stdin=f"{password}\n".encode())
+
+    def anonymous(self, *words: str) -> Result:
+        return self._run(*words, "--rpc-port", self.port)
+
+    def send(self, *bodies: str) -> None:
+        for body in bodies:
+            self.here("send", ORDERS, "--body", body)
+
+    def bodies(self) -> list[str]:
+        lines = self.here("peek", ORDERS, "--count", "100", "--json").lines
+        return [line["body_text"] for line in lines]
+
+
+@pytest.fixture
+def ph(other: ReadServing, posthouse: Posthouse) -> Reading:
+    reading = Reading(other, posthouse)
+    reading.here("queue", "create", ORDERS)
+    reading.here("queue", "grant", ORDERS, USER, "full")
+    reading.here("queue", "purge", ORDERS)
+    return reading
+
+
+def texts(result: Result) -> list[str]:
+    return [line["body_text"] for line in result.lines]
+
+
+@pytest.mark.parametrize("name", [FAR, PATH])
+def test_a_message_of_another_computer_is_received(ph: Reading, name: str) -> None:
+    ph.send("<order/>")
+    said = ph("receive", name)
+    assert (said.code, said.err) == (0, "")
+    assert said.out.endswith("\n<order/>\n")
+    empty = ph("receive", name)
+    assert empty.code == 1
+    assert empty.err.startswith("MQ_ERROR_IO_TIMEOUT (0xC00E001B): ")
+
+
+def test_so_many_as_were_asked_for(ph: Reading) -> None:
+    ph.send(*"abcdef")
+    assert texts(ph("receive", FAR, "--count", "4", "--json")) == list("abcd")
+    assert texts(ph("receive", FAR, "--count", "4", "--timeout", "0.05", "--json")) == ["e", "f"]
+
+
+def test_messages_are_looked_at(ph: Reading) -> None:
+    ph.send(*"abc")
+    seen = ph("peek", FAR, "--count", "9", "--json")
+    assert texts(seen) == list("abc")
+    assert texts(ph("peek", FAR, "--count", "9", "--timeout", "0.05", "--json")) == list("abc")
+    second = str(seen.lines[1]["lookup_id"])
+    assert ph("peek", FAR, "--lookup-id", second, "--json").value["body_text"] == "b"
+    assert ph("receive", FAR, "--lookup-id", second, "--json").value["body_text"] == "b"
+    assert ph.bodies() == ["a", "c"]
+
+
+def test_a_queue_is_purged(ph: Reading) -> None:
+    ph.send(*"abc")
+    assert ph("queue", "purge", FAR, "--dry-run").out.endswith("3 messages would go.\n")
+    assert ph.bodies() == ["a", "b", "c"]
+    assert ph("queue", "purge", FAR, "--json").value == {"messages": 3, "dry_run": False}
+    assert ph.bodies() == []
+
+
+@pytest.mark.parametrize(
+    ("choice", "stay"),
+    [
+        ((), []),
+        (("--where", 'body_text = "b"'), ["a", "c"]),
+        (("--dry-run",), ["a", "b", "c"]),
+    ],
+)
+def test_messages_are_moved_to_a_subqueue(
+    ph: Reading, choice: tuple[str, ...], stay: list[str]
+) -> None:
+    ph.send(*"abc")
+    moved = ph("message", "move", FAR, f"{FAR};poison", *choice, "--json")
+    assert moved.code == 0
+    assert moved.value["done"] == 3 - len(stay)
+    assert ph.bodies() == stay
+    ph("queue", "purge", f"{FAR};poison")
+
+
+def test_what_is_gone_or_refused_is_told_when_it_is_moved(ph: Reading) -> None:
+    ph.send("a")
+    gone = ph("message", "move", FAR, f"{FAR};poison", "--lookup-id", "1", "--json")
+    assert (gone.code, gone.value["gone"]) == (0, 1)
+    ph.here("queue", "create", "./private$/apart")
+    ph.here("queue", "grant", "./private$/apart", USER, "full")
+    refused = ph("message", "move", FAR, r"DIRECT=OS:localhost\private$\apart", "--json")
+    assert refused.code == 1
+    assert refused.value["refused"] == 1
+    assert ph.bodies() == ["a"]
+
+
+def test_a_wrong_password_is_a_refusal(ph: Reading) -> None:
+    refused = ph("receive", FAR, password="wrong", user="mallory")
+    assert (refused.code, refused.out) == (1, "")
+    assert refused.err.startswith("MQ_ERROR_ACCESS_DENIED (0xC00E0025): ")
+    assert "mallory" in refused.err
+    assert "wrong" not in refused.err
+
+
+def test_nobody_in_particular_reads_where_he_may(ph: Reading) -> None:
+    ph.send("open")
+    assert ph.anonymous("receive", FAR).code == 1
+    ph.here("queue", "grant", ORDERS, "anonymous", "full")
+    assert ph.anonymous("receive", FAR, "--authentication", "none").code == 0
+    ph.here("queue", "revoke", ORDERS, "anonymous")
+
+
+def test_nobody_there_is_not_reachable(posthouse: Posthouse) -> None:
+    said = posthouse("peek", FAR, "--rpc-port", "1")
+    assert said.code == 3
+    assert "--rpc-port" in said.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("receive", ORDERS, "--user", "a"),
+        ("receive", "PUBLIC=6f9619ff-8b86-d011-b42d-00c04fc964ff", "--user", "a"),
+        ("receive", FAR, "--user", "a", "--home", "x"),
+        ("peek", FAR, "--authentication", "privacy"),
+        ("peek", FAR, "--authentication", "secret"),
+        ("peek", FAR, "--rpc-port", "0"),
+        ("message", "move", FAR, FAR, "--rpc-port", "1", "--where", "x", "--lookup-id", "1"),
+    ],
+)
+def test_what_makes_no_sense_is_wrong_usage(posthouse: Posthouse, words: tuple[str, ...]) -> None:
+    assert posthouse(*words, stdin=b"password\n").code == 2
+
+
+def test_a_password_has_its_length(posthouse: Posthouse) -> None:
+    assert posthouse("peek", FAR, "--user", "a", stdin=b"x" * 300).code == 2
+
+
+def test_a_person_is_asked_for_the_password(
+    ph: Reading, posthouse: Posthouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def ask(words: str) -> str:
+        asked.append(words)
+        return PASSWORD
+
+    monkeypatch.setattr(getpass, "getpass", ask)
+    ph.send("x")
+    words = ("receive", FAR, "--user", USER, "--rpc-port", ph.port)
+    assert posthouse(*words, terminal=True).code == 0
+    assert asked == ["Password: "]
+
+
+def test_doubt_is_told(posthouse: Posthouse) -> None:
+    with Peer(b"one!", b"two!") as peer:
+        peer.instead[9] = lambda request, call: 0xC00E0007
+        said = posthouse("receive", FAR, "--rpc-port", str(peer.port), "--count", "2", "--json")
+        assert len(said.lines) == 2
+        assert said.code == 3
+        assert "before the messages were ended" in said.err
+        said = posthouse("receive", FAR, "--rpc-port", str(peer.port), "--count", "9", "--json")
+    assert "2 messages are in doubt" in said.err
