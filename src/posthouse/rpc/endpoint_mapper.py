@@ -7,6 +7,7 @@ here. Anybody may ask, without a login: that is how a client finds out where to 
 from __future__ import annotations
 
 from collections.abc import Callable
+from struct import Struct
 from typing import Final, NamedTuple
 
 from posthouse.model.errors import RemoteProtocolError
@@ -22,6 +23,9 @@ OK: Final = 0
 NOTHING_FOUND: Final = statuses.EPT_NOT_REGISTERED_WIRE
 CANNOT_PERFORM: Final = 0x16C9A0CD  # a question that makes no sense
 
+_MARK: Final = b"\0ept"
+_entry_handle: Final = Struct("<I4sIII")  # attributes, mark, group, opnum, where to go on
+
 
 class Entry(NamedTuple):
     """An interface and where it is, over TCP. All are registered without an object."""
@@ -36,16 +40,6 @@ class Entry(NamedTuple):
         tower = TcpTower(self.interface, NDR, self.port, self.address).pack()
         annotation = self.annotation.encode("ascii", "replace")[: ept.MAX_ANNOTATION_SIZE - 1]
         return Element(ept.NIL_OBJECT, tower, annotation + b"\0")
-
-
-class Search:
-    """What is behind an entry handle: the rest of an answer that was too long for one."""
-
-    __slots__ = ("opnum", "rest")
-
-    def __init__(self, opnum: int, rest: list[object]) -> None:
-        self.opnum = opnum
-        self.rest = rest
 
 
 class Unanswerable(Exception):
@@ -88,8 +82,7 @@ class EndpointMapper:
     def _free(call: Call) -> None:
         """C706 appendix O: the client wants no more of an answer."""
         (handle,) = ept.FREE_REQUEST.decode(call.stub, ndr64=call.ndr64)
-        _find(call, handle)
-        call.association.group.close(handle)
+        _start_of(call, handle)
         response = ept.FreeResponse(NULL_HANDLE, OK)
         call.answer(ept.FREE_RESPONSE.encode(response, ndr64=call.ndr64))
 
@@ -129,36 +122,35 @@ def _page(
     Dump tools go on until a part is not full or the handle is NULL, so that a full part of a lookup
     always has one. Who maps an interface asks once, and gets a handle only if something is left.
     """
-    group = call.association.group
-    if handle != NULL_HANDLE:
-        search = _find(call, handle)
-    else:
-        try:
-            search = Search(call.opnum, begin())
-        except Unanswerable:
-            return NULL_HANDLE, [], CANNOT_PERFORM
-    found, search.rest = search.rest[:maximum], search.rest[maximum:]
+    start = 0 if handle == NULL_HANDLE else _start_of(call, handle)
+    try:
+        matching = begin()
+    except Unanswerable:
+        return NULL_HANDLE, [], CANNOT_PERFORM
+    found = matching[start : start + maximum]
+    end = start + len(found)
     is_full = len(found) == maximum and call.opnum == ept.EPT_LOOKUP
-    if not found or not (search.rest or is_full):
-        group.close(handle)
+    if not found or not (end < len(matching) or is_full):
         return NULL_HANDLE, found, OK if found else NOTHING_FOUND
-    if handle == NULL_HANDLE:
-        handle = group.open(search, _nothing_to_end, call.identity)
-    return handle, found, OK
+    return _handle(call, end), found, OK
 
 
-def _find(call: Call, handle: bytes) -> Search:
-    """The search that a client goes on with; handles of other methods are as strange as unknown."""
-    search = call.association.group.find(handle, call.identity)
-    if not isinstance(search, Search):
+def _handle(call: Call, start: int) -> bytes:
+    """An entry handle. It says all there is to know of a search, so that nothing is kept for it:
+
+    anybody may ask, and leave without freeing what he was given.
+    """
+    return _entry_handle.pack(0, _MARK, call.association.group.group_id, call.opnum, start)
+
+
+def _start_of(call: Call, handle: bytes) -> int:
+    """Where a search goes on; the handles of others, and of other methods, are unknown here."""
+    attributes, mark, group_id, opnum, start = _entry_handle.unpack(handle)
+    if (attributes, mark, group_id) != (0, _MARK, call.association.group.group_id):
         raise Fault(statuses.CONTEXT_MISMATCH)
-    if call.opnum not in (search.opnum, ept.EPT_LOOKUP_HANDLE_FREE):
+    if call.opnum not in (opnum, ept.EPT_LOOKUP_HANDLE_FREE):
         raise Fault(statuses.CONTEXT_MISMATCH)
-    return search
-
-
-def _nothing_to_end() -> None:
-    """A search holds nothing but itself."""
+    return int(start)
 
 
 def _matches(here: SyntaxId, wanted: SyntaxId, option: int) -> bool:
