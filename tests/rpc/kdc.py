@@ -10,7 +10,7 @@ from pathlib import Path
 
 REALM = "POSTHOUSE.TEST"
 ELSEWHERE = "ELSEWHERE.TEST"  # a realm that ours trusts
-HOST = "alpha.test"
+HOST = "localhost"  # which leads somewhere
 PASSWORDS = {"alice": "Grüße 1!", "bob": "secret", "carol/admin": "secret"}
 FOLDERS = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"))
 
@@ -98,6 +98,11 @@ class Kdc:
     def log_in(self, user: str) -> None:
         """Gets a ticket into the cache, as a person does."""
         self._run("kinit", f"{user}@{REALM}", given=PASSWORDS[user] + "\n")
+
+    def ticket_for_server(self) -> Path:
+        """Gets one for the server, too; returns the cache that both are in."""
+        self._run("kvno", f"host/{HOST}")
+        return self.folder / "tickets"
 
     def stop(self) -> None:
         """Ends the server that was started here."""

@@ -138,6 +138,16 @@ def test_there_are_three_tokens(realm: Realm) -> None:
 
 
 @with_kdc
+def test_a_ticket_may_come_in_a_frame(realm: Realm) -> None:
+    """Where SPNEGO is around it clients put one, as RFC 4121 has it and the exchange of RPC not."""
+    client, server = realm.client(), realm.server()
+    ticket = bytes.fromhex("06092a864886f7120102020100") + (client.step(b"") or b"")
+    framed = b"\x60\x82" + len(ticket).to_bytes(2, "big") + ticket
+    server.step(client.step(server.step(framed) or b"") or b"")
+    assert server.complete
+
+
+@with_kdc
 def test_tickets_of_kinit_are_enough(realm: Realm) -> None:
     realm.kdc.log_in("alice")
     for mechanism, auth_type in (("kerberos", KERBEROS), ("negotiate", SPNEGO)):
@@ -204,6 +214,17 @@ def test_a_body_in_the_clear_is_not_private(realm: Realm) -> None:
     body, signature = client.protect(Level.INTEGRITY, b"", BODY, b"")
     with pytest.raises(BadProtection):
         server.unprotect(Level.PRIVACY, b"", body, b"", signature)
+
+
+@with_kdc
+def test_who_wants_no_protection_has_none(realm: Realm, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kerberos, "_FLAGS", ("mutual_authentication", "dce_style"))
+    client, server = realm.agreed()
+    assert server.identity is not None
+    assert server.unprotect(Level.CONNECT, b"", BODY, b"", b"") == BODY
+    body, signature = client.protect(Level.INTEGRITY, b"", BODY, b"")
+    with pytest.raises(BadProtection):
+        server.unprotect(Level.INTEGRITY, b"", body, b"", signature)
 
 
 @with_kdc

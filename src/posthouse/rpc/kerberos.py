@@ -24,6 +24,7 @@ _FLAGS: Final = (
     "integrity",
     "dce_style",
 )
+_FRAME: Final = bytes.fromhex("06092a864886f712010202 0100")  # whose token, and that it is a ticket
 Vouch = Callable[[str], Identity | None]
 """The account of a user of our realm; None: he has none, or may not log in."""
 
@@ -170,29 +171,43 @@ class KerberosAcceptor(KerberosContext):
             raise LoginRefused("this exchange is over")
         self._over = True
         try:
-            answer = self._stepped(token)
+            answer = self._stepped(_bare(token))
             if not self.complete:
                 self._over = False
                 return answer
             self.complete = False
             self.identity = self._identified()
+            self._broken = not self._keeps_order()
         except self._errors as error:
             raise LoginRefused(f"Kerberos: {error}") from None
         self.complete = True
         return answer
 
+    def _keeps_order(self) -> bool:
+        """Whether changed and repeated messages are noticed, which is the initiator's choice.
+
+        For the level CONNECT he may do without; then nothing is accepted at a higher one.
+        """
+        flags, wanted = self._context.actual_flags, self._gssapi.RequirementFlag
+        return wanted.integrity in flags and wanted.out_of_sequence_detection in flags
+
     def _identified(self) -> Identity:
         """A user of our own realm who has an account; others may have the same name elsewhere."""
         user, _, realm = str(self._context.initiator_name).rpartition("@")
         own_realm = str(self._context.target_name).rpartition("@")[2]
-        flags = self._context.actual_flags
-        wanted = self._gssapi.RequirementFlag
-        if wanted.integrity not in flags or wanted.out_of_sequence_detection not in flags:
-            raise LoginRefused("Kerberos without integrity or without an order of messages")
         identity = self._vouch(user) if realm == own_realm else None
         if identity is None:
             raise LoginRefused("this user may not log in here")
         return identity
+
+
+def _bare(token: bytes) -> bytes:
+    """A ticket without the frame of RFC 4121 4.1 around it.
+
+    In the exchange of RPC there is none, and the library minds; clients put one inside SPNEGO.
+    """
+    start = token[:20].find(_FRAME)
+    return token[start + len(_FRAME) :] if token[:1] == b"\x60" and start > 0 else token
 
 
 class KerberosInitiator(KerberosContext):
