@@ -1,0 +1,276 @@
+"""The endpoints rpc and epm on real sockets ([MS-MQRR] 2.1, 3.1.3, 3.1.4.1)."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from posthouse.engine.manager import QueueManager
+from posthouse.protocols.remote_read import stubs
+from posthouse.protocols.remote_read.server import (
+    PORT_MAX,
+    EndpointMapperServer,
+    RemoteReadNode,
+    RemoteReadServer,
+)
+from posthouse.protocols.remote_read.settings import RemoteReadSettings
+from posthouse.rpc import ept, statuses
+from posthouse.rpc.interface import Fault
+from posthouse.rpc.ntlm import ServerNames
+from posthouse.rpc.security import Level
+from posthouse.rpc.settings import RpcSettings
+from posthouse.security.access import default_queue_descriptor
+from posthouse.security.rights import PEEK_MESSAGE, RECEIVE_MESSAGE
+from posthouse.security.sids import ADMINISTRATORS, ANONYMOUS
+from tests.protocols.remote_read.socket_rig import ADMIN, QUEUE, House, Visitor, house, until
+
+ALL = 0xFFFFFFFF
+CANCELLED = 0xC00E0008
+START = (0, 0, 0)  # lookup identifier, cursor, action
+OPEN_TO_ALL = RemoteReadSettings(minimum_level=Level.NONE)
+
+
+def run(story: Callable[[House], Awaitable[None]], settings: RemoteReadSettings | None = None):
+    async def tell() -> None:
+        async with house(settings) as place:
+            await story(place)
+
+    asyncio.run(tell())
+
+
+async def let_in(place: House) -> None:
+    """Anonymous readers may receive."""
+    security = default_queue_descriptor(
+        ADMINISTRATORS, ((ANONYMOUS, PEEK_MESSAGE | RECEIVE_MESSAGE),)
+    )
+
+    def grant(manager: QueueManager) -> None:
+        manager.set_queue_security(QUEUE, ADMIN, security)
+
+    await place.desk.run(grant)
+
+
+@pytest.mark.spec("MS-MQRR 3.1.3/1", "MS-MQRR 2.1/1", "MS-MQRR 2.1/3", "MS-MQRR 1.5/1")
+@pytest.mark.parametrize("level", [Level.CONNECT, Level.PACKET, Level.INTEGRITY, Level.PRIVACY])
+def test_messages_are_received_over_tcp_at_every_level(level):
+    async def story(place: House) -> None:
+        await place.send(b"one", b"two")
+        reader = await Visitor(place.port, level=level).connect()
+        handle = await reader.open()
+        for request, body in ((1, b"one"), (2, b"two")):
+            received = await reader.call(7, handle, *START, 0, request, ALL, ALL)
+            assert received.result == 0
+            assert body in received.sections[0].buffer
+            assert (await reader.call(9, handle, 2, request)).result == 0
+        assert place.count == 0
+        reader.close()
+
+    run(story, RemoteReadSettings(minimum_level=Level.CONNECT))
+
+
+@pytest.mark.spec("MS-MQRR 3.1.4.2/17", "RPC/28")
+def test_without_a_login_both_the_setting_and_the_queue_have_to_allow_it():
+    async def story(place: House) -> None:
+        await place.send(b"one")
+        reader = await Visitor(place.port, level=Level.NONE).connect()
+        with pytest.raises(Fault) as caught:
+            await reader.open()
+        assert caught.value.status == 0xC00E0025
+        await let_in(place)
+        handle = await reader.open()
+        assert (await reader.call(7, handle, *START, 0, 1, ALL, ALL)).result == 0
+        reader.close()
+
+    run(story, OPEN_TO_ALL)
+
+
+@pytest.mark.spec("MS-MQRR 3.1.4.2/16", "RPC/28")
+@pytest.mark.parametrize("level", [Level.NONE, Level.CONNECT, Level.INTEGRITY])
+def test_a_level_that_is_too_low_is_an_access_denied_fault(level):
+    async def story(place: House) -> None:
+        await let_in(place)
+        reader = await Visitor(place.port, level=level).connect()
+        with pytest.raises(Fault) as caught:
+            await reader.open()
+        assert caught.value.status == statuses.ACCESS_DENIED
+        with pytest.raises(Fault):
+            await reader.call(0)
+        reader.close()
+
+    run(story)
+
+
+@pytest.mark.spec("MS-MQRR 3.1.4.1/1", "MS-MQRR 2.1/2", "RPC/29", "RPC/30")
+def test_the_mapper_and_the_method_tell_the_real_port():
+    async def story(place: House) -> None:
+        reader = await Visitor(place.port).connect()
+        assert (await reader.call(0)).port == place.port
+        reader.close()
+        for port in (place.epm_port, place.port):
+            asker = await Visitor(port, ept.EPT, Level.NONE).connect()
+            stub = await asker.end(asker.begin(ept.EPT_MAP, ept.map_request(stubs.REMOTE_READ)))
+            answer = ept.MAP_RESPONSE.decode(stub)
+            assert ept.tcp_ports(answer, stubs.REMOTE_READ) == [place.port]
+            asker.close()
+
+    run(story)
+
+
+@pytest.mark.spec("RPC/18", "MS-MQRR 2.2.4.1/1")
+def test_a_wait_holds_up_nobody():
+    async def story(place: House) -> None:
+        reader = await Visitor(place.port).connect()
+        handle = await reader.open()
+        request = stubs.StartReceive(handle, *START, ALL, 1, ALL, ALL)
+        waiting = reader.begin(7, stubs.encode_request(7, request))
+        assert (await reader.call(4, handle)).result == 0
+        other = await Visitor(place.port).connect()
+        assert (await other.call(0)).port == place.port
+        await place.send(b"late")
+        received = stubs.decode_response(7, await reader.end(waiting))
+        assert b"late" in received.sections[0].buffer
+        reader.close()
+        other.close()
+
+    run(story)
+
+
+@pytest.mark.spec("RPC/16", "MS-MQRR 3.1.6.2/1", "MS-MQRR 3.1.6.2/2")
+def test_a_connection_that_is_gone_gives_back_what_it_had():
+    async def story(place: House) -> None:
+        await place.send(b"one")
+        reader = await Visitor(place.port).connect()
+        handle = await reader.open()
+        await reader.call(7, handle, *START, 0, 1, ALL, ALL)
+        reader.close()
+        await until(lambda: not place.node.figures().clients)
+        second = await Visitor(place.port).connect()
+        handle = await second.open()
+        received = await second.call(7, handle, *START, 0, 1, ALL, ALL)
+        assert b"one" in received.sections[0].buffer
+        second.close()
+
+    run(story)
+
+
+@pytest.mark.spec("MS-MQRR 3.1.2.2/3", "MS-MQRR 3.1.5.1/1")
+def test_the_cleanup_timer_runs_by_the_clock():
+    async def story(place: House) -> None:
+        await place.send(b"one", b"two")
+        reader = await Visitor(place.port).connect()
+        handle = await reader.open()
+        for request in (1, 2):
+            await reader.call(7, handle, *START, 0, request, ALL, ALL)
+        await until(lambda: place.node.figures().cleaned_up == 2)
+        assert (await reader.call(9, handle, 2, 1)).result == 0xC00E0007
+        assert place.count == 2
+        reader.close()
+
+    run(story, RemoteReadSettings(cleanup_ms=20))
+
+
+def test_a_stop_answers_what_waits():
+    async def story() -> None:
+        place = House()
+        await place.start()
+        reader = await Visitor(place.port).connect()
+        handle = await reader.open()
+        request = stubs.StartReceive(handle, *START, ALL, 1, ALL, ALL)
+        waiting = reader.begin(7, stubs.encode_request(7, request))
+        await until(lambda: place.node.figures().waiting == 1)
+        stopping = asyncio.create_task(place.stop())
+        received = stubs.decode_response(7, await reader.end(waiting))
+        assert received.result == CANCELLED
+        reader.close()
+        await stopping
+
+    asyncio.run(story())
+
+
+def test_the_figures_count_calls_faults_and_logins():
+    async def story(place: House) -> None:
+        reader = await Visitor(place.port).connect()
+        handle = await reader.open()
+        await reader.call(4, handle)
+        stranger = await Visitor(place.port, level=Level.NONE).connect()
+        with pytest.raises(Fault):
+            await stranger.call(0)
+        figures = place.node.figures()
+        assert figures.connections == 2
+        assert (figures.clients, figures.opened) == (1, 1)
+        assert figures.calls["R_OpenQueue"] == figures.calls["R_CreateCursor"] == 1
+        assert figures.calls["R_GetServerPort"] == 0
+        assert figures.faults == {"0x00000005": 1}
+        reader.close()
+        stranger.close()
+
+    run(story)
+
+
+# -- ports
+
+
+def two_free_ports() -> tuple[socket.socket, int]:
+    """A port that is taken, with the next one that is tried free."""
+    while True:
+        taken, next_one = socket.socket(), socket.socket()
+        with next_one:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            port = taken.getsockname()[1]
+            try:
+                assert port + 11 <= PORT_MAX
+                next_one.bind(("127.0.0.1", port + 11))
+                return taken, port
+            except (AssertionError, OSError):
+                taken.close()
+
+
+@pytest.mark.spec("MS-MQRR 3.1.4.1/2", "RPC/34")
+def test_a_port_that_is_taken_is_stepped_over_by_eleven():
+    async def story(place: House) -> None:
+        taken, port = two_free_ports()
+        with taken:
+            node = node_of(place)
+            door = RemoteReadServer(node, step=True)
+            assert await door.start("127.0.0.1", port) == f"127.0.0.1:{port + 11}"
+            assert node.remote.port == port + 11
+            reader = await Visitor(port + 11).connect()
+            assert (await reader.call(0)).port == port + 11
+            reader.close()
+            await door.stop(1.0)
+
+    run(story)
+
+
+def test_a_port_that_was_asked_for_is_not_stepped_over():
+    async def story(place: House) -> None:
+        taken, port = two_free_ports()
+        with taken, pytest.raises(OSError, match="in use"):
+            await RemoteReadServer(node_of(place)).start("127.0.0.1", port)
+
+    run(story)
+
+
+def node_of(place: House) -> RemoteReadNode:
+    return RemoteReadNode(place.desk, RemoteReadSettings(), RpcSettings(), ServerNames("ALPHA"))
+
+
+def test_a_mapper_that_nobody_asked_for_does_without_its_port():
+    async def story(place: House) -> None:
+        missed: list[str] = []
+        taken, port = two_free_ports()
+        with taken:
+            door = EndpointMapperServer(
+                node_of(place), missed=lambda where, error: missed.append(where)
+            )
+            assert await door.start("127.0.0.1", port) == ""
+            await door.stop(1.0)
+            with pytest.raises(OSError, match="in use"):
+                await EndpointMapperServer(node_of(place)).start("127.0.0.1", port)
+        assert missed == [f"127.0.0.1:{port}"]
+
+    run(story)
