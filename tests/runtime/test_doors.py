@@ -83,6 +83,8 @@ def test_the_control_socket_and_the_admin_endpoint_answer(tmp_path: Path) -> Non
             metrics = await response.text()
             assert "posthouse_sync_seconds_bucket" in metrics
             assert 'posthouse_binary_packets_total{direction="in"} 0.0' in metrics
+            assert 'posthouse_rpc_calls_total{method="R_StartReceive"} 0.0' in metrics
+            assert "posthouse_rpc_waiting 0.0" in metrics
 
     assert serve(tmp_path, "", client) == Outcome(STOPPED)
 
@@ -173,3 +175,42 @@ def test_a_backup_is_made_while_it_runs(tmp_path: Path) -> None:
     assert serve(tmp_path, "", client) == Outcome(STOPPED)
     assert read_manifest(target).name == "ALPHA"
     assert "backup_made" in (tmp_path / "home" / "logs" / "posthouse.log").read_text()
+
+
+# -- remote read
+
+
+def test_remote_read_and_its_mapper_listen_where_the_settings_say(tmp_path: Path) -> None:
+    with socket.socket() as first, socket.socket() as second:
+        for probe in (first, second):
+            probe.bind(("127.0.0.1", 0))
+        rpc, epm = first.getsockname()[1], second.getsockname()[1]
+
+    async def client(session: aiohttp.ClientSession, found: dict[str, str]) -> None:
+        assert (found["rpc"], found["epm"]) == (f"127.0.0.1:{rpc}", f"127.0.0.1:{epm}")
+
+    config = f"[rpc]\nport = {rpc}\n[epm]\nport = {epm}"
+    assert serve(tmp_path, config, client) == Outcome(STOPPED)
+
+
+def test_a_mapper_that_cannot_listen_is_missed_in_the_log(tmp_path: Path) -> None:
+    async def client(session: aiohttp.ClientSession, endpoints: dict[str, str]) -> None:
+        assert "rpc" in endpoints
+        assert "epm" not in endpoints
+
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        config = f"[epm]\nport = {taken.getsockname()[1]}"
+        assert serve(tmp_path, config, client) == Outcome(STOPPED)
+    log = (tmp_path / "home" / "logs" / "posthouse.log").read_text()
+    assert "epm_not_listening" in log
+    assert "CAP_NET_BIND_SERVICE" in log
+
+
+def test_a_mapper_that_was_asked_for_has_to_listen(tmp_path: Path) -> None:
+    async def client(session: aiohttp.ClientSession, endpoints: dict[str, str]) -> None:
+        raise AssertionError("it is not started")
+
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        config = f"[epm]\nenabled = true\nport = {taken.getsockname()[1]}"
+        with pytest.raises(NotStarted, match="epm cannot listen"):
+            serve(tmp_path, config, client)
