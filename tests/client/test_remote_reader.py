@@ -359,6 +359,7 @@ def test_a_message_whose_end_has_no_answer_is_in_doubt(peer: Peer, done: bool) -
     with reading(peer) as (manager, queue):
         message = queue.receive(0)
         assert (message.body, message.in_doubt, manager.in_doubt) == (b"one!", True, 1)
+        assert queue.peek(0).in_doubt is not done
         again = queue.receive(0)
         assert again.body == (b"two!" if done else b"one!")
         assert again.in_doubt is not done

@@ -68,7 +68,7 @@ class RemoteReader:
         self.timeout_s = timeout_s
         self.reconnect_s = reconnect_s
         self.in_doubt = 0  # messages handed out whose end is not known (decision 42)
-        self.generation = 0  # of the connection
+        self._connected = 0  # times
         self._login = login
         self._client_id = uuid.uuid4().bytes_le
         self._request_ids = itertools.count(1)
@@ -97,8 +97,14 @@ class RemoteReader:
                 if link is not None:
                     link.close()
                 self._link = link = connect(self.place, self._login, self.timeout_s)
-                self.generation += 1
+                self._connected += 1
             return link
+
+    @property
+    def generation(self) -> int:
+        """Rises with every connection that is lost, or made after another one."""
+        link = self._link
+        return self._connected + (link is not None and link.lost is not None)
 
     def next_request_id(self) -> int:
         """One that no pending call has (3.2.4.3)."""
@@ -119,14 +125,18 @@ class RemoteReader:
             if len(self._doubts) > DOUBTS_MAX:
                 self._doubts.popitem(last=False)
 
-    def recall(self, message: Message) -> Message:
-        """One that was handed out in doubt before says so when it comes again."""
+    def recall(self, message: Message, *, taken: bool = True) -> Message:
+        """One that was handed out in doubt before says so when it comes again.
+
+        Once it is taken again, that is over.
+        """
         if self._doubts:
             with self._lock:
                 key = (message.queue, message.lookup_id)
                 if key in self._doubts:
-                    del self._doubts[key]
                     message.in_doubt = True
+                    if taken:
+                        del self._doubts[key]
         return message
 
     def close(self) -> None:
@@ -369,7 +379,7 @@ class QueueReader:
                 f"the body has {message.body_size} bytes, and {want.body_max} were allowed",
                 "It is still in the queue: receive it with a larger body_max, or without.",
             )
-        return self.reader.recall(message)
+        return self.reader.recall(message, taken=want.takes)
 
     def _nack(self, opened: Opened, request_id: int, want: Want) -> None:
         if want.takes:
