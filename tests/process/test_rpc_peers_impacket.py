@@ -410,7 +410,7 @@ class TestProtection:
         request = epm.ept_lookup()
         request["inquiry_type"], request["vers_option"], request["max_ents"] = 0, 1, 500
         request["object"] = request["Ifid"] = NULL
-        assert mapper.request(request)["num_ents"] >= 1
+        assert mapper.request(request)["num_ents"] == 2
         reader.dce.disconnect()
 
 

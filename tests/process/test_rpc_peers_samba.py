@@ -13,6 +13,7 @@ from posthouse.client.message import body_of
 from posthouse.model.names import parse_format_name
 from posthouse.protocols.remote_read import stubs
 from posthouse.protocols.remote_read.queue_format import queue_format_of
+from posthouse.rpc.ept import EPT
 from posthouse.rpc.syntax import SyntaxId
 from posthouse.wire.read_packet import read_packet
 from tests.process.rpc_house import PASSWORD, USER, House, add_user
@@ -113,7 +114,10 @@ def test_samba_receives_a_message(house: House, options: str) -> None:
     assert list(house.qm.queue(f".\\private$\\{queue}").browse()) == []
     if not encoded.ndr64:
         listed = dict(said["listed"])
-        assert listed[name_of(stubs.REMOTE_READ)] == [house.rpc_port]
+        assert listed == {
+            name_of(stubs.REMOTE_READ): [house.rpc_port],
+            name_of(EPT): [house.epm_port],
+        }
 
 
 @pytest.mark.spec("RPC/22", "RPC/23")

@@ -136,9 +136,9 @@ def _page(
 
 
 def _handle(call: Call, start: int) -> bytes:
-    """An entry handle. It says all there is to know of a search, so that nothing is kept for it:
+    """An entry handle, which says all there is to know of a search.
 
-    anybody may ask, and leave without freeing what he was given.
+    Nothing is kept for it here: anybody may ask, and leave without freeing what he was given.
     """
     return _entry_handle.pack(0, _MARK, call.association.group.group_id, call.opnum, start)
 
