@@ -1,6 +1,7 @@
 """NTLM: published values, both ends of ours, tampering, and anything that is not a login."""
 
 import struct
+from contextlib import suppress
 from functools import partial
 
 import pytest
@@ -200,6 +201,27 @@ def test_attributes_without_end_are_refused() -> None:
 def test_a_client_that_wants_less_is_refused(missing: int) -> None:
     with pytest.raises(LoginRefused):
         acceptor().step(messages.pack_negotiate(0xFFFF_FFBF & ~missing))
+
+
+def test_nothing_of_an_exchange_is_kept_behind_it() -> None:
+    for client in (initiator(), initiator(password="wrong")):
+        server = acceptor()
+        challenge = server.step(client.step(b"") or b"") or b""
+        with suppress(LoginRefused):
+            server.step(client.step(challenge) or b"")
+        for end in (client, server):
+            assert not [value for value in vars(end).values() if b"NTLMSSP" in bytes_of(value)]
+
+
+def bytes_of(value: object) -> bytes:
+    return value if isinstance(value, bytes) else b""
+
+
+def test_long_first_messages_are_refused() -> None:
+    negotiate = initiator().step(b"") or b""
+    acceptor().step(negotiate.ljust(2048, b"x"))
+    with pytest.raises(LoginRefused):
+        acceptor().step(negotiate.ljust(2049, b"x"))
 
 
 def test_connectionless_ntlm_is_refused() -> None:

@@ -336,6 +336,11 @@ def test_too_many_mechanisms_are_refused() -> None:
         tokens.unpack_init(tokens.pack_init((NTLM_OID,) * 33, b""))
 
 
+def test_names_of_mechanisms_have_an_end() -> None:
+    with pytest.raises(LoginRefused):
+        tokens.unpack_init(tokens.pack_init((NTLM_OID, b"\x2a" * 1100), b""))
+
+
 def test_hints_of_windows_are_passed_over() -> None:
     """[MS-SPNG] 2.2.1: negHints stand where RFC 4178 has the MIC."""
     listed = tokens.pack_mechanism_list((NTLM_OID,))

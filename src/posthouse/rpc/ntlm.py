@@ -42,6 +42,8 @@ WANTED: Final = (
     | messages.KEY_EXCHANGE
     | messages.KEY_56
 )
+NEGOTIATE_SIZE_MAX: Final = 2048
+"""It is kept until the login is over, whoever sent it; no client needs more than two names."""
 _COMPUTER_NAME_LENGTH_MAX = 15  # NetBIOS
 _NO_HASH = bytes(KEY_SIZE)
 _NOT_A_LOGIN = "the name or the password is wrong"
@@ -122,6 +124,10 @@ class NtlmContext:
         assert self._session is not None
         self._session.verify(message, signature)
 
+    def _forget(self) -> None:
+        """The messages of an exchange that is over are of no use any more."""
+        self._negotiate = self._challenge = b""
+
     def _mic(self, exported: bytes, authenticate: bytes) -> bytes:
         """The MIC over all three messages (3.1.5.1.2)."""
         blank = messages.with_mic(authenticate, bytes(messages.MIC_SIZE))
@@ -151,10 +157,15 @@ class NtlmAcceptor(NtlmContext):
             answer = self._challenged(token)
             self._over = False
             return answer
-        self._authenticated(token)
+        try:
+            self._authenticated(token)
+        finally:
+            self._forget()
         return None
 
     def _challenged(self, token: bytes) -> bytes:
+        if len(token) > NEGOTIATE_SIZE_MAX:
+            raise LoginRefused("a first message of NTLM that is too long")
         asked = messages.unpack_negotiate(token)
         if asked & REQUIRED != REQUIRED or asked & messages.DATAGRAM:
             raise LoginRefused("NTLM without Unicode, extended session security or 128-bit keys")
@@ -284,7 +295,10 @@ class NtlmInitiator(NtlmContext):
             self._negotiate = messages.pack_negotiate(WANTED)
             return self._negotiate
         self._over = True
-        return self._authenticate(token)
+        try:
+            return self._authenticate(token)
+        finally:
+            self._forget()
 
     def _authenticate(self, token: bytes) -> bytes:
         challenge = messages.unpack_challenge(token)

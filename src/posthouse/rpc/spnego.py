@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
@@ -32,7 +33,7 @@ Make = Callable[[], Mechanism]
 """Begins a new exchange of a mechanism."""
 
 
-class SpnegoContext:
+class SpnegoContext(ABC):
     """What both ends have in common: a mechanism inside."""
 
     def __init__(self, mechanisms: Mapping[bytes, Make]) -> None:
@@ -76,6 +77,23 @@ class SpnegoContext:
             raise BadProtection("nothing was agreed upon")
         return self._inner.unprotect(level, before, body, after, signature)
 
+    def _stepped(self, token: bytes) -> bytes | None:
+        """Whatever is refused is over, and what was kept for it is forgotten."""
+        self._over = True
+        try:
+            answer = self._begun(token) if self._inner is None else self._continued(token)
+            self._over = self._complete
+        finally:
+            if self._over:
+                self._list = b""
+        return answer
+
+    @abstractmethod
+    def _begun(self, token: bytes) -> bytes | None: ...
+
+    @abstractmethod
+    def _continued(self, token: bytes) -> bytes | None: ...
+
     def _settled(self) -> Mechanism:
         assert self._inner is not None
         return self._inner
@@ -98,10 +116,7 @@ class SpnegoAcceptor(SpnegoContext):
         """Takes the initiator's next token. After a refusal there is nothing more to say."""
         if self._over:
             raise LoginRefused("this exchange is over")
-        self._over = True
-        answer = self._begun(token) if self._inner is None else self._continued(token)
-        self._over = self._complete
-        return answer
+        return self._stepped(token)
 
     def _begun(self, token: bytes) -> bytes | None:
         if token.startswith(NTLM_SIGNATURE) and tokens.NTLM_OID in self._mechanisms:
@@ -161,10 +176,7 @@ class SpnegoInitiator(SpnegoContext):
         """Nothing gives the first token; each answer the next, until all is settled."""
         if self._over:
             raise LoginRefused("this exchange is over")
-        self._over = True
-        answer = self._begun(token) if self._inner is None else self._continued(token)
-        self._over = self._complete
-        return answer
+        return self._stepped(token)
 
     def _begun(self, token: bytes) -> bytes:
         if token:

@@ -25,6 +25,7 @@ _ENUMERATED: Final = 0x0A
 _SEQUENCE: Final = 0x30
 _APPLICATION: Final = 0x60
 _MECHANISMS_MAX: Final = 32
+_MECHANISM_LIST_SIZE_MAX: Final = 1024  # it is kept until the login is over
 
 
 class Init(NamedTuple):
@@ -90,6 +91,8 @@ def unpack_init(data: bytes) -> Init:
         raise LoginRefused("not the first token of SPNEGO")
     fields = _fields(_only(parts[1][1], _SEQUENCE))
     listed = fields.get(0, b"")
+    if len(listed) > _MECHANISM_LIST_SIZE_MAX:
+        raise LoginRefused("the names of the mechanisms are too long")
     mechanisms = tuple(_mechanisms(listed))
     # What follows as field 3 is the MIC, or hints that Windows puts there; then the MIC is 4.
     mic = fields.get(4, fields.get(3) if fields.get(3, b"")[:1] == b"\x04" else None)
