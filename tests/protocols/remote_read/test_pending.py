@@ -163,15 +163,17 @@ def test_a_purged_message_does_not_come_back(rig, reader, handle):
     assert rig.bodies("orders") == []
 
 
-def test_a_reader_who_lost_his_right_cannot_end(rig):
+@pytest.mark.parametrize("ack", [ACK, NACK])
+def test_what_a_reader_who_lost_his_right_cannot_end_goes_back(rig, ack):
+    """At once: it is in no table any more, and he may stay for ever."""
     alice = Reader(rig, rig.user("alice"))
     grant(rig, "orders", "alice", 0x3)
     rig.send("orders", b"one")
     handle = alice.open("orders")
     alice.start(handle)
     revoke(rig, "orders", "alice")
-    assert alice.end(handle, 1).result == STATUS_ACCESS_DENIED
-    alice.lose()
+    assert alice.end(handle, 1, ack).result == STATUS_ACCESS_DENIED
+    assert bool(rig.reads("orders")[0].flags & READ_IN_DOUBT) is (ack == ACK)
     assert rig.receive("orders").message.body == b"one"
 
 

@@ -15,6 +15,7 @@ from posthouse.protocols.remote_read.queue_format import QueueFormat
 from posthouse.protocols.remote_read.settings import RemoteReadSettings
 from posthouse.protocols.remote_read.stubs import NO_TRANSACTION, TOKEN_SIZE_MAX, Opnum
 from posthouse.rpc import statuses
+from posthouse.rpc.interface import Fault
 from posthouse.rpc.ndr import BadStub
 from posthouse.security.peer_calls import Reply, Verb
 from tests.protocols.remote_read.rig import (
@@ -107,6 +108,19 @@ def test_the_queue_of_an_enlistment_does_not_matter(rig, reader, queue):
 
 
 @pytest.mark.spec("MS-MQRR 3.1.2.1/1")
+def test_a_client_whose_group_was_full_is_still_run_down(rig):
+    rig.groups.handles_max = 1
+    reader = rig.reader()
+    group = reader.association.group
+    other = group.open(None, lambda: None)
+    with pytest.raises(Fault):
+        rig.enlist(reader)
+    group.close(other)
+    assert rig.enlist(reader).result == OK
+    reader.lose()
+    assert rig.remote.figures.clients == len(rig.manager.transactions.open) == 0
+
+
 def test_an_enlistment_that_takes_too_long_is_broken_off(rig):
     reader = rig.reader(settle=False)
     call = rig.enlist(reader)

@@ -130,8 +130,8 @@ class RemoteRead:
     def know(self, group: Group) -> None:
         """Makes sure that the end of a client is heard of."""
         if group not in self.clients:
+            group.open(client := Client(self, group), client.rundown)  # raises where it is full
             self.clients.add(group)
-            group.open(client := Client(self, group), client.rundown)
 
     # -- time
 

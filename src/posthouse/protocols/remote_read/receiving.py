@@ -266,7 +266,12 @@ class StartedReceive(PendingRequestEntry):
         if not self.lookup_id:
             self._stop_waiting(manager)
             raise MessageNotFound("no message was received under that request yet")
-        end_read(manager, self.queue.descriptor, self.lookup_id, positive=self._positive)
+        descriptor, lookup_id = self.queue.descriptor, self.lookup_id
+        try:
+            end_read(manager, descriptor, lookup_id, positive=self._positive)
+        except QueueError:  # rights may have gone meanwhile, and no timer runs for it any more
+            return_message(manager, descriptor, lookup_id, in_doubt=self._positive)
+            raise
 
     def _ended(self, answer: Answer) -> None:
         call, self._end_call = self._end_call, None
