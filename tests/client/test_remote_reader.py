@@ -381,6 +381,22 @@ def test_a_connection_that_breaks_before_the_end_costs_nothing(peer: Peer) -> No
     assert len(peer.asked(START)) == 2
 
 
+def test_a_message_that_the_broken_connection_still_holds_is_not_said_to_be_gone(
+    peer: Peer,
+) -> None:
+    def lose(request: Any, call: Any) -> Any:
+        if len(peer.asked(START)) == 1:
+            raise Break
+        return 0xC00E0088
+
+    peer.instead[START] = lose
+    with reading(peer) as (_, queue):
+        with pytest.raises(SessionLost):
+            queue.lookup(100, receive=True)
+        with pytest.raises(MessageNotFound):
+            queue.lookup(100, receive=True)
+
+
 def test_a_connection_that_broke_unnoticed_is_made_anew(peer: Peer) -> None:
     with reading(peer) as (_, queue):
         queue.peek(0)

@@ -34,7 +34,13 @@ from posthouse.client.remote_state import (
     Want,
 )
 from posthouse.client.rpc_link import CallTimeout, LinkLost, Pending, RpcLink
-from posthouse.model.errors import BufferOverflow, IoTimeout, QueueError, RemoteProtocolError
+from posthouse.model.errors import (
+    BufferOverflow,
+    IoTimeout,
+    MessageNotFound,
+    QueueError,
+    RemoteProtocolError,
+)
 from posthouse.model.names import FormatName
 from posthouse.protocols.remote_read.queue_format import QueueFormat, queue_format_of
 from posthouse.protocols.remote_read.stubs import (
@@ -289,6 +295,7 @@ class QueueReader:
     def take(self, want: Want, timeout: float | None) -> Taken:
         """A message that stays locked over there until its end, if it is taken at all."""
         outage, begun = Outage(self.reader.reconnect_s), time.monotonic()
+        lost: LinkLost | ServerUnreachable | None = None
         while True:
             left = None if timeout is None else max(begun + timeout - time.monotonic(), 0.0)
             try:
@@ -300,7 +307,13 @@ class QueueReader:
                 if not want.repeatable:
                     raise SessionLost(error.cause) from None
                 outage.go_on(error)
+                lost = error
                 continue
+            except MessageNotFound:
+                if lost is None or not want.takes:
+                    raise
+                # The queue manager there has not noticed yet, and holds it for the one that broke.
+                raise SessionLost(lost.cause) from None
             return Taken(message, opened, request_id)
 
     def _opened_for(self, want: Want) -> Opened:
