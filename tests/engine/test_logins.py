@@ -117,6 +117,11 @@ def test_names_that_do_not_exist_wait_as_well(rig: LoginRig) -> None:
     assert rig.logins.wait_ms("nobody", HERE) == 1_000
 
 
+def test_long_names_are_told_in_short(rig: LoginRig) -> None:
+    rig.logins.refused("x" * 30_000, HERE, "wrong")
+    assert rig.told == [("x" * 80, HERE, "wrong")]
+
+
 def test_tries_during_the_wait_do_not_make_it_longer(rig: LoginRig) -> None:
     for _ in range(5):
         rig.logins.refused("maria", HERE, "wrong")

@@ -16,6 +16,7 @@ from posthouse.security.accounts import Account, Door, LoginGuard
 from posthouse.security.nt_hash import open_nt_hash, seal_nt_hash
 
 Told = Callable[[str, str, str], None]
+NAME_TOLD_MAX: Final = 80  # strangers name themselves as they like, and at length
 _DECOY: Final = seal_nt_hash(bytes(16), bytes(32), bytes(12), b""), bytes(32), b""
 
 
@@ -57,7 +58,7 @@ class Logins:
         self.refusals += 1
         if not self.wait_ms(user, address):
             self.guard.failed(user, address, self._now_ms())
-        self.told(user, address, cause)
+        self.told(user[:NAME_TOLD_MAX], address, cause)
 
     def accepted(self, user: str, address: str) -> Proved:
         """The proof was right."""
