@@ -29,8 +29,10 @@ from posthouse.model.errors import (
 from posthouse.model.guids import NULL_GUID, format_guid
 from posthouse.model.message import NACK_QUEUE_DELETED
 from posthouse.model.properties import UNLIMITED, QueueProperties, QueueScope
+from posthouse.wire.message import deserialize
 from tests.engine.letters import ALICE, DEAD_LETTERS, DEAD_TRANSACTIONAL, PostRig
 from tests.engine.rig import MOVE, PEEK, RECEIVE, SEND, START_UTC
+from tests.engine.sessions import SessionRig
 
 PUBLIC = r"ALPHA\invoices"
 EVERYTHING = {
@@ -822,3 +824,40 @@ def test_outgoing_queues_have_a_limit() -> None:
     for name in (r"DIRECT=OS:D\private$\q", r"DIRECT=OS:B\private$\q,DIRECT=OS:D\private$\q"):
         with rig.refused(0xC00E0027):
             rig.open(name)
+
+
+def test_outgoing_queues_that_nobody_uses_make_room_for_others() -> None:
+    """A server that answers to queues of one use each must not come to an end some day."""
+    rig = PostRig(outgoing_queues_max=3)
+    idle, paused, waiting = (rf"DIRECT=OS:{name}\private$\q" for name in ("B", "C", "D"))
+    for name in (idle, paused):
+        rig.close(rig.open(name))
+    rig.send(waiting, b"x")
+    rig.run(lambda m: m.pause_queue(rig.outgoing(paused)[0]))
+    gone = rig.outgoing(idle)[0].number
+    rig.close(rig.open(r"DIRECT=OS:E\private$\q"))
+    names = [q.definition.format_name for q in rig.manager.queues.outgoing_queues()]
+    assert sorted(names) == sorted([paused, waiting, r"DIRECT=OS:E\private$\q"])
+    rig.restart()
+    assert gone not in rig.manager.core.queues
+
+
+def test_an_outgoing_queue_that_comes_again_begins_a_new_sequence() -> None:
+    rig = SessionRig(outgoing_queues_max=1)
+    rig.commit_sends("ab")
+    sender = rig.session()
+    (first, second) = rig.take(sender)
+    info = rig.manager.transfer.sequences.info(sender.queue)
+    old = info.sequence_id
+    assert rig.order_ack(old, 2)
+    rig.acknowledge(sender, [first, second])
+    rig.end(sender)
+    rig.close(rig.open(r"DIRECT=OS:OTHER\private$\q"))  # there is room for one
+    rig.commit_sends("c")
+    sender = rig.session()
+    (third,) = rig.take(sender)
+    message = deserialize(third.packet)
+    assert message.transaction_sequence_number == 1
+    assert rig.manager.transfer.sequences.info(sender.queue).sequence_id > old
+    rig.restart()
+    assert len(rig.manager.queues.outgoing_queues()) == 1

@@ -83,6 +83,10 @@ class ConnectionAttempt(NamedTuple):
     next_hops: tuple[str, ...]
 
 
+HELD = frozenset({OutgoingQueueState.ON_HOLD, OutgoingQueueState.LOCKED})
+"""States that an operator or the machine has put an outgoing queue into."""
+
+
 class Outgoing:
     """The volatile side of an outgoing queue."""
 

@@ -13,6 +13,7 @@ from posthouse.engine.naming import PublicQueues, QueueNames, is_service_queue
 from posthouse.engine.queue import (
     DEADLETTER,
     DEADXACT,
+    HELD,
     JOURNAL,
     NOTIFY_QUEUE,
     ORDER_QUEUE,
@@ -468,23 +469,31 @@ class Queues(QueueNames):
         """Names are cheap to make up; outgoing queues are not."""
         limit = self.core.settings.outgoing_queues_max
         if len(self._outgoing) + count > limit:
-            self._forget_answered()
+            self._forget_idle()
         if len(self._outgoing) + count > limit:
             raise InsufficientResources(f"there are {limit} outgoing queues, and no more can be")
 
-    def _forget_answered(self) -> None:
-        """Removes empty queues of answers to other queue managers: anybody can cause one.
+    def _forget_idle(self) -> None:
+        """Removes outgoing queues of which nobody has any use now.
 
-        They have no sequence, and the next answer makes them anew.
+        Names of answers and of response queues come with messages, so anybody can cause one. The
+        next message for such a name makes its queue anew, and begins a new sequence.
         """
         change = Change()
         for key, queue in list(self._outgoing.items()):
-            outgoing = queue.outgoing
-            idle = not queue.state.count and not queue.reserved and not queue.descriptors
-            if outgoing is not None and outgoing.service and idle and not outgoing.sender:
-                del self._outgoing[key]
-                self._remove(queue, change)
+            if not self._is_idle(queue):
+                continue
+            del self._outgoing[key]
+            self.core.transfer.sequences.forget(queue, change)
+            self._remove(queue, change)
         self.core.commit(change)
+
+    def _is_idle(self, queue: Queue) -> bool:
+        outgoing = queue.outgoing
+        assert outgoing is not None
+        if queue.state.count or queue.reserved or queue.descriptors or outgoing.sender:
+            return False
+        return not outgoing.engaged and outgoing.state not in HELD
 
     def _create_outgoing(self, name: FormatName, change: Change | None) -> Queue:
         """A new outgoing queue (3.1.7.1.5): inactive, without next hops, kept from now on."""

@@ -276,6 +276,16 @@ class Sequences:
             self.core.define(TABLE_SEQUENCE, _U64.pack(ids[0]), None, change)
             del self._queue_of[ids[0]], firsts[0], ids[0]
 
+    def forget(self, queue: Queue, change: Change) -> None:
+        """An outgoing queue that has no messages is gone; one of its name begins anew."""
+        self._forget_finished(queue, change)
+        number = queue.number
+        if self._infos.pop(number, None) is not None:
+            self.core.define(TABLE_OUTGOING, _U32.pack(number), None, change)
+        del self._starts[number]
+        for known in (self._sent, self._passed, self._arrived, self._unfinished, self._peers):
+            known.pop(number, None)
+
     # -- places
 
     def sequence_at(self, queue: Queue, lookup_id: int) -> int:

@@ -16,7 +16,13 @@ from posthouse.engine.core import Core
 from posthouse.engine.dispatch import DispatchCollection, DispatchEntry
 from posthouse.engine.machines import Machines
 from posthouse.engine.outgoing import Sender
-from posthouse.engine.queue import ConnectionAttempt, Outgoing, OutgoingQueueState, Queue
+from posthouse.engine.queue import (
+    HELD,
+    ConnectionAttempt,
+    Outgoing,
+    OutgoingQueueState,
+    Queue,
+)
 from posthouse.engine.records import TABLE_INCOMING, Change, Row
 from posthouse.engine.remote import Peer
 from posthouse.engine.sequences import OutgoingTransferInfo, OutgoingTransferReport, Sequences
@@ -40,7 +46,6 @@ _ENGAGED = frozenset(
         OutgoingQueueState.DISCONNECTING,
     }
 )
-_HELD = frozenset({OutgoingQueueState.ON_HOLD, OutgoingQueueState.LOCKED})
 
 
 class IncomingTransactionalTransferInfo(msgspec.Struct, omit_defaults=True):
@@ -143,7 +148,7 @@ class Transfer:
         outgoing = self._outgoing_of(sender.queue)
         if outgoing.sender is sender:
             outgoing.sender = None
-            if outgoing.state not in _HELD:
+            if outgoing.state not in HELD:
                 self.set_state(sender.queue, OutgoingQueueState.DISCONNECTED)
             outgoing.engaged = False
             self.core.effects.active.add(sender.queue.number)
@@ -348,7 +353,7 @@ class Transfer:
         """A protocol's report; a held or locked queue keeps its state."""
         outgoing = self._outgoing_of(queue)
         outgoing.engaged = state in _ENGAGED
-        if outgoing.state not in _HELD:
+        if outgoing.state not in HELD:
             outgoing.state = state
 
     def wants_connection(self, queue: Queue) -> bool:
@@ -358,7 +363,7 @@ class Transfer:
             outgoing is not None
             and self.connection_active
             and queue.state.count > 0
-            and outgoing.state not in _HELD
+            and outgoing.state not in HELD
             and not outgoing.engaged
         )
 
@@ -407,7 +412,7 @@ class Transfer:
     def next_dispatch(self, queue: Queue) -> DispatchEntry | None:
         """Dispatch Send Message (3.1.7.3.9)."""
         outgoing = queue.outgoing
-        if outgoing is None or outgoing.state in _HELD or not self.connection_active:
+        if outgoing is None or outgoing.state in HELD or not self.connection_active:
             return None
         if outgoing.state is OutgoingQueueState.INACTIVE:
             return None
