@@ -28,6 +28,7 @@ NACK, ACK = 1, 2
 DIRECT, SUBQUEUE = (3, 0), (8, 5)  # type and suffix of a QUEUE_FORMAT
 NO_TRANSACTION = bytes(16)
 ALL = 0xFFFFFFFF
+TOKEN_MAX = 131_072
 REJECTED = 0xC004  # MQMSG_CLASS_NACK_RECEIVE_REJECTED
 
 OK = 0
@@ -273,11 +274,19 @@ class TestEveryMethod:
         assert first[1] - len(first[2]) == len(long) - 10
         assert first[2].endswith(long[:10])
 
+    @pytest.mark.spec("RPC/11", "RPC/19")
     def test_a_token_of_nobody_enlists_nothing(self, reader: Reader, queue: str) -> None:
-        parameters = {"pTransactionId": b"t" * 16, "pQueueFormat": reader.queue_format(queue)}
-        token = {"cbPropagationToken": 9, "pbPropagationToken": b"of nobody"}
-        refused = reader.result("R_QMEnlistRemoteTransaction", **parameters, **token)
-        assert refused == TRANSACTION_ENLIST
+        assert offer(reader, queue, b"of nobody") == TRANSACTION_ENLIST
+        assert offer(reader, queue, bytes(TOKEN_MAX)) == TRANSACTION_ENLIST
+        with pytest.raises(DCERPCException, match="rpc_x_bad_stub_data"):
+            offer(reader, queue, bytes(TOKEN_MAX + 1))
+
+    @pytest.mark.spec("RPC/19")
+    def test_calls_come_in_the_smallest_fragments(self, reader: Reader, queue: str) -> None:
+        reader.dce.set_max_fragment_size(1)
+        handle = reader.open(queue)
+        assert body(reader.start(handle)) == b"one"
+        assert reader.end(handle) == OK
 
     @pytest.mark.spec("MS-MQRR 3.1.4/5")
     def test_the_opnum_that_is_not_used_is_out_of_range(self, reader: Reader) -> None:
@@ -289,6 +298,16 @@ class TestEveryMethod:
     def test_a_queue_that_is_not_there_is_a_fault(self, reader: Reader) -> None:
         with pytest.raises(DCERPCException, match=r"MQ_ERROR_QUEUE_NOT_FOUND|c00e0003"):
             reader.open("nowhere")
+
+
+def offer(reader: Reader, queue: str, token: bytes) -> int:
+    return reader.result(
+        "R_QMEnlistRemoteTransaction",
+        pTransactionId=b"t" * 16,
+        cbPropagationToken=len(token),
+        pbPropagationToken=token,
+        pQueueFormat=reader.queue_format(queue),
+    )
 
 
 def enlist(reader: Reader, tx: posthouse.Transaction, queue: str) -> bytes:

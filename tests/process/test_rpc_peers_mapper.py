@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+import posthouse
+from tests.process.rpc_house import add_user
 from tests.process.test_binary_cable import START_S, Network, inside
 
 REMOTE_READ = "1a9134dd-7b39-45ba-ad88-44d01ca47f28"
@@ -25,6 +27,11 @@ enabled = false
 answer = false
 [epm]
 enabled = true
+"""
+OURS = """
+import posthouse, sys
+with posthouse.msmq("127.0.0.1", user="reader", password="Reader of maps 1!") as remote:
+    print(remote.queue(r"private$\\orders").receive(0).text)
 """
 IMPACKET = f"""
 from impacket.dcerpc.v5 import epm
@@ -42,7 +49,8 @@ class Machine:
 
     def __init__(self, folder: Path, running: ExitStack) -> None:
         self._network = Network(running)
-        home, ready = folder / "home", folder / "ready.json"
+        self.home, ready = folder / "home", folder / "ready.json"
+        home = self.home
         home.mkdir(mode=0o700)
         (home / "posthouse.toml").write_text(SETTINGS, encoding="ascii")
         serve = ["-m", "posthouse.cli.main", "serve", "--home", str(home), "--ports", "standard"]
@@ -121,6 +129,20 @@ def test_impacket_finds_remote_read(machine: Machine) -> None:
     assert mapped == "ncacn_ip_tcp:127.0.0.1[2103]"
     read = f"{REMOTE_READ.upper()} v1.0 ncacn_ip_tcp:0.0.0.0[2103]"
     assert any(line.startswith(read) for line in listed)
+
+
+@pytest.mark.spec("RPC/29", "MS-MQRR 2.1/2")
+def test_our_client_finds_the_port_by_itself(machine: Machine) -> None:
+    with posthouse.connect(machine.home) as qm:
+        add_user(qm, "reader", "Reader of maps 1!")
+        qm.create_queue(r".\private$\orders")
+        qm.queue(r".\private$\orders").send("found")
+        qm.call(
+            "POST",
+            "/queues/.%5Cprivate$%5Corders/access/grant",
+            {"who": "users", "rights": ["receive"]},
+        )
+    assert machine.run(sys.executable, "-c", OURS) == "found\n"
 
 
 @pytest.mark.peer("nmap")

@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 import pytest
 
+import posthouse
+from posthouse.client.remote_connecting import Authentication, Mechanism
 from tests.process.recording import Recording
 from tests.process.rpc_house import House, add_user
 from tests.process.test_rpc_peers_impacket import INTEGRITY, NONE, PRIVACY, Reader, body
@@ -23,6 +25,13 @@ KINDS = {
     *(ALTER_CONTEXT, ALTER_CONTEXT_RESP, AUTH3),
 }
 SEALED = 6
+OURS: list[tuple[Authentication, Mechanism]] = [
+    ("none", "ntlm"),
+    ("connect", "ntlm"),
+    ("integrity", "negotiate"),
+    ("privacy", "negotiate"),
+    ("privacy", "ntlm"),
+]
 OPTIONS = ["", "connect,ntlm", "sign,ntlm", "seal,ntlm", "sign,spnego", "seal,spnego,ndr64"]
 # A call, one that is not there, and one of several fragments whose stub is too long.
 # tshark stumbles over sealed PDUs without any stub, so that none of them is empty.
@@ -48,7 +57,7 @@ class Packet(NamedTuple):
 
 @pytest.fixture(scope="module")
 def capture(house: House, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Conversations of samba and impacket at every level; something that is no RPC, too."""
+    """Conversations of samba, impacket and our own client; something that is no RPC, too."""
     add_user(house.qm, *LOGIN)
     house.qm.create_queue(r".\private$\recorded")
     house.qm.queue(r".\private$\recorded").send(bytes(20_000))
@@ -58,6 +67,8 @@ def capture(house: House, tmp_path_factory: pytest.TempPathFactory) -> Path:
             samba(recording.port, options, CALLS, *LOGIN)
         for level in (NONE, INTEGRITY, PRIVACY):
             read_all(Reader(house, level, *LOGIN, port=recording.port))
+        for authentication, mechanism in OURS:
+            peek(recording.port, authentication, mechanism)
         talk_nonsense(recording.port)
     return file
 
@@ -68,6 +79,19 @@ def read_all(reader: Reader) -> None:
     assert reader.end(handle, ack=1) == 0
     reader.close(handle)
     reader.dce.disconnect()
+
+
+def peek(port: int, authentication: Authentication, mechanism: Mechanism) -> None:
+    user, password = LOGIN if authentication != "none" else (None, None)
+    with posthouse.msmq(
+        "127.0.0.1",
+        rpc_port=port,
+        user=user,
+        password=password,
+        authentication=authentication,
+        mechanism=mechanism,
+    ) as remote:
+        assert remote.queue(r"private$\recorded").peek().body == bytes(20_000)
 
 
 def talk_nonsense(port: int) -> None:
