@@ -111,6 +111,26 @@ def test_after_five_failures_a_growing_wait_for_that_name_at_that_address(rig: L
     assert rig.logins.refusals == 9
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "same"),
+    [
+        ("2001:db8::1", "2001:db8::ffff:1", True),
+        ("2001:db8::1", "2001:db8:0:1::1", False),
+        ("fe80::1%eth0", "fe80::2%eth0", True),
+        ("192.0.2.1", "::ffff:192.0.2.1", True),
+        ("192.0.2.1", "192.0.2.2", False),
+        ("somewhere", "elsewhere", False),
+    ],
+)
+def test_addresses_of_one_ipv6_network_wait_together(
+    rig: LoginRig, first: str, second: str, same: bool
+) -> None:
+    for _ in range(5):
+        rig.logins.refused("maria", first, "wrong")
+    assert rig.logins.wait_ms("maria", first) == 1_000
+    assert rig.logins.wait_ms("maria", second) == (1_000 if same else 0)
+
+
 def test_names_that_do_not_exist_wait_as_well(rig: LoginRig) -> None:
     for _ in range(5):
         rig.logins.refused("nobody", HERE, "wrong")

@@ -7,6 +7,7 @@ that was disabled, has lost the door or is gone gives no caller any more.
 from __future__ import annotations
 
 from collections.abc import Callable
+from ipaddress import ip_address
 from typing import Final, NamedTuple
 
 from posthouse.engine.accounts import Accounts
@@ -39,7 +40,7 @@ class Logins:
 
     def wait_ms(self, user: str, address: str) -> int:
         """How long this name has to wait at this address before a password counts again."""
-        return self.guard.wait_ms(user, address, self._now_ms())
+        return self.guard.wait_ms(user, _network(address), self._now_ms())
 
     def nt_hash(self, user: str, address: str) -> bytes | None:
         """What to compare a proof with; None where no proof would do."""
@@ -57,12 +58,12 @@ class Logins:
         """Nothing was proved. Tries during the wait are not failures: they were not looked at."""
         self.refusals += 1
         if not self.wait_ms(user, address):
-            self.guard.failed(user, address, self._now_ms())
+            self.guard.failed(user, _network(address), self._now_ms())
         self.told(user[:NAME_TOLD_MAX], address, cause)
 
     def accepted(self, user: str, address: str) -> Proved:
         """The proof was right."""
-        self.guard.succeeded(user, address)
+        self.guard.succeeded(user, _network(address))
         return _proved(self.accounts.find(user))
 
     def vouched(self, user: str) -> Proved | None:
@@ -84,6 +85,17 @@ class Logins:
             return self.accounts.find(user)
         except IllegalUser:
             return None
+
+
+def _network(address: str) -> str:
+    """Where somebody is. Of IPv6 everybody has 2^64 addresses, which count as one."""
+    try:
+        known = ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if known.version == 4:
+        return address
+    return str(known.ipv4_mapped or known.packed[:8].hex())
 
 
 def _proved(account: Account) -> Proved:
