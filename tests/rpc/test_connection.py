@@ -146,20 +146,59 @@ def test_contexts_of_a_connection_are_limited() -> None:
     [
         raw_bind(item(0), group_id=99),
         raw_bind(),
-        raw_bind(item(0), flags=FIRST),
+        raw_bind(item(0), pdu.ContextItem(1, TOY, ())),
+        raw_bind(item(0, TOY), item(0, GUARDED)),
+        raw_bind(item(0, TOY, features(1)), item(1, TOY, features(2))),
         raw_bind(item(0))[:-1].replace(b"\x48\0\0\0", b"\x47\0\0\0", 1),
         b"\x05\0\x0b\x03\0\0\0\0" + (72).to_bytes(2, "big") + bytes(62),
     ],
-    ids=["unknown group", "nothing", "fragment", "short list", "big-endian"],
+    ids=["group", "nothing", "no transfer", "twice", "features twice", "short list", "big-endian"],
 )
 def test_bind_that_cannot_be_is_refused(bind: bytes) -> None:
     nak = nak_of(Desk().connect(), bind)
     assert nak == pdu.BindNak(statuses.NAK_NOT_SPECIFIED)
 
 
-def test_client_that_takes_less_than_everybody_has_to_is_refused() -> None:
-    nak = nak_of(Desk().connect(), raw_bind(item(0), max_recv=1431))
-    assert nak.reason == statuses.NAK_LOCAL_LIMIT_EXCEEDED
+@pytest.mark.parametrize("said", [0, 1, 255])
+def test_client_that_says_it_takes_nothing_takes_what_everybody_has_to(said: int) -> None:
+    wire = Desk().connect()
+    ack = wire.bind(max_recv=said)
+    assert ack.max_xmit == pdu.FRAG_LENGTH_MIN
+    heard = wire.say(request(LARGE, b"20000"))
+    assert max(header.frag_length for header, _ in heard) <= pdu.FRAG_LENGTH_MIN
+    assert len(answer_of(heard)) == 20000
+
+
+@pytest.mark.parametrize("flags", [0, FIRST, LAST, 0xFF])
+def test_flags_of_a_bind_do_not_make_it_a_fragment(flags: int) -> None:
+    wire = Desk().connect()
+    wire.bind(flags=flags)
+    assert wire.ack_header.flags == pdu.WHOLE | flags & (pdu.CONC_MPX | pdu.SUPPORT_HEADER_SIGN)
+    wire.bind(item(1), flags=flags, kind=pdu.ALTER_CONTEXT)
+    assert wire.ack_header.flags == pdu.WHOLE | flags & pdu.SUPPORT_HEADER_SIGN
+    assert wire.call(ECHO, b"x", context_id=1) == b"x"
+
+
+def test_features_count_where_they_stand_first() -> None:
+    ack = Desk().connect().bind(item(0), item(1, TOY, UNKNOWN, features(3)))
+    assert ack.results[1].result == statuses.PROVIDER_REJECTION
+
+
+@pytest.mark.parametrize(
+    "again", [item(0, TOY, NDR64), item(0, GUARDED), pdu.ContextItem(0, TOY, ())]
+)
+def test_presentation_context_does_not_change(again: pdu.ContextItem) -> None:
+    wire = Desk().bound()
+    said = pdu.pack(pdu.ALTER_CONTEXT, pdu.WHOLE, 2, raw_bind(again)[16:])
+    assert fault_of(wire.say(said)) == (statuses.PROTOCOL_ERROR, NOT_EXECUTED)
+    assert wire.closed
+
+
+def test_presentation_context_may_be_named_again() -> None:
+    wire = Desk().bound()
+    ack = wire.bind(item(0, TOY, UNKNOWN, NDR), item(0, UNKNOWN), kind=pdu.ALTER_CONTEXT)
+    assert [result.result for result in ack.results] == [0, 2]
+    assert wire.call(ECHO, b"x") == b"x"
 
 
 def test_second_bind_ends_the_connection() -> None:
@@ -174,6 +213,9 @@ def test_second_bind_ends_the_connection() -> None:
         b"\0\0\0\xa4\xffSMBr\0\0\0\0\x08\x01\x40" + bytes(100),
         b"\x05\x02\x0b\x03\x10\0\0\0" + bytes(64),
         b"\x04\0\x0b\x03\x10\0\0\0" + bytes(64),
+        b"\x05\0\x63\x03\x10\0\0\0" + bytes(64),
+        b"\x05\0\x0b\x03\x10\0\0\0\x0f\0\0\0" + bytes(60),
+        b"\x05\0\x0b\x03\x10\0\0\0\x48\0\x48\0" + bytes(60),
     ],
 )
 def test_strangers_hear_which_version_is_spoken_here(said: bytes) -> None:
@@ -442,7 +484,6 @@ def test_nothing_is_served_before_a_bind(said: bytes) -> None:
         pdu.pack(pdu.REQUEST, pdu.WHOLE, 1, b"1234567"),
         pdu.pack(pdu.REQUEST, pdu.WHOLE | pdu.OBJECT_UUID, 1, bytes(23)),
         pdu.pack(pdu.ALTER_CONTEXT, pdu.WHOLE, 1, raw_bind()[16:]),
-        pdu.pack(pdu.ALTER_CONTEXT, FIRST, 1, raw_bind(item(0))[16:]),
         b"\x05\0\x01\x03\x10\0\0\0\x18\0\0\0\x01\0\0\0" + bytes(8),
         b"\x05\0\0\x03\x10\0\0\0\x0f\0\0\0\x01\0\0\0" + bytes(8),
         b"\x05\0\0\x03\0\0\0\0\0\x18\0\0\0\0\0\x01" + bytes(8),

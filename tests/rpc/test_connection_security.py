@@ -285,16 +285,39 @@ def test_unknown_security_context_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("auth_type", "level"), [(SPNEGO, 6), (77, 6), (NTLM, 0), (NTLM, 1), (NTLM, 7)]
+    ("auth_type", "level", "reason"),
+    [
+        (SPNEGO, 6, statuses.NAK_AUTHENTICATION_TYPE),
+        (77, 6, statuses.NAK_AUTHENTICATION_TYPE),
+        (NTLM, 0, statuses.NAK_NOT_SPECIFIED),
+        (NTLM, 1, statuses.NAK_NOT_SPECIFIED),
+        (NTLM, 7, statuses.NAK_NOT_SPECIFIED),
+    ],
 )
-def test_unknown_kind_of_authentication_is_named_in_the_refusal(auth_type: int, level: int) -> None:
+def test_unknown_kind_of_authentication_is_named_in_the_refusal(
+    auth_type: int, level: int, reason: int
+) -> None:
     wire = Desk().connect()
     bind = pdu.pack_bind(pdu.Bind(5840, 5840, 0, (item(0),)))
     trailer = pdu.Trailer(auth_type, level, 0, 0, b"token")
     ((header, whole),) = wire.say(pdu.pack(pdu.BIND, pdu.WHOLE, 1, bind, trailer))
     assert header.kind == pdu.BIND_NAK
-    assert pdu.read_bind_nak(whole[16:]).reason == statuses.NAK_AUTHENTICATION_TYPE
+    assert pdu.read_bind_nak(whole[16:]).reason == reason
     assert wire.closed
+
+
+@pytest.mark.parametrize(("pad", "is_refused"), [(60, False), (68, False), (69, True)])
+def test_padding_of_a_bind_means_nothing_but_has_to_be_there(pad: int, is_refused: bool) -> None:
+    wire = Desk().connect()
+    items = (pdu.ContextItem(0, TOY, (NDR, NDR64)),)
+    bind = pdu.pack_bind(pdu.Bind(5840, 5840, 0, items))
+    token = initiator().step(b"") or b""
+    whole = bytearray(pdu.pack(pdu.BIND, 3, 1, bind, pdu.Trailer(NTLM, 6, 0, 0, token)))
+    whole[-len(token) - 6] = pad
+    ((header, answer),) = wire.say(bytes(whole))
+    assert header.kind == (pdu.BIND_NAK if is_refused else pdu.BIND_ACK)
+    if is_refused:
+        assert pdu.read_bind_nak(answer[16:]).reason == statuses.NAK_PROTOCOL_VERSION
 
 
 def test_first_token_that_is_none_is_refused() -> None:
@@ -400,7 +423,7 @@ def test_security_context_cannot_change_its_level() -> None:
     bind = pdu.pack_bind(pdu.Bind(0, 0, 0, (item(5),)))
     lower = client.trailer(client.proof)._replace(level=Level.CONNECT)
     heard = client.wire.say(pdu.pack(pdu.ALTER_CONTEXT, pdu.WHOLE, 2, bind, lower))
-    assert fault_of(heard) == (statuses.PROTOCOL_ERROR, False)
+    assert fault_of(heard) == (statuses.ACCESS_DENIED, False)
     assert client.wire.closed
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from posthouse.model.errors import MalformedPacket
 from posthouse.rpc.logins import LOGINS_MAX, Login, Logins, UnknownProvider
 from posthouse.rpc.pdu import Trailer
 from posthouse.rpc.security import NTLM, Identity, Level, LoginRefused, SecurityContext
@@ -98,12 +99,21 @@ def test_call_level_counts_as_packet() -> None:
     assert login.protection.said_level == Level.CALL
 
 
-@pytest.mark.parametrize(("auth_type", "level"), [(99, 6), (NTLM, 0), (NTLM, 1), (NTLM, 7)])
-def test_what_is_not_to_be_had_is_refused(auth_type: int, level: int) -> None:
-    with pytest.raises(UnknownProvider):
-        Logins(House(), "10.0.0.1").begin(
-            Trailer(auth_type, level, 0, 0, b""), 0, header_signing=False, is_bind=True
-        )
+@pytest.mark.parametrize(
+    ("auth_type", "level", "error"),
+    [
+        (99, 6, UnknownProvider),
+        (NTLM, 0, MalformedPacket),
+        (NTLM, 1, MalformedPacket),
+        (NTLM, 7, MalformedPacket),
+    ],
+)
+def test_what_is_not_to_be_had_is_refused(
+    auth_type: int, level: int, error: type[Exception]
+) -> None:
+    trailer = Trailer(auth_type, level, 0, 0, b"")
+    with pytest.raises(error):
+        Logins(House(), "10.0.0.1").begin(trailer, 0, header_signing=False, is_bind=True)
 
 
 def test_nobody_logs_in_where_there_are_no_accounts() -> None:

@@ -8,7 +8,7 @@ from typing import Final
 from posthouse.model.errors import MalformedPacket, RemoteProtocolError
 from posthouse.rpc import pdu, statuses
 from posthouse.rpc.association import Association, AssociationGroups
-from posthouse.rpc.binding import Binding, BindRefused
+from posthouse.rpc.binding import Binding, BindRefused, ContextChanged
 from posthouse.rpc.calls import Counts, ServerCall, response
 from posthouse.rpc.fragments import CALL_OVERHEAD, Partial
 from posthouse.rpc.interface import Fault, Interface
@@ -182,7 +182,7 @@ class ServerConnection:
             self._nak(error.call_id, statuses.NAK_PROTOCOL_VERSION)
             return ~at
         except RemoteProtocolError:
-            self._violated(0)
+            self._unreadable(int.from_bytes(data[at + 12 : at + 16], "little"))
             return ~at
         if isinstance(header, int):
             return ~at
@@ -228,9 +228,11 @@ class ServerConnection:
     def _alter_context(self, header: pdu.Header, whole: bytes) -> None:
         try:
             self._out.append(self.binding.alter_context(header, whole))
-        except LoginRefused:
+        except LoginRefused as refused:
             self.counts.logins_refused += 1
             self._refuse(header.call_id, 0, statuses.ACCESS_DENIED)
+            if isinstance(refused, ContextChanged):
+                self._end()
         self._look_at_logins()
 
     def _auth3(self, header: pdu.Header, whole: bytes) -> None:
@@ -343,7 +345,7 @@ class ServerConnection:
             self._violated(call_id)
             return
         if context is None:
-            self._refuse(call_id, context_id, statuses.UNKNOWN_INTERFACE)
+            self._refuse(call_id, 0, statuses.UNKNOWN_INTERFACE)
             return
         status = self._objection(context, opnum, login)
         if status:
@@ -464,6 +466,13 @@ class ServerConnection:
         self.counts.violations += 1
         self._refuse(call_id, 0, statuses.PROTOCOL_ERROR)
         self._end()
+
+    def _unreadable(self, call_id: int) -> None:
+        """A header that contradicts itself: before a bind it may be any protocol's."""
+        if self.association is None:
+            self._nak(call_id, statuses.NAK_PROTOCOL_VERSION)
+        else:
+            self._violated(call_id)
 
     def _nak(self, call_id: int, reason: int) -> None:
         self.counts.naks[reason] += 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from posthouse.model.errors import MalformedPacket
 from posthouse.rpc.pdu import Trailer
 from posthouse.rpc.protection import Protection
 from posthouse.rpc.security import Authenticator, Identity, Level, LoginRefused, SecurityContext
@@ -13,7 +14,7 @@ _LEVELS: Final = frozenset(level.value for level in Level if level != Level.NONE
 
 
 class UnknownProvider(LoginRefused):
-    """A kind or level of authentication that is not to be had here."""
+    """A kind of authentication that is not to be had here."""
 
 
 class Login:
@@ -71,7 +72,9 @@ class Logins:
 
     def begin(self, trailer: Trailer, now_ms: int, *, header_signing: bool, is_bind: bool) -> Login:
         """A new login, as the trailer of a bind or alter_context asks for it."""
-        if self._authenticator is None or trailer.level not in _LEVELS:
+        if trailer.level not in _LEVELS:
+            raise MalformedPacket(f"there is no authentication level {trailer.level}")
+        if self._authenticator is None:
             raise UnknownProvider
         if len(self._of_id) >= LOGINS_MAX:
             raise LoginRefused("too many security contexts on one connection")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
+from posthouse.model.errors import MalformedPacket
 from posthouse.rpc import statuses
 from posthouse.rpc.interface import Interface, Serve
 from posthouse.rpc.pdu import ContextItem, ContextResult
@@ -40,7 +41,12 @@ Contexts = dict[int, Context]
 def negotiate(
     items: Sequence[ContextItem], interfaces: Sequence[Interface], contexts: Contexts
 ) -> tuple[ContextResult, ...]:
-    """Answers each item on its own; those that are accepted are in `contexts` then."""
+    """Answers each item on its own; those that are accepted are in `contexts` then.
+
+    Features are negotiated once, and a context that is there stays what it is.
+    """
+    if sum(asked_features(item) is not None for item in items) > 1:
+        raise MalformedPacket("features are asked for twice")
     return tuple([_answer(item, interfaces, contexts) for item in items])
 
 
@@ -56,23 +62,22 @@ def _answer(
     transfer = next((one for one in item.transfers if one in (NDR, NDR64)), None)
     if transfer is None:
         return UNKNOWN_TRANSFER
+    context = Context(
+        interface.methods, int(interface.minimum_level), transfer == NDR64, interface, transfer
+    )
+    if contexts.get(item.context_id, context)[3:] != context[3:]:
+        raise MalformedPacket("a presentation context does not change")
     if item.context_id not in contexts and len(contexts) >= CONTEXTS_MAX:
         return TOO_MANY
-    contexts[item.context_id] = Context(
-        interface.methods,
-        int(interface.minimum_level),
-        transfer == NDR64,
-        interface,
-        transfer,
-    )
+    contexts[item.context_id] = context
     return ContextResult(statuses.ACCEPTANCE, 0, transfer)
 
 
 def asked_features(item: ContextItem) -> int | None:
     """The bits of a bind-time feature negotiation; None if the item is an ordinary one."""
-    for uuid, major, _ in item.transfers:
-        if uuid.startswith(BIND_TIME_FEATURES) and major == 1:
-            return int.from_bytes(uuid[8:], "little")
+    uuid, major, _ = item.transfers[0]  # features are not offered among others
+    if uuid.startswith(BIND_TIME_FEATURES) and major == 1:
+        return int.from_bytes(uuid[8:], "little")
     return None
 
 
