@@ -57,6 +57,14 @@ class Call(ABC):
     def fault(self, status: int) -> None:
         """The method has run and throws."""
 
+    def backlog(self) -> int:
+        """Bytes answered on the call's connection that its client has not taken yet."""
+        return 0
+
+    def when_drained(self, callback: Callable[[], None]) -> None:
+        """Calls back once, when the client has taken most of that or is gone; else now."""
+        callback()
+
 
 Serve = Callable[[Call], None]
 

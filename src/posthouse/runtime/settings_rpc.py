@@ -69,6 +69,15 @@ class RpcSection(Struct, frozen=True):
             description="Messages received and not ended that a reader may have of a queue.",
         ),
     ] = _read.pending_max
+    read_ahead: Annotated[
+        int,
+        Meta(
+            ge=4 * KIB,
+            le=GIB,
+            extra={"unit": SIZE},
+            description="What is read from the store for a client that has not taken it yet.",
+        ),
+    ] = _read.read_ahead
     calls_max: Annotated[
         int,
         Meta(
@@ -120,6 +129,7 @@ class RpcSection(Struct, frozen=True):
             cleanup_ms=self.cleanup_ms,
             call_timeout_ms=self.call_timeout_ms,
             pending_max=self.pending_max,
+            read_ahead=self.read_ahead,
         )
 
     def runtime(self) -> RpcSettings:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from typing import Any
 
 from posthouse.model.names import PathName, parse_name
@@ -53,14 +54,23 @@ BAD_STUB_DATA = 0x6F7
 class RigCall(Call):
     """A call whose answer is kept."""
 
-    __slots__ = ("answers",)
+    __slots__ = ("answers", "reader")
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.answers: list[bytes | int] = []
+        self.reader: Reader
 
     def answer(self, stub: bytes) -> None:
         self.answers.append(stub)
+        self.reader.backlog += len(stub) if self.reader.lazy else 0
+
+    def backlog(self) -> int:
+        backlog: int = self.reader.backlog
+        return backlog
+
+    def when_drained(self, callback: Callable[[], None]) -> None:
+        self.reader.thirsty.append(callback)
 
     def fault(self, status: int) -> None:
         self.answers.append(status)
@@ -174,6 +184,9 @@ class Reader:
         assert joined is not None
         self.association: Association = joined
         self.outstanding: list[RigCall] = []
+        self.lazy = False  # it takes nothing of its answers before `drain`
+        self.backlog = 0
+        self.thirsty: list[Callable[[], None]] = []
         self.requests = 0
 
     @property
@@ -202,11 +215,20 @@ class Reader:
             stub,
             ndr64=self.ndr64,
         )
+        call.reader = self
         self.outstanding.append(call)
         self.rig.interface.methods[opnum](call)
         if self.settle:
             self.rig.desk.settle()
         return call
+
+    def drain(self) -> None:
+        """The client takes what there is."""
+        self.backlog = 0
+        thirsty, self.thirsty = self.thirsty, []
+        for callback in thirsty:
+            callback()
+        self.rig.desk.settle()
 
     # -- the methods
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from posthouse.engine.descriptor import OpenQueueDescriptor, QueueAccessType, QueueShareMode
@@ -55,10 +56,11 @@ def ignore(answer: Answer) -> None:
 class OpenedQueue:
     """What a queue's context handle stands for."""
 
-    __slots__ = ("descriptor", "handle", "pending", "remote", "waits")
+    __slots__ = ("client", "descriptor", "handle", "pending", "remote", "waits")
 
-    def __init__(self, remote: RemoteRead, descriptor: OpenQueueDescriptor) -> None:
+    def __init__(self, remote: RemoteRead, client: Client, descriptor: OpenQueueDescriptor) -> None:
         self.remote = remote
+        self.client = client
         self.descriptor = descriptor
         self.handle = b""
         self.pending: dict[int, PendingRequestEntry] = {}
@@ -92,17 +94,34 @@ class OpenedQueue:
 
 
 class Client:
-    """An association group that has opened or enlisted anything: all of one remote client."""
+    """An association group that has opened or enlisted anything: all of one remote client.
 
-    __slots__ = ("_group", "_remote")
+    No more is read for it than it takes: what was read and not delivered is counted, and while that
+    is too much further reads are kept back, unlike waits at no cost for the engine.
+    """
+
+    __slots__ = ("_group", "_remote", "kept", "owed")
 
     def __init__(self, remote: RemoteRead, group: Group) -> None:
         self._remote = remote
         self._group = group
+        self.owed = 0  # bytes of messages read and not delivered
+        self.kept: deque[StartedReceive] = deque()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it should first take what there is."""
+        return self.owed >= self._remote.settings.read_ahead
+
+    def delivered(self, size: int) -> None:
+        """A message has gone out, or will not: others may be read."""
+        self.owed -= size
+        while self.kept and not self.is_full:
+            self.kept.popleft().resume()
 
     def rundown(self) -> None:
         """Its last connection is gone: so are its transactions (decision 43)."""
-        self._remote.clients.discard(self._group)
+        self._remote.clients.pop(self._group, None)
         self._remote.desk.decide(self._end, ignore)
 
     def _end(self, manager: QueueManager) -> None:
@@ -152,7 +171,7 @@ class OpeningCall:
             share=self._share,
             association=group,
         )
-        queue = OpenedQueue(remote, descriptor)
+        queue = OpenedQueue(remote, remote.clients[group], descriptor)
         try:
             queue.handle = group.open(queue, queue.rundown, call.identity)
         except Fault:

@@ -86,7 +86,7 @@ class RemoteRead:
         self.calls_running: Timers[OpeningCall | _EnlistingCall] = Timers(
             settings.call_timeout_ms, wake
         )
-        self.clients: set[Group] = set()
+        self.clients: dict[Group, Client] = {}
         self.opened = 0
         self.waiting = 0
         self.cleaned_up = 0
@@ -131,7 +131,7 @@ class RemoteRead:
         """Makes sure that the end of a client is heard of."""
         if group not in self.clients:
             group.open(client := Client(self, group), client.rundown)  # raises where it is full
-            self.clients.add(group)
+            self.clients[group] = client
 
     # -- time
 
@@ -259,8 +259,7 @@ class RemoteRead:
         except QueueError as error:
             self._refuse_start(call, error)
             return
-        started = StartedReceive(self, call, queue, checked, request)
-        self.desk.decide(started.decide, started.answered)
+        StartedReceive(self, call, queue, checked, request).begin()
 
     def _start_transactional_receive(self, call: Call) -> None:
         """R_StartTransactionalReceive (3.1.4.13); without a transaction as R_StartReceive."""
@@ -273,8 +272,7 @@ class RemoteRead:
         except QueueError as error:
             self._refuse_start(call, error)
             return
-        started = StartedReceive(self, call, queue, checked, request)
-        self.desk.decide(started.decide, started.answered)
+        StartedReceive(self, call, queue, checked, request).begin()
 
     def _refuse_start(self, call: Call, error: QueueError) -> None:
         nothing = not_received(result_of(self._refused(error)))

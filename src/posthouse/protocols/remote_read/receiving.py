@@ -64,7 +64,18 @@ def answer_result(call: Call, error: QueueError | None) -> None:
 class StartedReceive(PendingRequestEntry):
     """A read of a remote client: a peek until its answer, a receive until its end."""
 
-    __slots__ = ("_action", "_call", "_end_call", "_gone", "_positive", "_remote", "_request")
+    __slots__ = (
+        "_action",
+        "_call",
+        "_end_call",
+        "_gone",
+        "_held",
+        "_is_kept",
+        "_positive",
+        "_remote",
+        "_request",
+        "_size",
+    )
 
     def __init__(
         self,
@@ -82,8 +93,28 @@ class StartedReceive(PendingRequestEntry):
         self._end_call: Call | None = None
         self._gone = False
         self._positive = False
+        self._is_kept = False
+        self._held: tuple[Read, bytes] | None = None  # until its connection has room for it
+        self._size = 0  # of its message, while the client is owed it
 
     # -- R_StartReceive, R_StartTransactionalReceive
+
+    def begin(self) -> None:
+        """Decides it; kept back while its client has too much to take already."""
+        client = self.queue.client
+        if client.is_full:
+            assert self._call is not None
+            self._call.on_gone = self.gone
+            self._is_kept = True
+            client.kept.append(self)
+        else:
+            self._remote.desk.decide(self.decide, self.answered)
+
+    def resume(self) -> None:
+        """There is room again; nobody may want it any more."""
+        if self._is_kept:
+            self._is_kept = False
+            self._remote.desk.decide(self.decide, self.answered)
 
     def decide(self, manager: QueueManager) -> Read | None:
         """What is there; None: it waits."""
@@ -104,7 +135,13 @@ class StartedReceive(PendingRequestEntry):
         if read is None:
             self.queue.waits[self.request_id] = self
             self._remote.waiting += 1
+        else:
+            self._owe(len(manager.core.effects.packets[read.number]))
         return read
+
+    def _owe(self, size: int) -> None:
+        self._size = size
+        self.queue.client.owed += size
 
     def _cursor(self, manager: QueueManager) -> Cursor:
         """Decision 6: one of this handle, and so of this association and user."""
@@ -199,12 +236,14 @@ class StartedReceive(PendingRequestEntry):
                 self._refuse(OperationCancelled("the receive has ended already"))
                 return
             remote.pending.locked(self, read.lookup_id, remote.now())
+        self._owe(len(answer.packets[0]))
         self._deliver(read, answer.packets[0])
 
     def _refuse(self, error: QueueError) -> None:
         call, self._call = self._call, None
         assert call is not None
         call.answer(_RECEIVED.encode(not_received(result_of(error)), ndr64=call.ndr64))
+        self.queue.client.delivered(self._size)
 
     def _deliver(self, read: Read, packet: bytes) -> None:
         """3.1.4.7: the packet in sections. To nobody, where the client has gone meanwhile."""
@@ -214,6 +253,10 @@ class StartedReceive(PendingRequestEntry):
             if remote.pending.remove(self):
                 self._give_back(read.lookup_id)
             self._refuse(OperationCancelled("the call was called off"))
+            return
+        if call.backlog() > remote.settings.read_ahead:
+            self._held = read, packet
+            call.when_drained(self._drained)
             return
         self._call = None
         request = self._request
@@ -226,6 +269,13 @@ class StartedReceive(PendingRequestEntry):
         )
         received = Received(read.arrived, read.lookup_id, found, 0)
         call.answer(_RECEIVED.encode(received, ndr64=call.ndr64))
+        self.queue.client.delivered(self._size)
+
+    def _drained(self) -> None:
+        """The connection has room, or is gone."""
+        held, self._held = self._held, None
+        if held is not None:
+            self._deliver(*held)
 
     def _give_back(self, lookup_id: int) -> None:
         """Nobody has seen the message."""
@@ -247,6 +297,11 @@ class StartedReceive(PendingRequestEntry):
         self._gone = True
         if self.queue.waits.get(self.request_id) is self:
             self._remote.desk.decide(self._stop_waiting, ignore)
+        elif self._is_kept:
+            self._is_kept = False
+            self._refuse(OperationCancelled("the call was called off"))
+        else:
+            self._drained()
 
     def _stop_waiting(self, manager: QueueManager) -> None:
         with suppress(QueueError):  # a message has come in this very moment

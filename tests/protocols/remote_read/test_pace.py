@@ -1,0 +1,131 @@
+"""No more is read for a client than it takes."""
+
+from __future__ import annotations
+
+import pytest
+
+from posthouse.protocols.remote_read.actions import PEEK_CURRENT, RECEIVE
+from posthouse.protocols.remote_read.settings import RemoteReadSettings
+from tests.protocols.remote_read.rig import CANCELLED, OK, Reader, RigCall, ServerRig
+
+SIZE = 1000
+AHEAD = 4 * SIZE
+
+
+@pytest.fixture
+def rig() -> ServerRig:
+    made = ServerRig(RemoteReadSettings(read_ahead=AHEAD))
+    made.create("orders")
+    for number in range(20):
+        made.send("orders", bytes([number]) * SIZE)
+    return made
+
+
+@pytest.fixture
+def reader(rig: ServerRig) -> Reader:
+    return rig.reader()
+
+
+@pytest.fixture
+def handle(reader: Reader) -> bytes:
+    return reader.open("orders")
+
+
+def pipelined(reader: Reader, handle: bytes, action: int, count: int) -> list[RigCall]:
+    """Calls that come in one piece."""
+    reader.settle = False
+    calls = [reader.start(handle, action) for _ in range(count)]
+    reader.settle = True
+    return calls
+
+
+def answered(calls: list[RigCall]) -> int:
+    return sum(not call.waits for call in calls)
+
+
+@pytest.mark.parametrize("action", [RECEIVE, PEEK_CURRENT])
+def test_what_comes_in_one_piece_is_read_bit_by_bit(rig, reader, handle, action):
+    calls = pipelined(reader, handle, action, 20)
+    assert rig.desk.decisions < 12, "most are kept back"
+    assert rig.remote.pending.count == (4 if action == RECEIVE else 0)
+    rig.desk.settle()
+    bodies = [call.body[:1] for call in calls]
+    assert bodies == [bytes([n if action == RECEIVE else 0]) for n in range(20)]
+    client = next(iter(rig.remote.clients.values()))
+    assert client.owed == 0
+    assert not client.kept
+
+
+@pytest.mark.parametrize("action", [RECEIVE, PEEK_CURRENT])
+def test_a_client_that_does_not_read_gets_no_more(rig, reader, handle, action):
+    reader.lazy = True
+    calls = pipelined(reader, handle, action, 20)
+    rig.desk.settle()
+    assert 0 < answered(calls) <= 4
+    assert reader.backlog < 2 * AHEAD
+    assert rig.remote.pending.count <= 8
+    while (before := answered(calls)) < 20:
+        reader.drain()
+        assert before < answered(calls)
+        assert reader.backlog < 2 * AHEAD
+    assert calls[-1].body[:1] == bytes([19 if action == RECEIVE else 0])
+
+
+def test_waits_that_end_together_are_delivered_bit_by_bit(rig, reader):
+    rig.create("late")
+    handle = reader.open("late")
+    calls = [reader.start(handle, PEEK_CURRENT, timeout=1000) for _ in range(20)]
+    reader.lazy = True
+    rig.send("late", bytes(SIZE))
+    rig.desk.settle()
+    assert 0 < answered(calls) <= 4
+    while answered(calls) < 20:
+        reader.drain()
+    assert rig.remote.waiting == 0
+
+
+def test_another_client_is_not_held_up(rig, reader, handle):
+    reader.lazy = True
+    pipelined(reader, handle, RECEIVE, 20)
+    rig.desk.settle()
+    other = rig.reader()
+    assert other.start(other.open("orders")).result == OK
+
+
+def test_a_client_that_goes_leaves_nothing_behind(rig, reader, handle):
+    reader.lazy = True
+    calls = pipelined(reader, handle, RECEIVE, 20)
+    rig.desk.settle()
+    delivered = answered(calls)
+    reader.lose()
+    assert {call.result for call in calls[delivered:]} == {CANCELLED}
+    assert rig.remote.pending.count == rig.remote.figures.clients == 0
+    assert len(rig.bodies("orders")) == 20
+    assert rig.receive("orders").message.body[:1] == b"\0"
+
+
+def test_a_call_that_is_called_off_while_it_is_kept_back_is_never_made(rig, reader, handle):
+    reader.lazy = True
+    calls = pipelined(reader, handle, RECEIVE, 20)
+    rig.desk.settle()
+    delivered = answered(calls)
+    for call in calls[delivered:]:
+        assert call.on_gone is not None
+        call.on_gone()
+    rig.desk.settle()
+    assert answered(calls) == 20
+    assert rig.remote.pending.count == delivered
+    reader.drain()
+    assert rig.remote.pending.count == delivered
+
+
+def test_a_queue_that_is_closed_meanwhile_gives_nothing(rig, reader, handle):
+    reader.lazy = True
+    calls = pipelined(reader, handle, RECEIVE, 20)
+    rig.desk.settle()
+    assert reader.close(handle).result == OK
+    while answered(calls) < 20:
+        reader.drain()
+    assert calls[-1].result not in (OK, CANCELLED)
+    assert rig.remote.pending.count == 0
+    assert len(rig.bodies("orders")) == 20
