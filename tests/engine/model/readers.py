@@ -301,7 +301,8 @@ class Readers(Ground):
         mine = [o for o in transaction.operations if o.letter is letter and o.kind == "receive"]
         if positive:
             for operation in mine:
-                operation.reason = reason
+                if reason != ACK_RECEIVE:  # who rejected it before has not taken that back
+                    operation.reason = reason
             return
         transaction.operations = [o for o in transaction.operations if o not in mine]
         self.give_back(letter)
