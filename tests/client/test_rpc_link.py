@@ -236,3 +236,57 @@ def test_what_is_no_rpc_is_told(peer: Peer) -> None:
         with pytest.raises(RemoteProtocolError):
             RpcLink(listener.getsockname(), ClientConnection(REMOTE_READ), 20)
         thread.join()
+
+
+class Interrupted:
+    """A socket at which somebody presses a key just when something was done."""
+
+    def __init__(self, real: socket.socket, at: str) -> None:
+        self._real = real
+        self._at = at
+
+    def __getattr__(self, name: str) -> object:
+        if name != self._at:
+            return getattr(self._real, name)
+        done = getattr(self._real, name)
+
+        def interrupted(*arguments: object) -> None:
+            done(*arguments)
+            raise KeyboardInterrupt
+
+        return interrupted
+
+
+@pytest.mark.parametrize("at", ["recv", "send"])
+def test_an_interrupt_in_the_middle_of_a_transfer_breaks_the_link(
+    link: RpcLink, at: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others would wait for ever for what was lost with it."""
+    other = link.submit(PORT, b"")
+    monkeypatch.setattr(link, "_socket", Interrupted(link._socket, at))
+    with pytest.raises(KeyboardInterrupt):
+        link.call(PORT, b"")
+    link.wait(other, None)
+    with pytest.raises(LinkLost, match="KeyboardInterrupt"):
+        other.result()
+
+
+def test_an_interrupt_while_nothing_comes_breaks_nothing(
+    peer: Peer, link: RpcLink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = Held(peer)
+    pending = link.submit(PORT, b"")
+    with monkeypatch.context() as patched:
+        patched.setattr(link, "_poll", InterruptedPoll())
+        link.flush()
+        with pytest.raises(KeyboardInterrupt):
+            link.wait(pending, None)
+    peer.await_calls(PORT)
+    held.answer(0, 7)
+    link.wait(pending, None)
+    assert pending.result() == b"\7\0\0\0"
+
+
+class InterruptedPoll:
+    def poll(self, left_ms: float | None) -> None:
+        raise KeyboardInterrupt

@@ -62,6 +62,10 @@ class Login(NamedTuple):
     level: Level = Level.PRIVACY
     mechanism: Mechanism = "negotiate"
 
+    def __repr__(self) -> str:
+        """Without the password, which does not belong into a log."""
+        return f"Login({self.user!r}, {self.level.name}, {self.mechanism!r})"
+
 
 def connect(place: Place, login: Login, timeout_s: float) -> RpcLink:
     """A link to the RemoteRead interface there; raises what is in the way, with a remedy."""

@@ -116,13 +116,16 @@ class RpcLink:
     def flush(self) -> None:
         """Sends all that was submitted, in order and at once."""
         with self._writing:
-            with self._lock:
-                data = self.connection.take_outgoing() if self.lost is None else b""
-            if data:
-                try:
+            try:
+                with self._lock:
+                    data = self.connection.take_outgoing() if self.lost is None else b""
+                if data:
                     self._write(data)
-                except OSError as error:
-                    self._lose(error)
+            except OSError as error:
+                self._lose(error)
+            except BaseException as error:  # an interrupt: some of it may never be sent
+                self._lose(error)
+                raise
 
     def call(self, opnum: int, stub: bytes, timeout_s: float | None = None) -> bytes:
         """One call, with its answer; raises `Fault`, `LinkLost`, or `CallTimeout`."""
@@ -224,6 +227,9 @@ class RpcLink:
         except (OSError, RemoteProtocolError, BindRefused, LoginRefused) as error:
             self._lose(error)
             return
+        except BaseException as error:  # an interrupt: what was read may be in nobody's hands
+            self._lose(error)
+            raise
         for pending in ended:
             if pending.then is not None:
                 pending.then(pending)
@@ -261,14 +267,14 @@ class RpcLink:
             if not poll.poll(self.timeout_s * 1000):
                 raise TimeoutError("the other computer takes nothing")
 
-    def _lose(self, error: Exception) -> None:
+    def _lose(self, error: BaseException) -> None:
         """Everything under way ends."""
         host, port = self.place
         with self._lock:
             if self.lost is not None:
                 return
             self.lost = lost = LinkLost(
-                f"the connection to {host}:{port} broke: {error}",
+                f"the connection to {host}:{port} broke: {str(error) or type(error).__name__}",
                 "Look whether the queue manager there runs, then ask again.",
             )
             ended, self._waiting = list(self._waiting.values()), {}
