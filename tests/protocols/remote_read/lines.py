@@ -164,6 +164,8 @@ class Line:
 class Net:
     """All lines between one client and the server; `cut_at` and `die_at` are places."""
 
+    fatal: tuple[type[BaseException], ...] = (ServerDied, PowerLost)
+
     def __init__(self, serve: Callable[[Net], Server], *, chunks: bool = False) -> None:
         self.places = self.points = 0
         self.cut_at = self.die_at = 0  # 0: never
@@ -201,7 +203,7 @@ class Net:
         try:
             if self.server is not None:
                 self.server.desk.settle()
-        except (ServerDied, PowerLost):
+        except self.fatal:
             self._die()
 
     # -- carrying
