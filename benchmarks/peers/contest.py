@@ -42,7 +42,7 @@ class Peer(NamedTuple):
 
 PEERS: Final[dict[str, Peer]] = {
     OURS: Peer(PosthouseServer, "posthouse", DURABLE | {Mode.EXPRESS}, relays=True),
-    # A single message waits half a second for its session acknowledgment: nothing to compare.
+    # A single message is acknowledged once the session pauses (ack_quiet_ms): nothing to compare.
     BINARY: Peer(BinaryServer, "posthouse", frozenset(Mode) - {Mode.SINGLE}),
     PAIR: Peer(PairServer, "posthouse", DURABLE - {Mode.SINGLE}, relays=True, alone=False),
     "rabbitmq": Peer(RabbitServer, "pika", DURABLE | {Mode.EXPRESS}, relays=True),
