@@ -1,5 +1,7 @@
 """A connection in the clear: binds, calls, fragments, faults, cancels, ends."""
 
+from functools import partial
+
 import pytest
 
 from posthouse.rpc import pdu, statuses
@@ -603,6 +605,70 @@ def test_answers_after_the_end_are_dropped() -> None:
     wire.heard()
     desk.toy.waiting[0].answer(b"late")
     assert wire.heard() == []
+
+
+# -- clients that do not read
+
+
+def test_client_that_does_not_read_is_not_served() -> None:
+    desk = Desk()
+    wire = desk.bound()
+    wire.connection.hold()
+    said = b"".join(request(ECHO, b"%d" % number, call_id=number) for number in range(20))
+    assert wire.say(said[:-5]) == []
+    assert desk.toy.served == []
+    desk.now_ms = 10**6
+    assert wire.connection.overdue(desk.now_ms) == ""
+    wire.connection.go_on()
+    assert [header.call_id for header, _ in wire.heard()] == list(range(19))
+    assert answer_of(wire.say(said[-5:])) == b"19"
+
+
+def test_client_that_stops_to_read_is_served_no_further() -> None:
+    desk = Desk()
+    wire = desk.bound()
+
+    def take(parts: list[bytes]) -> None:
+        wire.sent += b"".join(parts)
+        wire.connection.hold()
+
+    wire.connection._send = take
+    wire.say(*(request(LARGE, b"50000", call_id=number) for number in range(20)))
+    for served in range(2, 22, 2):
+        assert wire.connection.counts.calls == served
+        assert wire.connection.held_bytes == (20 - served) * len(request(LARGE, b"50000"))
+        wire.connection.go_on()
+    assert wire.connection.counts.calls == 20
+
+
+def test_those_who_wait_for_little_backlog_are_called_in_turn() -> None:
+    desk = Desk()
+    wire = desk.bound()
+    backlog = 2 << 20
+    wire.connection._unsent = lambda: backlog
+    wire.say(request(WAIT))
+    (call,) = desk.toy.waiting
+    told: list[int] = []
+
+    def tell(number: int) -> None:
+        nonlocal backlog
+        told.append(number)
+        backlog = 2 << 20
+
+    for number in range(3):
+        call.when_drained(partial(tell, number))
+    assert (told, call.backlog()) == ([], 2 << 20)
+    for number in range(3):
+        backlog = 1 << 20
+        wire.connection.go_on()
+        assert told == list(range(number + 1))
+
+
+def test_failing_drain_does_no_harm() -> None:
+    desk = Desk()
+    wire = desk.bound()
+    wire.connection.when_drained(lambda: [][0])
+    assert len(desk.bugs) == 1
 
 
 # -- time

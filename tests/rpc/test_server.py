@@ -10,7 +10,7 @@ from posthouse.protocols.connections import Connections
 from posthouse.protocols.memory import RECEIVE, SEND, MemoryAccount
 from posthouse.rpc import pdu, statuses
 from posthouse.rpc.fragments import CALL_OVERHEAD
-from posthouse.rpc.server import RpcServer
+from posthouse.rpc.server import WRITE_BUFFER, RpcServer
 from posthouse.rpc.settings import RpcSettings
 
 from .socket_rig import PATIENCE_S, hear_all, on_loop, serving, turn, until
@@ -181,11 +181,10 @@ async def test_client_that_does_not_read_is_not_read_either() -> None:
         stranger = await house.bound()
         (link,) = house.server.links
         stranger.reader._transport.pause_reading()  # type: ignore[attr-defined]
-        for number in range(400):
-            stranger.say(request(LARGE, b"100000", call_id=number))
-            await turn()
+        stranger.say(*(request(LARGE, b"100000", call_id=number) for number in range(400)))
         await until(lambda: link._is_full)
-        assert house.server.counts.calls < 400
+        assert house.server.counts.calls < 200
+        assert link.unsent() < WRITE_BUFFER + 200_000
         stranger.reader._transport.resume_reading()  # type: ignore[attr-defined]
         answered = 0
         while answered < 400:
@@ -218,6 +217,90 @@ async def test_client_that_stops_to_read_is_ended() -> None:
         assert house.server.links
         house.now_ms = 1001
         house.server.sweep()
+        await until(lambda: not house.server.links)
+        assert house.server.refused == {"a client does not read its answers": 1}
+
+
+@on_loop
+async def test_client_that_reads_slowly_is_kept() -> None:
+    async with serving(RpcSettings(unfinished_ms=1000)) as house:
+        stranger = await house.bound()
+        stranger.say(*(request(WAIT, call_id=number) for number in range(50)))
+        await until(lambda: house.server.calls == 50)
+        (link,) = house.server.links
+        stranger.reader._transport.pause_reading()  # type: ignore[attr-defined]
+        for call in list(house.toy.waiting):
+            call.answer(bytes(MIB))
+        await until(lambda: link._is_full)
+        heard = 0
+        while heard < 50:
+            house.now_ms += 999
+            house.server.sweep()
+            sent = link._written - link._transport.get_write_buffer_size()
+            stranger.reader._transport.resume_reading()  # type: ignore[attr-defined]
+            while link._written - link._transport.get_write_buffer_size() == sent and heard < 50:
+                header, _ = await stranger.hear()
+                heard += header.flags & pdu.LAST_FRAG == pdu.LAST_FRAG
+        assert house.server.refused == {}
+
+
+@on_loop
+async def test_answers_at_once_and_later_are_all_in_the_backlog() -> None:
+    async with serving() as house:
+        stranger = await house.bound()
+        stranger.say(*(request(WAIT, call_id=number) for number in range(20)))
+        await until(lambda: house.server.calls == 20)
+        stranger.reader._transport.pause_reading()  # type: ignore[attr-defined]
+        last, *others = list(house.toy.waiting)
+        assert last.backlog() == 0
+        drained: list[int] = []
+        last.when_drained(lambda: drained.append(0))
+        assert drained == [0]
+        others[0].answer(bytes(100))
+        assert last.backlog() == 124
+        for call in others[1:]:
+            call.answer(bytes(MIB))
+        assert last.backlog() > 8 * MIB
+        last.when_drained(lambda: drained.append(last.backlog()))
+        await turn()
+        assert drained == [0]
+        stranger.reader._transport.resume_reading()  # type: ignore[attr-defined]
+        answered = 0
+        while answered < 19:
+            header, _ = await stranger.hear()
+            answered += header.flags & pdu.LAST_FRAG == pdu.LAST_FRAG
+        await until(lambda: len(drained) == 2)
+        assert drained[1] <= MIB
+
+
+@on_loop
+async def test_end_of_a_connection_drains_it() -> None:
+    async with serving() as house:
+        stranger = await house.bound()
+        stranger.say(*(request(WAIT, call_id=number) for number in range(20)))
+        await until(lambda: house.server.calls == 20)
+        stranger.reader._transport.pause_reading()  # type: ignore[attr-defined]
+        last, *others = list(house.toy.waiting)
+        for call in others:
+            call.answer(bytes(MIB))
+        drained: list[str] = []
+        last.when_drained(lambda: drained.append("now"))
+        assert drained == []
+        stranger.close()
+        await until(lambda: drained == ["now"])
+
+
+@on_loop
+async def test_nothing_is_built_for_a_client_that_is_cut_off() -> None:
+    async with serving(RpcSettings(unsent_max=4 * MIB)) as house:
+        stranger = await house.bound()
+        stranger.say(*(request(WAIT, call_id=number) for number in range(100)))
+        await until(lambda: house.server.calls == 100)
+        (link,) = house.server.links
+        stranger.reader._transport.pause_reading()  # type: ignore[attr-defined]
+        for call in list(house.toy.waiting):
+            call.answer(bytes(MIB))
+        assert link._written < 20 * MIB
         await until(lambda: not house.server.links)
         assert house.server.refused == {"a client does not read its answers": 1}
 

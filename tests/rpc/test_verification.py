@@ -31,8 +31,16 @@ def test_trailer_as_windows_writes_it_is_cut_off() -> None:
     header = command(HEADER_2, struct.pack("<B3xIIHH", 0, 16, 9, 1, 7))
     syntaxes = b"i" * 16 + struct.pack("<HH", 1, 2) + NDR.uuid + struct.pack("<HH", 2, 0)
     trailer = MAGIC + bits + header + command(PCONTEXT | END, syntaxes)
-    assert cut_off(b"stub" + trailer, SAID) == b"stub"
-    assert cut_off(trailer, SAID) == b""
+    assert cut_off(b"stub" + trailer, SAID, is_header_signed=True) == b"stub"
+    assert cut_off(trailer, SAID, is_header_signed=True) == b""
+
+
+def test_client_that_could_sign_headers_and_does_not_was_deceived() -> None:
+    could = MAGIC + command(BITMASK_1 | END, struct.pack("<I", 1))
+    could_not = MAGIC + command(BITMASK_1 | END, struct.pack("<I", 0))
+    assert cut_off(could, SAID) is None
+    assert cut_off(could, SAID, is_header_signed=True) == b""
+    assert cut_off(could_not, SAID) == b""
 
 
 @pytest.mark.parametrize(

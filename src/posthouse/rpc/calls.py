@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from posthouse.rpc import pdu
@@ -69,6 +70,14 @@ class ServerCall(Call):
     def fault(self, status: int) -> None:
         """The method has run and throws."""
         self._connection.throw(self, status)
+
+    def backlog(self) -> int:
+        """Bytes answered on the call's connection that its client has not taken yet."""
+        return self._connection.backlog
+
+    def when_drained(self, callback: Callable[[], None]) -> None:
+        """Calls back once, when the client has taken most of that, or is gone."""
+        self._connection.when_drained(callback)
 
 
 def response(call: ServerCall, stub: bytes, frag_length: int) -> list[bytes]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -24,6 +25,8 @@ Send = Callable[[list[bytes]], None]
 _NONE: Final = Level.NONE
 _CONNECT: Final = int(Level.CONNECT)
 _FAST_FLAGS: Final = pdu.WHOLE | pdu.PENDING_CANCEL | pdu.OBJECT_UUID
+OUT_MAX: Final = 64 << 10  # bytes of answers that are gathered before they are sent
+DRAINED: Final = 1 << 20  # a backlog that is little
 _REFUSED: Final = pdu.WHOLE | pdu.DID_NOT_EXECUTE
 
 
@@ -44,6 +47,7 @@ class ServerConnection:
         close: Callable[[], None],
         *,
         now: Callable[[], int] = lambda: 0,
+        unsent: Callable[[], int] = lambda: 0,
         secondary_address: str = "",
         counts: Counts | None = None,
         bug: Callable[[Exception], None] = lambda error: None,
@@ -60,6 +64,7 @@ class ServerConnection:
         self._send = send
         self._close = close
         self._now = now
+        self._unsent = unsent  # bytes that were given to `send` and are not gone yet
         self._bug = bug
         self._contexts = self.binding.contexts
         self._login: Login | None = None  # of requests that name none
@@ -70,6 +75,9 @@ class ServerConnection:
         self._rest = bytearray()  # of a PDU
         self._need = 0  # bytes, before the rest is worth a look
         self._out: list[bytes] = []
+        self._out_bytes = 0
+        self._is_held = False  # the client does not read: nothing more is done for it
+        self._drains: deque[Callable[[], None]] = deque()
         self._receiving = False
         self._made_ms = self._active_ms = self._rest_ms = now()
         self._active_pdus = 0
@@ -102,7 +110,7 @@ class ServerConnection:
         if self.binding.logins.is_overdue(now_ms, settings.login_ms):
             return "never logged in"
         begun = [partial.begun_ms for partial in self._partials.values()]
-        if self._rest:
+        if self._rest and not self._is_held:
             begun.append(self._rest_ms)
         if begun and now_ms - min(begun) > settings.unfinished_ms:
             return "sent too slowly"
@@ -115,9 +123,9 @@ class ServerConnection:
         """Takes any piece of what the client sends, and answers all that is whole, at once."""
         if self.closing:
             return
-        if self._rest:
+        if self._rest or self._is_held:
             self._rest += data
-            if len(self._rest) < self._need:
+            if len(self._rest) < self._need or self._is_held:
                 return
             data = bytes(self._rest)
             self._rest = bytearray()
@@ -129,21 +137,21 @@ class ServerConnection:
             self._end()
         self._receiving = False
         self._flush()
+        self.look_at_drain()
 
     def _keep(self, data: bytes, at: int) -> None:
-        """What is left of a chunk waits for the rest of its PDU."""
+        """What is left of a chunk waits for the rest of its PDU, or for the client to read."""
         if at < len(data) and not self.closing:
-            missing = pdu.split(data, at)
-            assert isinstance(missing, int)
+            missing = pdu.split(data, at) if not self._is_held else 0
             self._rest += memoryview(data)[at:]
-            self._need = len(self._rest) + missing
+            self._need = len(self._rest) + (missing if isinstance(missing, int) else 0)
             self._rest_ms = self._now()
 
     def _take(self, data: bytes) -> int:
         """All PDUs that are whole; where the rest begins."""
         at, size = 0, len(data)
         unpack, dispatch = CALL_HEADER.unpack_from, self._dispatch
-        while size - at >= CALL_HEADER_SIZE and not self.closing:
+        while size - at >= CALL_HEADER_SIZE and not (self.closing or self._is_held):
             version, minor, kind, flags, drep, length, auth, call_id, _, context_id, opnum = unpack(
                 data, at
             )
@@ -169,7 +177,7 @@ class ServerConnection:
             stub = data[at + CALL_HEADER_SIZE : end]
             dispatch(call_id, context_id, opnum, stub, self._login)
             at = end
-        if size - at >= HEADER_SIZE and not self.closing:
+        if size - at >= HEADER_SIZE and not (self.closing or self._is_held):
             at = self._take_one(data, at)
             return ~at if at < 0 else at
         return at
@@ -267,7 +275,7 @@ class ServerConnection:
             self._refuse(call_id, context_id, status)
             return
         if login is not None and login.level > _CONNECT:
-            checked = self._verified(stub, call_id, context_id, opnum)
+            checked = self._verified(stub, call_id, context_id, opnum, login)
             if checked is None:
                 self._refuse(call_id, context_id, statuses.ACCESS_DENIED)
                 return
@@ -328,12 +336,14 @@ class ServerConnection:
         self._partials_bytes -= len(partial.parts)
         return partial
 
-    def _verified(self, stub: bytes, call_id: int, context_id: int, opnum: int) -> bytes | None:
+    def _verified(
+        self, stub: bytes, call_id: int, context_id: int, opnum: int, login: Login
+    ) -> bytes | None:
         context = self._contexts.get(context_id)
         if context is None:
             return stub
         said = Said(call_id, context_id, opnum, context.interface.syntax, context.transfer)
-        return cut_off(stub, said)
+        return cut_off(stub, said, is_header_signed=login.protection.signs_header)
 
     def _dispatch(
         self, call_id: int, context_id: int, opnum: int, stub: bytes, login: Login | None
@@ -433,7 +443,10 @@ class ServerConnection:
         """The response of a call, in as many PDUs as it takes."""
         if not self._forget(call):
             return
+        if self.closing:
+            return
         size = len(stub)
+        self._out_bytes += size
         if size <= self.binding.frag_length - CALL_HEADER_SIZE and not call.is_protected:
             self._out.append(
                 CALL_HEADER.pack(
@@ -443,7 +456,7 @@ class ServerConnection:
             self._out.append(stub)
         else:
             self._out += response(call, stub, self.binding.frag_length)
-        if not self._receiving:
+        if not self._receiving or self._out_bytes > OUT_MAX:
             self._flush()
 
     def throw(self, call: ServerCall, status: int) -> None:
@@ -483,8 +496,41 @@ class ServerConnection:
     def _flush(self) -> None:
         if self._out:
             out, self._out = self._out, []
+            self._out_bytes = 0
             if not self.closing:
                 self._send(out)
+
+    # -- clients that do not read
+
+    @property
+    def backlog(self) -> int:
+        """Bytes of answers that the client has not taken yet."""
+        return self._out_bytes + self._unsent()
+
+    def hold(self) -> None:
+        """The client does not read: what it asks for is not looked at meanwhile."""
+        self._is_held = True
+
+    def go_on(self) -> None:
+        """The client reads again."""
+        self._is_held = False
+        if self._rest:
+            self._need = 0
+            self.receive(b"")
+        self.look_at_drain()
+
+    def when_drained(self, callback: Callable[[], None]) -> None:
+        """Calls back once: when little is left of the backlog, or the connection is gone."""
+        self._drains.append(callback)
+        self.look_at_drain()
+
+    def look_at_drain(self) -> None:
+        """Calls back those who wait for little backlog, one after the other while it is so."""
+        while self._drains and (self.closing or self.backlog <= DRAINED):
+            try:
+                self._drains.popleft()()
+            except Exception as error:
+                self._failed(error)
 
     # -- the end
 
@@ -498,6 +544,10 @@ class ServerConnection:
             self._flush()
             self.closing = True
             self._close()
+
+    def drop(self) -> None:
+        """The connection is being cut off: nothing is built for it any more."""
+        self.closing = True
 
     def cancel(self) -> None:
         """Tells all methods that wait to end; their answers are sent yet."""
@@ -520,8 +570,10 @@ class ServerConnection:
         self._partials.clear()
         self._rest = bytearray()
         self._out = []
+        self._out_bytes = 0
         for call in calls.values():
             self._tell(call)
+        self.look_at_drain()
         association, self.association = self.association, None
         if association is not None:
             try:

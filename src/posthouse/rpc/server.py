@@ -94,10 +94,12 @@ class Link(asyncio.BufferedProtocol):
         self._holder: Holder | None = None
         self._address = ""
         self._unsent: list[bytes] = []  # answers of this round of the loop
+        self._unsent_bytes = 0
+        self._written = 0  # bytes, ever
         self._is_receiving = False
         self._is_full = False  # the client does not read
         self._is_large = False  # something larger than small is on its way
-        self._stuck = 0, 0  # bytes that wait to be sent, since when they have not become fewer
+        self._taken = 0, 0  # bytes that the client has taken, and when it was seen to take some
         self._linger: asyncio.TimerHandle | None = None
 
     # -- from asyncio
@@ -137,12 +139,18 @@ class Link(asyncio.BufferedProtocol):
     def pause_writing(self) -> None:
         """The client does not read fast enough: no more is done for it meanwhile."""
         self._is_full = True
+        if self._connection is not None:
+            self._connection.hold()
         self._read_or_wait()
 
     def resume_writing(self) -> None:
         """The client reads again."""
         self._is_full = False
         self._read_or_wait()
+        if self._connection is not None:
+            self._is_receiving = True
+            self._connection.go_on()
+            self._is_receiving = False
         self._count()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -154,7 +162,7 @@ class Link(asyncio.BufferedProtocol):
         if self._holder is not None:
             self._holder.leave()
             self._holder = None
-        self._unsent = []
+        self._unsent, self._unsent_bytes = [], 0
         connection, self._connection = self._connection, None
         self._server.left(self, self._address)
         connection.lost()
@@ -169,16 +177,26 @@ class Link(asyncio.BufferedProtocol):
         if not self._unsent:
             asyncio.get_running_loop().call_soon(self._flush)
         self._unsent += parts
+        self._unsent_bytes += sum(map(len, parts))
+        if self._unsent_bytes > SMALL:
+            self._flush()
 
     def _flush(self) -> None:
         if self._unsent:
-            parts, self._unsent = self._unsent, []
+            parts, self._unsent, self._unsent_bytes = self._unsent, [], 0
             self._write(parts)
+            if self._connection is not None:
+                self._connection.look_at_drain()
+
+    def unsent(self) -> int:
+        """Bytes that are written and not gone."""
+        return self._unsent_bytes + self._transport.get_write_buffer_size()
 
     def _write(self, parts: list[bytes]) -> None:
         transport = self._transport
         if transport.is_closing():
             return
+        self._written += sum(map(len, parts))
         transport.writelines(parts)
         if transport.get_write_buffer_size() > self._server.settings.unsent_max:
             self._too_much(UNREAD)
@@ -218,6 +236,8 @@ class Link(asyncio.BufferedProtocol):
 
     def _too_much(self, reason: str) -> None:
         self._server.refused[reason] += 1
+        if self._connection is not None:
+            self._connection.drop()
         self._transport.abort()
 
     def _continue(self) -> None:
@@ -240,9 +260,10 @@ class Link(asyncio.BufferedProtocol):
     def look(self, now_ms: int) -> None:
         """Ends a connection whose time is up, or whose client has stopped to read."""
         reason = self._connection.overdue(now_ms) if self._connection is not None else ""
-        size, (seen, since_ms) = self._transport.get_write_buffer_size(), self._stuck
-        if not size or size < seen or not seen:
-            self._stuck = size, now_ms
+        size = self._transport.get_write_buffer_size()
+        taken, since_ms = self._taken
+        if not size or self._written - size > taken:
+            self._taken = self._written - size, now_ms
         elif now_ms - since_ms > self._server.settings.unfinished_ms:
             reason = UNREAD
         if reason:
@@ -332,6 +353,7 @@ class RpcServer:
             link.send,
             link.close,
             now=self.now,
+            unsent=link.unsent,
             secondary_address=str(self._port),
             counts=self.counts,
             bug=self._bug,

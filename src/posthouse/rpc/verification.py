@@ -48,7 +48,7 @@ def commands_at(stub: bytes, at: int) -> list[tuple[int, bytes]] | None:
     return None
 
 
-def cut_off(stub: bytes, said: Said) -> bytes | None:
+def cut_off(stub: bytes, said: Said, *, is_header_signed: bool = False) -> bytes | None:
     """The stub without its trailer, if it has one; None if that contradicts the headers."""
     at = stub.rfind(MAGIC, max(0, len(stub) - LOOKED_THROUGH))
     if at < 0:
@@ -56,13 +56,15 @@ def cut_off(stub: bytes, said: Said) -> bytes | None:
     commands = commands_at(stub, at + len(MAGIC))
     if commands is None:
         return stub
-    return stub[:at] if all(_agrees(*command, said) for command in commands) else None
+    agrees = all(_agrees(*command, said, is_header_signed) for command in commands)
+    return stub[:at] if agrees else None
 
 
-def _agrees(command: int, value: bytes, said: Said) -> bool:
+def _agrees(command: int, value: bytes, said: Said, is_header_signed: bool) -> bool:
     kind = command & 0x3FFF
     if kind == BITMASK_1:
-        return len(value) == 4
+        # Who could sign headers, and does not, was told a lie when the connection was bound.
+        return len(value) == 4 and (is_header_signed or not value[0] & SUPPORT_HEADER_SIGN)
     if kind == PCONTEXT:
         return value == _SYNTAX.pack(*said.abstract) + _SYNTAX.pack(*said.transfer)
     if kind == HEADER_2:
