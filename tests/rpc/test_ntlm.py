@@ -229,6 +229,15 @@ def test_connectionless_ntlm_is_refused() -> None:
         acceptor().step(messages.pack_negotiate(0xFFFF_FFFF))
 
 
+@pytest.mark.parametrize(("length", "accepted"), [(1024, True), (1025, False)])
+def test_names_are_not_longer_than_on_windows(length: int, accepted: bool) -> None:
+    """Strangers send them, and each character has its price."""
+    domain = "d" * length
+    key = response_key(nt_hash(PASSWORD), USER, domain)
+    response = make_response(key, SERVER_CHALLENGE, CLIENT_CHALLENGE, FILETIME, bytes(4))
+    assert login_with(response, domain=domain) is accepted
+
+
 @pytest.mark.parametrize("size", [0, 15, 17])
 def test_a_key_exchange_needs_a_key(size: int) -> None:
     client, server = initiator(), acceptor()

@@ -134,6 +134,14 @@ def test_names_that_look_alike_are_one_account(one: str, other: str) -> None:
     assert user_key(one) == user_key(other)
 
 
+def test_what_is_too_long_for_a_name_is_not_normalised() -> None:
+    """Marks are put in order in quadratic time: a stranger could stop the whole server so."""
+    marks = "a" + "\u0300\u0316" * 50_000
+    assert user_key(marks) is marks
+    longest = "a\u0301" * 64
+    assert user_key(longest) == "\u00e1" * 64
+
+
 @given(st.text())
 def test_the_key_of_a_key_is_the_key(name: str) -> None:
     assert user_key(user_key(name)) == user_key(name)

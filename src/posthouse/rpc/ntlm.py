@@ -44,6 +44,7 @@ WANTED: Final = (
 )
 NEGOTIATE_SIZE_MAX: Final = 2048
 """It is kept until the login is over, whoever sent it; no client needs more than two names."""
+NAME_LENGTH_MAX: Final = 1024  # of a user or a domain, as Windows has it
 _COMPUTER_NAME_LENGTH_MAX = 15  # NetBIOS
 _NO_HASH = bytes(KEY_SIZE)
 _NOT_A_LOGIN = "the name or the password is wrong"
@@ -196,6 +197,8 @@ class NtlmAcceptor(NtlmContext):
         flags = message.flags & self._offered
         if flags & REQUIRED != REQUIRED or message.flags & messages.ANONYMOUS or not message.user:
             raise LoginRefused("an anonymous login, or not what was offered")
+        if max(len(message.user), len(message.domain)) > NAME_LENGTH_MAX:
+            raise LoginRefused("a name that nobody can have")
         try:
             exported = self._exported_key(message, flags, token)
         except LoginRefused:

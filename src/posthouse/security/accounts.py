@@ -22,6 +22,7 @@ from posthouse.security.rights import QUEUE_GENERIC_ALL, parse_rights
 from posthouse.security.sids import ADMINISTRATORS, PRINCIPALS, is_sid
 
 USER_NAME_LENGTH_MAX: Final = 64
+USER_TEXT_LENGTH_MAX: Final = 4 * USER_NAME_LENGTH_MAX  # the same name, all of it decomposed
 PASSWORD_LENGTH_MAX: Final = 1024
 SALT_SIZE: Final = 16
 TOKEN_SECRET_SIZE: Final = 32
@@ -167,8 +168,11 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
 def user_key(name: str) -> str:
     """Names that differ only in case, composition or width are the same account.
 
-    Folding may undo the normal form, so that it is taken twice.
+    Folding may undo the normal form, so that it is taken twice. What is too long for a name is
+    left as it is: strangers send it, and the normal form of many marks takes quadratic time.
     """
+    if len(name) > USER_TEXT_LENGTH_MAX:
+        return name
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
 
 
