@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from posthouse.rpc.security import Identity, Level
 from posthouse.rpc.syntax import SyntaxId
 
 if TYPE_CHECKING:
     from posthouse.rpc.association import Association
+
+
+BACKLOG_MAX: Final = 1 << 20
+"""Above so many bytes that a client has not taken a method does well to wait until it has."""
 
 
 class Fault(Exception):
@@ -62,7 +66,7 @@ class Call(ABC):
         return 0
 
     def when_drained(self, callback: Callable[[], None]) -> None:
-        """Calls back once, when the client has taken most of that or is gone; else now."""
+        """Calls back once, when that is not above `BACKLOG_MAX` any more or the client is gone."""
         callback()
 
 

@@ -13,7 +13,7 @@ from posthouse.protocols.remote_read.queue_format import QueueFormat, queue_form
 from posthouse.protocols.remote_read.settings import RemoteReadSettings
 from posthouse.protocols.remote_read.stubs import NO_TRANSACTION, Opnum
 from posthouse.rpc.association import Association, AssociationGroups
-from posthouse.rpc.interface import Call
+from posthouse.rpc.interface import BACKLOG_MAX, Call
 from posthouse.rpc.security import Identity, Level
 from posthouse.security.accounts import Door
 from posthouse.security.sids import ADMINISTRATORS
@@ -66,8 +66,7 @@ class RigCall(Call):
         self.reader.backlog += len(stub) if self.reader.lazy else 0
 
     def backlog(self) -> int:
-        backlog: int = self.reader.backlog
-        return backlog
+        return 2 * BACKLOG_MAX if self.reader.backlog > self.reader.thirst else 0
 
     def when_drained(self, callback: Callable[[], None]) -> None:
         self.reader.thirsty.append(callback)
@@ -186,6 +185,7 @@ class Reader:
         self.outstanding: list[RigCall] = []
         self.lazy = False  # it takes nothing of its answers before `drain`
         self.backlog = 0
+        self.thirst = 4000  # bytes in between
         self.thirsty: list[Callable[[], None]] = []
         self.requests = 0
 

@@ -172,6 +172,31 @@ def test_the_cleanup_timer_runs_by_the_clock():
     run(story, RemoteReadSettings(cleanup_ms=20))
 
 
+@pytest.mark.parametrize("level", [Level.NONE, Level.PRIVACY])
+def test_a_client_that_reads_late_gets_everything_and_costs_little(level):
+    """Forty answers of 256 KiB, of which the server never holds more than a few."""
+    size, count = 256 << 10, 40
+
+    async def story(place: House) -> None:
+        await let_in(place)
+        await place.send(*[bytes([n]) * size for n in range(count)])
+        reader = await Visitor(place.port, level=level).connect()
+        handle = await reader.open()
+        calls = []
+        for request in range(count):
+            asked = stubs.StartReceive(handle, *START, 0, request, ALL, ALL)
+            calls.append(reader.begin(7, stubs.encode_request(7, asked)))
+        (link,) = place.node.servers[0].links
+        await until(lambda: place.node.remote.pending.count > 0)
+        for number, call in enumerate(calls):
+            assert link._connection.backlog < (2 << 20)
+            received = stubs.decode_response(7, await reader.end(call))
+            assert bytes([number]) * size in received.sections[0].buffer
+        reader.close()
+
+    run(story, RemoteReadSettings(minimum_level=Level.NONE, read_ahead=2 * size))
+
+
 def test_a_stop_answers_what_waits():
     async def story() -> None:
         place = House()

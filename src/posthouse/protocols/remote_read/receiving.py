@@ -40,7 +40,7 @@ from posthouse.protocols.remote_read.stubs import (
     StartTransactionalReceive,
     not_received,
 )
-from posthouse.rpc.interface import Call
+from posthouse.rpc.interface import BACKLOG_MAX, Call
 
 if TYPE_CHECKING:
     from posthouse.protocols.remote_read.protocol import RemoteRead
@@ -254,7 +254,7 @@ class StartedReceive(PendingRequestEntry):
                 self._give_back(read.lookup_id)
             self._refuse(OperationCancelled("the call was called off"))
             return
-        if call.backlog() > remote.settings.read_ahead:
+        if call.backlog() > BACKLOG_MAX:
             self._held = read, packet
             call.when_drained(self._drained)
             return
