@@ -24,6 +24,8 @@ from posthouse.wire.read_packet import (
 )
 from posthouse.wire.tail import BASE_TAIL, USER_TAIL
 
+# Of all sections together; a computer that claims more does not have us make room for it.
+SECTIONS_SIZE_MAX: Final = 4 * PACKET_SIZE_MAX
 _AUTHENTICATED: Final = int(SecurityFlags.of(authenticated=1))
 _TAIL: Final = USER_TAIL | OVER_HTTP
 _WHOLE: Final = SectionType.FULL_PACKET
@@ -103,7 +105,7 @@ def _joined(sections: Sequence[Section]) -> tuple[bytes, int]:
         raise MalformedPacket(f"a message in {len(sections)} sections")
     kind, size_alloc, first = sections[0]
     withheld = size_alloc - len(first)
-    if kind not in _FIRST or withheld < 0:
+    if kind not in _FIRST or withheld < 0 or size_alloc > SECTIONS_SIZE_MAX:
         raise MalformedPacket(f"a first section of type {kind} that lacks {withheld} bytes")
     second = b""
     if len(sections) == 2:
