@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -115,17 +116,60 @@ def test_a_window_survives_its_connection(peer: Peer) -> None:
         assert manager.in_doubt == 0
 
 
+class Clock:
+    """The time of a window; a reader that works makes it go on."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.late_s = 0.0
+        monkeypatch.setattr(remote_consuming, "_clock", self)
+
+    def __call__(self) -> float:
+        return time.monotonic() + self.late_s
+
+
 def test_what_was_held_for_too_long_is_asked_for_again(
     peer: Peer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The other computer takes back what it has not heard of for five minutes."""
+    clock = Clock(monkeypatch)
     with reading(peer, prefetch=5) as (_, queue):
         queue.receive(5)
-        monkeypatch.setattr(remote_consuming, "HOLD_S", -1.0)
+        clock.late_s += 200
         assert queue.receive(5).body == BODIES[1]
         assert acks(peer).count(Ack.NACK) == 4
-        monkeypatch.undo()
         assert [queue.receive(5).body for _ in range(10)] == BODIES[2:12]
+        assert acks(peer).count(Ack.NACK) == 4
+
+
+def test_what_a_slow_reader_gets_was_not_locked_for_long(
+    peer: Peer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each message counts from when it was locked, not from when the reader last came."""
+    clock = Clock(monkeypatch)
+    with reading(peer) as (manager, queue), queue.consume(timeout=5, prefetch=5) as consumer:
+        for number in range(12):
+            message = consumer.next()
+            assert message is not None
+            assert message.body == BODIES[number]
+            clock.late_s += 40
+        assert acks(peer).count(Ack.NACK) > 0
+        assert manager.in_doubt == 0
+
+
+def test_a_read_that_waited_long_brings_a_fresh_message(
+    empty: Peer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock(monkeypatch)
+    with reading(empty, prefetch=3) as (_, queue):
+        with pytest.raises(IoTimeout):
+            queue.receive(0)
+        clock.late_s += 1000
+        with pytest.raises(IoTimeout):
+            queue.receive(0)
+        empty.put(packet(b"one!"))
+        empty.put(packet(b"two!"))
+        assert [queue.receive(5).body, queue.receive(5).body] == [b"one!", b"two!"]
+    assert acks(empty).count(Ack.NACK) == 0
 
 
 # -- consuming
@@ -154,6 +198,15 @@ def test_a_message_is_the_readers_until_he_asks_for_the_next_one(peer: Peer, pre
             consumer.next()
         assert peer.locked == {}
         assert peer.bodies == BODIES[2:]
+
+
+def test_the_end_of_a_message_does_not_wait_for_the_next_question(peer: Peer) -> None:
+    """However long the reader works on what he has in hand."""
+    with reading(peer) as (_, queue), queue.consume(timeout=5, prefetch=8) as consumer:
+        consumer.next()
+        consumer.next()
+        peer.await_calls(END)
+        assert acks(peer) == [Ack.ACK]
 
 
 def test_many_questions_leave_together(peer: Peer) -> None:

@@ -16,6 +16,7 @@ from typing import Final, Self
 
 from posthouse.client.errors import MessageReturned, ServerUnreachable, SessionLost
 from posthouse.client.message import Message
+from posthouse.client.reminder import Reminder
 from posthouse.client.remote_reader import QueueReader
 from posthouse.client.remote_state import PEEK_CURRENT, PEEK_NEXT, Opened, Outage, Taken, Want
 from posthouse.client.rpc_link import CallTimeout, LinkLost, Pending
@@ -25,8 +26,23 @@ from posthouse.protocols.remote_read.stubs import Ack, CancelReceive, Opnum
 WINDOW_MAX: Final = 1024
 CHUNK: Final = 64  # messages that are asked for together where so many are wanted
 END_AFTER_S: Final = 0.05  # the longest that an end waits for others to be sent with
-HOLD_S: Final = 240.0  # less than the five minutes after which a message is taken back over there
+LOOK_S: Final = 1.0
+# A message is taken back over there after five minutes. One that was locked for longer than this
+# is given back before, so that its reader has the rest of that time.
+HOLD_S: Final = 60.0
 _RECEIVE: Final = Want()
+_clock = time.monotonic  # of ages
+
+
+class Slot:
+    """A read ahead of the reader."""
+
+    __slots__ = ("pending", "request_id", "unanswered")
+
+    def __init__(self, request_id: int, pending: Pending, now: float) -> None:
+        self.request_id = request_id
+        self.pending = pending
+        self.unanswered = now  # when it was, for all we know; its message is locked since, at most
 
 
 class Window:
@@ -35,11 +51,11 @@ class Window:
     def __init__(self, queue: QueueReader, size: int) -> None:
         self.queue = queue
         self.size = min(size, WINDOW_MAX)
-        self._slots: deque[tuple[int, Pending]] = deque()
+        self._slots: deque[Slot] = deque()
         self._opened: Opened | None = None  # on which all of them are
         self._lock = threading.Lock()
         self._unsent = 0
-        self._sent_at = self._looked_at = time.monotonic()
+        self._looked_at = _clock()
 
     def take(self, timeout: float | None) -> Taken | None:
         """The next message; None: there was none in time. Raises `OperationCancelled`."""
@@ -55,26 +71,34 @@ class Window:
             with self._lock:
                 opened = self._filled()
                 slot = self._slots.popleft()
-            request_id, pending = slot
-            if not pending.done:
+            if not slot.pending.done:
                 try:
-                    self.flush(opened)
-                    opened.link.wait(pending, deadline)
+                    self._wait(opened, slot, deadline)
                 except CallTimeout:
                     self._slots.appendleft(slot)
-                    if not self._last_look(opened, pending):
+                    if not self._last_look(opened, slot.pending):
                         return None
                     continue
                 except BaseException:
                     self._slots.appendleft(slot)
                     raise
+            request_id = slot.request_id
             opened.waiting.pop(request_id, None)
             try:
-                received = self.queue.received(opened, request_id, pending, _RECEIVE)
+                received = self.queue.received(opened, request_id, slot.pending, _RECEIVE)
             except IoTimeout:
                 continue  # of a last look
             message = self.queue.message_of(opened, request_id, _RECEIVE, received)
             return Taken(message, opened, request_id)
+
+    def _wait(self, opened: Opened, slot: Slot, deadline: float | None) -> None:
+        """For the first one; what comes for the others meanwhile is as fresh."""
+        waiting = [slot, *(one for one in list(self._slots) if not one.pending.done)]
+        self.flush(opened)
+        opened.link.wait(slot.pending, deadline)
+        now = _clock()
+        for one in waiting:
+            one.unanswered = now
 
     def _last_look(self, opened: Opened, head: Pending) -> bool:
         """Time is over: asks without waiting whether there is really nothing.
@@ -82,37 +106,58 @@ class Window:
         The queue manager there serves the reads that wait first, so with its answer theirs are
         here, too. What it brings itself comes behind them.
         """
-        slot = self.queue.start(opened, _RECEIVE, 0.0)
+        slot = self._start(opened, 0.0)
         opened.link.flush()
-        self.queue.wait(opened.link, slot[1], time.monotonic() + self.queue.reader.timeout_s)
+        now = time.monotonic()
+        self.queue.wait(opened.link, slot.pending, now + self.queue.reader.timeout_s)
         with self._lock:
             if head.done:
                 self._slots.append(slot)
             else:
                 self._slots.appendleft(slot)
-        return head.done or not self.queue.is_timeout(opened, slot[1])
+        return head.done or not self.queue.is_timeout(opened, slot.pending)
+
+    def _start(self, opened: Opened, timeout: float | None) -> Slot:
+        return Slot(*self.queue.start(opened, _RECEIVE, timeout), _clock())
 
     def _filled(self) -> Opened:
         """As many reads under way as the window has room for, on the present connection."""
-        opened, now = self.queue.opened(), time.monotonic()
+        opened, now, slots = self.queue.opened(), _clock(), self._slots
         if opened is not self._opened:
-            self._slots.clear()  # gone back with their connection
-            self._opened, self._unsent = opened, 0
-        elif now - self._looked_at > HOLD_S:
-            self._give_back(opened)
-        self._looked_at = now
-        while len(self._slots) < self.size:
-            self._slots.append(self.queue.start(opened, _RECEIVE, None))
+            slots.clear()  # gone back with their connection
+            self._opened, self._unsent, self._looked_at = opened, 0, now
+        elif now - self._looked_at > LOOK_S:
+            self._look(opened, now)
+        if slots and slots[0].pending.done and now - slots[0].unanswered > HOLD_S:
+            self._give_back(opened)  # all of them, so that they stay in order
+        while len(slots) < self.size:
+            slots.append(self._start(opened, None))
             self._unsent += 1
-        if self._unsent > self.size // 2 or now - self._sent_at > END_AFTER_S:
+        if self._unsent > self.size // 2:
             self.flush(opened)
         return opened
+
+    def _look(self, opened: Opened, now: float) -> None:
+        """Takes in all that has come; what is not answered then has no message over there."""
+        self._looked_at = now
+        slots, known = self._slots, -1
+        while (done := sum(slot.pending.done for slot in slots)) > known:
+            known = done
+            opened.link.look()
+        for slot in slots:
+            if not slot.pending.done:
+                slot.unanswered = now
 
     def flush(self, opened: Opened) -> None:
         """Sends what was asked since."""
         self._unsent = 0
-        self._sent_at = time.monotonic()
         opened.link.flush()
+
+    def flush_late(self) -> None:
+        """Sends what nobody has sent yet."""
+        opened = self._opened
+        if opened is not None and self._unsent:
+            self.flush(opened)
 
     def end(self, taken: Taken, ack: Ack) -> Pending:
         """Submits the end of a message, to be sent with the next questions; raises `LinkLost`."""
@@ -135,17 +180,17 @@ class Window:
         slots, link = list(self._slots), opened.link
         self._slots.clear()
         deadline = time.monotonic() + self.queue.reader.timeout_s
-        for request_id, pending in slots:
-            if not pending.done:
-                request = CancelReceive(opened.handle, request_id)
+        for slot in slots:
+            if not slot.pending.done:
+                request = CancelReceive(opened.handle, slot.request_id)
                 opened.submit(Opnum.CANCEL_RECEIVE, request)
         link.flush()
         ends = []
-        for request_id, pending in slots:
-            self.queue.wait(link, pending, deadline)
-            opened.waiting.pop(request_id, None)
-            if self._has_message(opened, request_id, pending):
-                ends.append(self.queue.end(opened, request_id, Ack.NACK, False))
+        for slot in slots:
+            self.queue.wait(link, slot.pending, deadline)
+            opened.waiting.pop(slot.request_id, None)
+            if self._has_message(opened, slot.request_id, slot.pending):
+                ends.append(self.queue.end(opened, slot.request_id, Ack.NACK, False))
         link.flush()
         for end in ends:
             self.queue.wait(link, end, deadline)
@@ -170,6 +215,7 @@ class RemoteConsumer:
         self._queue = queue
         self._timeout = timeout
         self._window = Window(queue, prefetch) if prefetch else None
+        self._soon = Reminder(self._window.flush_late, END_AFTER_S) if self._window else None
         self._current: Taken | None = None
         self._ends: deque[tuple[Taken, Pending]] = deque()
         self._returned = False
@@ -209,7 +255,8 @@ class RemoteConsumer:
         current, self._current = self._current, None
         if current is not None:
             self._end(current, Ack.NACK)
-        if self._window is not None:
+        if self._soon is not None and self._window is not None:
+            self._soon.stop()
             self._window.close()
         self._settle(0)
 
@@ -220,8 +267,9 @@ class RemoteConsumer:
 
     def _end(self, taken: Taken, ack: Ack) -> None:
         try:
-            if self._window is not None:
+            if self._window is not None and self._soon is not None:
                 pending = self._window.end(taken, ack)
+                self._soon.ask()
             else:
                 pending = self._queue.end(taken.opened, taken.request_id, ack, False)
         except LinkLost:
