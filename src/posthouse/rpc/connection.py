@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -11,6 +10,7 @@ from posthouse.rpc import pdu, statuses
 from posthouse.rpc.association import Association, AssociationGroups
 from posthouse.rpc.binding import Binding, BindRefused, ContextChanged
 from posthouse.rpc.calls import Counts, ServerCall, response
+from posthouse.rpc.drains import Drains
 from posthouse.rpc.fragments import CALL_OVERHEAD, Partial
 from posthouse.rpc.interface import Fault, Interface
 from posthouse.rpc.logins import Login
@@ -26,7 +26,6 @@ _NONE: Final = Level.NONE
 _CONNECT: Final = int(Level.CONNECT)
 _FAST_FLAGS: Final = pdu.WHOLE | pdu.PENDING_CANCEL | pdu.OBJECT_UUID
 OUT_MAX: Final = 64 << 10  # bytes of answers that are gathered before they are sent
-DRAINED: Final = 1 << 20  # a backlog that is little
 _REFUSED: Final = pdu.WHOLE | pdu.DID_NOT_EXECUTE
 
 
@@ -77,7 +76,7 @@ class ServerConnection:
         self._out: list[bytes] = []
         self._out_bytes = 0
         self._is_held = False  # the client does not read: nothing more is done for it
-        self._drains: deque[Callable[[], None]] = deque()
+        self._drains = Drains(lambda: self.backlog, self._failed)
         self._receiving = False
         self._made_ms = self._active_ms = self._rest_ms = now()
         self._active_pdus = 0
@@ -521,16 +520,12 @@ class ServerConnection:
 
     def when_drained(self, callback: Callable[[], None]) -> None:
         """Calls back once: when little is left of the backlog, or the connection is gone."""
-        self._drains.append(callback)
-        self.look_at_drain()
+        self._drains.add(callback)
 
     def look_at_drain(self) -> None:
-        """Calls back those who wait for little backlog, one after the other while it is so."""
-        while self._drains and (self.closing or self.backlog <= DRAINED):
-            try:
-                self._drains.popleft()()
-            except Exception as error:
-                self._failed(error)
+        """Some of the backlog may be gone. While the connection closes, its end is waited for."""
+        if not self.closing:
+            self._drains.look()
 
     # -- the end
 
@@ -573,7 +568,7 @@ class ServerConnection:
         self._out_bytes = 0
         for call in calls.values():
             self._tell(call)
-        self.look_at_drain()
+        self._drains.end()
         association, self.association = self.association, None
         if association is not None:
             try:
