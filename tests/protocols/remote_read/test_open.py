@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from posthouse.model.errors import ERROR_CODES, STATUS_CODES, QueueError
 from posthouse.model.guids import format_guid
 from posthouse.model.names import DirectName, parse_name
+from posthouse.model.properties import QueueManagerState
 from posthouse.protocols.remote_read.queue_format import QueueFormat, queue_format_of
 from posthouse.protocols.remote_read.settings import RemoteReadSettings
 from posthouse.protocols.remote_read.stubs import Opnum
@@ -33,6 +35,7 @@ from tests.protocols.remote_read.rig import (
 from tests.protocols.remote_read.rights import grant, revoke
 
 GUID = bytes(range(16))
+SERVICE_NOT_AVAILABLE = 0xC00E000B
 PEEK_CURRENT = 0x80000000
 
 
@@ -276,6 +279,29 @@ def test_an_account_that_is_gone_opens_nothing(rig):
     alice = Reader(rig, rig.user("alice"))
     rig.run(lambda m: m.accounts.remove("alice"))
     assert alice.opening("orders").status == ACCESS_DENIED
+
+
+@pytest.mark.spec("MS-MQRR 1.5/1")
+def test_a_queue_manager_that_has_not_started_opens_nothing(rig, reader):
+    rig.manager.state = QueueManagerState.INITIALIZING
+    assert reader.opening("orders").status == SERVICE_NOT_AVAILABLE
+    assert reader.opening("orders", MOVE_ACCESS, move=True).status == SERVICE_NOT_AVAILABLE
+    rig.manager.state = QueueManagerState.READY
+    assert reader.open("orders")
+
+
+@pytest.mark.spec("MS-MQRR 1.8/1")
+def test_no_code_is_our_own_invention():
+    """Every code that a method can answer with is one of the documents'."""
+
+    def kinds(kind: type[QueueError]) -> list[type[QueueError]]:
+        return [kind, *(each for sub in kind.__subclasses__() for each in kinds(sub))]
+
+    known = {*ERROR_CODES, *STATUS_CODES}
+    for kind in kinds(QueueError):
+        assert kind.code in known
+        assert kind.code >> 31
+        assert not kind.code & 0x20000000
 
 
 # -- R_CloseQueue

@@ -53,7 +53,7 @@ async def let_in(place: House) -> None:
     await place.desk.run(grant)
 
 
-@pytest.mark.spec("MS-MQRR 3.1.3/1", "MS-MQRR 2.1/1", "MS-MQRR 2.1/3", "MS-MQRR 1.5/1")
+@pytest.mark.spec("MS-MQRR 3.1.3/1", "MS-MQRR 2.1/1", "MS-MQRR 2.1/3")
 @pytest.mark.parametrize("level", [Level.CONNECT, Level.PACKET, Level.INTEGRITY, Level.PRIVACY])
 def test_messages_are_received_over_tcp_at_every_level(level):
     async def story(place: House) -> None:
