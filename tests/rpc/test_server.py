@@ -10,7 +10,7 @@ from posthouse.protocols.connections import Connections
 from posthouse.protocols.memory import RECEIVE, SEND, MemoryAccount
 from posthouse.rpc import pdu, statuses
 from posthouse.rpc.fragments import CALL_OVERHEAD
-from posthouse.rpc.server import WRITE_BUFFER, RpcServer
+from posthouse.rpc.server import SHORT, WRITE_BUFFER, RpcServer
 from posthouse.rpc.settings import RpcSettings
 
 from .socket_rig import PATIENCE_S, hear_all, on_loop, serving, turn, until
@@ -368,6 +368,23 @@ async def test_connection_that_holds_the_most_goes_when_memory_is_full() -> None
         assert await greedy.is_closed()
         assert await modest.call(ECHO, b"x") == b"x"
         await until(lambda: memory.held == 0)
+
+
+@on_loop
+async def test_client_that_does_not_read_goes_before_others_have_to() -> None:
+    memory = MemoryAccount(4 * MIB)
+    closed: list[str] = []
+    async with serving(memory=memory) as house:
+        uploads = memory.open("10.0.0.9", closed.append, lambda: None)
+        uploads.may_begin(2 * MIB, 0)
+        uploads.take(RECEIVE, 2 * MIB)
+        greedy, modest = await house.bound(), await house.bound()
+        greedy.reader._transport.pause_reading()  # type: ignore[attr-defined]
+        greedy.say(request(LARGE, b"%d" % (16 * MIB)))
+        await until(lambda: house.server.refused[SHORT] == 1)
+        assert closed == []
+        assert await modest.call(ECHO, b"x") == b"x"
+        await until(lambda: memory.held == 2 * MIB)
 
 
 @on_loop

@@ -20,6 +20,7 @@ from posthouse.rpc.settings import RpcSettings
 
 GONE: Final = "unknown"  # the address of a client that has left already
 UNREAD: Final = "a client does not read its answers"
+SHORT: Final = "memory is short, and a client does not read its answers"
 LINGER_S: Final = 10.0  # for the last bytes to a client that may not read them
 POLL_S: Final = 0.01  # while a stop waits for what has begun
 ABORT_S: Final = 1.0  # for handles to be run down, where nothing else is waited for
@@ -217,11 +218,20 @@ class Link(asyncio.BufferedProtocol):
         holder, connection = self._holder, self._connection
         if holder is None or connection is None:
             return
-        unsent = self._transport.get_write_buffer_size()
         _change(holder, RECEIVE, connection.held_bytes)
         if self._holder is not None:  # or that was too much
-            _change(holder, SEND, unsent if unsent > SMALL else 0)
+            self._count_unsent(holder)
         self._look_at_size(connection.unfinished_bytes)
+
+    def _count_unsent(self, holder: Holder) -> None:
+        """Where it would fill the account this one goes, before others have to for its sake."""
+        unsent, memory = self._transport.get_write_buffer_size(), self._server.memory
+        size = unsent if unsent > SMALL else 0
+        grown = size - holder.bytes[SEND]
+        if memory is not None and grown > 0 and 10 * (memory.held + grown) >= 8 * memory.limit:
+            self._too_much(SHORT)
+        else:
+            _change(holder, SEND, size)
 
     def _look_at_size(self, unfinished: int) -> None:
         holder, is_large = self._holder, unfinished > SMALL
