@@ -465,6 +465,18 @@ def test_an_open_that_takes_too_long_is_broken_off(rig):
     assert rig.remote.figures.opened == 0
 
 
+def test_an_open_of_a_client_that_is_gone_is_broken_off_once(rig):
+    reader = rig.reader(settle=False)
+    reader.opening("orders")
+    rig.desk.append()
+    reader.association.end()
+    rig.clock.advance(300_000)
+    rig.remote.tick()
+    rig.desk.settle()
+    assert rig.remote.figures[1:5] == (0, 0, 0, 0)
+    assert not rig.queue("orders").descriptors
+
+
 def test_an_answered_open_leaves_no_timer(rig, reader):
     reader.open("orders")
     assert rig.remote.calls_running.running == 0

@@ -58,8 +58,8 @@ class OpenedQueue:
 
     __slots__ = ("client", "descriptor", "handle", "pending", "remote", "waits")
 
-    def __init__(self, remote: RemoteRead, client: Client, descriptor: OpenQueueDescriptor) -> None:
-        self.remote = remote
+    def __init__(self, client: Client, descriptor: OpenQueueDescriptor) -> None:
+        self.remote = client.remote
         self.client = client
         self.descriptor = descriptor
         self.handle = b""
@@ -100,10 +100,10 @@ class Client:
     is too much further reads are kept back, unlike waits at no cost for the engine.
     """
 
-    __slots__ = ("_group", "_remote", "kept", "owed")
+    __slots__ = ("_group", "kept", "owed", "remote")
 
     def __init__(self, remote: RemoteRead, group: Group) -> None:
-        self._remote = remote
+        self.remote = remote
         self._group = group
         self.owed = 0  # bytes of messages read and not delivered
         self.kept: deque[StartedReceive] = deque()
@@ -111,7 +111,7 @@ class Client:
     @property
     def is_full(self) -> bool:
         """Whether it should first take what there is."""
-        return self.owed >= self._remote.settings.read_ahead
+        return self.owed >= self.remote.settings.read_ahead
 
     def delivered(self, size: int) -> None:
         """A message has gone out, or will not: others may be read."""
@@ -121,8 +121,8 @@ class Client:
 
     def rundown(self) -> None:
         """Its last connection is gone: so are its transactions (decision 43)."""
-        self._remote.clients.pop(self._group, None)
-        self._remote.desk.decide(self._end, ignore)
+        self.remote.clients.pop(self._group, None)
+        self.remote.desk.decide(self._end, ignore)
 
     def _end(self, manager: QueueManager) -> None:
         end_association(manager, self._group)
@@ -141,9 +141,9 @@ def caller_of(logins: Logins, call: Call) -> Caller:
 class OpeningCall:
     """R_OpenQueue or R_OpenQueueForMove, from its parameters to its answer."""
 
-    __slots__ = ("_access", "_call", "_name", "_remote", "_share", "due_ms", "queue")
+    __slots__ = ("_access", "_call", "_client", "_name", "_share", "due_ms", "queue")
 
-    def __init__(self, remote: RemoteRead, call: Call, request: OpenQueue) -> None:
+    def __init__(self, client: Client, call: Call, request: OpenQueue) -> None:
         """Raises InvalidParameter for anything that is none, before a queue is looked for."""
         move = call.opnum == Opnum.OPEN_QUEUE_FOR_MOVE
         access = _move_access(request.access) if move else _ACCESS.get(request.access)
@@ -152,7 +152,7 @@ class OpeningCall:
             raise InvalidParameter(
                 f"access 0x{request.access:X}, share mode 0x{request.share_mode:X}"
             )
-        self._remote = remote
+        self._client = client
         self._call = call
         self._name = name_of(request.queue_format)
         self._access = access
@@ -162,8 +162,7 @@ class OpeningCall:
 
     def decide(self, manager: QueueManager) -> None:
         """Opens the queue and gives it a handle, while the client is surely there."""
-        call, remote = self._call, self._remote
-        group = call.association.group
+        call, remote, group = self._call, self._client.remote, self._call.association.group
         descriptor = manager.open_queue(
             self._name,
             self._access,
@@ -171,7 +170,7 @@ class OpeningCall:
             share=self._share,
             association=group,
         )
-        queue = OpenedQueue(remote, remote.clients[group], descriptor)
+        queue = OpenedQueue(self._client, descriptor)
         try:
             queue.handle = group.open(queue, queue.rundown, call.identity)
         except Fault:
@@ -182,7 +181,7 @@ class OpeningCall:
 
     def answered(self, answer: Answer) -> None:
         """A failure leaves as a fault, for the method has no return value."""
-        self._remote.calls_running.stop(self)
+        self._client.remote.calls_running.stop(self)
         call, queue = self._call, self.queue
         if answer.error is not None:
             call.fault(answer.error.code)
@@ -197,8 +196,9 @@ class OpeningCall:
         """3.1.2.1: nobody waits any longer, so nobody will ever close it."""
         self._call.fault(statuses.CANCELLED)
         queue, self.queue = self.queue, None
-        if queue is not None:
-            self._call.association.group.close(queue.handle)
+        group = self._call.association.group
+        if queue is not None and queue.handle in group.handles:  # or it was run down already
+            group.close(queue.handle)
             queue.rundown()
 
 

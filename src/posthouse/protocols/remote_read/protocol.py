@@ -127,11 +127,14 @@ class RemoteRead:
             self.cleaned_up,
         )
 
-    def know(self, group: Group) -> None:
-        """Makes sure that the end of a client is heard of."""
-        if group not in self.clients:
-            group.open(client := Client(self, group), client.rundown)  # raises where it is full
+    def know(self, group: Group) -> Client:
+        """The client, of whose end we shall hear."""
+        client = self.clients.get(group)
+        if client is None:
+            client = Client(self, group)
+            group.open(client, client.rundown)  # raises where it is full
             self.clients[group] = client
+        return client
 
     # -- time
 
@@ -174,12 +177,12 @@ class RemoteRead:
         """R_OpenQueue (3.1.4.2), R_OpenQueueForMove (3.1.4.11)."""
         self._calls[call.opnum] += 1
         request = METHODS[2].request.decode(call.stub, ndr64=call.ndr64)
+        client = self.know(call.association.group)
         try:
-            opening = OpeningCall(self, call, request)
+            opening = OpeningCall(client, call, request)
         except InvalidParameter as error:
             call.fault(self._refused(error).code)
             return
-        self.know(call.association.group)
         self.calls_running.start(opening, self.now())
         self.desk.decide(opening.decide, opening.answered)
 
