@@ -27,6 +27,7 @@ WINDOW_MAX: Final = 1024
 CHUNK: Final = 64  # messages that are asked for together where so many are wanted
 END_AFTER_S: Final = 0.05  # the longest that an end waits for others to be sent with
 LOOK_S: Final = 1.0
+HELD_MAX: Final = 64 << 20  # bytes that are taken in before they are asked for
 # A message is taken back over there after five minutes. One that was locked for longer than this
 # is given back before, so that its reader has the rest of that time.
 HOLD_S: Final = 60.0
@@ -141,8 +142,10 @@ class Window:
         """Takes in all that has come; what is not answered then has no message over there."""
         self._looked_at = now
         slots, known = self._slots, -1
-        while (done := sum(slot.pending.done for slot in slots)) > known:
-            known = done
+        while (held := sum(len(slot.pending.stub) for slot in slots)) > known:
+            if held > HELD_MAX:
+                return  # the rest is left where it is, and counts as old
+            known = held
             opened.link.look()
         for slot in slots:
             if not slot.pending.done:

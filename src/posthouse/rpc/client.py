@@ -172,14 +172,15 @@ class ClientConnection:
         unpack, append = pdu.CALL_HEADER.unpack_from, answers.append
         plain, parts = self._protection is None and self.is_open, self._parts
         while size - at >= pdu.CALL_HEADER_SIZE:
-            version, _, kind, flags, drep, length, auth_length, call_id, _, _, _ = unpack(data, at)
+            version, minor, kind, flags, drep, length, auth, call_id, _, _, _ = unpack(data, at)
             if (
                 plain
                 and kind == pdu.RESPONSE
                 and version == pdu.VERSION
+                and minor <= 1
                 and flags & pdu.WHOLE == pdu.WHOLE
                 and drep == pdu.LITTLE_ENDIAN
-                and not auth_length
+                and not auth
                 and not parts
                 and length >= pdu.CALL_HEADER_SIZE
             ):
