@@ -319,7 +319,7 @@ class Peer:
 
 @contextmanager
 def reading(
-    peer: Peer, **how: Any
+    peer: Peer, /, **how: Any
 ) -> Iterator[tuple[posthouse.RemoteQueueManager, posthouse.RemoteQueue]]:
     """A reader with its queue."""
     with peer.reader(**how) as manager:

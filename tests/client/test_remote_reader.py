@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from posthouse.client import remote_connecting
 from posthouse.client.errors import ServerUnreachable, SessionLost
 from posthouse.client.remote_reader import QueueReader
 from posthouse.client.remote_state import RECEIVE_ACCESS, Want
+from posthouse.engine.settings import EngineSettings
 from posthouse.model.errors import (
     AccessDenied,
     BufferOverflow,
@@ -32,7 +34,9 @@ from posthouse.protocols.remote_read.queue_format import QueueFormat
 from posthouse.protocols.remote_read.stubs import Ack, Opnum, Received, Section, ServerPort
 from posthouse.rpc import statuses
 from posthouse.rpc.interface import Fault
+from tests.client.neighbours import QUICK
 from tests.client.read_peer import Break, Peer, packet, reading, with_trailers
+from tests.client.reading_house import ReadingHouse
 
 NAME = r"DIRECT=TCP:127.0.0.1\private$\orders"
 UOW = bytes(range(16))
@@ -49,6 +53,14 @@ def peer() -> Iterator[Peer]:
 def empty() -> Iterator[Peer]:
     with Peer() as peer:
         yield peer
+
+
+@pytest.fixture
+def here(home: Path) -> Iterator[ReadingHouse]:
+    """A queue manager that decides transactions."""
+    server = ReadingHouse(home, None, QUICK, 0, EngineSettings("ALPHA"))
+    yield server
+    server.stop()
 
 
 def receiving(manager: posthouse.RemoteQueueManager) -> QueueReader:
@@ -538,6 +550,38 @@ def test_a_transaction_does_not_go_on_over_another_connection(peer: Peer, opnum:
     with reading(peer) as (manager, _), pytest.raises(SessionLost):
         receiving(manager).read(Want(transaction=UOW), 0)
     assert peer.opnums.count(opnum) == 1
+
+
+@pytest.mark.spec("MS-MQRR 2.2.8/2", "MS-MQRR 2.2.8/3", "MS-MQRR 3.2.4.2/1", "MS-MQRR 3.1.4.12/1")
+def test_a_transaction_is_known_by_what_its_coordinator_calls_it(
+    peer: Peer, here: ReadingHouse
+) -> None:
+    """Announced before it is used, the same throughout, and another one each time."""
+    peer.instead[Opnum.MOVE_MESSAGE] = lambda request, call: 0
+    seen: list[bytes] = []
+    with (
+        posthouse.connect(here.home) as near,
+        reading(peer, via=near, peer="FAR") as (manager, queue),
+    ):
+        here.ask(lambda m: m.two_phase.peers.add("FAR", b"f" * 16, "http://127.0.0.1:1", b"k" * 32))
+        for lookup_id in (100, 101):
+            tx = near.transaction().begin()
+            queue.lookup(lookup_id, receive=True, tx=tx)
+            queue.move(lookup_id, manager.queue(r"private$\orders;poison"), tx=tx)
+            seen.append(tx.handle.identifier)
+            tx.abort()
+    asked = {
+        opnum: [one.transaction_id for one in peer.asked(opnum)]
+        for opnum in (
+            Opnum.ENLIST_REMOTE_TRANSACTION,
+            Opnum.START_TRANSACTIONAL_RECEIVE,
+            Opnum.MOVE_MESSAGE,
+        )
+    }
+    assert list(asked.values()) == [seen] * 3
+    assert len({*seen, bytes(16)}) == 3
+    order = [opnum for opnum in peer.opnums if opnum in asked]
+    assert order == [12, 13, 10, 12, 13, 10]
 
 
 def test_a_transaction_needs_somebody_who_decides_it(peer: Peer, tmp_path: Any) -> None:

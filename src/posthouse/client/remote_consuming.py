@@ -164,8 +164,9 @@ class Window:
 
     def end(self, taken: Taken, ack: Ack) -> Pending:
         """Submits the end of a message, to be sent with the next questions; raises `LinkLost`."""
-        self._unsent += 1
-        return self.queue.end(taken.opened, taken.request_id, ack, False)
+        pending = self.queue.end(taken.opened, taken.request_id, ack, False)
+        self._unsent += 1  # only now: whoever sends what is unsent must find it
+        return pending
 
     def close(self) -> None:
         """Gives back what was not taken; waiting reads are cancelled."""
