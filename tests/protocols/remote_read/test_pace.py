@@ -6,7 +6,15 @@ import pytest
 
 from posthouse.protocols.remote_read.actions import PEEK_CURRENT, RECEIVE
 from posthouse.protocols.remote_read.settings import RemoteReadSettings
-from tests.protocols.remote_read.rig import CANCELLED, OK, Reader, RigCall, ServerRig
+from tests.protocols.remote_read.rig import (
+    CANCELLED,
+    INVALID_PARAMETER,
+    IO_TIMEOUT,
+    OK,
+    Reader,
+    RigCall,
+    ServerRig,
+)
 
 SIZE = 1000
 AHEAD = 4 * SIZE
@@ -124,8 +132,69 @@ def test_a_queue_that_is_closed_meanwhile_gives_nothing(rig, reader, handle):
     calls = pipelined(reader, handle, RECEIVE, 20)
     rig.desk.settle()
     assert reader.close(handle).result == OK
+    assert calls[-1].result == CANCELLED
     while answered(calls) < 20:
         reader.drain()
-    assert calls[-1].result not in (OK, CANCELLED)
     assert rig.remote.pending.count == 0
     assert len(rig.bodies("orders")) == 20
+
+
+@pytest.mark.spec("MS-MQRR 3.1.4.8/1", "MS-MQRR 3.1.4.8/5")
+@pytest.mark.parametrize("action", [RECEIVE, PEEK_CURRENT])
+def test_a_read_that_is_kept_back_can_be_cancelled(rig, reader, handle, action):
+    calls = pipelined(reader, handle, action, 20)
+    reader.settle = False
+    cancelled = reader.cancel(handle, 20)
+    rig.desk.settle()
+    assert cancelled.result == OK
+    assert calls[19].result == CANCELLED
+    assert {call.result for call in calls[:19]} == {OK}
+
+
+def test_a_request_identifier_is_taken_while_its_read_is_kept_back(rig, reader, handle):
+    pipelined(reader, handle, RECEIVE, 20)
+    reader.settle = False
+    again = reader.start(handle, request_id=20)
+    assert again.result == INVALID_PARAMETER
+    rig.desk.settle()
+    assert rig.remote.pending.count == 20
+
+
+@pytest.mark.parametrize("action", [RECEIVE, PEEK_CURRENT])
+def test_a_wait_that_ends_when_its_client_is_full_is_made_anew(rig, reader, handle, action):
+    rig.create("late")
+    late = reader.open("late")
+    waiting = [reader.start(late, action, timeout=60_000) for _ in range(3)]
+    reader.lazy = True
+    pipelined(reader, handle, RECEIVE, 20)
+    rig.desk.settle()
+    rig.send("late", b"for somebody")
+    rig.desk.settle()
+    assert answered(waiting) == 0
+    assert rig.receive("late").message.body == b"for somebody", "others are not kept from it"
+    rig.send("late", b"one")
+    reader.lazy = False
+    while reader.thirsty:
+        reader.drain()
+    bodies = [call.body for call in waiting if not call.waits]
+    assert bodies == [b"one"] * (1 if action == RECEIVE else 3)
+    rig.pass_time(60_000)
+    assert {call.result for call in waiting} <= {OK, IO_TIMEOUT}
+    assert rig.remote.waiting == 0
+
+
+def test_the_time_to_wait_goes_on_while_a_read_is_kept_back(rig, reader, handle):
+    reader.lazy = True
+    pipelined(reader, handle, RECEIVE, 20)
+    rig.create("late")
+    empty = reader.open("late")
+    call = reader.start(empty, timeout=1000)
+    rig.pass_time(400)
+    assert call.waits
+    reader.lazy = False
+    while reader.thirsty:
+        reader.drain()
+    rig.pass_time(599)
+    assert call.waits
+    rig.pass_time(1)
+    assert call.result == IO_TIMEOUT

@@ -56,7 +56,7 @@ def ignore(answer: Answer) -> None:
 class OpenedQueue:
     """What a queue's context handle stands for."""
 
-    __slots__ = ("client", "descriptor", "handle", "pending", "remote", "waits")
+    __slots__ = ("client", "descriptor", "handle", "kept", "pending", "remote", "waits")
 
     def __init__(self, client: Client, descriptor: OpenQueueDescriptor) -> None:
         self.remote = client.remote
@@ -65,11 +65,17 @@ class OpenedQueue:
         self.handle = b""
         self.pending: dict[int, PendingRequestEntry] = {}
         self.waits: dict[int, StartedReceive] = {}  # reads that wait, peeks too (decision 92)
+        self.kept: dict[int, StartedReceive] = {}  # reads that are not made yet: see Client
 
     @property
     def for_move(self) -> bool:
         """Whether it is the target of moves, and nothing else."""
         return self.descriptor.access is QueueAccessType.MOVE
+
+    def call_off(self) -> None:
+        """Reads that were not made yet never are."""
+        for read in list(self.kept.values()):
+            read.call_off()
 
     def close(self, manager: QueueManager) -> None:
         """R_CloseQueue: what was received and not ended goes back (decision 92)."""

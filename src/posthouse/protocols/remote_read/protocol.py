@@ -197,6 +197,7 @@ class RemoteRead:
             return
         call.association.group.close(handle)
         self.opened -= 1
+        queue.call_off()
 
         def answered(answer: Answer) -> None:
             code = 0 if answer.error is None else result_of(answer.error)
@@ -285,6 +286,11 @@ class RemoteRead:
         """R_CancelReceive (3.1.4.8)."""
         self._calls[8] += 1
         handle, request_id = METHODS[8].request.decode(call.stub, ndr64=call.ndr64)
+        queue = self._queue(call, handle)
+        if queue is not None and request_id in queue.kept and request_id not in queue.waits:
+            queue.kept[request_id].call_off()
+            answer_result(call, None)
+            return
 
         def cancel(manager: QueueManager) -> None:
             waiting = self._readable(call, handle).waits.get(request_id)

@@ -66,6 +66,7 @@ class StartedReceive(PendingRequestEntry):
 
     __slots__ = (
         "_action",
+        "_begun_ms",
         "_call",
         "_end_call",
         "_gone",
@@ -75,6 +76,7 @@ class StartedReceive(PendingRequestEntry):
         "_remote",
         "_request",
         "_size",
+        "_was_kept",
     )
 
     def __init__(
@@ -85,7 +87,8 @@ class StartedReceive(PendingRequestEntry):
         action: Action,
         request: StartReceive | StartTransactionalReceive,
     ) -> None:
-        super().__init__(queue, request.request_id, remote.now())
+        self._begun_ms = now_ms = remote.now()
+        super().__init__(queue, request.request_id, now_ms)
         self._remote = remote
         self._call: Call | None = call
         self._action = action
@@ -93,7 +96,7 @@ class StartedReceive(PendingRequestEntry):
         self._end_call: Call | None = None
         self._gone = False
         self._positive = False
-        self._is_kept = False
+        self._is_kept = self._was_kept = False
         self._held: tuple[Read, bytes] | None = None  # until its connection has room for it
         self._size = 0  # of its message, while the client is owed it
 
@@ -101,20 +104,35 @@ class StartedReceive(PendingRequestEntry):
 
     def begin(self) -> None:
         """Decides it; kept back while its client has too much to take already."""
-        client = self.queue.client
-        if client.is_full:
-            assert self._call is not None
-            self._call.on_gone = self.gone
-            self._is_kept = True
-            client.kept.append(self)
-        else:
+        queue = self.queue
+        if not queue.client.is_full:
             self._remote.desk.decide(self.decide, self.answered)
+        elif self.request_id in queue.kept:
+            self._refuse(InvalidParameter(f"the request {self.request_id} has not ended yet"))
+        else:
+            self._keep()
+
+    def _keep(self) -> None:
+        assert self._call is not None
+        self._call.on_gone = self.gone
+        self._is_kept = self._was_kept = True
+        self.queue.kept[self.request_id] = self
+        self.queue.client.kept.append(self)
 
     def resume(self) -> None:
         """There is room again; nobody may want it any more."""
         if self._is_kept:
-            self._is_kept = False
+            self._leave()
             self._remote.desk.decide(self.decide, self.answered)
+
+    def call_off(self) -> None:
+        """It is kept back no longer, and never made."""
+        self._leave()
+        self._refuse(OperationCancelled("the read was called off"))
+
+    def _leave(self) -> None:
+        self._is_kept = False
+        del self.queue.kept[self.request_id]
 
     def decide(self, manager: QueueManager) -> Read | None:
         """What is there; None: it waits."""
@@ -157,7 +175,11 @@ class StartedReceive(PendingRequestEntry):
     def _timeout_ms(self) -> int | None:
         """The document's milliseconds; all ones wait for ever."""
         timeout: int = self._request.timeout
-        return None if timeout == INFINITE else timeout
+        if timeout == INFINITE:
+            return None
+        if self._was_kept:
+            return max(self._begun_ms + timeout - self._remote.now(), 0)
+        return timeout
 
     def _receive(
         self, manager: QueueManager, cursor: Cursor | None, transaction: Transaction | None
@@ -230,14 +252,28 @@ class StartedReceive(PendingRequestEntry):
             self._refuse(remote.desk.manager.refused(answer.error))
             return
         read = cast(Read, answer.value)
-        if not self._action.peek:
-            if self.queue.pending.get(self.request_id) is not self:  # ended before it began
-                self._give_back(read.lookup_id)
-                self._refuse(OperationCancelled("the receive has ended already"))
-                return
+        receives = not self._action.peek
+        if receives and self.queue.pending.get(self.request_id) is not self:
+            self._give_back(read.lookup_id)  # it ended before it began
+            self._refuse(OperationCancelled("the receive has ended already"))
+            return
+        if self.queue.client.is_full and not (self._gone or self._request.cursor):
+            self._postpone(read)
+            return
+        if receives:
             remote.pending.locked(self, read.lookup_id, remote.now())
         self._owe(len(answer.packets[0]))
         self._deliver(read, answer.packets[0])
+
+    def _postpone(self, read: Read) -> None:
+        """Its client cannot take it now: others may, and it asks anew when there is room.
+
+        Not through a cursor: that has gone on already.
+        """
+        if self._remote.pending.remove(self):
+            self._give_back(read.lookup_id)
+            self.lookup_id = 0
+        self._keep()
 
     def _refuse(self, error: QueueError) -> None:
         call, self._call = self._call, None
@@ -298,8 +334,7 @@ class StartedReceive(PendingRequestEntry):
         if self.queue.waits.get(self.request_id) is self:
             self._remote.desk.decide(self._stop_waiting, ignore)
         elif self._is_kept:
-            self._is_kept = False
-            self._refuse(OperationCancelled("the call was called off"))
+            self.call_off()
         else:
             self._drained()
 
