@@ -87,6 +87,10 @@ class RpcSection(Struct, frozen=True):
             "a message too.",
         ),
     ] = _rpc.calls_max
+    all_calls_max: Annotated[
+        int,
+        Meta(ge=1, le=10_000_000, description="The same for all connections together."),
+    ] = _rpc.all_calls_max
     handles_max: Annotated[
         int, Meta(ge=1, le=1_000_000, description="Queues that one client may have open.")
     ] = _rpc.handles_max
@@ -137,6 +141,7 @@ class RpcSection(Struct, frozen=True):
         return RpcSettings(
             request_max=self.request_max,
             calls_max=self.calls_max,
+            all_calls_max=self.all_calls_max,
             unsent_max=self.unsent_max,
             handles_max=self.handles_max,
             bind_ms=self.bind_ms,
