@@ -213,6 +213,33 @@ def test_many_threads_make_many_calls(peer: Peer, link: RpcLink) -> None:
     assert threading.active_count() < 100
 
 
+def test_a_server_that_does_not_multiplex_gets_one_call_at_a_time(
+    peer: Peer, link: RpcLink
+) -> None:
+    link.connection.multiplexed = False
+    held = Held(peer)
+    pending = [link.submit(PORT, b"") for _ in range(3)]
+    link.flush()
+    for number, one in enumerate(pending):
+        peer.await_calls(PORT, number + 1)
+        assert len(held.calls) == number + 1
+        held.answer(number, number)
+        link.wait(one, None)
+        assert one.result() == number.to_bytes(4, "little")
+
+
+def test_calls_that_have_to_take_turns_hear_of_a_break(peer: Peer, link: RpcLink) -> None:
+    link.connection.multiplexed = False
+    Held(peer)
+    pending = [link.submit(PORT, b"") for _ in range(3)]
+    link.flush()
+    peer.await_calls(PORT)
+    peer.cut()
+    for one in pending:
+        link.wait(one, None)
+        assert one.error is link.lost
+
+
 def test_requests_leave_in_order(peer: Peer, link: RpcLink) -> None:
     """A security context counts the PDUs."""
     pending = [link.submit(PORT, b"") for _ in range(100)]

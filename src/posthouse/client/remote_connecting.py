@@ -74,8 +74,11 @@ def connect(place: Place, login: Login, timeout_s: float) -> RpcLink:
     if port is None:
         port = _mapped_port(place, deadline)
     if port is None:
-        return _by_the_usual_port(place, login, deadline)
-    return _linked(place, port, login, deadline)
+        link = _by_the_usual_port(place, login, deadline)
+    else:
+        link = _linked(place, port, login, deadline)
+    link.timeout_s = timeout_s  # from now on for each call
+    return link
 
 
 def _mapped_port(place: Place, deadline: float) -> int | None:

@@ -2,7 +2,7 @@
 
 Whoever waits for an answer reads, for all others too: there is no thread of our own. When he has
 his answer he hands over to one of those who still wait. A link that broke is of no use any more;
-whoever uses it makes another one.
+whoever uses it makes another one. A server that does not multiplex gets one call after the other.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import select
 import socket
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import Final
 
@@ -70,6 +71,7 @@ class RpcLink:
         self._lock = threading.Lock()  # of everything but the socket
         self._writing = threading.Lock()  # taken before the other one
         self._waiting: dict[int, Pending] = {}
+        self._held: deque[tuple[Pending, int, bytes]] = deque()  # calls that have to take turns
         self._followers: dict[Pending, threading.Lock] = {}
         self._is_read = False  # by some thread
         self._forked = False
@@ -109,9 +111,15 @@ class RpcLink:
                 raise self.lost
             if self._forked:
                 raise of_the_parent()
-            pending.call_id = call_id = self.connection.request(opnum, stub)
-            self._waiting[call_id] = pending
+            if self._waiting and not self.connection.multiplexed:
+                self._held.append((pending, opnum, stub))
+            else:
+                self._request(pending, opnum, stub)
         return pending
+
+    def _request(self, pending: Pending, opnum: int, stub: bytes) -> None:
+        pending.call_id = call_id = self.connection.request(opnum, stub)
+        self._waiting[call_id] = pending
 
     def flush(self) -> None:
         """Sends all that was submitted, in order and at once."""
@@ -230,6 +238,8 @@ class RpcLink:
         except BaseException as error:  # an interrupt: what was read may be in nobody's hands
             self._lose(error)
             raise
+        if not self.connection.multiplexed:
+            self.flush()  # the next one in turn
         for pending in ended:
             if pending.then is not None:
                 pending.then(pending)
@@ -248,6 +258,8 @@ class RpcLink:
                     wake.release()
             if pending.then is not None:
                 heard.append(pending)
+        if self._held and not waiting:
+            self._request(*self._held.popleft())
         if self.connection.is_shut_down:
             raise ConnectionResetError("the other computer asks to end the connection")
         return heard
@@ -277,7 +289,9 @@ class RpcLink:
                 f"the connection to {host}:{port} broke: {str(error) or type(error).__name__}",
                 "Look whether the queue manager there runs, then ask again.",
             )
-            ended, self._waiting = list(self._waiting.values()), {}
+            ended = [*self._waiting.values(), *(pending for pending, _, _ in self._held)]
+            self._waiting.clear()
+            self._held.clear()
             for pending in ended:
                 pending.error, pending.done = lost, True
             for wake in self._followers.values():
