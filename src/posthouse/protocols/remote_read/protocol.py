@@ -108,7 +108,7 @@ class RemoteRead:
             10: self._move_message,
             11: self._open_queue,
             12: self._enlist,
-            13: self._start_transactional_receive,
+            13: self._start_receive,
             14: self._set_acknowledgement_class,
             15: self._end_receive,
         }
@@ -253,23 +253,15 @@ class RemoteRead:
     # -- opnums 7 to 9, 13 and 15
 
     def _start_receive(self, call: Call) -> None:
-        """R_StartReceive (3.1.4.7)."""
-        self._calls[7] += 1
-        request = _START(call.stub, ndr64=call.ndr64)
-        handle, lookup_id, cursor, action, timeout, _, _, _ = request
-        try:
-            checked = action_of(action, lookup_id, cursor, timeout)
-            queue = self._readable(call, handle)
-        except QueueError as error:
-            self._refuse_start(call, error)
-            return
-        StartedReceive(self, call, queue, checked, request).begin()
+        """R_StartReceive (3.1.4.7), R_StartTransactionalReceive (3.1.4.13).
 
-    def _start_transactional_receive(self, call: Call) -> None:
-        """R_StartTransactionalReceive (3.1.4.13); without a transaction as R_StartReceive."""
-        self._calls[13] += 1
-        request = _START_IN_TRANSACTION(call.stub, ndr64=call.ndr64)
-        handle, lookup_id, cursor, action, timeout, _, _, _, _ = request
+        Without a transaction the second does what the first does.
+        """
+        opnum = call.opnum
+        self._calls[opnum] += 1
+        decode = _START if opnum == 7 else _START_IN_TRANSACTION
+        request = decode(call.stub, ndr64=call.ndr64)
+        handle, lookup_id, cursor, action, timeout = request[:5]
         try:
             checked = action_of(action, lookup_id, cursor, timeout)
             queue = self._readable(call, handle)
