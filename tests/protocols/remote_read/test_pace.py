@@ -160,6 +160,24 @@ def test_a_request_identifier_is_taken_while_its_read_is_kept_back(rig, reader, 
     assert rig.remote.pending.count == 20
 
 
+def test_the_request_identifier_of_a_wait_is_taken_while_its_client_is_full(rig, reader, handle):
+    """Both would be kept back under it when the wait ends."""
+    rig.create("late")
+    late = reader.open("late")
+    waiting = reader.start(late, timeout=60_000, request_id=100)
+    reader.lazy = True
+    pipelined(reader, handle, RECEIVE, 20)
+    rig.desk.settle()
+    assert reader.start(late, timeout=60_000, request_id=100).result == INVALID_PARAMETER
+    rig.send("late", b"one")
+    rig.desk.settle()
+    assert waiting.waits
+    reader.lazy = False
+    while reader.thirsty:
+        reader.drain()
+    assert waiting.body == b"one"
+
+
 @pytest.mark.parametrize("action", [RECEIVE, PEEK_CURRENT])
 def test_a_wait_that_ends_when_its_client_is_full_is_made_anew(rig, reader, handle, action):
     rig.create("late")

@@ -107,7 +107,7 @@ class StartedReceive(PendingRequestEntry):
         queue = self.queue
         if not queue.client.is_full:
             self._remote.desk.decide(self.decide, self.answered)
-        elif self.request_id in queue.kept:
+        elif self.request_id in queue.kept or self.request_id in queue.waits:
             self._refuse(InvalidParameter(f"the request {self.request_id} has not ended yet"))
         else:
             self._keep()
