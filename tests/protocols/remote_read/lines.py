@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from posthouse.client import rpc_link
+from posthouse.client import remote_consuming, rpc_link
 from posthouse.protocols.remote_read.protocol import RemoteRead
 from posthouse.protocols.remote_read.server import filetime
 from posthouse.protocols.remote_read.settings import RemoteReadSettings
@@ -35,6 +35,7 @@ ADDRESS = "192.0.2.7"
 OPNUM_AT = 22
 IDLE_MS = 1000
 FOR_EVER_MS = 100 * IDLE_MS
+STEPS_MAX, LINES_MAX = 5000, 100
 ENDS = (Opnum.END_RECEIVE, Opnum.END_TRANSACTIONAL_RECEIVE)
 
 
@@ -167,7 +168,7 @@ class Net:
     fatal: tuple[type[BaseException], ...] = (ServerDied, PowerLost)
 
     def __init__(self, serve: Callable[[Net], Server], *, chunks: bool = False) -> None:
-        self.places = self.points = 0
+        self.places = self.points = self.steps = 0
         self.cut_at = self.die_at = 0  # 0: never
         self.noticed = Noticed.BOTH
         self.answers_survive = False  # what a server wrote before it died
@@ -213,6 +214,7 @@ class Net:
             raise ConnectionRefusedError
         line = Line(self, self.server)
         self.lines.append(line)
+        assert len(self.lines) < LINES_MAX, "the client does nothing but connect"
         return SimSocket(line)
 
     def carry(self, line: Line, patience_ms: float = 0) -> bool:
@@ -227,6 +229,8 @@ class Net:
         return True
 
     def _step(self, line: Line) -> bool:
+        self.steps += 1
+        assert self.steps < STEPS_MAX, "it has no end"
         if line.to_client:
             one, line.to_client = first(line.to_client)
             self._carry_one(line, one, lambda data: self._to_client(line, data))
@@ -282,9 +286,10 @@ class Net:
         self._settle()
 
     def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Gives the client these sockets."""
+        """Gives the client these sockets, and nothing that depends on time."""
         monkeypatch.setattr(rpc_link, "socket", SimSockets(self))
         monkeypatch.setattr(rpc_link, "select", SimSelect)
+        monkeypatch.setattr(remote_consuming, "END_AFTER_S", 3600.0)
 
 
 class SimSocket:
