@@ -28,6 +28,7 @@ from posthouse.model.names import parse_format_name
 from posthouse.model.properties import MessageSeekAction
 from posthouse.security.access import Caller
 from posthouse.wire.message import deserialize
+from tests.engine.cost import steps
 from tests.engine.letters import (
     ALICE,
     ANONYMOUS,
@@ -445,6 +446,25 @@ def test_one_of_many_is_enough_to_exclude(rig: PostRig) -> None:
         rig.open("orders", RECEIVE)
     rig.close(exclusive)
     rig.open("orders", RECEIVE, share=DENY_RECEIVE)
+
+
+def test_an_open_costs_the_same_however_many_have_the_queue_open(rig: PostRig) -> None:
+    alone = steps(lambda: rig.open("orders", RECEIVE))
+    for _ in range(300):
+        rig.open("orders", RECEIVE)
+    assert steps(lambda: rig.open("orders", RECEIVE)) < alone + 50
+
+
+def test_an_exclusive_reader_of_a_deleted_queue_is_forgotten(rig: PostRig) -> None:
+    first = rig.open("orders", RECEIVE, share=DENY_RECEIVE)
+    rig.run(lambda m: m.delete_queue(r".\private$\orders", rig.admin))
+    rig.close(first)
+    rig.create("orders")
+    second = rig.open("orders", RECEIVE, share=DENY_RECEIVE)
+    with rig.refused(SharingViolation.code):
+        rig.open("orders", RECEIVE)
+    rig.close(second)
+    rig.open("orders", RECEIVE)
 
 
 @pytest.mark.spec("MS-MQDMPR 3.1.7.1.5/24", "MS-MQDMPR 3.1.1.16/1")

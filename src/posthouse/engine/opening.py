@@ -237,8 +237,8 @@ class Opening:
 
     def _check_sharing(self, queue: Queue, access: QueueAccessType, share: QueueShareMode) -> None:
         exclusive = share is QueueShareMode.DENY_RECEIVE
-        if access is _SEND and not exclusive:
-            return
+        if not exclusive and (access is _SEND or not queue.exclusive):
+            return  # however many have it open
         receiving = access in RECEIVING
         for other in queue.descriptors.values():
             denies = other.share is QueueShareMode.DENY_RECEIVE
@@ -272,6 +272,7 @@ class Opening:
         self._contexts[context] = descriptor
         if queue is not None:
             queue.descriptors[descriptor.handle] = descriptor
+            queue.exclusive += share is QueueShareMode.DENY_RECEIVE
         return descriptor
 
     # -- close
@@ -291,6 +292,7 @@ class Opening:
         queue = descriptor.queue
         if queue is not None:
             queue.descriptors.pop(descriptor.handle, None)
+            queue.exclusive -= descriptor.share is QueueShareMode.DENY_RECEIVE
             descriptor.queue = None
             self.core.registry.drop_empty_subqueue(queue)
 

@@ -124,6 +124,7 @@ class Queue:
         "definition",
         "deleted",
         "descriptors",
+        "exclusive",
         "journal",
         "limit",
         "locked",
@@ -146,6 +147,7 @@ class Queue:
         self.journal: Queue | None = None
         self.subqueues: dict[str, Queue] = {}
         self.descriptors: dict[int, OpenQueueDescriptor] = {}
+        self.exclusive = 0  # of these, how many keep others from receiving
         self.waiters: dict[int, WaitingMessageReadOperation] = {}
         self.aliases: dict[int, int] = {}  # lookup ids from before a move, of the whole family
         self.outgoing: Outgoing | None = None

@@ -375,6 +375,7 @@ class Queues(QueueNames):
             self.core.orphan_locks(descriptor, change)
             descriptor.queue = None
         queue.descriptors.clear()
+        queue.exclusive = 0
 
     def _remove(self, queue: Queue, change: Change) -> None:
         core = self.core
