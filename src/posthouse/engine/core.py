@@ -458,7 +458,7 @@ class Core:
 
         Also those whose time ran out in his hands: the purge that follows finds them all.
         """
-        for number in self.held_by(descriptor):
+        for number in sorted(self.held_by(descriptor), key=self.reading.queue_order):
             row = self.state.table.get(number)
             assert row is not None
             queue = self.queues[row.queue]

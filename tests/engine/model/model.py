@@ -235,8 +235,9 @@ class Model(FarReaders):
         for queue in family:  # its names go first: nothing comes back to it
             del self.queues[queue.name]
         for queue in family:
-            self.purge_all(queue, NACK_QUEUE_DELETED)
             self._detach(queue)
+        for queue in family:
+            self.purge_all(queue, NACK_QUEUE_DELETED)
         for queue in family:
             self.queues[queue.name] = queue
             self.forget(queue)
@@ -257,7 +258,8 @@ class Model(FarReaders):
             for letter in self.held_by(descriptor, queue):
                 lock, letter.lock = letter.lock, None
                 assert lock is not None
-                self.returned(letter, lock)
+                if lock.purged:
+                    self.end(letter, lock.purged)
         for descriptor in queue.descriptors:
             descriptor.queue = None
         queue.descriptors.clear()
