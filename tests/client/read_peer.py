@@ -86,7 +86,8 @@ class Peer:
         self._open: set[socket.socket] = set()
         for body in bodies:
             self.put(packet(body))
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._accepting = threading.Thread(target=self._accept, daemon=True)
+        self._accepting.start()
 
     # -- what tests do
 
@@ -143,6 +144,9 @@ class Peer:
             return [read_packet(data).message[-4:] for data in self.messages.values()]
 
     def close(self) -> None:
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)  # wakes who accepts
+        self._accepting.join(20)
         self._listener.close()
         self.cut()
 

@@ -14,7 +14,8 @@ import posthouse
 from posthouse.client import remote_connecting
 from posthouse.client.errors import ServerUnreachable, SessionLost
 from posthouse.client.remote_reader import QueueReader
-from posthouse.client.remote_state import RECEIVE_ACCESS, Want
+from posthouse.client.remote_state import RECEIVE_ACCESS, Outage, Want
+from posthouse.client.rpc_link import LinkLost
 from posthouse.engine.settings import EngineSettings
 from posthouse.model.errors import (
     AccessDenied,
@@ -28,12 +29,14 @@ from posthouse.model.errors import (
     RemoteProtocolError,
     TransactionSequence,
     TransactionUsage,
+    UnsupportedOperation,
 )
 from posthouse.model.names import parse_format_name
 from posthouse.protocols.remote_read.queue_format import QueueFormat
 from posthouse.protocols.remote_read.stubs import Ack, Opnum, Received, Section, ServerPort
 from posthouse.rpc import statuses
 from posthouse.rpc.interface import Fault
+from posthouse.rpc.kerberos import KerberosMissing
 from tests.client.neighbours import QUICK
 from tests.client.read_peer import Break, Peer, packet, reading, with_trailers
 from tests.client.reading_house import ReadingHouse
@@ -185,6 +188,47 @@ def test_a_usual_port_that_names_itself_is_used_on(
     assert peer.connections == 1
 
 
+def failing(status: int) -> Callable[[Any, Any], None]:
+    """A method that throws."""
+
+    def throw(request: Any, call: Any) -> None:
+        raise Fault(status)
+
+    return throw
+
+
+def test_a_usual_port_that_says_nothing_useful_is_told_of(
+    peer: Peer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote_connecting, "RPC_PORT", peer.port)
+    with reading(peer, rpc_port=None, epm_port=1, timeout=0.5) as (_, queue):
+        peer.instead[Opnum.GET_SERVER_PORT] = failing(statuses.ACCESS_DENIED)
+        with pytest.raises(AccessDenied):
+            queue.peek(0)
+        peer.instead[Opnum.GET_SERVER_PORT] = lambda request, call: call.answer(b"x")
+        with pytest.raises(OperationNotSupportedByRemoteComputer, match="does not understand"):
+            queue.peek(0)
+        peer.instead[Opnum.GET_SERVER_PORT] = lambda request, call: None
+        with pytest.raises(ServerUnreachable, match="did not answer in time"):
+            queue.peek(0)
+        peer.instead[Opnum.GET_SERVER_PORT] = lambda request, call: ServerPort(0)
+        assert queue.peek(0).body == b"one!"
+
+
+def test_a_login_that_cannot_be_made_here_is_told(
+    peer: Peer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(*_: object, **__: object) -> None:
+        raise KerberosMissing("the extra posthouse[kerberos] is not installed")
+
+    monkeypatch.setattr(remote_connecting, "initiator", missing)
+    with (
+        reading(peer, mechanism="kerberos") as (_, queue),
+        pytest.raises(UnsupportedOperation, match=r"posthouse\[kerberos\]"),
+    ):
+        queue.peek(0)
+
+
 def test_nobody_there_is_told_with_a_remedy() -> None:
     with (
         posthouse.msmq("127.0.0.1", rpc_port=1, timeout=5) as manager,
@@ -197,10 +241,7 @@ def test_nobody_there_is_told_with_a_remedy() -> None:
 @pytest.mark.parametrize("status", [0xC00E0003, 0xC00E0025, 0xC00E0009, 0xC00E0123])
 @pytest.mark.parametrize("opnum", [Opnum.OPEN_QUEUE, Opnum.OPEN_QUEUE_FOR_MOVE])
 def test_an_open_that_throws_is_that_error(peer: Peer, status: int, opnum: Opnum) -> None:
-    def throw(request: Any, call: Any) -> None:
-        raise Fault(status)
-
-    peer.instead[opnum] = throw
+    peer.instead[opnum] = failing(status)
     with reading(peer) as (manager, queue), pytest.raises(QueueError) as refused:
         queue.move(100, manager.queue(r"private$\orders;poison"))
     assert refused.value.code == status
@@ -215,13 +256,11 @@ def test_an_open_that_throws_is_that_error(peer: Peer, status: int, opnum: Opnum
         (statuses.ACCESS_DENIED, AccessDenied),
         (statuses.OPNUM_OUT_OF_RANGE, OperationNotSupportedByRemoteComputer),
         (statuses.CANCELLED, OperationCancelled),
+        (statuses.BAD_STUB_DATA, OperationNotSupportedByRemoteComputer),
     ],
 )
 def test_faults_have_their_errors(peer: Peer, status: int, kind: type[QueueError]) -> None:
-    def throw(request: Any, call: Any) -> None:
-        raise Fault(status)
-
-    peer.instead[Opnum.PURGE_QUEUE] = throw
+    peer.instead[Opnum.PURGE_QUEUE] = failing(status)
     with reading(peer) as (_, queue), pytest.raises(kind):
         queue.purge()
 
@@ -436,6 +475,14 @@ def test_a_peer_that_breaks_every_connection_is_given_up(peer: Peer) -> None:
     with reading(peer) as (_, queue), pytest.raises(ConnectionError):
         queue.receive(5)
     assert 2 <= peer.connections < 20
+
+
+def test_outages_far_apart_do_not_add_up() -> None:
+    outage = Outage(0.0)
+    for _ in range(20):
+        outage.go_on(LinkLost("once again"))
+    with pytest.raises(ServerUnreachable):
+        outage.go_on(ServerUnreachable("and now for good"))
 
 
 def test_a_wait_goes_on_over_another_connection(empty: Peer) -> None:

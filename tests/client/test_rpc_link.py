@@ -210,7 +210,6 @@ def test_many_threads_make_many_calls(peer: Peer, link: RpcLink) -> None:
 
     threads = [Thread(work) for _ in range(8)]
     assert all(thread.result() is True for thread in threads)
-    assert threading.active_count() < 100
 
 
 def test_a_server_that_does_not_multiplex_gets_one_call_at_a_time(

@@ -21,18 +21,21 @@ from posthouse.model.errors import (
     OperationNotSupportedByRemoteComputer,
     QueueError,
     RemoteProtocolError,
+    UnsupportedOperation,
     error_for,
 )
-from posthouse.protocols.remote_read.stubs import REMOTE_READ, decode_response
+from posthouse.protocols.remote_read.stubs import REMOTE_READ, ServerPort, decode_response
 from posthouse.rpc import ept, statuses
 from posthouse.rpc.client import BindRefused, ClientConnection
 from posthouse.rpc.interface import Fault
+from posthouse.rpc.kerberos import KerberosMissing
 from posthouse.rpc.providers import auth_type_of, initiator
-from posthouse.rpc.security import Level, LoginRefused
+from posthouse.rpc.security import Level, LoginRefused, SecurityContext
 from posthouse.rpc.syntax import SyntaxId
 
 EPM_PORT: Final = 135
 RPC_PORT: Final = 2103
+MAPPER_S: Final = 5.0  # a firewall says nothing at all
 GET_SERVER_PORT: Final = 0
 _FILETIME_EPOCH: Final = 116_444_736_000_000_000  # 1970 in units of 100 ns since 1601
 
@@ -82,9 +85,10 @@ def connect(place: Place, login: Login, timeout_s: float) -> RpcLink:
 
 
 def _mapped_port(place: Place, deadline: float) -> int | None:
-    """What the endpoint mapper says; None: there is none."""
+    """What the endpoint mapper says; None: there is none, or none that answers."""
+    host, soon = place.host, min(deadline, time.monotonic() + MAPPER_S)
     try:
-        link = _bound(place.host, place.epm_port, ept.EPT, Login(level=Level.NONE), deadline)
+        link = _bound(host, place.epm_port, ept.EPT, Login(level=Level.NONE), soon)
     except OSError:
         return None
     try:
@@ -92,12 +96,12 @@ def _mapped_port(place: Place, deadline: float) -> int | None:
     except (CallTimeout, ClientConnectionError):
         return None
     except Fault as fault:
-        raise refused(fault.status, f"the endpoint mapper of {place.host}", "ept_map") from None
+        raise refused(fault.status, f"the endpoint mapper of {host}", "ept_map") from None
     finally:
         link.close()
     ports = ept.tcp_ports(response, REMOTE_READ)
     if response.status or not ports:
-        raise _not_spoken(f"the endpoint mapper of {place.host} knows no remote read")
+        raise _not_spoken(f"the endpoint mapper of {host} knows no remote read")
     return ports[0]
 
 
@@ -105,7 +109,7 @@ def _by_the_usual_port(place: Place, login: Login, deadline: float) -> RpcLink:
     """3.2.4.1: R_GetServerPort tells on which port to go on."""
     link = _linked(place, RPC_PORT, login, deadline)
     try:
-        port = decode_response(GET_SERVER_PORT, link.call(GET_SERVER_PORT, b"")).port
+        port = _server_port(link, place.host)
     except BaseException:
         link.close()
         raise
@@ -113,6 +117,16 @@ def _by_the_usual_port(place: Place, login: Login, deadline: float) -> RpcLink:
         return link
     link.close()
     return _linked(place, port, login, deadline)
+
+
+def _server_port(link: RpcLink, host: str) -> int:
+    try:
+        answer: ServerPort = decode_response(GET_SERVER_PORT, link.call(GET_SERVER_PORT, b""))
+    except CallTimeout:
+        raise ServerUnreachable(f"{host}:{RPC_PORT} did not answer in time") from None
+    except Fault as fault:
+        raise refused(fault.status, host, "R_GetServerPort") from None
+    return answer.port
 
 
 def _linked(place: Place, port: int, login: Login, deadline: float) -> RpcLink:
@@ -147,7 +161,16 @@ def _bound(host: str, port: int, interface: SyntaxId, login: Login, deadline: fl
 def _connection(host: str, interface: SyntaxId, login: Login) -> ClientConnection:
     if login.level == Level.NONE:
         return ClientConnection(interface)
-    security = initiator(
+    try:
+        security = _initiator(host, login)
+    except KerberosMissing as error:
+        raise UnsupportedOperation(str(error), "Choose ntlm or negotiate.") from None
+    auth_type = auth_type_of(login.mechanism)
+    return ClientConnection(interface, security=security, auth_type=auth_type, level=login.level)
+
+
+def _initiator(host: str, login: Login) -> SecurityContext:
+    return initiator(
         login.mechanism,
         login.user or "",
         login.password or "",
@@ -155,8 +178,6 @@ def _connection(host: str, interface: SyntaxId, login: Login) -> ClientConnectio
         random_bytes=os.urandom,
         filetime=_FILETIME_EPOCH + time.time_ns() // 100,
     )
-    auth_type = auth_type_of(login.mechanism)
-    return ClientConnection(interface, security=security, auth_type=auth_type, level=login.level)
 
 
 def _not_spoken(cause: str) -> QueueError:
@@ -200,6 +221,7 @@ _SAME_AS: Final[dict[int, type[QueueError]]] = {
     statuses.SERVER_TOO_BUSY: InsufficientResources,
     statuses.OUT_OF_MEMORY: InsufficientResources,
 }
+_NOT_UNDERSTOOD: Final = (statuses.BAD_STUB_DATA, statuses.PROTOCOL_ERROR, statuses.UNSPECIFIED)
 _LACKING: Final = (
     statuses.UNKNOWN_INTERFACE,
     statuses.OPNUM_OUT_OF_RANGE,
@@ -228,6 +250,11 @@ def refused(status: int, where: str, method: str, queue: str = "") -> QueueError
             f"{where} lets nobody in like this: the login is wrong, or the level too low",
             "Look at user and password, whether the account may log in there over RPC, and at "
             "the level of authentication: most machines want privacy.",
+        )
+    if status in _NOT_UNDERSTOOD:
+        return OperationNotSupportedByRemoteComputer(
+            f"{where} does not understand {method} as it is asked here (0x{status:08X})",
+            "Look into the log there; one of the two programs breaks the protocol.",
         )
     known = _SAME_AS.get(status)
     if known is not None:

@@ -105,9 +105,9 @@ class Outage:
         """Returns when it is time for another attempt; raises the error when there is none."""
         now = time.monotonic()
         if isinstance(error, LinkLost):
+            if self._since is None or now - self._since > self._limit_s:
+                self._since, self._breaks, self._pause_s = now, 0, PAUSE_FIRST_S  # another one
             self._breaks += 1
-            if self._since is None:
-                self._since = now
             if self._breaks == 1:
                 return
         if self._since is None or self._breaks > FRUITLESS_MAX:
