@@ -40,6 +40,7 @@ from posthouse.protocols.remote_read.stubs import (
 from posthouse.rpc import pdu
 from posthouse.rpc.association import AssociationGroups
 from posthouse.rpc.connection import ServerConnection
+from posthouse.rpc.interface import BACKLOG_MAX
 from posthouse.rpc.security import Level
 from posthouse.rpc.settings import RpcSettings
 from posthouse.rpc.syntax import NDR, NDR64
@@ -57,6 +58,7 @@ PLAIN, STEADY = r".\private$\plain", r".\private$\steady"
 NAMES = ("plain", "plain;later", "steady", "steady;later")
 FOR_EVER = 0xFFFFFFFF
 SENSIBLE = 0.9
+SETTINGS = RemoteReadSettings(Level.NONE, read_ahead=4096)
 SMALL = range(6)
 ANYTHING: dict[str, list[Any]] = {
     "handle": [bytes(20), b"h" * 20],
@@ -130,7 +132,7 @@ class Line:
     def __init__(self, house: House, group_id: int, ndr64: bool) -> None:
         self.house = house
         self.ndr64 = ndr64
-        self.closed = False
+        self.closed = self.is_stuck = False
         self.calls: dict[int, Asked] = {}
         self._numbers = 1
         self._answers = b""
@@ -143,6 +145,7 @@ class Line:
             "192.0.2.7",
             self._take,
             self._close,
+            unsent=self._unsent,
             bug=house.bugs.append,
         )
         item = pdu.ContextItem(0, REMOTE_READ, (NDR64 if ndr64 else NDR,))
@@ -154,6 +157,17 @@ class Line:
 
     def _close(self) -> None:
         self.closed = True
+
+    def _unsent(self) -> int:
+        return 2 * BACKLOG_MAX if self.is_stuck else 0
+
+    def stick(self, hold: bool) -> None:
+        """The client does not read any more, or again."""
+        self.is_stuck = not self.is_stuck
+        if self.is_stuck and hold:
+            self.connection.hold()
+        elif not self.is_stuck:
+            self.connection.go_on()
 
     def call(self, opnum: int, request: Any, damage: tuple[int, int] | None) -> None:
         """One call, perhaps with another byte in its stub."""
@@ -170,8 +184,6 @@ class Line:
         """A call is cancelled, or nobody wants its answer."""
         if self.calls:
             number = list(self.calls)[nth % len(self.calls)]
-            if kind == pdu.ORPHANED:
-                del self.calls[number]
             self.connection.receive(pdu.pack(kind, pdu.WHOLE, number, b""))
 
     def _take(self, parts: list[bytes]) -> None:
@@ -213,7 +225,7 @@ class House:
         self.admin = Caller.administrator()
         self._make()
         self.desk = Desk(self.driver)
-        self.remote = RemoteRead(self.desk, RemoteReadSettings(Level.NONE), lambda: self.now_ms)
+        self.remote = RemoteRead(self.desk, SETTINGS, lambda: self.now_ms)
         self.groups = AssociationGroups(self.chance.randbytes)
         self.lines: list[Line] = []
         self.known: dict[int, Known] = {}  # by group
@@ -381,6 +393,10 @@ class House:
         """Everything is answered."""
         self.desk.settle()
 
+    def stick(self, which: int, values: list[int]) -> None:
+        """A client stops to read, or goes on."""
+        self.line(which).stick(bool(values[0] & 1))
+
     def noise(self, which: int, values: list[int]) -> None:
         """Bytes that are no PDU; that client is not heard any more."""
         self.line(which).connection.receive(bytes(values) * 4)
@@ -450,6 +466,7 @@ STEPS = (
     House.decide,
     House.settle,
     House.noise,
+    House.stick,
 )
 
 
@@ -473,18 +490,21 @@ def said(number: int, which: int = 0, *values: int, settle: bool = True) -> byte
     return bytes((number | (0x80 if settle else 0), which, *values)).ljust(STEP, b"\0")
 
 
-SEND, TIME, LOSE, JOIN, CANCEL, ORPHAN, BEGIN, DECIDE, SETTLE, NOISE = range(16, 26)
+SEND, TIME, LOSE, JOIN, CANCEL, ORPHAN, BEGIN, DECIDE, SETTLE, NOISE, STICK = range(16, 27)
 OPEN = said(Opnum.OPEN_QUEUE)
 START, END = said(Opnum.START_RECEIVE), said(Opnum.END_RECEIVE)
 SEEDS = [
     b"".join((said(SEND), said(SEND), OPEN, START, END, START, said(LOSE))),
     b"".join((OPEN, START, START, said(SEND), END, said(CANCEL), said(TIME, 4))),
     b"".join((OPEN, said(JOIN, 2), said(JOIN, 1), START, said(SEND), said(LOSE), said(SETTLE))),
+    b"".join(
+        (OPEN, *[said(SEND, 38)] * 3, said(STICK), *[START] * 3, said(STICK), END, said(LOSE))
+    ),
     b"".join((said(SEND, 1), said(JOIN), said(BEGIN), OPEN, said(13), said(15), said(DECIDE, 1))),
     b"".join((said(SEND), OPEN, said(11), said(7), said(10), said(6), said(3))),
     b"".join((said(SEND), OPEN, said(4), said(7), said(5), said(8), said(14), said(12), said(0))),
 ]
-KINDS = [*METHODS, *STARTS * 3, *ENDS * 2, Opnum.OPEN_QUEUE, *range(16, 26), SEND, SEND, SETTLE]
+KINDS = [*METHODS, *STARTS * 3, *ENDS * 2, Opnum.OPEN_QUEUE, *range(16, 27), SEND, SEND, SETTLE]
 
 
 def mutate(seed: bytes, chance: random.Random) -> bytes:
