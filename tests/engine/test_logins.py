@@ -125,6 +125,7 @@ def test_after_five_failures_a_growing_wait_for_that_name_at_that_address(rig: L
 def test_addresses_of_one_ipv6_network_wait_together(
     rig: LoginRig, first: str, second: str, same: bool
 ) -> None:
+    rig.add("maria")
     for _ in range(5):
         rig.logins.refused("maria", first, "wrong")
     assert rig.logins.wait_ms("maria", first) == 1_000
@@ -135,6 +136,16 @@ def test_names_that_do_not_exist_wait_as_well(rig: LoginRig) -> None:
     for _ in range(5):
         rig.logins.refused("nobody", HERE, "wrong")
     assert rig.logins.wait_ms("nobody", HERE) == 1_000
+
+
+def test_nobody_is_forgotten_for_names_that_were_made_up(rig: LoginRig) -> None:
+    rig.add("maria")
+    for _ in range(5):
+        rig.logins.refused("maria", HERE, "wrong")
+    for number in range(10_000):
+        rig.logins.refused(f"stranger{number}", HERE, "wrong")
+    assert rig.logins.wait_ms("maria", HERE) == 1_000
+    assert rig.logins.wait_ms("maria", THERE) == 0
 
 
 def test_long_names_are_told_in_short(rig: LoginRig) -> None:
@@ -187,6 +198,7 @@ def test_who_is_vouched_for_needs_the_door_and_no_password(rig: LoginRig) -> Non
     assert rig.logins.vouched("MARIA") == ("maria", account.sid)
     rig.add("mario", Door.HTTP)
     assert rig.logins.vouched("mario") is None
+    assert rig.logins.vouched("\uff4daria") is None, "somebody else in the realm"
 
 
 def test_a_changed_password_and_a_lost_door_leave_nothing_behind(rig: LoginRig) -> None:

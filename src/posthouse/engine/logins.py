@@ -40,7 +40,7 @@ class Logins:
 
     def wait_ms(self, user: str, address: str) -> int:
         """How long this name has to wait at this address before a password counts again."""
-        return self.guard.wait_ms(user, _network(address), self._now_ms())
+        return self.guard.wait_ms(self._counted(user), _network(address), self._now_ms())
 
     def nt_hash(self, user: str, address: str) -> bytes | None:
         """What to compare a proof with; None where no proof would do."""
@@ -58,7 +58,7 @@ class Logins:
         """Nothing was proved. Tries during the wait are not failures: they were not looked at."""
         self.refusals += 1
         if not self.wait_ms(user, address):
-            self.guard.failed(user, _network(address), self._now_ms())
+            self.guard.failed(self._counted(user), _network(address), self._now_ms())
         self.told(user[:NAME_TOLD_MAX], address, cause)
 
     def accepted(self, user: str, address: str) -> Proved:
@@ -67,11 +67,14 @@ class Logins:
         return _proved(self.accounts.find(user))
 
     def vouched(self, user: str) -> Proved | None:
-        """Somebody whom a third party has vouched for, as Kerberos does: no password is needed."""
+        """Somebody whom a third party has vouched for, as Kerberos does: no password is needed.
+
+        Names that only look alike, as in another width, are other people over there.
+        """
         account = self._known(user)
-        if account is None or not _may_enter(account):
+        if account is None or account.name.casefold() != user.casefold():
             return None
-        return _proved(account)
+        return _proved(account) if _may_enter(account) else None
 
     def caller(self, sid: bytes) -> Caller:
         """The caller for who has logged in, as long as he still could."""
@@ -79,6 +82,14 @@ class Logins:
         if account is None or not _may_enter(account):
             raise IllegalUser("this user may not use the rpc door any more")
         return self.accounts.caller(account.name)
+
+    def _counted(self, user: str) -> str:
+        """Under which name failures count: names that are nobody's share one.
+
+        Else somebody could make up so many that his own failures are forgotten.
+        """
+        account = self._known(user)
+        return "" if account is None else account.name
 
     def _known(self, user: str) -> Account | None:
         try:
