@@ -248,6 +248,37 @@ def test_tampering_ends_the_connection(level: Level, at: int) -> None:
     assert desk.toy.served == []
 
 
+@pytest.mark.parametrize(
+    ("level", "auth_type", "said"),
+    [
+        (Level.CONNECT, NTLM, Level.PACKET),
+        (Level.CONNECT, NTLM, Level.INTEGRITY),
+        (Level.CONNECT, SPNEGO, Level.CONNECT),
+        (Level.INTEGRITY, NTLM, Level.CONNECT),
+        (Level.INTEGRITY, NTLM, Level.PRIVACY),
+        (Level.PRIVACY, NTLM, Level.CONNECT),
+        (Level.PRIVACY, SPNEGO, Level.PRIVACY),
+    ],
+)
+def test_trailer_of_another_level_or_kind_ends_the_connection(
+    level: Level, auth_type: int, said: Level
+) -> None:
+    desk = Desk()
+    client = logged_in(level, desk)
+    trailer = pdu.Trailer(auth_type, said, 0, client.context_id, bytes(16))
+    heard = client.wire.say(request(ECHO, bytes(16), trailer=trailer))
+    assert fault_of(heard) == (statuses.ACCESS_DENIED, False)
+    assert client.wire.closed
+    assert desk.toy.served == []
+
+
+def test_trailer_at_connect_level_is_taken_as_it_is() -> None:
+    client = logged_in(Level.CONNECT)
+    trailer = client.trailer(bytes(16))
+    heard = client.wire.say(request(ECHO, b"stub", trailer=trailer))
+    assert answer_of(heard) == b"stub"
+
+
 def test_same_bytes_twice_end_the_connection() -> None:
     client = logged_in(Level.INTEGRITY)
     said = client.request(ECHO, context_id=0)

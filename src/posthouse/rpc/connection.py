@@ -11,14 +11,14 @@ from posthouse.rpc.association import Association, AssociationGroups
 from posthouse.rpc.binding import Binding, BindRefused, ContextChanged
 from posthouse.rpc.calls import Counts, ServerCall, response
 from posthouse.rpc.drains import Drains
-from posthouse.rpc.fragments import CALL_OVERHEAD, Partial
+from posthouse.rpc.fragments import CALL_OVERHEAD
+from posthouse.rpc.incoming import Distrusted, Incoming, verified
 from posthouse.rpc.interface import Fault, Interface
 from posthouse.rpc.logins import Login
 from posthouse.rpc.pdu import CALL_HEADER, CALL_HEADER_SIZE, HEADER_SIZE, LITTLE_ENDIAN, VERSION
 from posthouse.rpc.presentation import Context
-from posthouse.rpc.security import Authenticator, BadProtection, Level, LoginRefused
+from posthouse.rpc.security import Authenticator, Level, LoginRefused
 from posthouse.rpc.settings import RpcSettings
-from posthouse.rpc.verification import Said, cut_off
 
 Send = Callable[[list[bytes]], None]
 
@@ -69,8 +69,8 @@ class ServerConnection:
         self._login: Login | None = None  # of requests that name none
         self._is_signed = False  # and whether it takes no such requests
         self._calls: dict[int, ServerCall] = {}
-        self._partials: dict[int, Partial] = {}
-        self._partials_bytes = 0
+        self._incoming = Incoming(self.binding.logins, settings, now)
+        self._partials = self._incoming.partials
         self._rest = bytearray()  # of a PDU
         self._need = 0  # bytes, before the rest is worth a look
         self._out: list[bytes] = []
@@ -91,8 +91,7 @@ class ServerConnection:
     @property
     def unfinished_bytes(self) -> int:
         """Bytes of PDUs and calls that are not whole."""
-        overhead = CALL_OVERHEAD * len(self._partials)
-        return len(self._rest) + self._partials_bytes + overhead
+        return len(self._rest) + self._incoming.held_bytes
 
     @property
     def held_bytes(self) -> int:
@@ -199,6 +198,9 @@ class ServerConnection:
             self._handle(header, data[at:end])
         except RemoteProtocolError:
             self._violated(header.call_id)
+        except Distrusted as distrusted:
+            self._refuse(header.call_id, 0, distrusted.status)
+            self._end()
         return end
 
     def _handle(self, header: pdu.Header, whole: bytes) -> None:
@@ -251,9 +253,13 @@ class ServerConnection:
 
     def _look_at_logins(self) -> None:
         self._login = self.binding.logins.default
-        self._is_signed = self._login is not None and self._login.level > _CONNECT
+        self._is_signed = self._incoming.is_signed
 
     # -- calls
+
+    def _check_calls(self) -> None:
+        if len(self._partials) + len(self._calls) >= self._settings.calls_max:
+            raise MalformedPacket("too many calls in fragments")
 
     def _request(self, header: pdu.Header, whole: bytes) -> None:
         """A fragment of a call, protected or not, or a whole one that is not just plain."""
@@ -262,19 +268,20 @@ class ServerConnection:
         if HEADER_SIZE + head_size > header.frag_length:
             raise MalformedPacket("a request ends in its header")
         *_, context_id, opnum = CALL_HEADER.unpack_from(whole)
-        login, stub, status = self._open(header, whole, head_size)
-        if self.closing:
-            return
+        login, stub, status = self._incoming.open(header, whole, head_size)
         if flags & pdu.WHOLE != pdu.WHOLE or call_id in self._partials:
-            partial = self._collect(header, context_id, opnum, login, stub, status)
+            if call_id not in self._partials:
+                self._check_calls()
+            partial = self._incoming.collect(header, (context_id, opnum), login, stub, status)
             if partial is None:
                 return
             stub, status = bytes(partial.parts), partial.status
         if status:
             self._refuse(call_id, context_id, status)
             return
-        if login is not None and login.level > _CONNECT:
-            checked = self._verified(stub, call_id, context_id, opnum, login)
+        context = self._contexts.get(context_id)
+        if login is not None and login.level > _CONNECT and context is not None:
+            checked = verified(stub, (call_id, context_id, opnum), context, login)
             if checked is None:
                 self._refuse(call_id, context_id, statuses.ACCESS_DENIED)
                 return
@@ -282,67 +289,6 @@ class ServerConnection:
         self._dispatch(call_id, context_id, opnum, stub, login)
         if flags & pdu.PENDING_CANCEL:
             self._tell(self._calls.get(call_id))
-
-    def _open(
-        self, header: pdu.Header, whole: bytes, head_size: int
-    ) -> tuple[Login | None, bytes, int]:
-        """The login that a PDU is sent under, its stub in the clear, and why it is refused."""
-        if not header.auth_length:
-            status = statuses.ACCESS_DENIED if self._is_signed else 0
-            return self._login, whole[HEADER_SIZE + head_size :], status
-        trailer = pdu.trailer_of(whole, header.auth_length)
-        login = self.binding.logins.find(trailer.context_id)
-        if login is None or not login.is_ready:
-            return login, b"", statuses.ACCESS_DENIED
-        if login.level <= _CONNECT:  # a signature means nothing there
-            end = len(whole) - header.auth_length - pdu.TRAILER_SIZE - trailer.pad_length
-            return login, whole[HEADER_SIZE + head_size : end], 0
-        try:
-            return login, login.protection.unpack(whole, header.auth_length, head_size), 0
-        except BadProtection:  # nothing on this connection can be trusted any more
-            self._refuse(header.call_id, 0, statuses.SECURITY_PACKAGE)
-            self._end()
-            return login, b"", statuses.SECURITY_PACKAGE
-
-    def _collect(
-        self,
-        header: pdu.Header,
-        context_id: int,
-        opnum: int,
-        login: Login | None,
-        stub: bytes,
-        status: int,
-    ) -> Partial | None:
-        """Adds a fragment to its call, and returns that when it is whole."""
-        call_id = header.call_id
-        partial = self._partials.get(call_id)
-        if (partial is None) != (header.flags & pdu.FIRST_FRAG != 0):
-            raise MalformedPacket("a call begins once, with its first fragment")
-        if partial is None:
-            if len(self._partials) + len(self._calls) >= self._settings.calls_max:
-                raise MalformedPacket("too many calls in fragments")
-            partial = Partial(context_id, opnum, login, self._now())
-            self._partials[call_id] = partial
-        partial.check(context_id, opnum, login)
-        room = self._settings.held_max - self.unfinished_bytes + len(partial.parts)
-        size_max = min(self._settings.request_max, room)
-        if status:
-            self._partials_bytes += partial.fail(status)
-        self._partials_bytes += partial.add(stub, size_max, statuses.OUT_OF_MEMORY)
-        if not header.flags & pdu.LAST_FRAG:
-            return None
-        del self._partials[call_id]
-        self._partials_bytes -= len(partial.parts)
-        return partial
-
-    def _verified(
-        self, stub: bytes, call_id: int, context_id: int, opnum: int, login: Login
-    ) -> bytes | None:
-        context = self._contexts.get(context_id)
-        if context is None:
-            return stub
-        said = Said(call_id, context_id, opnum, context.interface.syntax, context.transfer)
-        return cut_off(stub, said, is_header_signed=login.protection.signs_header)
 
     def _dispatch(
         self, call_id: int, context_id: int, opnum: int, stub: bytes, login: Login | None
@@ -408,13 +354,11 @@ class ServerConnection:
     def _gone(self, header: pdu.Header, whole: bytes) -> None:
         """The client does not want an answer soon (co_cancel), or none at all (orphaned)."""
         # A signature is optional, but counted by the security context at the other end.
-        if header.auth_length and self._open(header, whole, 0)[2]:
+        if header.auth_length and self._incoming.open(header, whole, 0)[2]:
             return
         call = self._calls.get(header.call_id)
         if header.kind == pdu.ORPHANED:
-            partial = self._partials.pop(header.call_id, None)
-            if partial is not None:
-                self._partials_bytes -= len(partial.parts)
+            self._incoming.forget(header.call_id)
             if call is not None:
                 self._forget(call)
         self._tell(call)
@@ -561,8 +505,7 @@ class ServerConnection:
         self.closing = True
         calls, self._calls = self._calls, {}
         self.counts.waiting -= len(calls)
-        self._partials_bytes = 0
-        self._partials.clear()
+        self._incoming.clear()
         self._rest = bytearray()
         self._out = []
         self._out_bytes = 0
