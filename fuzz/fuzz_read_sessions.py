@@ -58,7 +58,7 @@ PLAIN, STEADY = r".\private$\plain", r".\private$\steady"
 NAMES = ("plain", "plain;later", "steady", "steady;later")
 FOR_EVER = 0xFFFFFFFF
 SENSIBLE = 0.9
-SETTINGS = RemoteReadSettings(Level.NONE, read_ahead=4096)
+SETTINGS = RemoteReadSettings(Level.NONE, read_ahead=1024)
 SMALL = range(6)
 ANYTHING: dict[str, list[Any]] = {
     "handle": [bytes(20), b"h" * 20],
@@ -169,7 +169,7 @@ class Line:
         elif not self.is_stuck:
             self.connection.go_on()
 
-    def call(self, opnum: int, request: Any, damage: tuple[int, int] | None) -> None:
+    def call(self, opnum: int, request: Any, damage: tuple[int, int] | None = None) -> None:
         """One call, perhaps with another byte in its stub."""
         stub = bytearray(encode_request(opnum, request, self.ndr64))
         if damage is not None and stub:
@@ -397,6 +397,14 @@ class House:
         """A client stops to read, or goes on."""
         self.line(which).stick(bool(values[0] & 1))
 
+    def wait(self, which: int, values: list[int]) -> None:
+        """A client waits for ever at all that it has open."""
+        line = self.line(which)
+        for handle in line.known.handles[-3:]:
+            self.requests += 1
+            start = (handle, 0, 0, 0, FOR_EVER, self.requests, FOR_EVER, FOR_EVER)
+            line.call(Opnum.START_RECEIVE, METHODS[Opnum.START_RECEIVE].request.parameters(*start))
+
     def noise(self, which: int, values: list[int]) -> None:
         """Bytes that are no PDU; that client is not heard any more."""
         self.line(which).connection.receive(bytes(values) * 4)
@@ -467,6 +475,7 @@ STEPS = (
     House.settle,
     House.noise,
     House.stick,
+    House.wait,
 )
 
 
@@ -490,7 +499,7 @@ def said(number: int, which: int = 0, *values: int, settle: bool = True) -> byte
     return bytes((number | (0x80 if settle else 0), which, *values)).ljust(STEP, b"\0")
 
 
-SEND, TIME, LOSE, JOIN, CANCEL, ORPHAN, BEGIN, DECIDE, SETTLE, NOISE, STICK = range(16, 27)
+SEND, TIME, LOSE, JOIN, CANCEL, ORPHAN, BEGIN, DECIDE, SETTLE, NOISE, STICK, WAIT = range(16, 28)
 OPEN = said(Opnum.OPEN_QUEUE)
 START, END = said(Opnum.START_RECEIVE), said(Opnum.END_RECEIVE)
 SEEDS = [
@@ -504,14 +513,15 @@ SEEDS = [
     b"".join((said(SEND), OPEN, said(11), said(7), said(10), said(6), said(3))),
     b"".join((said(SEND), OPEN, said(4), said(7), said(5), said(8), said(14), said(12), said(0))),
 ]
-KINDS = [*METHODS, *STARTS * 3, *ENDS * 2, Opnum.OPEN_QUEUE, *range(16, 27), SEND, SEND, SETTLE]
+KINDS = [*METHODS, *STARTS * 3, *ENDS * 2, Opnum.OPEN_QUEUE, *range(16, 28), SEND, SEND, SETTLE]
 
 
 def mutate(seed: bytes, chance: random.Random) -> bytes:
     """Steps more, less, twice and elsewhere; and other numbers in them."""
     steps = [bytearray(seed[at : at + STEP]) for at in range(0, len(seed), STEP)]
     for _ in range(chance.choice((2, 6, 12, 30))):
-        more = bytearray((chance.choice(KINDS), chance.randrange(8), *chance.randbytes(6)))
+        which = chance.choice((*range(8), 38, 39))
+        more = bytearray((chance.choice(KINDS), which, *chance.randbytes(6)))
         more[0] |= 0x80 if chance.random() < 0.6 else 0
         if chance.random() < 0.8:
             more[7] = 0  # as it should be
