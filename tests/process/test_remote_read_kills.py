@@ -45,6 +45,7 @@ ORDERS = rf".\{QUEUE}"
 KILL_WITHIN_S = 0.15
 PATIENCE_S = 60.0
 BATCH = 60
+LINES = 12  # that a reader has told before it is killed
 STOCK_MIN = 200  # messages that always wait, so that readers have work
 
 
@@ -75,6 +76,18 @@ class Stock:
             bodies = self._names.take(BATCH)
             self.queue.send_many(bodies, recoverable=True)
             self.sent.update(body.decode() for body in bodies)
+
+    def fill_until(self, met: Callable[[], bool]) -> None:
+        """Readers always find something meanwhile."""
+        until = time.monotonic() + PATIENCE_S
+        while not met():
+            assert time.monotonic() < until, "the readers do not come on"
+            self.fill()
+        self.fill()
+
+
+def lines_of(path: Path) -> int:
+    return path.read_bytes().count(b"\n") if path.exists() else 0
 
 
 # -- the server is killed
@@ -171,11 +184,8 @@ def test_what_was_received_from_a_killed_server_is_received_once_or_in_doubt(
         stock.fill()
         readers = [Reader(port, read) for read in READERS]
         for _ in range(kills):
-            before = [len(reader.messages) for reader in readers]
-            until = time.monotonic() + PATIENCE_S
-            while any(len(r.messages) < b + 5 for r, b in zip(readers, before, strict=True)):
-                assert time.monotonic() < until, [r.failures for r in readers]
-                stock.fill()
+            goals = [(reader, len(reader.messages) + 5) for reader in readers]
+            stock.fill_until(lambda goals=goals: all(len(r.messages) >= goal for r, goal in goals))
             time.sleep(drawn.uniform(0, KILL_WITHIN_S))
             server.kill()
             server.start()
@@ -212,8 +222,7 @@ def test_what_a_killed_reader_had_in_hand_is_back_and_what_it_was_told_stands(
                 seed = str(drawn.getrandbits(32))
                 pids[path] = server.loaded.fork(WORKER, kind, str(port), str(path), seed)
             for path in pids:
-                worker.wait_for_line(path, 12)
-            stock.fill()
+                stock.fill_until(lambda path=path: lines_of(path) >= LINES)
             for path, pid in pids.items():
                 time.sleep(drawn.uniform(0, KILL_WITHIN_S / 3))
                 server.loaded.kill(pid)
