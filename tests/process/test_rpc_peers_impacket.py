@@ -323,7 +323,7 @@ def enlist(reader: Reader, tx: posthouse.Transaction, queue: str) -> bytes:
         )
         assert enlisted == OK
 
-    return tx.join_remote(reader, reader.house.name, begin)
+    return tx._join_remote(reader, reader.house.name, begin)
 
 
 @LEVELS

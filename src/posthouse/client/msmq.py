@@ -141,16 +141,16 @@ class _Reading:
     def joined(self, tx: Transaction, queue: QueueReader) -> bytes:
         """The queue manager there takes part in a transaction of the local one."""
         through = self.through
-        if through is None or not tx.is_of(through.client):
+        if through is None or not tx._is_of(through.client):
             raise TransactionUsage(
                 "a transaction with another computer needs a local queue manager to decide it",
                 "Name the one that begins the transaction: posthouse.msmq(host, via=qm).",
             )
-        return tx.join_remote(self.reader, self._peer, queue.enlist)
+        return tx._join_remote(self.reader, self._peer, queue.enlist)
 
     def keep(self, tx: Transaction) -> None:
         """Something waits there in a transaction of the local queue manager."""
-        tx.keep(self._peer)
+        tx._keep(self._peer)
 
 
 class RemoteQueueManager:

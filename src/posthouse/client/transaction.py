@@ -57,7 +57,7 @@ class Transaction:
         self._parts.append(part)
         return part
 
-    def join_remote(self, reader: Reader, peer: str, begin: Begin) -> bytes:
+    def _join_remote(self, reader: Reader, peer: str, begin: Begin) -> bytes:
         """Lets a remote reader take part, once; the identifier by which its calls name it.
 
         The two queue managers have to be peers; `peer` is the other's name there, or its host.
@@ -69,11 +69,11 @@ class Transaction:
             self._remote.begin(reader, identifier, token, begin)
         return identifier
 
-    def keep(self, peer: str) -> None:
+    def _keep(self, peer: str) -> None:
         """Tells the coordinator that somebody works on it, with a participant elsewhere."""
         self._channel.run(joint.enlist(self._channel.core, self.handle, peer))
 
-    def is_of(self, client: QueueManagerClient) -> bool:
+    def _is_of(self, client: QueueManagerClient) -> bool:
         """Whether that client began it."""
         return self._channel is client._channel
 
@@ -160,7 +160,7 @@ class Part(Transaction):
         """Only the whole is committed."""
         raise TransactionSequence("commit the transaction that this is a part of")
 
-    def join_remote(self, reader: Reader, peer: str, begin: Begin) -> bytes:
+    def _join_remote(self, reader: Reader, peer: str, begin: Begin) -> bytes:
         """Only the whole takes more participants."""
         raise TransactionSequence("join the transaction that this is a part of")
 
