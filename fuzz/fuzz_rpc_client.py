@@ -57,7 +57,10 @@ def fuzz_one(data: bytes) -> bool:
     is_bound = bool(data and data[0] & 1)
     whole = _heard(is_bound, data[1:], len(data) or 1)
     assert _heard(is_bound, data[1:], 5) == whole
-    return any(_is_message(stub) for _, status, stub in whole or () if not status)
+    for _, status, stub in whole or ():
+        if not status:
+            _rebuild(stub)
+    return bool(whole)
 
 
 def _heard(is_bound: bool, data: bytes, size: int) -> list[tuple[int, int, bytes]] | None:
@@ -75,10 +78,10 @@ def _heard(is_bound: bool, data: bytes, size: int) -> list[tuple[int, int, bytes
     return answers
 
 
-def _is_message(stub: bytes) -> bool:
+def _rebuild(stub: bytes) -> None:
+    """An answer is a message, or refused as one."""
     try:
         message = rebuilt(ANSWER.decode(stub), NAME)
     except (BadStub, RemoteProtocolError):
-        return False
+        return
     assert len(message.body) <= len(message.packet)
-    return True
