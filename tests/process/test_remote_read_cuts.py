@@ -1,0 +1,147 @@
+"""A real server and the real client over TCP connections that are cut after every so many bytes."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+import posthouse
+from posthouse import IoTimeout
+from posthouse.client.errors import ClientConnectionError
+from tests.conftest import Dose
+from tests.process import shop
+from tests.process.remote_worker import HOST, QUEUE
+from tests.process.test_kill_client import wait_until_gone
+from tests.process.test_remote_read_kills import ORDERS, house
+
+BODIES = [b"one", b"two".ljust(9000, b"."), b"three"]
+RESET = struct.pack("ii", 1, 0)  # SO_LINGER: what was not sent yet is thrown away
+
+
+class Relay:
+    """Passes on so many bytes of both directions together, then cuts the first connection."""
+
+    def __init__(self, port: int, budget: int, reset: bool) -> None:
+        self.passed = 0
+        self._port, self._budget, self._reset = port, budget, reset
+        self._lock = threading.Lock()
+        self._open: list[socket.socket] = []
+        self._listener = socket.create_server((HOST, 0))
+        self.port: int = self._listener.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        self._listener.close()
+        for one in self._open:
+            one.close()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                server = socket.create_connection((HOST, self._port))
+                self._open += [client, server]
+                for source, target in ((client, server), (server, client)):
+                    target.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                    pump = (source, target, [client, server])
+                    threading.Thread(target=self._pump, args=pump, daemon=True).start()
+
+    def _pump(
+        self, source: socket.socket, target: socket.socket, ends: list[socket.socket]
+    ) -> None:
+        with suppress(OSError):
+            while data := source.recv(1 << 16):
+                with self._lock:
+                    room = self._budget - self.passed
+                    cut = 0 <= room < len(data)
+                    data = data[:room] if cut else data
+                    self.passed += len(data)
+                    target.sendall(data)
+                    if cut:
+                        self._budget = -1  # once
+                        break
+        for end in ends:
+            with suppress(OSError):
+                if self._reset:
+                    end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+                end.shutdown(socket.SHUT_RDWR)
+                end.close()
+
+
+@contextmanager
+def relay(port: int, budget: int, reset: bool) -> Iterator[Relay]:
+    made = Relay(port, budget, reset)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def one_by_one(queue: posthouse.RemoteQueue, seen: list[posthouse.Message]) -> None:
+    while True:
+        seen.append(queue.receive(0))
+
+
+def consuming(queue: posthouse.RemoteQueue, seen: list[posthouse.Message]) -> None:
+    with queue.consume(timeout=0, prefetch=4) as consumer:
+        while (message := consumer.next()) is not None:
+            seen.append(message)
+    raise IoTimeout("no more")
+
+
+Work = Callable[[posthouse.RemoteQueue, list[posthouse.Message]], None]
+
+
+def read_all(port: int, work: Work) -> tuple[list[posthouse.Message], int]:
+    """What an application sees that asks again until nothing is left for it."""
+    seen: list[posthouse.Message] = []
+    with posthouse.msmq(HOST, rpc_port=port, authentication="none", timeout=10) as far:
+        for _ in range(10):
+            try:
+                work(far.queue(QUEUE), seen)
+            except IoTimeout:
+                break
+            except ClientConnectionError:
+                continue
+    return seen, far.in_doubt
+
+
+@pytest.mark.spec("MS-MQRR 3.1.4.9/12", "MS-MQRR 3.1.6.2/2")
+@pytest.mark.parametrize("work", [one_by_one, consuming])
+def test_connections_that_are_cut_after_any_byte_lose_nothing(
+    tmp_path: Path, dose: Dose, work: Work
+) -> None:
+    figures: Counter[str] = Counter()
+    with house(tmp_path) as (server, port), posthouse.connect(server.home) as qm:
+        queue = qm.queue(ORDERS)
+        queue.send_many(BODIES, recoverable=True)
+        with relay(port, 1 << 30, reset=False) as quiet:
+            assert [m.body for m in read_all(quiet.port, work)[0]] == BODIES
+        for number, budget in enumerate(range(0, quiet.passed, dose(471, 17))):
+            queue.send_many(BODIES, recoverable=True)
+            with relay(port, budget, reset=bool(number % 2)) as cutting:
+                seen, doubts = read_all(cutting.port, work)
+            wait_until_gone(qm)
+            left = Counter(shop.drain(qm, ORDERS))
+            check(seen, left, f"cut after {budget} bytes")
+            figures += Counter(cuts=1, doubts=doubts, left=left.total(), seen=len(seen))
+        shop.check_balance(qm, locked=0)
+    print(dict(figures))
+    assert figures["cuts"] > 20
+
+
+def check(seen: list[posthouse.Message], left: Counter[bytes], why: str) -> None:
+    """Never lost; whatever came twice, or was seen and is there, says that it is in doubt."""
+    for body in BODIES:
+        times = [message.in_doubt for message in seen if message.body == body]
+        assert times or left[body], f"{body!r} is lost, {why}"
+        assert left[body] <= 1, why
+        if len(times) + left[body] > 1:
+            assert all(times), f"{body!r} came twice, without a word, {why}"
