@@ -50,6 +50,7 @@ from posthouse.security.rights import QUEUE_GENERIC_ALL
 from posthouse.security.sids import ADMINISTRATORS, ANONYMOUS
 from posthouse.store.memory import MemoryStore
 
+RUNS = 1200
 STEP = 8
 STEPS_MAX = 60
 LINES_MAX = 6

@@ -3,7 +3,8 @@
 A target is a file fuzz/fuzz_<name>.py with `SEEDS: list[bytes]` and a function
 `fuzz_one(data: bytes) -> bool`, which tells whether the input was accepted, and raises only where
 the program is wrong. A target that knows its format better than chance does may
-have a `mutate(seed: bytes, chance: random.Random) -> bytes` of its own.
+have a `mutate(seed: bytes, chance: random.Random) -> bytes` of its own; one whose inputs take long
+says with `RUNS: int` how many of them `make test` is to try.
 The first input of a target that raises is written to fuzz/crashes/ and ends its run;
 `python -m tools.fuzz --replay fuzz/crashes/FILE` runs it again. A seed gives the same inputs again.
 """
@@ -24,6 +25,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parent.parent
 INPUT_SIZE_MAX = 1 << 16
+RUNS = 8000
 EDGES = (0, 1, 0x7F, 0x80, 0xFF, 0x7FFF, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF)
 
 
@@ -34,6 +36,7 @@ class Target(NamedTuple):
     seeds: list[bytes]
     fuzz_one: Callable[[bytes], bool]
     mutate: Callable[[bytes, random.Random], bytes]
+    runs: int = RUNS  # of a short trial
 
 
 class Outcome(NamedTuple):
@@ -57,7 +60,8 @@ def load(path: Path) -> Target:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     change = getattr(module, "mutate", mutate)
-    return Target(path.stem.removeprefix("fuzz_"), list(module.SEEDS), module.fuzz_one, change)
+    name, runs = path.stem.removeprefix("fuzz_"), getattr(module, "RUNS", RUNS)
+    return Target(name, list(module.SEEDS), module.fuzz_one, change, runs)
 
 
 def flip_bit(data: bytearray, chance: random.Random) -> None:
