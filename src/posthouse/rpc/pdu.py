@@ -39,7 +39,6 @@ SUPPORT_HEADER_SIGN: Final = 0x04
 PENDING_CANCEL: Final = 0x04
 CONC_MPX: Final = 0x10
 DID_NOT_EXECUTE: Final = 0x20
-MAYBE: Final = 0x40
 OBJECT_UUID: Final = 0x80
 
 VERSION: Final = 5
@@ -57,7 +56,6 @@ TRAILER_SIZE: Final = TRAILER.size
 FRAG_LENGTH_MIN: Final = 1432  # what every implementation has to take (C706 12.6.3.1)
 FRAG_LENGTH_MAX: Final = 0xFFFF
 # What a client that names no size of its own asks for, as Windows does.
-FRAG_LENGTH_USUAL: Final = 5840
 
 _BIND_HEAD: Final = struct.Struct("<HHI")
 _SYNTAX: Final = struct.Struct("<16sHH")

@@ -30,8 +30,6 @@ DL, SQ, DI, EA = 0x01, 0x02, 0x08, 0x10  # flags of the ExtensionHeader
 IPV4, IPV6 = 0x0001, 0x0006
 OVER_HTTP: Final = int(UserFlags.of(over_http=1))
 NAME_SIZE: Final = 64
-SRMP_ENVELOPE_ID: Final = 0x0190
-COMPOUND_ID: Final = 0x01F4
 _UNKNOWN: Final = (4, IPV4, 0, bytes(4))
 
 
