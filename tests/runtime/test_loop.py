@@ -88,6 +88,13 @@ class WatchedStore(LogStore):
         return super().tidy()
 
 
+class QuickDisk(SyncPolicy):
+    """Syncs take no time here, however busy the machine is; only the size of a batch counts."""
+
+    def note(self, seconds: float) -> None:
+        super().note(0.0)
+
+
 class Bench:
     """A queue manager with one queue, on a loop."""
 
@@ -115,6 +122,7 @@ class Bench:
         driver.end_turn()
         driver.sync()
         self.desk = Loop(driver, self.failures.append)
+        self.desk.policy = QuickDisk()
         self.desk.start()
         await self.desk.run(lambda m: m.create_queue(QUEUE, QueueProperties(), ADMIN))
         self.reader = await self.desk.run(
