@@ -330,6 +330,60 @@ def test_many_that_lose_their_ends_are_in_doubt(peer: Peer) -> None:
         assert len(peer.messages) <= 60 - len(ended)
 
 
+def test_ends_that_another_thread_may_have_sent_are_in_doubt(
+    peer: Peer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The connection breaks amid the ends: what was not asked for is back, the rest may be gone."""
+    with reading(peer) as (_, queue):
+        reader = queue._receiving
+        end, ended = reader.end, list[int]()
+
+        def lose(opened: Any, request_id: int, ack: Ack, transactional: bool) -> Any:
+            ended.append(request_id)
+            if len(ended) == 3:
+                opened.link.flush()  # as another thread would
+                peer.await_calls(END, 2)
+                peer.cut()
+                while opened.link.lost is None:
+                    opened.link.look()
+            return end(opened, request_id, ack, transactional)
+
+        monkeypatch.setattr(reader, "end", lose)
+        found = queue.receive_many(5, 0)
+        assert [message.body for message in found] == BODIES[:2]
+        assert peer.bodies[0] == BODIES[2]
+        monkeypatch.undo()
+        assert [message.body for message in queue.receive_many(100, 0)] == BODIES[2:]
+
+
+def test_a_thread_that_waits_at_a_window_gets_its_message_after_others_closed_it(
+    empty: Peer,
+) -> None:
+    with reading(empty, prefetch=3) as (_, queue):
+        thread = Thread(lambda: queue.receive())
+        empty.await_waiting(3)
+        with pytest.raises(IoTimeout):
+            queue.receive_many(1, 0)  # closes the window
+        assert len(empty.waiting) == 1
+        empty.put(packet(b"here"))
+        assert thread.result().body == b"here"
+        assert empty.waiting == {}
+
+
+def test_a_thread_whose_time_is_over_leaves_nothing_at_a_window_that_others_closed(
+    empty: Peer,
+) -> None:
+    with reading(empty, prefetch=3) as (_, queue):
+        thread = Thread(lambda: queue.receive(0.3))
+        empty.await_waiting(3)
+        with pytest.raises(IoTimeout):
+            queue.receive_many(1, 0)
+        assert isinstance(thread.result(), IoTimeout)
+        empty.await_calls(CANCEL, 3)
+        empty.put(packet(b"here"))
+        assert queue.receive_many(1, 5)[0].body == b"here"
+
+
 def test_interrupted_reads_give_back_what_they_still_bring(
     empty: Peer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -235,3 +239,54 @@ def test_a_reader_goes_on_after_a_break(
     assert twice == {body for body, doubt in seen if doubt}
     assert manager.in_doubt >= len(twice)
     assert here.count() == 0
+
+
+def test_threads_read_in_every_way_while_connections_break(
+    here: posthouse.Queue, server: ReadServing
+) -> None:
+    """Nothing is lost, and what comes twice says so, whoever shares a connection with whom."""
+    total = 1500
+    here.send_many([b"%d" % number for number in range(total)])
+    seen: Counter[bytes] = Counter()
+    kept: list[posthouse.Message] = []
+    lock = threading.Lock()
+
+    def note(*messages: posthouse.Message) -> None:
+        with lock:
+            before = len(kept) // 200
+            kept.extend(messages)
+            seen.update(message.body for message in messages)
+            is_time = len(kept) // 200 > before
+        if is_time:
+            server.break_readers()
+
+    def ahead(queue: posthouse.RemoteQueue) -> None:
+        note(queue.receive(0.2))
+
+    def together(queue: posthouse.RemoteQueue) -> None:
+        note(*queue.receive_many(20, 0.2))
+
+    def on_and_on(queue: posthouse.RemoteQueue) -> None:
+        with queue.consume(timeout=0.2, prefetch=8) as consumer:
+            for _ in range(50):
+                message = consumer.next()
+                if message is None:
+                    raise IoTimeout("nothing")
+                note(message)
+            with suppress(posthouse.MessageReturned):
+                consumer.done()
+
+    def work(way: Callable[[posthouse.RemoteQueue], None]) -> None:
+        while True:
+            try:
+                way(manager.queue(here.name))
+            except IoTimeout:
+                if not here.count():
+                    return
+
+    with posthouse.msmq("127.0.0.1", rpc_port=server.rpc_port, prefetch=8, **LOGIN) as manager:
+        threads = [Thread(partial(work, way)) for way in (ahead, together, on_and_on) * 2]
+        assert [thread.result() for thread in threads] == [None] * 6
+    assert len(seen) == total
+    doubtful = {message.body for message in kept if message.in_doubt}
+    assert {body for body, times in seen.items() if times > 1} <= doubtful

@@ -11,6 +11,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator
+from contextlib import suppress
 from types import TracebackType
 from typing import Final, Self
 
@@ -46,6 +47,10 @@ class Slot:
         self.unanswered = now  # when it was, for all we know; its message is locked since, at most
 
 
+class WindowClosed(Exception):
+    """Somebody closed the window; what it held has gone back, or does."""
+
+
 class Window:
     """Messages read ahead from one queue; several threads may take from it."""
 
@@ -54,12 +59,16 @@ class Window:
         self.size = min(size, WINDOW_MAX)
         self._slots: deque[Slot] = deque()
         self._opened: Opened | None = None  # on which all of them are
+        self._closed = False
         self._lock = threading.Lock()
         self._unsent = 0
         self._looked_at = _clock()
 
     def take(self, timeout: float | None) -> Taken | None:
-        """The next message; None: there was none in time. Raises `OperationCancelled`."""
+        """The next message; None: there was none in time.
+
+        Raises `OperationCancelled`, and `WindowClosed`.
+        """
         outage, begun = Outage(self.queue.reader.reconnect_s), time.monotonic()
         while True:
             try:
@@ -76,12 +85,12 @@ class Window:
                 try:
                     self._wait(opened, slot, deadline)
                 except CallTimeout:
-                    self._slots.appendleft(slot)
+                    self._put_back(opened, slot)
                     if not self._last_look(opened, slot.pending):
                         return None
                     continue
                 except BaseException:
-                    self._slots.appendleft(slot)
+                    self._put_back(opened, slot)
                     raise
             request_id = slot.request_id
             opened.waiting.pop(request_id, None)
@@ -101,6 +110,18 @@ class Window:
         for one in waiting:
             one.unanswered = now
 
+    def _put_back(self, opened: Opened, slot: Slot, *, last: bool = False) -> None:
+        """Where it was; nobody looks into a window that was closed meanwhile."""
+        with self._lock:
+            if not self._closed and opened is self._opened:
+                if last:
+                    self._slots.append(slot)
+                else:
+                    self._slots.appendleft(slot)
+                return
+        opened.waiting.pop(slot.request_id, None)
+        self.queue.abandon(opened, slot.request_id, slot.pending, _RECEIVE)
+
     def _last_look(self, opened: Opened, head: Pending) -> bool:
         """Time is over: asks without waiting whether there is really nothing.
 
@@ -111,18 +132,17 @@ class Window:
         opened.link.flush()
         now = time.monotonic()
         self.queue.wait(opened.link, slot.pending, now + self.queue.reader.timeout_s)
-        with self._lock:
-            if head.done:
-                self._slots.append(slot)
-            else:
-                self._slots.appendleft(slot)
-        return head.done or not self.queue.is_timeout(opened, slot.pending)
+        is_over = self.queue.is_timeout(opened, slot.pending)
+        self._put_back(opened, slot, last=head.done)
+        return head.done or not is_over
 
     def _start(self, opened: Opened, timeout: float | None) -> Slot:
         return Slot(*self.queue.start(opened, _RECEIVE, timeout), _clock())
 
     def _filled(self) -> Opened:
         """As many reads under way as the window has room for, on the present connection."""
+        if self._closed:
+            raise WindowClosed
         opened, now, slots = self.queue.opened(), _clock(), self._slots
         if opened is not self._opened:
             slots.clear()  # gone back with their connection
@@ -171,6 +191,7 @@ class Window:
     def close(self) -> None:
         """Gives back what was not taken; waiting reads are cancelled."""
         with self._lock:
+            self._closed = True
             opened, self._opened = self._opened, None
             if opened is None or opened.link.lost is not None:
                 self._slots.clear()
@@ -361,14 +382,27 @@ def _chunk(queue: QueueReader, count: int) -> list[Message]:
         try:
             opened = queue.opened()
             taken = _taken(queue, opened, count)
-            ends = [queue.end(opened, one.request_id, Ack.ACK, False) for one in taken]
         except (LinkLost, ServerUnreachable) as error:
             outage.go_on(error)
             continue
+        if not taken:
+            return []
+        found = _ended(queue, opened, taken)
+        if found:
+            return found
+
+
+def _ended(queue: QueueReader, opened: Opened, taken: list[Taken]) -> list[Message]:
+    """Those whose ends were sent, or may have been: another thread sends what is submitted."""
+    ends: list[tuple[Message, Pending]] = []
+    with suppress(LinkLost):
+        for one in taken:
+            end = queue.end(opened, one.request_id, Ack.ACK, False)
+            ends.append((one.message, end))
         opened.link.flush()
-        for one, end in zip(taken, ends, strict=True):
-            queue.settle(opened, one.message, end, _RECEIVE)
-        return [one.message for one in taken]
+    for message, end in ends:
+        queue.settle(opened, message, end, _RECEIVE)
+    return [message for message, _ in ends]
 
 
 def _taken(queue: QueueReader, opened: Opened, count: int) -> list[Taken]:

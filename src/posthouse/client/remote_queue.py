@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from types import TracebackType
 from typing import Final, NoReturn, Protocol, Self
@@ -12,6 +15,7 @@ from posthouse.client.message import Message
 from posthouse.client.remote_consuming import (
     RemoteConsumer,
     Window,
+    WindowClosed,
     browse,
     receive_ahead,
     receive_many,
@@ -66,6 +70,7 @@ class ReadableQueue:
         self._reading = reading
         self._exclusive = exclusive
         self._window: Window | None = None
+        self._windows = threading.Lock()  # there is one at a time
         self._used: dict[int, QueueReader] = {}  # by access
 
     # -- reading
@@ -84,7 +89,7 @@ class ReadableQueue:
         answer that it is gone did not come. A body above `body_max` stays: `BufferOverflow`.
         """
         if self._reading.prefetch and tx is None and body_max is None:
-            return receive_ahead(self._read_ahead(), timeout)
+            return self._receive_ahead(timeout)
         queue = self._receiving
         want = Want(RECEIVE, 0, 0, _limit(body_max), self._uow(tx, queue))
         if tx is None:
@@ -223,13 +228,20 @@ class ReadableQueue:
     def _uow(self, tx: Transaction | None, queue: QueueReader) -> bytes | None:
         return None if tx is None else self._reading.joined(tx, queue)
 
-    def _read_ahead(self) -> Window:
-        if self._window is None:
-            self._window = Window(self._receiving, self._reading.prefetch)
-        return self._window
+    def _receive_ahead(self, timeout: float | None) -> Message:
+        begun = time.monotonic()
+        while True:
+            left = None if timeout is None else max(begun + timeout - time.monotonic(), 0.0)
+            with self._windows:
+                if self._window is None:
+                    self._window = Window(self._receiving, self._reading.prefetch)
+                window = self._window
+            with suppress(WindowClosed):  # by another thread, which reads otherwise
+                return receive_ahead(window, left)
 
     def _stop_reading_ahead(self) -> None:
-        window, self._window = self._window, None
+        with self._windows:
+            window, self._window = self._window, None
         if window is not None:
             window.close()
 

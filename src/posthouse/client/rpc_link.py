@@ -27,6 +27,9 @@ READ_SIZE: Final = 256 << 10
 _KEEPALIVE: Final = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
 
 
+_LEADS: Final = threading.Lock()
+
+
 class LinkLost(ClientConnectionError):
     """The connection broke; what was asked and not answered may be done or not."""
 
@@ -74,6 +77,7 @@ class RpcLink:
         self._held: deque[tuple[Pending, int, bytes]] = deque()  # calls that have to take turns
         self._followers: dict[Pending, threading.Lock] = {}
         self._is_read = False  # by some thread
+        self._closed = False
         self._forked = False
         self._socket = socket.create_connection(place, timeout_s)
         self._poll = select.poll()
@@ -147,11 +151,11 @@ class RpcLink:
         """Until it has ended; raises `CallTimeout` when that takes too long."""
         while not pending.done:
             wake = self._queue_up(pending)
-            if wake is not None:
+            if wake is None:
+                return
+            if wake is not _LEADS:
                 self._follow(pending, wake, deadline)
                 continue
-            if pending.done:
-                return
             try:
                 self._read(deadline)
             finally:
@@ -180,13 +184,13 @@ class RpcLink:
     # -- reading
 
     def _queue_up(self, pending: Pending) -> threading.Lock | None:
-        """None: it is this thread's turn to read, or the call has ended."""
+        """What to wait for; `_LEADS`: this thread is to read; None: the call has ended."""
         with self._lock:
             if pending.done:
                 return None
             if not self._is_read:
                 self._is_read = True
-                return None
+                return _LEADS
             wake = threading.Lock()
             wake.acquire()
             self._followers[pending] = wake
@@ -214,6 +218,9 @@ class RpcLink:
         with self._lock:
             self._is_read = False
             self._wake_next()
+            is_over = self._closed
+        if is_over:
+            self._close_socket()
 
     def _wake_next(self) -> None:
         if self._followers and not self._is_read:
@@ -308,6 +315,13 @@ class RpcLink:
         if self._forked:
             return
         self._lose(SessionEnded("it was closed"))
+        with self._lock:
+            self._closed = True
+            if self._is_read:
+                return  # whoever reads closes: the system may give the number to another file
+        self._close_socket()
+
+    def _close_socket(self) -> None:
         with self._writing:
             self._socket.close()
 
