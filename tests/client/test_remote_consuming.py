@@ -196,8 +196,8 @@ def test_a_message_is_the_readers_until_he_asks_for_the_next_one(peer: Peer, pre
             consumer.done()
             assert len(peer.messages) == 58
             consumer.next()
-        assert peer.locked == {}
-        assert peer.bodies == BODIES[2:]
+    assert peer.locked == {}  # the close of the queue comes behind what goes back
+    assert peer.bodies == BODIES[2:]
 
 
 def test_the_end_of_a_message_does_not_wait_for_the_next_question(peer: Peer) -> None:
