@@ -34,8 +34,18 @@ PACKAGE = "src/posthouse"
 # all of them. A key may name a folder, for the modules not named themselves; a name may have a *.
 MODEL = "tests/engine/model"  # random days beside a simple model: where many parts play together
 FAULTS = "tests/store/faults"
+READ = ["tests/protocols/remote_read/test_[!d]*.py"]  # without lines and machines that die
+AFAR = ["tests/client/test_rem*.py", "tests/client/test_rpc_link.py"]
 TESTS_OF = {
     "cli": ["tests/cli"],
+    "client/remote_connecting": AFAR,
+    "client/remote_consuming": AFAR,
+    "client/remote_messages": AFAR,
+    "client/remote_parts": AFAR,
+    "client/remote_queue": AFAR,
+    "client/remote_reader": AFAR,
+    "client/remote_state": AFAR,
+    "client/rpc_link": AFAR,
     "engine": ["tests/engine/test_*.py"],
     "engine/accounts": ["tests/engine/test_accounts.py", "tests/engine/test_access.py"],
     "engine/books": ["tests/engine/test_books.py", "tests/engine/test_state.py"],
@@ -90,6 +100,10 @@ TESTS_OF = {
         "tests/engine/test_cursor.py",
         "tests/engine/test_owned.py",
     ],
+    "engine/remote_reads": ["tests/engine/test_remote_reads.py", *READ],
+    "engine/logins": ["tests/engine/test_logins.py", "tests/rpc/test_providers.py"],
+    "protocols/remote_read": READ,
+    "rpc": ["tests/rpc/test_*.py"],
     "store": ["tests/store/test_*.py", "tests/contract"],
     "store/compact": ["tests/store/test_compact.py", f"{FAULTS}/test_compact_everywhere.py"],
     "store/express": [
