@@ -83,6 +83,15 @@ def test_reads_that_wait_ahead_are_cancelled_at_the_close(empty: Peer) -> None:
     assert empty.messages == {}
 
 
+def test_a_window_waits_as_long_as_its_reader_wants(empty: Peer) -> None:
+    with reading(empty, prefetch=4) as (_, queue):
+        thread = Thread(lambda: queue.receive(30).body)
+        empty.await_waiting(4)
+        empty.put(packet(b"late"))
+        assert thread.result() == b"late"
+        assert 0 not in [one.timeout for one in empty.asked(START)], "nobody had to look again"
+
+
 def test_a_window_finds_at_once_what_is_there(peer: Peer) -> None:
     """Without waiting does not mean before the first answer came."""
     with reading(peer, prefetch=16) as (_, queue):

@@ -232,6 +232,17 @@ def test_port_scanner_gets_the_very_bytes_it_looks_for() -> None:
     assert wire.sent == (b"\x05\0\r\x03\x10\0\0\0\x18\0\0\0\0\x08\x01\x40\x04\0\x01\x05\0\0\0\0")
 
 
+@pytest.mark.parametrize("version", [0, 4, 6, 255])
+def test_request_of_another_version_is_no_call(version: int) -> None:
+    """Also one that is whole in every other way, on a connection that is bound."""
+    desk = Desk()
+    wire, said = desk.bound(), request(OPEN)
+    heard = wire.say(bytes([version]) + said[1:])
+    assert [header.kind for header, _ in heard] == [pdu.BIND_NAK]
+    assert wire.closed
+    assert not wire.connection.counts.calls
+
+
 # -- calls
 
 
