@@ -196,15 +196,14 @@ def test_a_consumer_gets_everything_once_in_order(peer: Peer, prefetch: int) -> 
 
 @pytest.mark.parametrize("prefetch", [0, 7])
 def test_a_message_is_the_readers_until_he_asks_for_the_next_one(peer: Peer, prefetch: int) -> None:
-    with reading(peer) as (_, queue):
-        with queue.consume(timeout=5, prefetch=prefetch) as consumer:
-            first = consumer.next()
-            assert first is not None
-            assert len(peer.messages) == 60
-            consumer.next()
-            consumer.done()
-            assert len(peer.messages) == 58
-            consumer.next()
+    with reading(peer) as (_, queue), queue.consume(timeout=5, prefetch=prefetch) as consumer:
+        first = consumer.next()
+        assert first is not None
+        assert len(peer.messages) == 60
+        consumer.next()
+        consumer.done()
+        assert len(peer.messages) == 58
+        consumer.next()
     assert peer.locked == {}  # the close of the queue comes behind what goes back
     assert peer.bodies == BODIES[2:]
 
