@@ -376,15 +376,16 @@ def test_reading_stops_while_too_much_waits_for_the_disk() -> None:
     end = End(settings=replace(SETTINGS, receive_ahead_bytes=10_000))
     end.machine.create("orders")
     end.open()
-    end.session.receive(user_message(1, body=bytes(6_000)))
-    assert end.line.reading
-    end.session.receive(user_message(2, body=bytes(6_000)))
-    assert not end.line.reading
-    assert end.session.unsynced_bytes > 12_000
-    end.settle()
-    assert end.line.reading
-    assert end.session.unsynced_bytes == 0
-    assert end.line.relieved_of == 2
+    for number in (1, 3):  # and again, when it was relieved
+        end.session.receive(user_message(number, body=bytes(6_000)))
+        assert end.line.reading
+        end.session.receive(user_message(number + 1, body=bytes(6_000)))
+        assert not end.line.reading
+        assert end.session.unsynced_bytes > 12_000
+        end.settle()
+        assert end.line.reading
+        assert end.session.unsynced_bytes == 0
+    assert end.line.relieved_of == 4
 
 
 def test_acknowledgments_wait_for_a_line_that_is_full(end: End) -> None:

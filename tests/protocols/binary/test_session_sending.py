@@ -734,6 +734,10 @@ def test_progress_takes_the_pause_back_to_the_first(end: SendingEnd) -> None:
     assert end.user_messages() == []
     end.wait(1)
     assert [Packet(packet).body for packet in end.user_messages()] == [b"two"]
+    for _ in range(2):  # three pauses of this length in all
+        end.receive(stored(end))
+        end.wait(30_000)
+        assert [Packet(packet).body for packet in end.user_messages()] == [b"two"]
 
 
 @pytest.mark.spec("MS-MQQB 3.1.6.5/1")
