@@ -1,0 +1,1 @@
+"""Queues as Spark tables and streams, and pipelines over them."""
