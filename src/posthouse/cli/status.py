@@ -44,6 +44,7 @@ def status(remote: Remote) -> None:
             "name": found.name,
             "guid": found.guid,
             "version": found.version,
+            "url": found.url,
             "state": found.state,
             "online": "yes" if found.online else "no",
             "queues": f"{found.queues:,}",

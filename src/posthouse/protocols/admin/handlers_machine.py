@@ -49,6 +49,7 @@ def show_status(
         in_doubt=len(manager.in_doubt()) if whole else None,
         throttled=sorted(core.throttled),
         refusals=[CountedJson(name=name, count=count) for name, count in refusals],
+        url=manager.two_phase.coordinator.url,
         time=time_text(core.utc),
     )
 

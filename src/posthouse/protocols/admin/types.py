@@ -539,6 +539,7 @@ class StatusJson(Json):
     in_doubt: int | None
     throttled: list[str]
     refusals: list[CountedJson]
+    url: str  # of the admin endpoint, as others call it; empty where there is none
     time: str
 
 
