@@ -1,0 +1,72 @@
+"""`format("posthouse")`: what Spark asks first, and who answers."""
+
+from __future__ import annotations
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
+from pyspark.sql.types import StructType
+
+from posthouse.spark.options import source_options
+from posthouse.spark.schema import message_schema
+
+MSMQ = "msmq"
+
+
+class PosthouseSource(DataSource):
+    """Queues as tables and streams, in and out.
+
+    Spark makes many of these, in several processes: they hold the options and nothing else.
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        """The name of the format."""
+        return "posthouse"
+
+    def schema(self) -> StructType:
+        """The columns that the options ask for; what is wrong with the options is said here."""
+        if self._is_msmq():
+            from posthouse.spark.msmq_source import source_columns
+
+            return message_schema(source_columns(self.options))
+        return message_schema(source_options(self.options).columns)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """A batch read."""
+        if self._is_msmq():
+            from posthouse.spark import msmq_source
+
+            return msmq_source.reader(self.options, schema)
+        from posthouse.spark.batch import batch_reader
+
+        return batch_reader(self.options, schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """A stream."""
+        if self._is_msmq():
+            from posthouse.spark import msmq_source
+
+            return msmq_source.stream_reader(self.options, schema)
+        from posthouse.spark.stream import StreamReader
+
+        return StreamReader(self.options, schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """A batch write."""
+        from posthouse.spark import sink
+
+        return sink.writer(self.options, schema, overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        """The sink of a stream."""
+        from posthouse.spark import sink
+
+        return sink.stream_writer(self.options, schema, overwrite)
+
+    def _is_msmq(self) -> bool:
+        return self.options.get("transport", "").strip().lower() == MSMQ
