@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from posthouse.model.errors import QueueError
+from posthouse.model.guids import GUID_PATTERN
 from posthouse.model.message import (
     LABEL_LENGTH_MAX,
     PRIORITY_MAX,
@@ -22,11 +23,13 @@ from posthouse.model.message import (
     check_label,
     journal_bits,
 )
+from posthouse.model.message_ids import MessageId
 from posthouse.model.names import parse_name
 from posthouse.model.text import excerpt
 
 _U32_MAX: Final = 0xFFFFFFFF
 _CORRELATION: Final = "^([0-9a-fA-F]{40})?$"
+_IDENTIFIER: Final = rf"^(?:{GUID_PATTERN}\\[0-9]{{1,9}})?$"
 _DELIVERIES: Final = ("", "recoverable", "transactional")
 
 
@@ -98,6 +101,13 @@ def _correlation(name: str, array: Any) -> list[Fault]:
     return _faults(name, array, bad, lambda value: f"{excerpt(value)} is not 40 hexadecimal digits")
 
 
+def _identifier(name: str, array: Any) -> list[Fault]:
+    """Numbers of ten digits may be too large: they are looked at one by one."""
+    odd = pc.invert(pc.match_substring_regex(array, _IDENTIFIER))
+    found = _faults(name, array, odd, lambda value: _refused(MessageId.parse, value))
+    return [fault for fault in found if fault.cause]
+
+
 def _delivery(name: str, array: Any) -> list[Fault]:
     bad = pc.and_(pc.is_valid(array), pc.invert(pc.is_in(array, pa.array(_DELIVERIES))))
     return _faults(name, array, bad, _why_not_delivered_so)
@@ -165,6 +175,9 @@ STAGE_COLUMNS: Final = (
     StageColumn("time_to_reach_queue", Form.NUMBER, pa.int64(), _ANY_U32),
     StageColumn("time_to_be_received", Form.NUMBER, pa.int64(), _ANY_U32),
 )
+ID_COLUMN: Final = StageColumn("id", Form.TEXT, pa.string(), _identifier)
+"""Only where a message is to keep the identifier it had."""
+
 BY_NAME: Final = {column.name: column for column in STAGE_COLUMNS}
 
 

@@ -26,12 +26,20 @@ from posthouse.spark.row_bodies import (
     text_bodies,
     xml_writer,
 )
-from posthouse.spark.row_columns import BY_NAME, STAGE_COLUMNS, Fault, Form, StageColumn, accepts
+from posthouse.spark.row_columns import (
+    BY_NAME,
+    ID_COLUMN,
+    Fault,
+    Form,
+    StageColumn,
+    accepts,
+)
 
 XML_ROOT: Final = "message"
 # Columns of messages that were read, which nobody can set: they are left out without a word, so
 # that what one queue holds can be written to another.
 IGNORED: Final = frozenset({*NAMES, BODY_TEXT.name}) - BY_NAME.keys()
+_WITH_ID: Final = {**BY_NAME, ID_COLUMN.name: ID_COLUMN}
 _HEADERS_MAX: Final = 64 << 10  # more than headers and names of a packet take
 _LONG_NAME: Final = "DIRECT=OS:" + "x" * 15 + "\\private$\\" + "x" * 114  # nearly all are shorter
 
@@ -54,10 +62,15 @@ class RowMap:
         body_format: str = "json",
         xml_root: str = XML_ROOT,
         express: bool = False,
+        same_ids: bool = False,
+        destinations: bool = True,
     ) -> None:
         self._constants = {name: value for name, value in constants.items() if value is not None}
         _refuse_unknown(schema)
-        self._sources = _sources(schema, self._constants)
+        known = dict(_WITH_ID if same_ids else BY_NAME)
+        if not destinations:  # one for all is named elsewhere, and goes before the column
+            del known["destination"]
+        self._sources = _sources(schema, known, self._constants)
         self._body_format = body_format
         self._xml_root = xml_root
         self._express = express
@@ -68,7 +81,7 @@ class RowMap:
     def columns(self) -> list[StageColumn]:
         """The properties that come from a column or an option."""
         names = {*self._sources, *self._constants}
-        return [column for column in STAGE_COLUMNS if column.name in names]
+        return [column for name, column in _WITH_ID.items() if name in names]
 
     @property
     def schema(self) -> Any:
@@ -147,11 +160,13 @@ def _refuse_unknown(schema: Any) -> None:
             raise InvalidParameter(f"there are two columns {name}", "Leave one of them out.")
 
 
-def _sources(schema: Any, constants: Mapping[str, Any]) -> dict[str, int]:
+def _sources(
+    schema: Any, known: Mapping[str, StageColumn], constants: Mapping[str, Any]
+) -> dict[str, int]:
     """Which column of the table each property comes from; an option goes before a column."""
     found = {}
     for index, field in enumerate(schema):
-        column = BY_NAME.get(field.name)
+        column = known.get(field.name)
         if column is None or column.name in constants:
             continue
         if not accepts(column.form, field.type):

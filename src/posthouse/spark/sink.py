@@ -1,0 +1,286 @@
+"""Writing tables and streams to queues: staged by the tasks, published once by the driver.
+
+Each task stages its rows at the queue manager under (query, batch, partition, attempt), durable and
+seen by nobody. The commit publishes the stages of the attempts that count, in one step, and the
+queue manager remembers the last batch of each query: a batch that comes again is not sent again.
+Attempts have random numbers: those of Spark begin anew with a retried stage or a new driver.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, Final
+from uuid import uuid4
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    DataSourceWriter,
+    WriterCommitMessage,
+)
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from posthouse.client.bulk_http import BulkHttp, segment
+from posthouse.client.errors import ClientConnectionError
+from posthouse.model.errors import InvalidParameter, QueueError
+from posthouse.spark.bad_rows import (
+    Place,
+    dead_letter_batch,
+    dead_letter_schema,
+    dead_letters,
+    good_rows,
+    refuse,
+)
+from posthouse.spark.options import Manager
+from posthouse.spark.rows import RowMap
+from posthouse.spark.sink_options import SinkOptions, Writing, sink_options
+
+PIECE_MAX: Final = 8 << 20  # bytes of rows that travel together
+AGAIN_MAX: Final = 16 << 20  # bytes of a partition that can be sent again when the way breaks
+_ATTEMPT_BITS: Final = 62
+_QUERY: Final = "sql.streaming.queryId"
+_BATCH: Final = "streaming.sql.batchId"
+
+
+@dataclass(frozen=True)
+class Staged(WriterCommitMessage):
+    """What a task hands to the commit, where the writer is another object."""
+
+    query: str
+    batch: int
+    partition: int
+    attempt: int | None  # None: there were no rows
+    bad: int
+
+
+def writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> DataSourceWriter:
+    """The writer of a table."""
+    made = _sink(options, schema, overwrite)
+    return BatchSink(made, made.options.query or uuid4().hex, made.options.batch)
+
+
+def stream_writer(
+    options: Mapping[str, str], schema: StructType, overwrite: bool
+) -> DataSourceStreamArrowWriter:
+    """The writer of a stream."""
+    made = _sink(options, schema, overwrite)
+    if made.options.query:
+        raise InvalidParameter(
+            "a stream has a query id and batch ids of its own", "Leave queryId and batchId out."
+        )
+    return StreamSink(made)
+
+
+def _sink(options: Mapping[str, str], schema: StructType, overwrite: bool) -> Sink:
+    if overwrite:
+        raise InvalidParameter(
+            "a queue is only added to",
+            'Write with mode("append"); a stream with outputMode("append") or "update".',
+        )
+    made = sink_options(options)
+    return Sink(made, row_map(made.writing, schema, same_ids=made.same_ids))
+
+
+def row_map(writing: Writing, schema: StructType, **how: bool) -> RowMap:
+    """How the rows of a table become messages; what cannot be is refused here."""
+    rows = RowMap(
+        to_arrow_schema(schema, timezone="UTC"),
+        writing.constants,
+        body_format=writing.body_format,
+        xml_root=writing.xml_root,
+        destinations=not writing.queue,
+        **how,
+    )
+    if not writing.queue and not rows.has_destinations:
+        raise InvalidParameter(
+            "nothing says where the messages go", "Give the option queue or a column destination."
+        )
+    return rows
+
+
+class Sink:
+    """What both writers share: pickled into tasks, so it holds no connection and no secret."""
+
+    def __init__(self, options: SinkOptions, rows: RowMap) -> None:
+        self.options = options
+        self._rows = rows
+
+    @property
+    def _default(self) -> str:
+        queue = self.options.writing.queue
+        return f"?queue={segment(queue)}" if queue else ""
+
+    def stage(self, query: str, batch: int, batches: Iterable[Any]) -> Staged:
+        """Stages the rows of a task under a key that nobody else has."""
+        partition, attempt = _context().partitionId(), secrets.randbits(_ATTEMPT_BITS)
+        made = StageRows(self._rows, self.options.writing, query, batch, partition)
+        pieces = made.pieces(batches)
+        first = next(pieces, None)
+        if first is None:
+            return Staged(query, batch, partition, None, 0)
+        path = f"/stages/{segment(query)}/{batch}/{partition}/{attempt}{self._default}"
+        with bulk_http(self.options.manager) as http:
+            again = _sent_again(chain((first,), pieces))
+            http.write_arrow("PUT", path, made.schema, again)
+        return Staged(query, batch, partition, attempt, made.bad)
+
+    def publish(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Publishes what the tasks staged; done before: nothing more happens."""
+        staged = [message for message in messages if isinstance(message, Staged)]
+        if not staged:
+            return
+        stages = [[one.partition, one.attempt] for one in staged if one.attempt is not None]
+        request = {"query": staged[0].query, "batch": staged[0].batch, "stages": stages}
+        with bulk_http(self.options.manager) as http:
+            http.call("POST", "/publish", request, repeatable=True)
+
+    def discard(self, query: str, batch: int) -> None:
+        """Gives up what was staged; what cannot be reached expires there by itself."""
+        with suppress(QueueError, ClientConnectionError), bulk_http(self.options.manager) as http:
+            http.call("DELETE", f"/stages/{segment(query)}/{batch}")
+
+
+class StageRows:
+    """The rows of one task as rows of a stage, bad ones set apart."""
+
+    def __init__(
+        self, rows: RowMap, writing: Writing, query: str, batch: int, partition: int
+    ) -> None:
+        self._rows = rows
+        self._dead_letter_queue = writing.dead_letter_queue
+        self._place = Place(query, batch, partition, 0)
+        self.bad = 0
+        self.schema = rows.schema
+        if self._dead_letter_queue:
+            self.schema = dead_letter_schema(self.schema)
+
+    def pieces(self, batches: Iterable[Any]) -> Iterator[Any]:
+        """Batches of the stage, none empty and none large."""
+        for batch in batches:
+            if batch.num_rows:
+                for made in self._checked(batch):
+                    yield from _cut(made)
+                self._place = self._place._replace(row=self._place.row + batch.num_rows)
+
+    def _checked(self, batch: Any) -> Iterator[Any]:
+        checked = self._rows.check(batch)
+        if not checked.faults:
+            yield self._whole(checked.batch)
+            return
+        if not self._dead_letter_queue:
+            raise refuse(self._place, checked.faults[0])
+        self.bad += len(checked.faults)
+        yield self._whole(good_rows(checked))
+        letters = list(dead_letters(batch, checked.faults, self._place))
+        yield dead_letter_batch(letters, self._dead_letter_queue, self.schema)
+
+    def _whole(self, batch: Any) -> Any:
+        """With the columns that only dead letters need."""
+        return batch if batch.schema == self.schema else _widened(batch, self.schema)
+
+
+def _widened(batch: Any, schema: Any) -> Any:
+    import pyarrow as pa
+
+    arrays = [
+        batch.column(field.name)
+        if field.name in batch.schema.names
+        else pa.nulls(batch.num_rows, field.type)
+        for field in schema
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _cut(batch: Any) -> Iterator[Any]:
+    """In halves until each is small, or a single row."""
+    if batch.num_rows > 1 and batch.nbytes > PIECE_MAX:
+        half = batch.num_rows // 2
+        yield from _cut(batch.slice(0, half))
+        yield from _cut(batch.slice(half))
+    elif batch.num_rows:
+        yield batch
+
+
+def _sent_again(pieces: Iterator[Any]) -> Iterable[Any]:
+    """A list where the partition is small: that is sent again when the connection breaks."""
+    kept, size = [], 0
+    for piece in pieces:
+        kept.append(piece)
+        size += piece.nbytes
+        if size > AGAIN_MAX:
+            return chain(kept, pieces)
+    return kept
+
+
+def bulk_http(manager: Manager) -> BulkHttp:
+    """The way to a queue manager."""
+    return BulkHttp(
+        manager.url,
+        token_file=manager.token_file,
+        timeout_s=manager.timeout_s,
+        ca_file=manager.ca_file,
+    )
+
+
+def _context() -> TaskContext:
+    context = TaskContext.get()
+    assert context is not None, "rows are written in tasks"
+    return context
+
+
+def _streaming() -> tuple[str, int]:
+    """Query and batch of the stream that this task is of."""
+    context = _context()
+    query, batch = context.getLocalProperty(_QUERY), context.getLocalProperty(_BATCH)
+    assert query is not None, "a stream has a query id"
+    assert batch is not None, "a batch of a stream has a number"
+    return query, int(batch)
+
+
+class BatchSink(DataSourceArrowWriter):
+    """Writes a table; the same object commits."""
+
+    def __init__(self, sink: Sink, query: str, batch: int) -> None:
+        self._sink = sink
+        self._query = query
+        self._batch = batch
+
+    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+        """In a task."""
+        return self._sink.stage(self._query, self._batch, iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """When all tasks are done."""
+        self._sink.publish(messages)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """When one has failed, or the commit."""
+        self._sink.discard(self._query, self._batch)
+
+
+class StreamSink(DataSourceStreamArrowWriter):
+    """Writes the batches of a stream; what commits is a new object that knows the messages only."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+
+    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+        """In a task."""
+        return self._sink.stage(*_streaming(), iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """When all tasks of a batch are done; perhaps for the second time."""
+        self._sink.publish(messages)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """When one has failed, or the commit."""
+        for message in messages:
+            if isinstance(message, Staged):
+                self._sink.discard(message.query, message.batch)
+                return
