@@ -1,0 +1,125 @@
+"""A standalone Spark cluster from the package of PyPI: a master and two workers, one core each.
+
+The workers say that they are on two hosts, both of them loopback: Spark runs a second attempt of a
+slow task on another host only.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from posthouse.spark.java import java_home
+from tests.process.offices import free_port, wait_until
+
+HOSTS = ("127.0.0.1", "127.0.0.2")
+WORKER_MEMORY = "1g"
+EXECUTOR = b"CoarseGrainedExecutorBackend"
+REGISTERED = "Registering worker"
+DEPLOY = "org.apache.spark.deploy"
+NUMBER = re.compile(rb"^\d+$")
+
+
+class Cluster:
+    """Processes of our own session each; gone at the end of a `with`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.master = f"spark://{HOSTS[0]}:{free_port()}"
+        self._processes: list[subprocess.Popen[bytes]] = []
+
+    def start(self) -> None:
+        """Returns when both workers are registered."""
+        host, _, port = self.master.removeprefix("spark://").partition(":")
+        ports = ("--host", host, "--port", port, "--webui-port", "0")
+        self._launch("master", f"{DEPLOY}.master.Master", *ports)
+        wait_until(lambda: "I have been elected leader" in self.said("master"), self.logs)
+        for number, worker in enumerate(HOSTS):
+            words = ("--host", worker, "-c", "1", "-m", WORKER_MEMORY, "--webui-port", "0")
+            work = ("-d", str(self.folder / f"work-{number}"))
+            self._launch(f"worker-{number}", f"{DEPLOY}.worker.Worker", *words, *work, self.master)
+        wait_until(lambda: self.said("master").count(REGISTERED) == len(HOSTS), self.logs)
+
+    def _launch(self, name: str, *words: str) -> None:
+        import pyspark
+
+        spark_home = pyspark.__path__[0]
+        environment = {
+            "SPARK_HOME": spark_home,
+            "JAVA_HOME": str(java_home()),
+            "SPARK_LOCAL_IP": HOSTS[0],
+        }
+        with (self.folder / f"{name}.txt").open("wb") as log:
+            process = subprocess.Popen(
+                [f"{spark_home}/bin/spark-class", *words],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env={**os.environ, **environment},
+                start_new_session=True,
+            )
+        self._processes.append(process)
+
+    def said(self, name: str) -> str:
+        return (self.folder / f"{name}.txt").read_text(errors="replace")
+
+    def logs(self) -> str:
+        return "\n".join(path.read_text(errors="replace") for path in self.folder.glob("*.txt"))
+
+    def executors(self) -> list[int]:
+        """Process ids of the executors that run at this moment."""
+        workers = {process.pid for process in self._processes[1:]}
+        return sorted(
+            pid for pid, parent, command in running() if parent in workers and EXECUTOR in command
+        )
+
+    def stop(self) -> None:
+        for pid in self.executors():
+            os.kill(pid, signal.SIGKILL)
+        for process in reversed(self._processes):
+            process.kill()
+            process.wait()
+        self._processes.clear()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+
+def running() -> Iterator[tuple[int, int, bytes]]:
+    """Process id, parent and command line of everything that runs here."""
+    for entry in os.scandir("/proc"):
+        if not entry.name.isdigit():
+            continue
+        try:
+            stat = Path(entry.path, "stat").read_bytes()
+            command = Path(entry.path, "cmdline").read_bytes()
+        except OSError:  # gone meanwhile
+            continue
+        yield int(entry.name), int(stat.rpartition(b")")[2].split()[1]), command
+
+
+def descendants(root: int) -> list[int]:
+    """All that a process started, and what these started."""
+    children: dict[int, list[int]] = {}
+    for pid, parent, _ in running():
+        children.setdefault(parent, []).append(pid)
+    found, left = list[int](), [root]
+    while left:
+        new = children.get(left.pop(), [])
+        found += new
+        left += new
+    return found
