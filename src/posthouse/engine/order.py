@@ -234,6 +234,28 @@ class Lane:
                 at += wanted
         return ids, numbers
 
+    def packed(self, after: int, through: int, count: int) -> tuple[bytes, bytes, int]:
+        """Identifiers and numbers of messages in (after, through], as they lie in memory.
+
+        Holes are among them, with number 0; of more than about `count` the rest is left out. Up to
+        the third value nothing is.
+        """
+        ids: list[array[int]] = []
+        numbers: list[array[int]] = []
+        for index in range(max(bisect_right(self._firsts, after) - 1, 0), len(self._chunks)):
+            chunk = self._chunks[index]
+            if chunk.ids[0] > through:
+                break
+            begin = max(chunk.head, bisect_right(chunk.ids, after))
+            end = bisect_right(chunk.ids, through)
+            if begin < end:
+                if count <= 0:
+                    return *_joined(ids, numbers), chunk.ids[begin] - 1
+                ids.append(chunk.ids[begin:end])
+                numbers.append(chunk.numbers[begin:end])
+                count -= end - begin
+        return *_joined(ids, numbers), through
+
     def count_up_to(self, lookup_id: int) -> int:
         """How many messages have this identifier or a smaller one."""
         index = bisect_right(self._firsts, lookup_id) - 1
@@ -273,6 +295,11 @@ class Lane:
             self.count += chunk.live
             self._tail = chunk
             self._last = chunk.ids[-1]
+
+
+def _joined(*parts: list[array[int]]) -> tuple[bytes, bytes]:
+    ids, numbers = (b"".join(some) for some in parts)
+    return ids, numbers
 
 
 def _together(chunk: _Chunk, at: int, ids: list[int]) -> int:

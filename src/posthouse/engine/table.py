@@ -106,6 +106,14 @@ class MessageTable:
             self.count += rows
             number, at = number + rows, at + some
 
+    def packed(self, number: int, count: int) -> bytearray:
+        """The packed rows of messages numbered in a row; zeros for each that is not there."""
+        parts = [
+            self._pages.get(index, _NOTHING)[slot * ROW_SIZE : (slot + some) * ROW_SIZE]
+            for index, slot, some in _slices(number, count)
+        ]
+        return bytearray().join(parts)
+
     def put(self, number: int, row: Row) -> None:
         """The row of a message, new or not."""
         if self.get(number) is None:
@@ -171,6 +179,16 @@ class MessageTable:
         self._pages = {i: p if isinstance(p, bytearray) else bytearray(p) for i, p in pages.items()}
         self._live = {index: _live_rows(page) for index, page in pages.items()}
         self.count = sum(self._live.values())
+
+
+def _slices(number: int, count: int) -> Iterator[tuple[int, int, int]]:
+    """Page, first slot and how many, of messages numbered in a row."""
+    end = number + count
+    while number < end:
+        slot = number & _MASK
+        some = min(end - number, PAGE_ROWS - slot)
+        yield number >> _SHIFT, slot, some
+        number += some
 
 
 def _live_rows(page: bytes | bytearray) -> int:

@@ -127,6 +127,18 @@ class Positions:
             at += some
         return found
 
+    def packed(self, first: int, count: int) -> bytes:
+        """The places of messages numbered in a row as they lie in memory; zeros where none is."""
+        parts: list[bytes] = []
+        number, end = first, first + count
+        while number < end:
+            at = (number & _MASK) * _ENTRY_SIZE
+            some = min(end - number, PAGE_ENTRIES - (number & _MASK))
+            page = self._pages.get(number >> _SHIFT, _EMPTY_PAGE)
+            parts.append(bytes(page[at : at + some * _ENTRY_SIZE]))
+            number += some
+        return b"".join(parts)
+
     def are_in(self, segment: int, first: int, last: int) -> bool:
         """Whether all messages numbered from `first` to `last` lie in a segment."""
         number = first

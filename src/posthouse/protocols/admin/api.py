@@ -10,7 +10,7 @@ import msgspec
 
 from posthouse.model.errors import AccessDenied, QueueError
 from posthouse.model.text import excerpt
-from posthouse.protocols.admin.context import Context, Services
+from posthouse.protocols.admin.context import Context, Outflow, Services
 from posthouse.protocols.admin.conversation import Conversation
 from posthouse.protocols.admin.encoding import encode_json
 from posthouse.protocols.admin.refusals import (
@@ -59,11 +59,13 @@ class Api:
         body: bytes,
         done: Done,
         fetched: Callable[[int], None] = lambda size: None,
+        outflow: Outflow | None = None,
     ) -> Conversation[Any] | None:
         """Runs a request; `done` gets status and JSON, once, perhaps before this returns.
 
         `target` is the path with its query, percent-encoded. What is returned can be cancelled.
-        `fetched` is told how much memory a search takes, and may refuse it.
+        `fetched` is told how much memory a search takes, and may refuse it. A stream goes to
+        `outflow`, and `done` is told of its end.
         """
         try:
             path, _, query = target.partition("?")
@@ -77,7 +79,7 @@ class Api:
         except QueueError as error:
             self._refuse(error, done, counted=False)
             return None
-        context = Context(caller, role, self.services, fetched)
+        context = Context(caller, role, self.services, fetched, outflow)
 
         def finish(value: Any, error: Exception | None) -> None:
             if error is None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from posthouse.engine.descriptor import OpenQueueDescriptor, QueueAccessType
 from posthouse.engine.manager import QueueManager
@@ -35,12 +36,22 @@ def on_the_spot(work: Callable[[], object]) -> Outside:
     return Outside(start)
 
 
+class Outflow(Protocol):
+    """Where an answer goes that is longer than memory: to HTTP, piece by piece."""
+
+    def room(self, size: int) -> Outside:
+        """A step that waits until there is memory for so many bytes, and has them then."""
+
+    def send(self, pieces: Sequence[bytes | memoryview], room: int) -> Outside:
+        """A step that ends when the peer has taken these in; so much of the room is free again."""
+
+
 @dataclass
 class Services:
     """What handlers have beside the engine.
 
-    `backup` makes the step that copies the home; `revoked` is told of tokens whose sessions are to
-    end, `fault` of errors that are ours.
+    `backup` makes the step that copies the home, `pause` one that takes so many seconds;
+    `revoked` is told of tokens whose sessions are to end, `fault` of errors that are ours.
     """
 
     tokens: Tokens
@@ -48,6 +59,7 @@ class Services:
     version: str
     backup: Callable[[str], Outside] | None = None
     offload: Offload = on_the_spot
+    pause: Callable[[float], Outside] = field(default=lambda seconds: on_the_spot(lambda: None))
     revoked: Callable[[list[str]], None] = field(default=lambda token_ids: None)
     fault: Callable[[Exception], None] = field(default=lambda error: None)
 
@@ -61,6 +73,8 @@ class Context:
     services: Services
     fetched: Callable[[int], None] = field(default=lambda size: None)
     """Told of memory that the answer takes, or gives back; may refuse."""
+    outflow: Outflow | None = None
+    """For answers that are streams, where the door can carry one."""
 
     def require_administrator(self) -> None:
         """For what concerns the whole queue manager: a token cut to some queues is not enough."""

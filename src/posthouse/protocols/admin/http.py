@@ -26,6 +26,7 @@ from posthouse.protocols.admin.gate import Gate, Identity
 from posthouse.protocols.admin.handlers_two_phase import PEER_CALL, call_of
 from posthouse.protocols.admin.metrics import CONTENT_TYPE, Traffic
 from posthouse.protocols.admin.refusals import BadRequest, BodyTooLarge, OurFault
+from posthouse.protocols.admin.streaming import HEADERS, Streaming
 from posthouse.protocols.desk import Answer
 from posthouse.protocols.memory import RECEIVE, SEND, Holder, Loan, MemoryAccount
 
@@ -81,12 +82,14 @@ class HttpFace:
         self._body_timeout_s = body_timeout_s
         self.closing = False  # every answer is the last of its connection
 
-    async def respond(self, request: web.BaseRequest) -> web.Response:
+    async def respond(self, request: web.BaseRequest) -> web.StreamResponse:
         """The answer to a request, whatever it is."""
         answer = await self._answer(request)
         method = request.method if request.method in METHODS else "other"
         self._traffic.requests[method, answer.status] += 1
-        response = _response(answer)
+        if isinstance(answer, web.StreamResponse):
+            return answer
+        response: web.StreamResponse = _response(answer)
         content = request.content
         unread = request.body_exists and not (content.at_eof() and content.exception() is None)
         if self.closing or unread:  # a body that nobody reads is not the next request
@@ -109,7 +112,7 @@ class HttpFace:
         response.force_close()
         return response
 
-    async def _answer(self, request: web.BaseRequest) -> HttpAnswer:
+    async def _answer(self, request: web.BaseRequest) -> HttpAnswer | web.StreamResponse:
         path = request.raw_path.partition("?")[0]
         pages, browsed = self._pages, self._pages.is_browsed(path)
         try:
@@ -146,15 +149,21 @@ class HttpFace:
 
     async def _api_answer(
         self, request: web.BaseRequest, path: str, identity: Identity
-    ) -> HttpAnswer:
+    ) -> HttpAnswer | web.StreamResponse:
         """The API's answer; both bodies are on the account for memory until it is written."""
         holder = self._memory.open(request.remote or "", _abort(request), lambda: None)
         try:
             body = await self._body(request, holder)
             method = "GET" if request.method == "HEAD" else request.method
             loan = Loan(self._memory, holder)
-            status, content = await self._ask(identity, method, request.raw_path, body, loan.change)
+            flow = Streaming(request, holder, self._memory, closing=self.closing)
+            status, content = await self._ask(
+                identity, method, request.raw_path, body, loan.change, flow
+            )
             loan.end()
+            if flow.response is not None:
+                holder.leave()
+                return flow.finished(whole=status < 300)
             if method == "GET" and not self._memory.may_hold(holder, len(content)):
                 raise InsufficientResources("there is too little memory for this answer")
             holder.take(SEND, len(content))
@@ -202,6 +211,7 @@ class HttpFace:
         target: str,
         body: bytes,
         fetched: Callable[[int], None],
+        outflow: Streaming,
     ) -> tuple[int, bytes]:
         """The API's answer; when whoever asked is gone, waits end."""
         answered: asyncio.Future[tuple[int, bytes]] = asyncio.get_running_loop().create_future()
@@ -211,7 +221,7 @@ class HttpFace:
                 answered.set_result((status, content))
 
         caller, role = identity.caller, identity.role
-        conversation = self._api.call(caller, role, method, target, body, done, fetched)
+        conversation = self._api.call(caller, role, method, target, body, done, fetched, outflow)
         if conversation is None:
             return answered.result()
         with self._pending.held(identity.token_id, conversation), _until(identity, conversation):
@@ -259,9 +269,7 @@ def _response(answer: HttpAnswer) -> web.Response:
         body=answer.body,
         headers={
             "Content-Type": answer.content_type,
-            "X-Content-Type-Options": "nosniff",
-            "Cache-Control": "no-store",
-            "Server": "posthouse",
+            **HEADERS,
             **answer.headers,
         },
     )

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from posthouse.protocols.admin.refusals import STATUSES
-from posthouse.protocols.admin.routes import ROUTES, Route
+from posthouse.protocols.admin.routes import JSON, ROUTES, Route
 from posthouse.protocols.admin.types import ErrorJson
 
 _REFERENCE = "#/components/schemas/{name}"
@@ -46,7 +46,8 @@ def document(version: str) -> dict[str, Any]:
 
 def _types() -> list[type[msgspec.Struct]]:
     bodies = [route.body for route in ROUTES if route.takes_body]
-    return list(dict.fromkeys([ErrorJson, *bodies, *(route.result for route in ROUTES)]))
+    results = [route.result for route in ROUTES if route.produces == JSON]
+    return list(dict.fromkeys([ErrorJson, *bodies, *results]))
 
 
 def _schemas() -> dict[str, Any]:
@@ -77,6 +78,11 @@ def _operation(route: Route) -> dict[str, Any]:
     return operation
 
 
+def _content(route: Route) -> dict[str, Any]:
+    """What an answer holds; a stream describes itself."""
+    return {"schema": _reference(route.result)} if route.produces == JSON else {}
+
+
 def _reference(kind: type[msgspec.Struct]) -> dict[str, str]:
     return {"$ref": _REFERENCE.format(name=kind.__name__)}
 
@@ -100,7 +106,7 @@ def _responses(route: Route) -> dict[str, Any]:
     responses: dict[str, Any] = {
         str(route.status): {
             "description": HTTPStatus(route.status).phrase,
-            "content": {"application/json": {"schema": _reference(route.result)}},
+            "content": {route.produces: _content(route)},
         }
     }
     for status in STATUSES:

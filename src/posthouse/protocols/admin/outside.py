@@ -52,6 +52,15 @@ def in_a_thread(work: Callable[[], object]) -> Outside:
     return Outside(start)
 
 
+def paused(seconds: float) -> Outside:
+    """A step of the API that lets some time pass."""
+
+    def start(resume: Resume) -> None:
+        asyncio.get_running_loop().call_later(seconds, resume, None, None)
+
+    return Outside(start)
+
+
 def is_of_owner(peer: socket.socket) -> bool:
     """Whether the server's own user or root is at the other end, whatever the file's mode says."""
     raw = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)

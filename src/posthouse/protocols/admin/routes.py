@@ -7,14 +7,17 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from posthouse.protocols.admin import arrow_read as arrow
 from posthouse.protocols.admin import handlers_bulk as bulk
 from posthouse.protocols.admin import handlers_certificates as certificates
 from posthouse.protocols.admin import handlers_machine as machine
 from posthouse.protocols.admin import handlers_messages as messages
+from posthouse.protocols.admin import handlers_plan as plan
 from posthouse.protocols.admin import handlers_queues as queues
 from posthouse.protocols.admin import handlers_security as security
 from posthouse.protocols.admin import handlers_two_phase as two_phase
 from posthouse.protocols.admin import types as t
+from posthouse.protocols.admin import types_bulk as tb
 from posthouse.protocols.admin import types_certificates as tc
 from posthouse.protocols.admin import types_two_phase as t2
 from posthouse.protocols.admin.context import Context
@@ -22,6 +25,8 @@ from posthouse.protocols.admin.conversation import Steps, at_once, looked_at
 from posthouse.security.accounts import Role
 
 PREFIX: Final = "/api/v1"
+JSON: Final = "application/json"
+ARROW: Final = "application/vnd.apache.arrow.stream"
 READ, OPERATE, ADMINISTER = Role.READ, Role.OPERATE, Role.ADMINISTER
 
 Handler = Callable[[Context, Any, Any], Steps[Any]]
@@ -46,6 +51,7 @@ class Route(NamedTuple):
     summary: str
     description: str
     status: int
+    produces: str = JSON  # media type of the answer; a stream of another one goes over HTTP only
 
     @property
     def segments(self) -> tuple[str, ...]:
@@ -84,6 +90,7 @@ def _route(
     *,
     steps: bool = False,
     status: int = 200,
+    produces: str = JSON,
 ) -> Route:
     summary, _, rest = (handler.__doc__ or "").partition("\n")
     return Route(
@@ -98,6 +105,7 @@ def _route(
         summary.strip(),
         " ".join(rest.split()),
         status,
+        produces,
     )
 
 
@@ -231,6 +239,21 @@ ROUTES: Final[tuple[Route, ...]] = (
         t.ExplainJson,
         t.MessageIdParams,
         steps=True,
+    ),
+    # messages as tables
+    _route(
+        "GET",
+        _QUEUE + "/arrow",
+        READ,
+        arrow.read_arrow,
+        t.Nothing,
+        tb.ArrowParams,
+        steps=True,
+        produces=ARROW,
+    ),
+    _route("POST", "/bulk/plan", READ, plan.plan_reads, tb.PlanJson, _N, tb.PlanBody, steps=True),
+    _route(
+        "POST", "/bulk/split", READ, plan.split_range, tb.SplitJson, _N, tb.SplitBody, steps=True
     ),
     # users and tokens
     _route("GET", "/users", ADMINISTER, security.list_users, t.UserListJson),

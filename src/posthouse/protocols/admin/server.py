@@ -29,7 +29,7 @@ from posthouse.protocols.admin.gate import (
 )
 from posthouse.protocols.admin.http import HttpFace, Pending, RequestHandler
 from posthouse.protocols.admin.metrics import Metrics, SyncTimes, Traffic
-from posthouse.protocols.admin.outside import Backup, awaited, in_a_thread, is_of_owner
+from posthouse.protocols.admin.outside import Backup, awaited, in_a_thread, is_of_owner, paused
 from posthouse.protocols.admin.rates import SAMPLE_INTERVAL_MS, Rates
 from posthouse.protocols.admin.remote_read_metrics import AskFigures as AskRemoteRead
 from posthouse.protocols.admin.session_handles import SessionLimits
@@ -92,6 +92,7 @@ class Admin:
             version=version,
             backup=None if backup is None else awaited(backup),
             offload=in_a_thread,
+            pause=paused,
             revoked=self.end_sessions_of,
             fault=fault,
         )

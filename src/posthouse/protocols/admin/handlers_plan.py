@@ -1,0 +1,211 @@
+"""Bulk reads planned and split: which ranges of lookup ids hold what, without reading a packet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+from posthouse.engine.manager import QueueManager
+from posthouse.engine.order import FOREVER
+from posthouse.engine.queue import Queue, QueueRole
+from posthouse.model.errors import InvalidParameter
+from posthouse.model.properties import QueueAccessType
+from posthouse.protocols.admin.context import Context, opened
+from posthouse.protocols.admin.conversation import Steps, looked_at
+from posthouse.protocols.admin.refusals import Unavailable
+from posthouse.protocols.admin.types import Nothing
+from posthouse.protocols.admin.types_bulk import (
+    CutJson,
+    PlanBody,
+    PlanJson,
+    PlanQueueBody,
+    PlanQueueJson,
+    SplitBody,
+    SplitJson,
+)
+
+STEP_ROWS: Final = 65_536  # that one step looks at
+LOOK_MS: Final = 4  # between looks while nothing is new
+AGAIN_MS: Final = 200  # what was locked may be free without anything new
+REMEDY: Final = "Install it where the queue manager runs: pip install 'posthouse[spark]'."
+T = TypeVar("T")
+
+
+def rows_module() -> Any:
+    """What needs numpy; refused where it is not installed."""
+    try:
+        from posthouse.store import bulk_rows
+    except ImportError:
+        raise Unavailable("this queue manager has no numpy", REMEDY) from None
+    return bulk_rows
+
+
+class Range:
+    """Messages of a queue with lookup ids in (after, through], looked at in steps."""
+
+    def __init__(self, context: Context, made: Any, queue: str, after: int, through: int) -> None:
+        self.made = made
+        self.after = after
+        self.through = through
+        self._context = context
+        self._queue = queue
+
+    @property
+    def done(self) -> bool:
+        """Whether all of it was looked at."""
+        return self.after >= self.through
+
+    def looked(self, call: Callable[[QueueManager, Queue], T]) -> Steps[T]:
+        """A look at the queue by somebody who may."""
+
+        def look(manager: QueueManager) -> T:
+            with opened(manager, self._queue, QueueAccessType.PEEK, self._context) as descriptor:
+                return call(manager, local(descriptor.target()))
+
+        return looked_at(look)
+
+    def step(self, count: int = STEP_ROWS) -> Steps[Any]:
+        """The next messages, as a `posthouse.store.bulk_rows.Look`."""
+
+        def look(manager: QueueManager, queue: Queue) -> Any:
+            state, number = manager.core.state, queue.number
+            return self.made.look(state, number, self.after, self.through, count)
+
+        found = yield from self.looked(look)
+        self.after = found.last
+        return found
+
+
+def local(queue: Queue) -> Queue:
+    """A queue whose messages stay until they are read: not one that leads elsewhere."""
+    if queue.outgoing is not None or queue.definition.role is QueueRole.INTERNAL:
+        raise InvalidParameter(f"{queue.name} is no queue to read tables from")
+    return queue
+
+
+# -- plans
+
+
+def plan_reads(context: Context, params: Nothing, body: PlanBody) -> Steps[PlanJson]:
+    """Plans reads of queues by ranges of lookup ids: where they begin and end, how much it is.
+
+    While nothing new is in any of them the answer waits, as long as was asked for.
+    """
+    made, seen = rows_module(), -1
+    for left_ms in range(body.wait_ms, -1, -LOOK_MS):
+        newest = yield from looked_at(lambda manager: manager.core.lookup_ids.value)
+        if newest != seen or left_ms < LOOK_MS or left_ms % AGAIN_MS < LOOK_MS:
+            seen = newest
+            plans = yield from _planned(context, made, body.queues)
+            if any(plan.latest > plan.after for plan in plans):
+                break
+        if left_ms >= LOOK_MS:
+            yield context.services.pause(LOOK_MS / 1000)
+    name = context.services.tokens.core.settings.computer_name
+    return PlanJson(queue_manager=name, queues=plans)
+
+
+def _planned(
+    context: Context, made: Any, queues: list[PlanQueueBody]
+) -> Steps[list[PlanQueueJson]]:
+    plans = list[PlanQueueJson]()
+    for asked in queues:
+        plans.append((yield from _Plan(context, made, asked).steps()))
+    return plans
+
+
+class _Plan:
+    """One queue, looked at in steps."""
+
+    def __init__(self, context: Context, made: Any, asked: PlanQueueBody) -> None:
+        self._range = Range(context, made, asked.queue, asked.after, 0)
+        self._asked = asked
+        self._all = (0, 0)
+        self._highest = 0
+
+    def steps(self) -> Steps[PlanQueueJson]:
+        asked, reading = self._asked, self._range
+        plan = yield from reading.looked(self._bounds)
+        reading.through = plan.latest
+        if asked.since is not None:
+            yield from self._begin(plan, asked.since)
+        reading.after = plan.after
+        limited = asked.max_messages is not None or asked.max_bytes is not None
+        if limited or plan.after >= plan.earliest or plan.latest != self._highest:
+            yield from self._count(plan)
+        else:
+            plan.messages, plan.bytes = self._all
+        return plan
+
+    def _bounds(self, manager: QueueManager, queue: Queue) -> PlanQueueJson:
+        order, after = queue.state.order, self._asked.after
+        lanes = [order.lane(priority) for priority in order.used]
+        firsts = [first[0] for first in (lane.first() for lane in lanes) if first]
+        lasts = [last[0] for last in (next(lane.before(FOREVER), None) for lane in lanes) if last]
+        self._all = queue.state.count, queue.state.bytes
+        self._highest = max(lasts, default=0)
+        latest = max(_latest(manager, queue, self._asked, self._highest), after)
+        return PlanQueueJson(
+            queue=queue.name,
+            earliest=min(firsts, default=0),
+            latest=latest,
+            after=after,
+            end=latest,
+            messages=0,
+            bytes=0,
+            purged_through=0,
+        )
+
+    def _begin(self, plan: PlanQueueJson, since: int) -> Steps[None]:
+        """Goes past what arrived before."""
+        while not self._range.done:
+            found = yield from self._range.step()
+            late = (found.rows["arrived"] >= since).nonzero()[0]
+            if len(late):
+                plan.after = int(found.ids[late[0]]) - 1
+                return
+        plan.after = plan.latest
+
+    def _count(self, plan: PlanQueueJson) -> Steps[None]:
+        reading, asked = self._range, self._asked
+        while not reading.done:
+            found = yield from reading.step()
+            count, size = asked.max_messages, asked.max_bytes
+            some = reading.made.within(
+                found,
+                None if count is None else count - plan.messages,
+                None if size is None else size - plan.bytes,
+                0 if plan.messages else 1,
+            )
+            plan.messages += len(some.numbers)
+            plan.bytes += int(some.rows["size"].sum())
+            if some is not found:
+                plan.end = some.last
+                return
+
+
+def _latest(manager: QueueManager, queue: Queue, asked: PlanQueueBody, highest: int) -> int:
+    """The last message that a reader may have; who consumes waits for what others have locked."""
+    return highest
+
+
+# -- parts
+
+
+def split_range(context: Context, params: Nothing, body: SplitBody) -> Steps[SplitJson]:
+    """Cuts a range of a queue into parts of about equal bytes, for readers beside each other."""
+    made = rows_module()
+    reading = Range(context, made, body.queue, body.after, body.through)
+    found = list[Any]()
+    while not reading.done:
+        found.append((yield from reading.step()))
+    cuts = made.cuts_of(found, body.parts, body.max_records)
+    begins = [body.after, *(cut.through for cut in cuts[:-1])]
+    ends = [*(cut.through for cut in cuts[:-1]), body.through]
+    parts = zip(begins, ends, cuts, strict=False)
+    return SplitJson(
+        cuts=[
+            CutJson(after=after, through=through, messages=cut.messages, bytes=cut.bytes)
+            for after, through, cut in parts
+        ]
+    )

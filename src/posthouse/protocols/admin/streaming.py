@@ -1,0 +1,107 @@
+"""Answers of HTTP that are longer than memory: written piece by piece, at the reader's pace."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from typing import Any, Final
+
+from aiohttp import web
+
+from posthouse.model.errors import InsufficientResources, OperationCancelled
+from posthouse.protocols.admin.conversation import Outside, Resume
+from posthouse.protocols.admin.routes import ARROW
+from posthouse.protocols.memory import Buffer, Holder, MemoryAccount
+
+HEADERS: Final = {
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-store",
+    "Server": "posthouse",
+}
+"""What every answer carries."""
+ROOM_WAIT_S: Final = 30.0
+ROOM_LOOK_S: Final = 0.02
+PIECE: Final = 256 << 10  # written at once, so that others have their turn on the loop
+_ARROW: Final = Buffer.ARROW.value
+
+
+class Streaming:
+    """`posthouse.protocols.admin.context.Outflow` of one request. Begins with the first piece."""
+
+    def __init__(
+        self,
+        request: web.BaseRequest,
+        holder: Holder,
+        memory: MemoryAccount,
+        *,
+        closing: bool,
+    ) -> None:
+        self.response: web.StreamResponse | None = None
+        self._request = request
+        self._holder = holder
+        self._memory = memory
+        self._closing = closing
+        self._running: set[asyncio.Task[None]] = set()
+
+    def room(self, size: int) -> Outside:
+        """Waits until there is memory for so many bytes."""
+        return self._step(self._wait(size))
+
+    def send(self, pieces: Sequence[bytes | memoryview], room: int) -> Outside:
+        """Writes; ends when the peer has taken most of it in."""
+        return self._step(self._write(pieces, room))
+
+    def finished(self, *, whole: bool) -> web.StreamResponse:
+        """The response for aiohttp, which ends it. One that broke off never ends cleanly."""
+        assert self.response is not None
+        transport = self._request.transport
+        if not whole and transport is not None:
+            transport.abort()
+        return self.response
+
+    def _step(self, work: Coroutine[Any, Any, None]) -> Outside:
+        async def run(resume: Resume) -> None:
+            try:
+                await work
+            except ConnectionError:
+                resume(None, OperationCancelled("whoever asked has gone"))
+            except Exception as error:
+                resume(None, error)
+            else:
+                resume(None, None)
+
+        def start(resume: Resume) -> None:
+            task = asyncio.get_running_loop().create_task(run(resume))
+            self._running.add(task)
+            task.add_done_callback(self._running.discard)
+
+        return Outside(start)
+
+    async def _wait(self, size: int) -> None:
+        loop, holder = asyncio.get_running_loop(), self._holder
+        end = loop.time() + ROOM_WAIT_S
+        while not (holder.gone or self._memory.may_hold(holder, size)):
+            if loop.time() > end:
+                raise InsufficientResources("there is too little memory for this answer")
+            await asyncio.sleep(ROOM_LOOK_S)
+        if not holder.gone:
+            holder.take(_ARROW, size)
+
+    async def _write(self, pieces: Sequence[bytes | memoryview], room: int) -> None:
+        response = await self._begun()
+        for piece in pieces:
+            view = memoryview(piece).cast("B")
+            for at in range(0, len(view), PIECE):
+                await response.write(view[at : at + PIECE])
+        if not self._holder.gone:
+            self._holder.give(_ARROW, room)
+
+    async def _begun(self) -> web.StreamResponse:
+        if self.response is None:
+            response = web.StreamResponse(headers={"Content-Type": ARROW, **HEADERS})
+            response.enable_chunked_encoding()
+            if self._closing:
+                response.force_close()
+            await response.prepare(self._request)
+            self.response = response
+        return self.response

@@ -1,0 +1,158 @@
+"""Rows of many messages at once, as arrays: no object for each message.
+
+Imports numpy: whoever imports this has made sure that it is there.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from posthouse.engine.records import ROW_SIZE
+from posthouse.engine.state import State
+
+ROW: Final = np.dtype(
+    {
+        "names": [
+            "lookup_id",
+            "queue",
+            "arrived",
+            "size",
+            "ordinal",
+            "message_class",
+            "aborts",
+            "moves",
+            "priority",
+            "flags",
+            "doomed",
+        ],
+        "formats": ["<u8", "<u4", "<u4", "<u4", "<u4", "<u2", "<u2", "<u2", "u1", "u1", "u1"],
+        "offsets": [0, 8, 16, 20, 24, 32, 34, 36, 38, 39, 41],
+        "itemsize": ROW_SIZE,
+    }
+)
+"""`posthouse.engine.records.Row`, packed."""
+_NEAR: Final = 8  # numbers so close to each other are fetched with what lies between
+
+Numbers = NDArray[np.uint64]
+Rows = NDArray[np.void]
+
+
+class Look(NamedTuple):
+    """Messages of a queue in order of their lookup ids: none up to `last` is missing."""
+
+    numbers: Numbers
+    rows: Rows
+    last: int
+
+    @property
+    def ids(self) -> Numbers:
+        """Their lookup ids."""
+        ids: Numbers = self.rows["lookup_id"]
+        return ids
+
+
+def look(state: State, queue: int, after: int, through: int, count: int) -> Look:
+    """About so many messages of a queue with ids in (after, through], purged ones left out."""
+    parts, last = [], through
+    order = state.queue(queue).order
+    for priority in order.used:
+        ids, numbers, complete = order.lane(priority).packed(after, through, count)
+        last = min(last, complete)
+        parts.append((np.frombuffer(ids, np.uint64), np.frombuffer(numbers, np.uint64)))
+    found = _numbers(parts, last)
+    rows = rows_of(state, found)
+    there = (rows["queue"] == queue) & (rows["doomed"] == 0)
+    if not there.all():
+        found, rows = found[there], rows[there]
+    return Look(found, rows, last)
+
+
+def _numbers(parts: list[tuple[Numbers, Numbers]], last: int) -> Numbers:
+    """Of the lanes together, in order of ids and without holes."""
+    if not parts:
+        return np.empty(0, np.uint64)
+    ids = np.concatenate([part[0] for part in parts])
+    numbers = np.concatenate([part[1] for part in parts])
+    there = (numbers != 0) & (ids <= last)
+    if not there.all():
+        ids, numbers = ids[there], numbers[there]
+    if len(parts) > 1:
+        numbers = numbers[np.argsort(ids, kind="stable")]
+    return numbers
+
+
+def rows_of(state: State, numbers: Numbers) -> Rows:
+    """The rows of these messages; mostly they are numbered in a row."""
+    if not len(numbers):
+        return np.empty(0, ROW)
+    packed, index = gathered(numbers, state.table.packed)
+    return np.frombuffer(packed, ROW)[index]
+
+
+def gathered(numbers: Numbers, fetch: Any) -> tuple[bytes, NDArray[np.int64]]:
+    """What `fetch(first, count)` has for stretches of numbers, and where each number's is in it."""
+    steps = np.diff(numbers.astype(np.int64))
+    begins = np.concatenate(([0], np.flatnonzero((steps <= 0) | (steps > _NEAR)) + 1))
+    ends = np.concatenate((begins[1:], [len(numbers)])) - 1
+    firsts = numbers[begins].astype(np.int64)
+    counts = numbers[ends].astype(np.int64) - firsts + 1
+    parts = [
+        fetch(first, count) for first, count in zip(firsts.tolist(), counts.tolist(), strict=True)
+    ]
+    bases = np.cumsum(counts) - counts - firsts
+    index = numbers.astype(np.int64) + np.repeat(bases, ends - begins + 1)
+    return b"".join(parts), index
+
+
+def within(found: Look, count: int | None, size: int | None, least: int = 1) -> Look:
+    """The first of these messages, no more than so many and of so many bytes; `least` anyway."""
+    most = len(found.numbers)
+    if size is not None and most:
+        sums = np.cumsum(found.rows["size"], dtype=np.int64)
+        most = max(int(np.searchsorted(sums, size, "right")), least)
+    if count is not None:
+        most = min(most, count)
+    if most >= len(found.numbers):
+        return found
+    rows = found.rows[:most]
+    last = int(found.rows["lookup_id"][most]) - 1
+    return Look(found.numbers[:most], rows, last)
+
+
+class Cut(NamedTuple):
+    """A part of a range: up to where, how many messages, how many bytes."""
+
+    through: int
+    messages: int
+    bytes: int
+
+
+def cuts_of(looks: list[Look], parts: int, most: int | None) -> list[Cut]:
+    """Parts of about equal bytes, none with more messages than `most`."""
+    ids = np.concatenate([found.ids for found in looks] or [np.empty(0, np.uint64)])
+    sizes = np.concatenate([found.rows["size"] for found in looks] or [np.empty(0, np.uint32)])
+    count = len(ids)
+    if not count:
+        return []
+    sums = np.cumsum(sizes, dtype=np.int64)
+    wanted = np.arange(1, parts + 1) * (int(sums[-1]) / parts)
+    ends = np.unique(np.minimum(np.searchsorted(sums, wanted, "left") + 1, count))
+    ends = np.unique(np.append(ends, count))
+    if most is not None:
+        begins = np.concatenate(([0], ends[:-1]))
+        pieces = [
+            np.linspace(begin, end, -(-(end - begin) // most) + 1).round().astype(np.int64)[1:]
+            for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)
+        ]
+        ends = np.concatenate(pieces)
+    begins = np.concatenate(([0], ends[:-1]))
+    bytes_of = np.diff(np.concatenate(([0], sums[ends - 1])))
+    return [
+        Cut(*values)
+        for values in zip(
+            ids[ends - 1].tolist(), (ends - begins).tolist(), bytes_of.tolist(), strict=True
+        )
+    ]
