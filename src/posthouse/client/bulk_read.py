@@ -1,0 +1,113 @@
+"""Reading queues as tables: plan a range of lookup ids, split it, stream the rows of a part.
+
+All of it peeks; nothing is locked or taken. A range is always (after, through].
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+from posthouse.client.bulk_http import BulkHttp, segment
+from posthouse.client.errors import SessionLost
+
+LOOKUP_ID: Final = "lookup_id"
+_ATTEMPTS: Final = 5  # in a row without a single new row
+_PAUSE_S: Final = 0.2
+
+
+class Wanted(NamedTuple):
+    """A queue to plan; see `PlanQueueBody` of the API."""
+
+    queue: str
+    after: int = 0
+    group: str = ""
+    since: int | None = None  # UTC seconds
+    max_messages: int | None = None
+    max_bytes: int | None = None
+
+
+class QueuePlan(NamedTuple):
+    """What there is to read in one queue: messages and bytes in (after, end]."""
+
+    queue: str  # its path name, as answers and later requests have it
+    earliest: int
+    latest: int
+    after: int
+    end: int
+    messages: int
+    bytes: int
+    purged_through: int
+
+
+class Plan(NamedTuple):
+    """The queues of one queue manager, in the order that was asked for."""
+
+    queue_manager: str
+    queues: tuple[QueuePlan, ...]
+
+
+class Cut(NamedTuple):
+    """A part of a range."""
+
+    after: int
+    through: int
+    messages: int
+    bytes: int
+
+
+def plan(http: BulkHttp, wanted: Iterable[Wanted], wait_ms: int = 0) -> Plan:
+    """What there is to read; waits up to `wait_ms` (1000 at most) while nothing new is there."""
+    body = {"queues": [one._asdict() for one in wanted], "wait_ms": wait_ms}
+    answer = http.call("POST", "/bulk/plan", body, repeatable=True)
+    queues = tuple(QueuePlan(**queue) for queue in answer["queues"])
+    return Plan(answer["queue_manager"], queues)
+
+
+def split(
+    http: BulkHttp,
+    queue: str,
+    after: int,
+    through: int,
+    parts: int = 1,
+    max_records: int | None = None,
+) -> list[Cut]:
+    """About so many parts of about equal bytes, in order; none where nothing is there."""
+    body = {
+        "queue": queue,
+        "after": after,
+        "through": through,
+        "parts": parts,
+        "max_records": max_records,
+    }
+    answer = http.call("POST", "/bulk/split", body, repeatable=True)
+    return [Cut(**cut) for cut in answer["cuts"]]
+
+
+def read(
+    http: BulkHttp, queue: str, after: int, through: int, columns: Sequence[str] = ()
+) -> Iterator[Any]:
+    """The messages of a part as record batches of these columns (none: all), in order of ids.
+
+    Where the connection breaks, it reads on behind the last row; a refusal is raised, and so is a
+    break that repeats itself.
+    """
+    names = list(columns)
+    if names and LOOKUP_ID not in names:
+        names.append(LOOKUP_ID)
+    failed = 0
+    while after < through:
+        path = f"/queues/{segment(queue)}/arrow?after={after}&through={through}"
+        try:
+            for batch in http.read_arrow(path + (f"&columns={','.join(names)}" if names else "")):
+                if batch.num_rows:
+                    yield batch.select(list(columns)) if columns else batch
+                    after, failed = int(batch.column(LOOKUP_ID)[-1].as_py()), 0
+        except SessionLost:
+            failed += 1
+            if failed >= _ATTEMPTS:
+                raise
+            time.sleep(_PAUSE_S)
+        else:
+            return
