@@ -23,6 +23,7 @@ BUDGET_SECONDS = {
     "rpc": 120.0,
     "client": 90.0,
     "documentation": 120.0,
+    "spark": 240.0,
 }
 BUDGET_SECONDS_ELSE = 60.0
 
@@ -113,6 +114,11 @@ class Groups:
 
 
 def group_of(nodeid: str) -> str:
-    """`tests/engine/test_queue.py::test_x` belongs to engine, `tests/test_x.py` to x."""
+    """`tests/engine/test_queue.py::test_x` belongs to engine, `tests/test_x.py` to x.
+
+    What starts Spark is one group, wherever it is.
+    """
     parts = Path(nodeid.partition("::")[0]).parts[1:]
+    if parts[-1].startswith("test_spark_"):
+        return "spark"
     return parts[0] if len(parts) > 1 else Path(parts[-1]).stem.removeprefix("test_")

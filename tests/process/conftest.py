@@ -8,6 +8,7 @@ from contextlib import ExitStack
 import pytest
 
 from tests.process.rpc_house import House
+from tests.process.spark_cluster import Cluster
 
 
 @pytest.fixture(scope="session")
@@ -24,3 +25,11 @@ def strict_house(house: House, tmp_path_factory: pytest.TempPathFactory) -> Iter
         strict = House(tmp_path_factory.mktemp("strict"), "BRAVO", running)
         house.trust(strict, strict.trust(house))
         yield strict
+
+
+@pytest.fixture(scope="session")
+def spark_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A standalone Spark cluster of two workers."""
+    with Cluster(tmp_path_factory.mktemp("cluster")) as cluster:
+        cluster.start()
+        yield cluster

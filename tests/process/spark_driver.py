@@ -1,0 +1,310 @@
+"""A Spark driver of its own: `python -m tests.process.spark_driver JOB`, and what starts it.
+
+A job is a file of JSON. Its streams run until the driver's standard input ends; then they take what
+is left, are stopped and settled. A stream that fails is started again from its checkpoint, as an
+operator would.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import msgspec
+
+from tests.process.spark_cluster import descendants
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+END_S = 240.0
+LOOK_S = 0.2
+DAWDLE_S = 60.0
+FAILURES_MAX = 50  # of all streams together
+
+
+class Stream(msgspec.Struct):
+    """From a queue, which it consumes, into something."""
+
+    queue: str
+    sink: str  # queue, parquet or lake
+    target: str  # another queue, or a folder
+    checkpoint: str
+    limit: int = 400  # messages in a batch
+    mischief: str = ""  # what goes wrong with the first attempt of a task: fails or dawdles
+
+    @property
+    def group(self) -> str:
+        return f"to-{self.sink}"
+
+
+class Job(msgspec.Struct):
+    """What a driver does."""
+
+    master: str
+    url: str
+    token_file: str
+    streams: list[Stream]
+    settings: dict[str, str] = {}
+    follow: bool = True  # else it takes what is there and ends
+    settled: bool = True  # what the last batches took is acknowledged at the end
+
+
+# -- the process
+
+
+class Driver:
+    """A driver that runs; all that it started ends with it."""
+
+    def __init__(self, folder: Path, job: Job) -> None:
+        self.log = folder / "driver.txt"
+        self.told = folder / "driver.json"
+        path = folder / "job.json"
+        path.write_bytes(msgspec.json.encode(job))
+        with self.log.open("ab") as log, self.told.open("ab") as told:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "tests.process.spark_driver", str(path)],
+                stdin=subprocess.PIPE,
+                stdout=told,
+                stderr=log,
+                start_new_session=True,
+                env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"},
+            )
+
+    def said(self) -> str:
+        return self.log.read_text(errors="replace")
+
+    def check(self) -> None:
+        assert self.process.poll() is None, self.said()
+
+    def kill(self) -> None:
+        """`kill -9` of the program and its JVM. What these leave behind has to find out itself."""
+        jvms = [pid for pid in descendants(self.process.pid) if is_java(pid)]
+        for pid in (*jvms, self.process.pid):
+            os.kill(pid, signal.SIGKILL)
+        self._wait(10.0)
+
+    def finish(self) -> list[dict[str, Any]]:
+        """Ends its input and waits; returns what all drivers of the folder told."""
+        code = self._wait(END_S)
+        assert code == 0, self.said()
+        return [json.loads(line) for line in self.told.read_text().splitlines()]
+
+    def _wait(self, seconds: float) -> int:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        return self.process.wait(seconds)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self.process.poll() is None:
+            for pid in (*descendants(self.process.pid), self.process.pid):
+                os.kill(pid, signal.SIGKILL)
+            self.process.wait()
+
+
+def is_java(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/exe").readlink().name == "java"
+    except OSError:  # gone meanwhile
+        return False
+
+
+# -- checkpoints
+
+
+def last_batch(checkpoint: str, log: str) -> int:
+    """The highest batch that a log of a checkpoint has; -1 where there is none."""
+    folder = Path(checkpoint, log)
+    names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
+    return max((int(name) for name in names if name.isdigit()), default=-1)
+
+
+def planned(stream: Stream) -> int:
+    return last_batch(stream.checkpoint, "offsets")
+
+
+def committed(stream: Stream) -> int:
+    return last_batch(stream.checkpoint, "commits")
+
+
+def parquet_files(folder: str) -> Iterator[Path]:
+    """The files of a table that a stream wrote, as its log lists them: others do not count."""
+    log = Path(folder, "_spark_metadata")
+    whole = [path for path in log.iterdir() if path.suffix == ".compact"]
+    first = max((int(path.stem) for path in whole), default=-1)
+    later = [path for path in log.iterdir() if path.name.isdigit() and int(path.name) > first]
+    for path in [*(path for path in whole if int(path.stem) == first), *later]:
+        for line in path.read_text().splitlines()[1:]:
+            entry = json.loads(line)
+            assert entry["action"] == "add"
+            yield Path(entry["path"].removeprefix("file://"))
+
+
+def parquet_bodies(folder: str) -> list[bytes]:
+    """What a stream wrote to a table."""
+    from pyarrow import parquet
+
+    tables = [parquet.read_table(path, columns=["body"]) for path in parquet_files(folder)]
+    return [body for table in tables for body in table["body"].to_pylist()]
+
+
+# -- the program
+
+
+def tell(**values: object) -> None:
+    """A line for whoever started this."""
+    print(json.dumps(values), flush=True)
+
+
+def main(path: str) -> None:
+    """Runs a job."""
+    from posthouse.spark import session, settle
+
+    job = msgspec.json.decode(Path(path).read_bytes(), type=Job)
+    spark = session("proof", job.master, **job.settings)
+    tell(began=os.getpid())
+    if job.follow:
+        batches = follow(spark, job)
+    else:
+        batches = take_all(spark, job)
+    for stream in job.streams if job.settled else ():
+        settle(stream.checkpoint, token_file=job.token_file)
+    tell(done=True, batches=batches)
+    spark.stop()
+
+
+def source(spark: SparkSession, job: Job, stream: Stream) -> DataFrame:
+    return (
+        spark.readStream.format("posthouse")
+        .option("url", job.url)
+        .option("tokenFile", job.token_file)
+        .option("queue", f".\\private$\\{stream.queue}")
+        .option("consume", "onCommit")
+        .option("group", stream.group)
+        .option("checkpoint", stream.checkpoint)
+        .option("maxMessagesPerTrigger", stream.limit)
+        .option("minPartitions", 2)
+        .load()
+    )
+
+
+def begin(spark: SparkSession, job: Job, stream: Stream) -> StreamingQuery:
+    """Starts a stream, or goes on with it."""
+    rows = source(spark, job, stream)
+    if stream.sink == "queue":
+        rows = rows.select("body", "label", "priority")
+        if stream.mischief:
+            rows = rows.mapInArrow(
+                mischief(stream.mischief, str(Path(stream.checkpoint).parent)), rows.schema
+            )
+        rows_out = rows.writeStream.format("posthouse").option("url", job.url)
+        rows_out = rows_out.option("tokenFile", job.token_file)
+        rows_out = rows_out.option("queue", f".\\private$\\{stream.target}")
+    else:
+        rows_out = rows.writeStream.format("parquet").option("path", stream.target)
+    rows_out = rows_out.queryName(stream.group).option("checkpointLocation", stream.checkpoint)
+    return rows_out.trigger(**({} if job.follow else {"availableNow": True})).start()
+
+
+def mischief(kind: str, folder: str) -> Any:
+    """What the first attempt of the first task of a batch does."""
+    from pyspark import TaskContext
+
+    def fails(batches: Any) -> Any:
+        context = TaskContext.get()
+        clumsy = context.partitionId() == 0 and context.attemptNumber() == 0
+        for batch in batches:
+            yield batch.slice(0, batch.num_rows // 2) if clumsy else batch
+            if clumsy:
+                raise ValueError("the first attempt fails halfway")
+
+    def dawdles(batches: Any) -> Any:
+        context = TaskContext.get()
+        name = context.getLocalProperty("streaming.sql.batchId")
+        again = Path(folder, f"again-{name}-{context.partitionId()}")
+        if context.attemptNumber():
+            again.touch()
+        elif context.partitionId() == 0:
+            wait_for(again)
+        yield from batches
+
+    return {"fails": fails, "dawdles": dawdles}[kind]
+
+
+def wait_for(path: Path) -> None:
+    """Until somebody has made it; not for ever, lest a test hang where it should fail."""
+    until = time.monotonic() + DAWDLE_S
+    while not path.exists() and time.monotonic() < until:
+        time.sleep(0.01)
+
+
+def follow(spark: SparkSession, job: Job) -> int:
+    """Until the input ends, and then until the queues are empty."""
+    ended = threading.Event()
+    threading.Thread(target=lambda: (sys.stdin.read(), ended.set()), daemon=True).start()
+    streams = [Kept(spark, job, stream) for stream in job.streams]
+    while not ended.wait(LOOK_S):
+        for stream in streams:
+            stream.keep()
+    for stream in streams:
+        stream.finish()
+    return sum(committed(stream) + 1 for stream in job.streams)
+
+
+def take_all(spark: SparkSession, job: Job) -> int:
+    """Once, what is there; nothing may fail."""
+    before = sum(map(committed, job.streams))
+    for query in [begin(spark, job, stream) for stream in job.streams]:
+        query.awaitTermination()
+    return sum(map(committed, job.streams)) - before
+
+
+class Kept:
+    """A stream that is started again when it fails."""
+
+    failures = 0
+
+    def __init__(self, spark: SparkSession, job: Job, stream: Stream) -> None:
+        self._again = lambda: begin(spark, job, stream)
+        self._name = stream.group
+        self._query = self._again()
+
+    def keep(self) -> None:
+        """Looks after it."""
+        if not self._query.isActive:
+            Kept.failures += 1
+            tell(failed=self._name, error=str(self._query.exception())[:4000])
+            assert Kept.failures < FAILURES_MAX, "it fails and fails"
+            self._query = self._again()
+
+    def finish(self) -> None:
+        """Takes what is left."""
+        while True:
+            try:
+                self._query.processAllAvailable()
+                break
+            except Exception:
+                self.keep()
+        self._query.stop()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
