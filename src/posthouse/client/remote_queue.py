@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from types import TracebackType
@@ -20,6 +20,7 @@ from posthouse.client.remote_consuming import (
     receive_ahead,
     receive_many,
 )
+from posthouse.client.remote_lookups import peek_each, receive_each
 from posthouse.client.remote_parts import wait_in_slices
 from posthouse.client.remote_reader import QueueReader, RemoteReader
 from posthouse.client.remote_state import (
@@ -161,6 +162,19 @@ class ReadableQueue:
             )
         action = (LOOKUP_RECEIVE if receive else LOOKUP_PEEK)[seek]
         return queue.read(Want(action, lookup_id, 0, limit, self._uow(tx, queue)), 0)
+
+    def lookup_many(
+        self, lookup_ids: Sequence[int], *, body_max: int | None = None
+    ) -> Iterator[Message]:
+        """Looks at the messages with these lookup identifiers, as far as they are there.
+
+        They are asked for together, which is quick.
+        """
+        return peek_each(self._peeking, lookup_ids, _limit(body_max))
+
+    def receive_lookups(self, lookup_ids: Sequence[int]) -> list[Message]:
+        """Takes the messages with these lookup identifiers, as far as they are there."""
+        return receive_each(self._receiving, lookup_ids)
 
     def cursor(self, *, receiving: bool = False) -> RemoteCursor:
         """A cursor in front of the first message; `receiving` lets it take messages too."""
