@@ -11,7 +11,10 @@ import pytest
 
 from posthouse.cli import main
 from posthouse.cli.commands_page import commands, commands_page
+from posthouse.model.message_columns import BODY_TEXT, NAMES
 from posthouse.runtime.ports import STANDARD_PORTS, PortSet, port_of
+from posthouse.spark.options import SOURCE
+from posthouse.spark.sink_options import SINK
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -86,6 +89,26 @@ def test_every_page_is_in_the_index() -> None:
     index = (DOCS / "README.md").read_text(encoding="utf-8")
     for page in DOCS.glob("*.md"):
         assert page.name == "README.md" or f"]({page.name})" in index, page.name
+
+
+def rows_of(page: str, heading: str) -> list[str]:
+    """The first cells of the tables under a heading of a page."""
+    text = (DOCS / page).read_text(encoding="utf-8")
+    part = text.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    assert part, heading
+    return re.findall(r"^\| (`.+?) \|", part, re.MULTILINE)
+
+
+def names_in(cells: list[str]) -> list[str]:
+    return [name for cell in cells for name in re.findall(r"`(\w+)`", cell)]
+
+
+def test_the_page_of_spark_lists_every_option_and_column() -> None:
+    reading = names_in(rows_of("spark.md", "Reading: options"))
+    assert sorted(reading) == sorted(option.name for option in SOURCE)
+    writing = names_in(rows_of("spark.md", "Writing: options"))
+    assert sorted(writing) == sorted(option.name for option in SINK)
+    assert names_in(rows_of("spark.md", "Columns")) == [*NAMES, BODY_TEXT.name]
 
 
 def test_the_conformance_page_is_true() -> None:
