@@ -291,7 +291,7 @@ def source_options(options: Mapping[str, str]) -> SourceOptions:
         group=values["group"],
         checkpoint=values["checkpoint"],
         fail_on_data_loss=values["failOnDataLoss"],
-        columns=_columns(values),
+        columns=chosen_columns(values),
         pushdown=values["pushdown"],
     )
 
@@ -316,7 +316,7 @@ def _check_source(values: Mapping[str, Any]) -> None:
         )
 
 
-def _columns(values: Mapping[str, Any]) -> tuple[str, ...]:
+def chosen_columns(values: Mapping[str, Any]) -> tuple[str, ...]:
     """What `columns` says, else all that are not left out."""
     if values["columns"]:
         return tuple(values["columns"])
