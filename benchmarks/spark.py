@@ -145,12 +145,13 @@ def measure_rates(bench: Bench, rounds: int) -> Rates:
     for dose in doses(bench.run):
         bench.bar.step(f"filling a queue, {dose.size} bytes")
         fill(bench, dose)
-        for number in range(rounds + 1):  # the first warms the drivers up, and counts nothing
+        warm = 0 if bench.run.quick else 1  # rounds that warm the drivers up, and count nothing
+        for number in range(warm + rounds):
             bench.create(dose._replace(round=number).sink)
             for case in CASES:
                 bench.bar.step(f"{case.name}, {dose.size} bytes")
                 pair = measure_case(bench, case, dose._replace(round=number))
-                if number:
+                if number >= warm:
                     found.setdefault((case.name, dose.size), []).append(pair)
     return found
 
