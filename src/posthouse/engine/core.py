@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from posthouse.engine.admission import Admission
     from posthouse.engine.descriptor import OpenQueueDescriptor, WaitingMessageReadOperation
     from posthouse.engine.fetching import Fetching
+    from posthouse.engine.groups import Groups
     from posthouse.engine.moving import Moving
     from posthouse.engine.opening import Opening
     from posthouse.engine.outcome import Outcomes
@@ -207,6 +208,7 @@ class Core:
     acks: Acks
     reading: Fetching
     admission: Admission
+    groups: Groups
     sending: Sending
     outcomes: Outcomes
     transactions: Transactions
@@ -239,6 +241,7 @@ class Core:
         self.deleted_queues: set[int] = set()  # still holding messages of open transactions
         self.locks: dict[int, Lock] = {}
         self.peekable_locks = 0
+        self.claims = 0  # queues in which a group has claims
         self.rights_version = 0  # moves when a descriptor, an account or a group changes
         # Of callers whose account changed since: as long as anybody still has such a caller.
         self.stale_origins: WeakSet[Origin] = WeakSet()

@@ -35,6 +35,9 @@ class Expiry:
     def _expire(self, number: int, row: Row) -> None:
         core, queue = self.core, self.core.queues[row.queue]
         core.reading.release(number)
+        if core.claims and core.groups.is_claimed(row):
+            core.state.calendar.held[number] = row.expires  # until it is released
+            return
         lock = core.locks.get(number)
         if lock is not None:
             lock.expired = True

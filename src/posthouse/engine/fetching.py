@@ -114,7 +114,8 @@ class Fetching(Reading):
         core.tell()  # or a reader that waits could come between
         queue = descriptor.target()
         self.check_transaction(queue, transaction)
-        numbers = queue.state.order.available(core.locks, count)
+        core.groups.check_receiver(queue)
+        numbers = queue.state.order.available(core.locks, count, queue.claim)
         rows = core.state.table.rows(numbers)
         numbers, rows = self._within(numbers, rows)
         if transaction is not None:  # all of them or none: a refusal half-way would keep some

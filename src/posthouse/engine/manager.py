@@ -24,6 +24,7 @@ from posthouse.engine.descriptor import (
 from posthouse.engine.effects import Effects, Read
 from posthouse.engine.expiry import Expiry
 from posthouse.engine.fetching import Fetching, ReadPackets
+from posthouse.engine.groups import Groups
 from posthouse.engine.machine import ManagerRecord, provision, store
 from posthouse.engine.moving import Moving
 from posthouse.engine.opening import Opening
@@ -37,6 +38,7 @@ from posthouse.engine.remote import Peer, Verdict
 from posthouse.engine.sending import Sending
 from posthouse.engine.settings import EngineSettings
 from posthouse.engine.state import State
+from posthouse.engine.steps import Work
 from posthouse.engine.tracing import Tracing
 from posthouse.engine.transaction import Transaction, Vote
 from posthouse.engine.transactions import Transactions
@@ -84,6 +86,7 @@ class QueueManager:
         core.reading = self.reading = Fetching(core, read, read_many)
         core.waiting = self.waiting = Waiting(core)
         core.moving = self.moving = Moving(core)
+        core.groups = self.groups = Groups(core)
         core.admission = Admission(core)
         core.sending = self.sending = Sending(core)
         core.acks = Acks(core)
@@ -133,6 +136,7 @@ class QueueManager:
         self.receiving.history.load()
         self.accounts.load()
         self.queues.load_aliases()
+        self.groups.load()
         self.client_sessions.load()
         self.transactions.recover()
         self.two_phase.load()
@@ -160,6 +164,7 @@ class QueueManager:
         core.now_ms, core.utc = now_ms, utc
         self.expiry.run()
         self.moving.go_on()
+        self.groups.go_on()
         self.waiting.expire_waits()
         self.transactions.abort_idle()
         self.two_phase.run()
@@ -184,11 +189,16 @@ class QueueManager:
         core.effects = Effects()
         return effects
 
+    def take_begun(self) -> list[Work]:
+        """What was begun since the last call of this and takes more turns than this one."""
+        return [*self.moving.take_begun(), *self.groups.take_begun()]
+
     def next_deadline_ms(self) -> int | None:
         """When the next timer is due; None: nothing is waiting for the clock."""
         deadlines = (
             self.expiry.next_deadline_ms(),
             self.moving.next_deadline_ms(),
+            self.groups.next_deadline_ms(),
             self.waiting.next_deadline_ms(),
             self.transactions.next_deadline_ms(),
             self.two_phase.next_deadline_ms(),
@@ -205,6 +215,7 @@ class QueueManager:
             for order in list(queue.waiters):
                 self.waiting.cancel(order, error)
         self.moving.break_off(error)
+        self.groups.break_off(error)
         self.client_sessions.keep_all()
         self.receiving.history.keep_all()
         self.state = QueueManagerState.STOPPED

@@ -79,6 +79,7 @@ class Moving:
         number = source.current_number(lookup_id)
         if not number or self.core.reading.row(number).queue != source.number:
             raise MessageNotFound(f"no message with lookup id {lookup_id} is in {source.name}")
+        self.core.groups.check_taking(source, self.core.reading.row(number).lookup_id)
         lock = self.core.locks.get(number)
         if lock is None or number in self.core.reading.damaged:
             return number
@@ -142,17 +143,22 @@ class Moving:
     def purge(self, queue: Queue, doom: int = DOOMED_PURGED, change: Change | None = None) -> int:
         """Purge Queue (3.1.7.1.7), and the messages' part of Delete Queue (3.1.7.1.4).
 
-        The first step is part of `change`, if there is one. Returns how many messages there are;
-        whoever answers for it waits for what `take_begun` names, as many of them take several
-        turns.
+        What a group has claimed stays. The first step is part of `change`, if there is one. Returns
+        how many messages there are; whoever answers for it waits for what `take_begun` names, as
+        many of them take several turns.
         """
-        found = queue.state.count
+        found = self.purgeable(queue)
         emptying = Emptying(queue, doom, self.core.lookup_ids.value)
         self._step(emptying, change)
         if not emptying.done:
             self._unfinished.append(emptying)
             self._begun.append(emptying)
         return found
+
+    def purgeable(self, queue: Queue) -> int:
+        """How many messages a purge finds."""
+        state, claim = queue.state, queue.claim
+        return state.count if claim is None else state.count - state.order.count_of(claim)
 
     def take_begun(self) -> list[Emptying]:
         """What was begun since the last call of this and is not done yet."""
@@ -182,21 +188,25 @@ class Moving:
     def _step(self, emptying: Emptying, change: Change | None = None) -> None:
         allowance, queue = self.allowance, emptying.queue
         step = Change() if change is None else change
-        ahead = queue.state.order.forward(emptying.place)
+        ahead, purged = queue.state.order.forward(emptying.place, without=queue.claim), 0
         for place, number in list(islice(ahead, max(allowance.messages, 0) + 1)):
             if allowance.spent:
                 break
             emptying.place = place
             row = self.core.reading.row(number)
             allowance.spend(row)
-            if place.lookup_id < emptying.limit:
-                self._end(queue, number, row, emptying.doom, step)
+            if place.lookup_id < emptying.limit and self._end(
+                queue, number, row, emptying.doom, step
+            ):
+                purged = max(purged, place.lookup_id)
         else:
             emptying.done = True
+        if purged:
+            self.core.groups.note_purged(queue, purged, step)
         if change is None:
             self.core.commit(step)
 
-    def _end(self, queue: Queue, number: int, row: Row, doom: int, step: Change) -> None:
+    def _end(self, queue: Queue, number: int, row: Row, doom: int, step: Change) -> bool:
         """Ends a message; one that somebody holds when it is not received after all."""
         core, message_class = self.core, CLASS_OF_DOOM[doom]
         core.reading.release(number)
@@ -206,6 +216,7 @@ class Moving:
         elif not lock.purged:
             lock.purged = message_class
             core.settle(number, row._replace(doomed=doom), KEPT, step)
+        return lock is None
 
     def empty_deleted(self) -> None:
         """At start: a deletion goes on if the last process did not come to its end."""
@@ -223,4 +234,5 @@ class Moving:
             row = self.core.reading.row(number)
             if number not in self.core.locks:
                 queue = self.core.queues[row.queue]
+                self.core.groups.note_purged(queue, row.lookup_id, None)
                 self.core.outcomes.delete(queue, number, row, self.class_of_doom(row))

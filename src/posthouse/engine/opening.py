@@ -239,6 +239,8 @@ class Opening:
         exclusive = share is QueueShareMode.DENY_RECEIVE
         if not exclusive and (access is _SEND or not queue.exclusive):
             return  # however many have it open
+        if exclusive:
+            self.core.groups.check_receiver(queue)
         receiving = access in RECEIVING
         for other in queue.descriptors.values():
             denies = other.share is QueueShareMode.DENY_RECEIVE

@@ -9,6 +9,8 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Container, Iterator
+from heapq import merge
+from itertools import islice
 from typing import NamedTuple
 
 CHUNK = 512
@@ -20,6 +22,17 @@ class Place(NamedTuple):
 
     priority: int
     lookup_id: int
+
+
+class Stretch(NamedTuple):
+    """The messages of a queue whose identifiers are in (after, through]."""
+
+    after: int
+    through: int
+
+    def holds(self, lookup_id: int) -> bool:
+        """Whether a message is one of them."""
+        return self.after < lookup_id <= self.through
 
 
 START = Place(PRIORITIES, 0)  # before the first message: [MS-MQDMPR] MessagePositionList.Start
@@ -64,6 +77,11 @@ class Lane:
             chunk = self._insert_late(lookup_id, number)
             self.floor = min(self.floor, lookup_id)
         chunk.live += 1
+
+    @property
+    def last(self) -> int:
+        """The greatest identifier that was ever added at its end."""
+        return self._last
 
     def insert_run(self, lookup_id: int, number: int, count: int) -> None:
         """Adds messages at the end whose identifiers and numbers both follow on each other."""
@@ -273,6 +291,25 @@ class Lane:
                 if chunk.numbers[place]:
                     yield chunk.ids[place], chunk.numbers[place]
 
+    def around(self, lookup_id: int, without: Stretch | None) -> Iterator[tuple[int, int]]:
+        """The same as `after`, without the messages of a stretch."""
+        return self.after(lookup_id) if without is None else self._around(lookup_id, without)
+
+    def _around(self, lookup_id: int, without: Stretch) -> Iterator[tuple[int, int]]:
+        for entry in self.after(lookup_id):
+            if without.holds(entry[0]):
+                yield from self.after(without.through)
+                return
+            yield entry
+
+    def around_back(self, lookup_id: int, without: Stretch | None) -> Iterator[tuple[int, int]]:
+        """The same as `before`, without the messages of a stretch."""
+        for entry in self.before(lookup_id):
+            if without is not None and without.holds(entry[0]):
+                yield from self.before(without.after + 1)
+                return
+            yield entry
+
     def dump(self) -> list[tuple[bytes, bytes]]:
         """The chunks as they are, for a checkpoint."""
         return [(chunk.ids.tobytes(), chunk.numbers.tobytes()) for chunk in self._chunks]
@@ -339,12 +376,14 @@ class Order:
             insort(self.used, priority)
         return lane
 
-    def available(self, locked: Container[int], count: int) -> list[int]:
-        """Numbers of the first messages that are not locked, in queue order."""
+    def available(
+        self, locked: Container[int], count: int, without: Stretch | None = None
+    ) -> list[int]:
+        """Numbers of the first messages in queue order, without locked ones and a stretch."""
         numbers: list[int] = []
         for priority in reversed(self.used):
             lane = self.lane(priority)
-            for _, number in lane.after(max(lane.floor, 1) - 1):
+            for _, number in lane.around(max(lane.floor, 1) - 1, without):
                 if len(numbers) >= count:
                     return numbers
                 if number not in locked:
@@ -372,10 +411,29 @@ class Order:
                 numbers.append(0)
         return numbers
 
+    def count_up_to(self, lookup_id: int) -> int:
+        """How many messages have this identifier or a smaller one."""
+        return sum([self.lane(priority).count_up_to(lookup_id) for priority in self.used])
+
+    def count_of(self, stretch: Stretch) -> int:
+        """How many messages are in a stretch."""
+        return self.count_up_to(stretch.through) - self.count_up_to(stretch.after)
+
+    def first_id(self) -> int:
+        """The smallest identifier of a message that is there, 0 when there is none."""
+        firsts = [self.lane(priority).first() for priority in self.used]
+        return min([first[0] for first in firsts if first is not None], default=0)
+
+    def some_after(self, lookup_id: int, count: int) -> list[tuple[int, int]]:
+        """Identifiers and numbers of the next messages in order of identifiers alone."""
+        lanes = [self.lane(priority) for priority in self.used]
+        found = [zip(*lane.some_after(lookup_id, count), strict=True) for lane in lanes]
+        return list(found[0]) if len(found) == 1 else list(islice(merge(*found), count))
+
     def forward(
-        self, place: Place = START, *, available: bool = False
+        self, place: Place = START, *, available: bool = False, without: Stretch | None = None
     ) -> Iterator[tuple[Place, int]]:
-        """The messages behind a place, in queue order.
+        """The messages behind a place in queue order, without those of a stretch.
 
         Whoever wants available ones only is spared those in front of the lanes' floors.
         """
@@ -386,10 +444,12 @@ class Order:
             after = place.lookup_id if priority == place.priority else 0
             if available and lane.floor > after:
                 after = lane.floor - 1
-            for lookup_id, number in lane.after(after):
+            for lookup_id, number in lane.around(after, without):
                 yield Place(priority, lookup_id), number
 
-    def backward(self, place: Place | None = None) -> Iterator[tuple[Place, int]]:
+    def backward(
+        self, place: Place | None = None, *, without: Stretch | None = None
+    ) -> Iterator[tuple[Place, int]]:
         """The messages in front of a place (None: the end), the last one first."""
         for priority in self.used:
             if place is not None and priority < place.priority:
@@ -397,5 +457,5 @@ class Order:
             before = FOREVER
             if place is not None and priority == place.priority:
                 before = place.lookup_id
-            for lookup_id, number in self.lanes[priority].before(before):  # type: ignore[union-attr]
+            for lookup_id, number in self.lane(priority).around_back(before, without):
                 yield Place(priority, lookup_id), number

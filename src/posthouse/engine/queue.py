@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from posthouse.engine.order import Place
+from posthouse.engine.order import Place, Stretch
 from posthouse.engine.settings import UNLIMITED
 from posthouse.engine.state import QueueState
 from posthouse.model.names import PathName
@@ -17,6 +17,7 @@ from posthouse.model.properties import QueueType as QueueType
 
 if TYPE_CHECKING:
     from posthouse.engine.descriptor import OpenQueueDescriptor, WaitingMessageReadOperation
+    from posthouse.engine.group import Group
     from posthouse.engine.outgoing import Sender
 
 # Numbers of the queues every queue manager has. 4 is fixed by [MS-MQQB] 2.2.4.
@@ -121,10 +122,13 @@ class Queue:
 
     __slots__ = (
         "aliases",
+        "claim",
+        "consumer",
         "definition",
         "deleted",
         "descriptors",
         "exclusive",
+        "groups",
         "journal",
         "limit",
         "locked",
@@ -154,6 +158,9 @@ class Queue:
         self.locked = 0
         self.reserved = 0  # bytes of uncommitted sends: they count against the quota
         self.deleted = False
+        self.groups: dict[str, Group] = {}
+        self.consumer: Group | None = None  # the last group that had its lease or has claims
+        self.claim: Stretch | None = None  # what that keeps from everybody else
         self.limit = 0
         self.set_limit()
 

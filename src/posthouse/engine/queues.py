@@ -331,6 +331,7 @@ class Queues(QueueNames):
             or parent is None
             or queue.path is None
             or queue.reserved  # a transaction is going to move messages there
+            or queue.groups
         ):
             return
         change = Change()
@@ -347,11 +348,13 @@ class Queues(QueueNames):
         core, change = self.core, Change()
         if queue.definition.role is not QueueRole.PLAIN:
             raise AccessDenied(f"{queue.name} is no queue that can be deleted")
-        if queue.definition.queue_type is QueueType.PUBLIC and not skip_directory:
-            self.public.withdraw(queue.definition, change)
         family = [queue, *queue.subqueues.values()]
         if queue.journal is not None:
             family.append(queue.journal)
+        for member in family:
+            core.groups.check_idle(member)
+        if queue.definition.queue_type is QueueType.PUBLIC and not skip_directory:
+            self.public.withdraw(queue.definition, change)
         # Its names go first: no acknowledgment or dead letter of its messages may come back here.
         if queue.path is not None:
             del self._by_key[queue.path.local_key]
@@ -384,6 +387,7 @@ class Queues(QueueNames):
         self._guards.pop(queue.number, None)
         core.define(TABLE_QUEUE, _U32.pack(queue.number), None, change)
         core.transfer.forget_queue(queue, change)
+        core.groups.forget_queue(queue, change)
         core.deleted_queues.add(queue.number)
         core.forget_deleted(queue.number)
 

@@ -54,12 +54,14 @@ class Reading:
     def visible(self, number: int, peek: bool) -> bool:
         """Whether a seek stops at this message: available, or locked in a way that allows peeks."""
         lock = self.core.locks.get(number)
-        return lock is None or (peek and lock.allow_peek and not lock.purged)
+        if lock is not None:
+            return peek and lock.allow_peek and not lock.purged
+        return peek or not self.core.claims or not self.core.groups.is_claimed(self.row(number))
 
     def first(self, queue: Queue, peek: bool = False) -> tuple[Place, int] | None:
         """The first available message of the queue, in queue order."""
-        if peek and self.core.peekable_locks:
-            return self.seek(queue, START, peek=True)
+        if (peek and self.core.peekable_locks) or (queue.claim is not None and not peek):
+            return self.seek(queue, START, peek=peek)
         order, locks = queue.state.order, self.core.locks
         for priority in reversed(order.used):
             lane = order.lane(priority)
@@ -78,7 +80,9 @@ class Reading:
     def seek(self, queue: Queue, place: Place, *, peek: bool) -> tuple[Place, int] | None:
         """Seek Available Message Position (3.1.7.3.2), forward from behind a place."""
         available = not (peek and self.core.peekable_locks)
-        for found, number in queue.state.order.forward(place, available=available):
+        claim = None if peek else queue.claim
+        ahead = queue.state.order.forward(place, available=available, without=claim)
+        for found, number in ahead:
             if self.visible(number, peek):
                 return found, number
         return None
@@ -87,7 +91,8 @@ class Reading:
         self, queue: Queue, place: Place | None, *, peek: bool
     ) -> tuple[Place, int] | None:
         """The same, backward from in front of a place, or from the end."""
-        for found, number in queue.state.order.backward(place):
+        claim = None if peek else queue.claim
+        for found, number in queue.state.order.backward(place, without=claim):
             if self.visible(number, peek):
                 return found, number
         return None
@@ -121,6 +126,7 @@ class Reading:
         if self.visible(number, peek):
             return number
         if not peek:
+            self.core.groups.check_taking(queue, self.row(number).lookup_id)
             raise MessageNotFound(f"the message with lookup id {lookup_id} is not available")
         if self.core.locks[number].purged:
             raise MessageAlreadyReceived(f"the message with lookup id {lookup_id} is purged")
@@ -181,6 +187,7 @@ class Reading:
         """Dequeue Message (3.1.7.1.10). None: it waits, and `token` is woken."""
         queue = descriptor.target()
         self.check_transaction(queue, transaction)
+        self.core.groups.check_receiver(queue)
         if cursor is not None:
             found = self._cursor_dequeue(queue, cursor, timeout_ms)
         else:
@@ -217,8 +224,9 @@ class Reading:
     ) -> list[Read]:
         """The same for the first available messages of a queue, in queue order."""
         core = self.core
-        for row in rows:  # whatever stands in front of these is locked
-            queue.state.order.lane(row.priority).floor = row.lookup_id + 1
+        if queue.claim is None:
+            for row in rows:  # whatever stands in front of these is locked
+                queue.state.order.lane(row.priority).floor = row.lookup_id + 1
         reads = self._reads_of(numbers, rows)
         if transaction is not None:
             for number in numbers:
@@ -384,6 +392,7 @@ class Reading:
         """A message is nobody's again: available at its old place, purged, or expired by now."""
         core = self.core
         if lock.purged:
+            core.groups.note_purged(queue, row.lookup_id, change)
             core.outcomes.delete(queue, number, row, lock.purged, change)
         elif lock.expired or row.expires <= core.utc:
             core.outcomes.expire(queue, number, row, change)
@@ -497,6 +506,8 @@ class Reading:
         if peek and transaction is not None:
             raise TransactionUsage("a peek cannot be part of a transaction")
         self.check_transaction(queue, transaction)
+        if not peek:
+            self.core.groups.check_receiver(queue)
         number = self.seek_by_lookup_id(queue, lookup_id, action, peek=peek)
         if peek:
             return self.read_of(number, self.row(number))

@@ -358,3 +358,5 @@ TABLE_HEURISTIC = 13
 TABLE_MACHINE = 14  # where other queue managers were reached last, by their GUID
 TABLE_SEQUENCE = 16  # outgoing sequences of which messages are here
 TABLE_HISTORY = 15
+TABLE_GROUP = 17  # named groups, by queue and name
+TABLE_PURGED = 18  # the highest lookup identifier that was ever purged, by queue

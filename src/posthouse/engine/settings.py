@@ -51,6 +51,8 @@ class EngineSettings:
     # Decision 9: hosts and networks that names from other machines may make us connect to.
     allowed_targets: tuple[str, ...] = ()
     targets_per_peer: int = 100  # and how many different ones, within an hour
+    group_lease_s: int = 15  # a reader that does not renew it by then has lost it
+    groups_max: int = 100_000
     # What purges and deletions may take of one turn, and expiry again; the rest follows.
     step_messages: int = 20_000
     step_bytes: int = 16 << 20

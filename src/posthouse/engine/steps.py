@@ -34,19 +34,28 @@ class Allowance:
         return self.messages <= 0 or self.bytes <= 0
 
 
-class Emptying:
+class Work:
+    """Something that takes several turns; whoever asked for it is answered when it is done."""
+
+    __slots__ = ("done", "error")
+
+    def __init__(self) -> None:
+        self.done = False
+        self.error: QueueError | None = None  # why it ends before its time
+
+
+class Emptying(Work):
     """A purge, or the messages' part of a deletion: of everything that was there when it began.
 
     It walks the queue once. What arrives meanwhile has a greater lookup identifier and stays;
     what a reader takes meanwhile was taken before it was purged.
     """
 
-    __slots__ = ("done", "doom", "error", "limit", "place", "queue")
+    __slots__ = ("doom", "limit", "place", "queue")
 
     def __init__(self, queue: Queue, doom: int, limit: int) -> None:
+        super().__init__()
         self.queue = queue
         self.doom = doom
         self.limit = limit  # the first lookup identifier that is spared
         self.place: Place = START
-        self.done = False
-        self.error: QueueError | None = None  # why it ends before its time

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from posthouse.engine.effects import Ask, Effects, Event, Read, Wake
 from posthouse.engine.manager import QueueManager
-from posthouse.engine.steps import Emptying
+from posthouse.engine.steps import Work
 from posthouse.model.errors import QueueError, RemoteProtocolError, ServiceNotAvailable
 from posthouse.model.message import Message
 from posthouse.protocols.desk import Answer as Answer
@@ -53,7 +53,7 @@ class Driver:
         self.on_asks: Callable[[list[Ask]], None] = lambda asks: None
         self.failed = False  # the engine is ahead of the log: nothing may be decided or let out
         self._decided: list[tuple[Release, Answer]] = []
-        self._unfinished: list[tuple[Release, Answer, list[Emptying]]] = []
+        self._unfinished: list[tuple[Release, Answer, list[Work]]] = []
         self._outbox: deque[tuple[int, Callable[[Any], None], Any]] = deque()
 
     # -- a turn
@@ -91,7 +91,7 @@ class Driver:
         except BaseException:
             self.failed = True
             raise
-        answer, unfinished = Answer(value, error, ()), self.manager.moving.take_begun()
+        answer, unfinished = Answer(value, error, ()), self.manager.take_begun()
         if unfinished:
             self._unfinished.append((release, answer, unfinished))
         else:

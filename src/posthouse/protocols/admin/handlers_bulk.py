@@ -216,6 +216,7 @@ def _bulk(
     dry: Act,
     target: Target | None = None,
     sends: bool = False,
+    takes: bool = True,
 ) -> Steps[BulkJson]:
     """Chooses messages and acts on each, step by step.
 
@@ -234,9 +235,9 @@ def _bulk(
                 tally.add(QueueError(f"the message {found.read.lookup_id} is damaged: {error}"))
         try:
             if body.dry_run:
-                outcomes = yield from _acted(context, queue, dry, work, None)
+                outcomes = yield from _acted(context, queue, dry, work, None, takes)
             else:
-                outcomes = yield from _acted(context, queue, act, work, target)
+                outcomes = yield from _acted(context, queue, act, work, target, takes)
         except QueueError as error:
             if not tally.done:
                 raise
@@ -262,10 +263,13 @@ def _acted(
     act: Act,
     batch: list[tuple[Found, Message]],
     target: Target | None,
+    takes: bool,
 ) -> Steps[list[QueueError | None]]:
     def step(manager: QueueManager) -> list[QueueError | None]:
         work = _Work(manager, context, queue)
         try:
+            if takes:  # before anything is sent that could not be removed then
+                manager.groups.check_receiver(work.source.target())
             if target is not None:
                 work.queue(*target)
             return [_outcome(work, act, found, message) for found, message in batch]
@@ -355,7 +359,7 @@ def copy_messages(context: Context, params: QueueParams, body: SelectToBody) -> 
         trial.send(work.manager, body.to, context.caller, message)
 
     target = body.to, Access.SEND
-    return _bulk(context, params.queue, body, copy, dry=dry, target=target, sends=True)
+    return _bulk(context, params.queue, body, copy, dry=dry, target=target, sends=True, takes=False)
 
 
 def resend_messages(context: Context, params: QueueParams, body: ResendBody) -> Steps[BulkJson]:

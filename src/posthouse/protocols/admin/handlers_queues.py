@@ -14,6 +14,7 @@ from posthouse.model.message_json import time_text
 from posthouse.model.names import PrivateName, PublicName
 from posthouse.model.properties import UNLIMITED, QueueAccessType, QueueProperties
 from posthouse.protocols.admin.context import Context, find_queue, opened
+from posthouse.protocols.admin.handlers_groups import groups_json
 from posthouse.protocols.admin.transfer_json import (
     connections_json,
     incoming_json,
@@ -85,7 +86,7 @@ def _listed(manager: QueueManager, context: Context, params: QueuesParams, queue
 def show_queue(
     manager: QueueManager, context: Context, params: QueueParams, body: Nothing
 ) -> QueueJson:
-    """Shows a queue: properties, counts, bytes, oldest age, rates, connection history."""
+    """Shows a queue: properties, counts, bytes, oldest age, rates, groups, connection history."""
     return describe(manager, context, _readable(manager, context, params.queue), connections=True)
 
 
@@ -134,6 +135,8 @@ def describe(
         connections=connections_json(queue) if connections else [],
         outgoing=outgoing_json(manager, queue, whole=connections),
         incoming=incoming_json(manager, queue) if connections else [],
+        groups=groups_json(manager, queue) if connections else [],
+        purged_through=manager.groups.purged_through(queue),
     )
 
 
@@ -248,7 +251,7 @@ def purge_queue(
     """Removes all messages of a queue."""
     with opened(manager, params.queue, QueueAccessType.RECEIVE, context) as descriptor:
         if params.dry_run:
-            count = descriptor.target().state.count
+            count = manager.moving.purgeable(descriptor.target())
         else:
             count = manager.purge_queue(descriptor)
             context.tell(manager, "queue_purged", queue=descriptor.target().name, messages=count)

@@ -72,6 +72,13 @@ class NoSuchPeer(QueueError):
     default_remedy = "List the peers."
 
 
+class NoSuchGroup(QueueError):
+    """The queue has no group of that name."""
+
+    http_status: Final = 404
+    default_remedy = "List the groups."
+
+
 class MethodNotAllowed(QueueError):
     """The path is there, but not for this method."""
 

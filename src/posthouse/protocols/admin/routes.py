@@ -10,6 +10,7 @@ import msgspec
 from posthouse.protocols.admin import arrow_read as arrow
 from posthouse.protocols.admin import handlers_bulk as bulk
 from posthouse.protocols.admin import handlers_certificates as certificates
+from posthouse.protocols.admin import handlers_groups as groups
 from posthouse.protocols.admin import handlers_machine as machine
 from posthouse.protocols.admin import handlers_messages as messages
 from posthouse.protocols.admin import handlers_plan as plan
@@ -19,6 +20,7 @@ from posthouse.protocols.admin import handlers_two_phase as two_phase
 from posthouse.protocols.admin import types as t
 from posthouse.protocols.admin import types_bulk as tb
 from posthouse.protocols.admin import types_certificates as tc
+from posthouse.protocols.admin import types_groups as tg
 from posthouse.protocols.admin import types_two_phase as t2
 from posthouse.protocols.admin.context import Context
 from posthouse.protocols.admin.conversation import Steps, at_once, looked_at
@@ -111,7 +113,8 @@ def _route(
 
 _QUEUE = "/queues/{queue}"
 _MESSAGE = _QUEUE + "/messages/{lookup_id}"
-_Q, _N = t.QueueParams, t.Nothing
+_GROUP = _QUEUE + "/groups/{group}"
+_Q, _N, _G = t.QueueParams, t.Nothing, tg.GroupParams
 
 ROUTES: Final[tuple[Route, ...]] = (
     _route("GET", "/status", READ, machine.show_status, t.StatusJson),
@@ -255,6 +258,34 @@ ROUTES: Final[tuple[Route, ...]] = (
     _route(
         "POST", "/bulk/split", READ, plan.split_range, tb.SplitJson, _N, tb.SplitBody, steps=True
     ),
+    # named groups
+    _route("GET", "/groups", READ, groups.list_groups, tg.GroupListJson, tg.GroupsParams),
+    _route(
+        "GET",
+        _QUEUE + "/groups",
+        READ,
+        groups.list_queue_groups,
+        tg.GroupListJson,
+        tg.QueueGroupsParams,
+    ),
+    _route("GET", _GROUP, READ, groups.show_group, tg.GroupJson, _G),
+    _route("POST", _GROUP + "/lease", OPERATE, groups.lease_group, tg.GroupJson, _G, tg.LeaseBody),
+    _route(
+        "POST", _GROUP + "/claim", OPERATE, groups.claim_messages, tg.GroupJson, _G, tg.ClaimBody
+    ),
+    _route(
+        "POST",
+        _GROUP + "/acknowledge",
+        OPERATE,
+        groups.acknowledge_messages,
+        tg.AcknowledgedJson,
+        _G,
+        tg.AcknowledgeBody,
+        steps=True,
+    ),
+    _route("POST", _GROUP + "/release", OPERATE, groups.release_group, tg.ReleasedJson, _G),
+    _route("PATCH", _GROUP, OPERATE, groups.set_group, tg.GroupJson, _G, tg.PositionBody),
+    _route("DELETE", _GROUP, OPERATE, groups.delete_group, t.Done, _G),
     # users and tokens
     _route("GET", "/users", ADMINISTER, security.list_users, t.UserListJson),
     _route(

@@ -17,6 +17,7 @@ from posthouse.protocols.admin.transfer_types import U32_MAX as U32_MAX
 from posthouse.protocols.admin.transfer_types import ConnectionJson as ConnectionJson
 from posthouse.protocols.admin.transfer_types import IncomingSequenceJson as IncomingSequenceJson
 from posthouse.protocols.admin.transfer_types import OutgoingJson as OutgoingJson
+from posthouse.protocols.admin.types_groups import GroupJson as GroupJson
 
 LOOKUP_ID_MAX = (1 << 63) - 1
 PAGE_MAX = 1000
@@ -122,7 +123,7 @@ class QueueJson(Json):
     """A queue: properties, how full it is, how fast it moves. A quota of null is none.
 
     `guid_name` names it by GUID, as encrypted messages and reports need it; empty where it has no
-    such name.
+    such name. The highest lookup id that was ever purged there is `purged_through`.
     """
 
     number: int
@@ -155,6 +156,8 @@ class QueueJson(Json):
     connections: list[ConnectionJson]
     outgoing: OutgoingJson | None
     incoming: list[IncomingSequenceJson]
+    groups: list[GroupJson]
+    purged_through: int
 
 
 class QueueListJson(Json):
