@@ -48,7 +48,7 @@ def facts(state: State) -> dict[str, Any]:
     return {
         "rows": rows,
         "extras": {n: extra for n, extra in state.extras.items() if n in rows},
-        "pending": state.pending,
+        "pending": set(state.pending),
         "doomed": {n for n in state.doomed if n in rows},
         "definitions": state.definitions,
         "queues": {
@@ -141,7 +141,7 @@ class Paper:
         self._check_transactions()
 
     def _check_transactions(self) -> None:
-        """Locks, pending messages and reserved room are those of the open transactions."""
+        """Locks, pending messages and room are those of open transactions and of stages."""
         core, reserved = self.manager.core, dict.fromkeys(self.manager.core.queues, 0)
         sent, locked = set[int](), set[int]()
         for operation in [o for t in core.transactions.open.values() for o in t.operations]:
@@ -150,7 +150,12 @@ class Paper:
             row = operation.row or core.reading.row(operation.number)
             if operation.kind is not OperationType.DEQUEUE and operation.queue in reserved:
                 reserved[operation.queue] += row.size
-        assert core.state.pending <= sent
+        uploads = [part for upload in core.stages.uploads for part in upload.parts]
+        for part in [p for s in core.stages.stages.values() for p in s.parts] + uploads:
+            sent.update(range(part.number, part.number + part.count))
+            if part.queue in reserved:
+                reserved[part.queue] += part.size
+        assert set(core.state.pending) <= sent
         assert locked == {n for n, lock in core.locks.items() if lock.transaction is not None}
         assert {n: queue.reserved for n, queue in core.queues.items()} == reserved
         for queue in core.queues.values():

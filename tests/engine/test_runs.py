@@ -42,7 +42,7 @@ def contents(state: State) -> tuple[Any, ...]:
         {n: (q.count, q.bytes, q.books, q.express_books) for n, q in state.queues.items()},
         state.bytes,
         state.extras,
-        state.pending,
+        set(state.pending),
     )
 
 

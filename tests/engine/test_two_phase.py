@@ -114,7 +114,7 @@ def test_a_prepared_transaction_is_aborted_before_or_after_a_restart(
     rig.restart()
     check_aborted(rig)
     assert rig.manager.in_doubt() == []
-    assert rig.manager.core.state.pending == set()
+    assert not rig.manager.core.state.pending
     rig.check_books()
 
 

@@ -73,7 +73,7 @@ class Admission:
         before it in the same batch will take.
         """
         flags = flags_of(seen, flags)
-        self._check_quotas(queue, seen.packet_size, room)
+        self.check_quotas(queue, seen.packet_size, room)
         self._check_time(queue, seen, flags)
         self._check_kind(queue, seen, flags, in_transaction)
         self._check_protection(queue, packet, seen, flags)
@@ -84,7 +84,7 @@ class Admission:
             room.take(queue, seen.packet_size)
         return Admitted(queue, packet, seen, flags)
 
-    def _check_quotas(self, queue: Queue, size: int, room: Room | None) -> None:
+    def check_quotas(self, queue: Queue, size: int, room: Room | None) -> None:
         """The machine's quota is tested before the queue's; uncommitted sends count (O12)."""
         core = self.core
         if core.throttled:

@@ -35,7 +35,9 @@ from posthouse.engine.records import (
     TABLE_COUNTER,
     Change,
     Define,
+    Dropped,
     End,
+    Publish,
     Row,
     Settle,
     Span,
@@ -58,6 +60,7 @@ if TYPE_CHECKING:
     from posthouse.engine.outcome import Outcomes
     from posthouse.engine.queues import Queues
     from posthouse.engine.sending import Sending
+    from posthouse.engine.stages import Stages
     from posthouse.engine.targets import Targets
     from posthouse.engine.tracing import Tracing
     from posthouse.engine.transaction import Transaction, TransactionalOperation
@@ -210,6 +213,7 @@ class Core:
     admission: Admission
     groups: Groups
     sending: Sending
+    stages: Stages
     outcomes: Outcomes
     transactions: Transactions
     transfer: Transfer
@@ -343,6 +347,16 @@ class Core:
             add((MESSAGE, number, head, send.packet))
             number += 1
             at += ROW_SIZE
+
+    def publish(self, run: Publish, change: Change) -> None:
+        """Pending messages numbered in a row, of one queue and priority, become available."""
+        self.state.publish(run)
+        change.published.append(run)
+
+    def drop(self, number: int, count: int, change: Change) -> None:
+        """Pending messages numbered in a row are gone."""
+        self.state.drop(number, count)
+        change.dropped.append(Dropped(number, count))
 
     def settle(
         self, number: int, row: Row, reason: int, change: Change | None, extra: bytes | None = None

@@ -37,6 +37,7 @@ from posthouse.engine.receiving import Receiving
 from posthouse.engine.remote import Peer, Verdict
 from posthouse.engine.sending import Sending
 from posthouse.engine.settings import EngineSettings
+from posthouse.engine.stages import Stages
 from posthouse.engine.state import State
 from posthouse.engine.steps import Work
 from posthouse.engine.tracing import Tracing
@@ -95,6 +96,7 @@ class QueueManager:
         core.transfer = self.transfer = Transfer(core)
         core.two_phase = self.two_phase = TwoPhase(core)
         self.directory = DirectoryOfQueues(core)
+        core.stages = self.stages = Stages(core, self.directory.expand)
         core.registry = self.queues = Queues(core, self.directory)
         core.opening = self.opening = Opening(core)
         core.tracing = Tracing(core)
@@ -138,6 +140,7 @@ class QueueManager:
         self.queues.load_aliases()
         self.groups.load()
         self.client_sessions.load()
+        self.stages.load()
         self.transactions.recover()
         self.two_phase.load()
         self.moving.end_doomed()
@@ -167,6 +170,7 @@ class QueueManager:
         self.groups.go_on()
         self.waiting.expire_waits()
         self.transactions.abort_idle()
+        self.stages.expire()
         self.two_phase.run()
         self.receiving.history.run_timer()
         self.directory.service.advance(now_ms)
@@ -201,6 +205,7 @@ class QueueManager:
             self.groups.next_deadline_ms(),
             self.waiting.next_deadline_ms(),
             self.transactions.next_deadline_ms(),
+            self.stages.next_deadline_ms(),
             self.two_phase.next_deadline_ms(),
             self.receiving.history.next_deadline_ms(),
             self.directory.service.next_deadline(self.core.now_ms),

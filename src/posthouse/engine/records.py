@@ -5,6 +5,8 @@ place: a MESSAGE record brings it, a CHANGE record gives it a new row or ends it
 is one atomic step: rows, endings and definitions in it hold together or not at all. A message
 whose row has no lookup identifier is *pending*: it exists, but only a later CHANGE record that
 gives it one makes it visible. So every commit is pending MESSAGE records and one CHANGE record.
+Messages that are alike and numbered in a row may be published, or dropped, as one run: however many
+they are, that costs the record a few bytes.
 """
 
 from __future__ import annotations
@@ -176,6 +178,10 @@ def unpack_arrival(payload: bytes | memoryview) -> Arrival:
 Record = tuple[int, int, bytes, bytes]
 
 _COUNTS = struct.Struct("<III")
+_HAS_RUNS = 1 << 31  # of the first count: runs follow right behind the counts
+_RUN_COUNTS = struct.Struct("<II")  # published, dropped
+_PUBLISH = struct.Struct("<QIQIIB3x")
+_DROP = struct.Struct("<QI")
 _SETTLE = struct.Struct("<QBHQIIIIIIHHHBBBBxx")
 _SETTLE_OF_ROW = struct.Struct("<QBH44s")  # the same, with the row packed already
 assert _SETTLE_OF_ROW.size == _SETTLE.size
@@ -212,19 +218,40 @@ class Define(NamedTuple):
     value: bytes | None
 
 
+class Publish(NamedTuple):
+    """Pending messages numbered in a row, of one queue and priority, become available in order."""
+
+    number: int  # of the first
+    count: int
+    lookup_id: int  # of the first; the others follow on from it
+    arrived: int
+    place: int = 0  # of the first in its sequence; 0: they have none
+    flags: int = 0  # which their rows get beside their own
+
+
+class Dropped(NamedTuple):
+    """Pending messages numbered in a row are gone; no queue ever had them."""
+
+    number: int
+    count: int
+
+
 class Change:
     """Collects one atomic CHANGE record."""
 
-    __slots__ = ("_runs", "defines", "ends", "settles")
+    __slots__ = ("_runs", "defines", "dropped", "ends", "published", "settles")
 
     def __init__(self) -> None:
         self.settles: list[Settle] = []
         self._runs: list[bytes] = []  # settles that are packed already
         self.ends: list[tuple[int, int]] = []  # each an End, or as good as one
         self.defines: list[Define] = []
+        self.published: list[Publish] = []
+        self.dropped: list[Dropped] = []
 
     def __bool__(self) -> bool:
-        return bool(self.settles or self.ends or self.defines or self._runs)
+        runs = self.published or self.dropped
+        return bool(self.settles or self.ends or self.defines or self._runs or runs)
 
     def take(self, other: Change) -> None:
         """What another one has, behind what this one has."""
@@ -232,6 +259,8 @@ class Change:
         self._runs += other._runs
         self.ends += other.ends
         self.defines += other.defines
+        self.published += other.published
+        self.dropped += other.dropped
 
     def settle_run(self, number: int, rows: bytes) -> None:
         """New rows, packed, of messages whose numbers follow on each other and have no extra."""
@@ -243,7 +272,9 @@ class Change:
     def pack(self) -> bytes:
         """The payload of the record."""
         settles = len(self.settles) + sum(map(len, self._runs)) // _SETTLE.size
-        parts = [_COUNTS.pack(settles, len(self.ends), len(self.defines)), *self._runs]
+        runs = _packed_runs(self.published, self.dropped)
+        first = settles | _HAS_RUNS if runs else settles
+        parts = [_COUNTS.pack(first, len(self.ends), len(self.defines)), *runs, *self._runs]
         for number, reason, row, extra in self.settles:
             parts.append(_SETTLE.pack(number, reason, len(extra), *row))
             if extra:
@@ -255,6 +286,16 @@ class Change:
             if value:
                 parts.append(value)
         return b"".join(parts)
+
+
+def _packed_runs(published: list[Publish], dropped: list[Dropped]) -> list[bytes]:
+    if not published and not dropped:
+        return []
+    return [
+        _RUN_COUNTS.pack(len(published), len(dropped)),
+        *[_PUBLISH.pack(*run) for run in published],
+        *[_DROP.pack(*run) for run in dropped],
+    ]
 
 
 def _packed_ends(ends: list[tuple[int, int]]) -> Iterator[bytes]:
@@ -290,6 +331,13 @@ class _Cursor:
         return bytes(self.data[at : at + size])
 
 
+def _runs(cursor: _Cursor) -> tuple[list[Publish], list[Dropped]]:
+    published, dropped = cursor.unpack(_RUN_COUNTS)
+    publish = _PUBLISH.iter_unpack(cursor.take(published * _PUBLISH.size))
+    drop = _DROP.iter_unpack(cursor.take(dropped * _DROP.size))
+    return [Publish(*run) for run in publish], [Dropped(*run) for run in drop]
+
+
 def _settles(cursor: _Cursor, count: int) -> Iterator[Settle]:
     new = tuple.__new__
     for _ in range(count):
@@ -310,7 +358,9 @@ def unpack_change(payload: bytes | memoryview) -> Change:
     cursor = _Cursor(payload)
     settles, ends, defines = cursor.unpack(_COUNTS)
     change = Change()
-    change.settles.extend(_settles(cursor, settles))
+    if settles & _HAS_RUNS:
+        change.published, change.dropped = _runs(cursor)
+    change.settles.extend(_settles(cursor, settles & ~_HAS_RUNS))
     change.ends.extend(_END.iter_unpack(cursor.take(ends * _END.size)))
     change.defines.extend(_defines(cursor, defines))
     if cursor.at != len(payload):
@@ -324,21 +374,31 @@ class Skimmed(NamedTuple):
     settles: list[tuple[int, int]]  # number, size of the extra
     ends: list[tuple[int, int]]
     defines: list[Define]
+    published: list[Publish]
+    dropped: list[Dropped]
+
+
+def skimmed(change: Change) -> Skimmed:
+    """A record that was read as a whole."""
+    sizes = [(number, len(extra)) for number, _, _, extra in change.settles]
+    return Skimmed(sizes, change.ends, change.defines, change.published, change.dropped)
 
 
 def skim_change(payload: bytes) -> Skimmed:
     """The same for a record of our own, whose rows nobody wants."""
-    count, ends, defines = _COUNTS.unpack_from(payload)
     cursor = _Cursor(payload)
-    cursor.at = _COUNTS.size + count * _SETTLE.size
-    settles = _SETTLED.iter_unpack(payload[_COUNTS.size : cursor.at])
+    count, ends, defines = cursor.unpack(_COUNTS)
+    runs: tuple[list[Publish], list[Dropped]] = ([], [])
+    if count & _HAS_RUNS:
+        runs, count = _runs(cursor), count & ~_HAS_RUNS
+    at = cursor.at
+    cursor.at = at + count * _SETTLE.size
+    settles = _SETTLED.iter_unpack(payload[at : cursor.at])
     sizes: list[tuple[int, int]] = list(settles)
     if any(size for _, size in sizes):  # extras lie in between
-        change = unpack_change(payload)
-        sizes = [(settle.number, len(settle.extra)) for settle in change.settles]
-        return Skimmed(sizes, change.ends, change.defines)
+        return skimmed(unpack_change(payload))
     ended = list(_END.iter_unpack(cursor.take(ends * _END.size)))
-    return Skimmed(sizes, ended, list(_defines(cursor, defines)))
+    return Skimmed(sizes, ended, list(_defines(cursor, defines)), *runs)
 
 
 # Tables of definitions. Numbers are part of the store's format: never reuse one.
@@ -360,3 +420,5 @@ TABLE_SEQUENCE = 16  # outgoing sequences of which messages are here
 TABLE_HISTORY = 15
 TABLE_GROUP = 17  # named groups, by queue and name
 TABLE_PURGED = 18  # the highest lookup identifier that was ever purged, by queue
+TABLE_STAGE = 19  # messages that wait for their batch to be published
+TABLE_QUERY = 20  # the last batch that each query published

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from posthouse.engine.calendar import Calendar
+from posthouse.engine.numbers import Numbers
 from posthouse.engine.order import PRIORITIES, Order
 from posthouse.engine.records import (
     ACCEPTED,
@@ -27,6 +28,7 @@ from posthouse.engine.records import (
     Arrival,
     Change,
     Define,
+    Publish,
     Row,
 )
 from posthouse.engine.table import MessageTable
@@ -34,7 +36,10 @@ from posthouse.engine.table import MessageTable
 BOOKS_KEY = b"books"
 _NO_QUEUE = 0  # the line of the books that belongs to the whole log
 _ROW_WORDS = ROW_SIZE // 4  # a row as 32-bit words: the lookup identifier is the first two
+_QUEUE_WORD, _EXPIRES_WORD, _ARRIVED_WORD = 2, 3, 4
 _SIZE_WORD, _ORDINAL_WORD, _PLACE_WORD = 5, 6, 7
+_PRIORITY_AT, _FLAGS_AT = 38, 39  # in a packed row
+_OTHER_FLAGS = [bytes(mark | flags for mark in range(256)) for flags in range(256)]
 
 
 def _halves(values: array[int]) -> tuple[array[int], array[int]]:
@@ -69,6 +74,7 @@ class Snapshot(msgspec.Struct):
     definitions: list[tuple[int, bytes, bytes]]
     calendar: dict[int, bytes]
     last_number: int = 0
+    pending_runs: list[tuple[int, int]] = []  # `pending` is of older programs, one by one
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -96,7 +102,7 @@ class State:
         self.table = MessageTable()
         self.queues: dict[int, QueueState] = {}
         self.extras: dict[int, bytes] = {}
-        self.pending: set[int] = set()
+        self.pending = Numbers()
         self.doomed: set[int] = set()
         self.definitions: dict[tuple[int, bytes], bytes] = {}
         self.calendar = Calendar()
@@ -155,6 +161,92 @@ class State:
         if row.expires != NEVER:
             self.calendar.add_run(row.expires, range(number, number + count))
         return packed
+
+    def arrive_pending(self, number: int, packed: bytes) -> None:
+        """New messages numbered in a row, none of which is available yet, by their packed rows."""
+        count = len(packed) // ROW_SIZE
+        self.table.add_run(number, packed)
+        self.pending.add_run(number, count)
+        self.last_number = max(self.last_number, number + count - 1)
+
+    def publish(self, run: Publish, *, counted: bool = True) -> None:
+        """Pending messages become available; whatever else is among them stays as it is.
+
+        `counted` is False where a record only repeats what an older one has said.
+        """
+        packed = self.table.packed(run.number, run.count)
+        words = array("I", packed)
+        if counted and self._are_alike(run, packed, words):
+            self._publish_all(run, words)
+            return
+        for at, values in enumerate(ROW.iter_unpack(packed)):
+            if values[1] and not values[0]:
+                self._publish_one(run, at, Row(*values), counted=counted)
+
+    def _are_alike(self, run: Publish, packed: bytearray, words: array[int]) -> bool:
+        """Whether all of them are there, pending, and go to the end of one lane."""
+        count, queue, priority = run.count, words[_QUEUE_WORD], packed[_PRIORITY_AT]
+        return (
+            bool(queue)
+            and words[0::_ROW_WORDS].count(0) == count
+            and words[1::_ROW_WORDS].count(0) == count
+            and words[_QUEUE_WORD::_ROW_WORDS].count(queue) == count
+            and packed[_PRIORITY_AT::ROW_SIZE].count(priority) == count
+            and self.queue(queue).order.lane(priority).last < run.lookup_id
+        )
+
+    def _publish_all(self, run: Publish, words: array[int]) -> None:
+        number, count = run.number, run.count
+        queue = self.queue(words[_QUEUE_WORD])
+        sizes, expiries = words[_SIZE_WORD::_ROW_WORDS], words[_EXPIRES_WORD::_ROW_WORDS]
+        ids = array("Q", range(run.lookup_id, run.lookup_id + count))
+        words[0::_ROW_WORDS], words[1::_ROW_WORDS] = _halves(ids)
+        words[_ARRIVED_WORD::_ROW_WORDS] = array("I", [run.arrived]) * count
+        if run.place:
+            words[_PLACE_WORD::_ROW_WORDS] = array("I", range(run.place, run.place + count))
+        packed = bytearray(words.tobytes())
+        if run.flags:
+            marks = packed[_FLAGS_AT::ROW_SIZE]
+            packed[_FLAGS_AT::ROW_SIZE] = marks.translate(_OTHER_FLAGS[run.flags])
+        self.table.put_run(number, packed)
+        self.pending.discard_run(number, count)
+        queue.order.lane(packed[_PRIORITY_AT]).insert_run(run.lookup_id, number, count)
+        size = sum(sizes)
+        queue.count += count
+        queue.bytes += size
+        self.bytes += size
+        queue.books[ACCEPTED] += count
+        if expiries.count(NEVER) != count:
+            self._note_expiries(number, expiries)
+
+    def _note_expiries(self, number: int, expiries: array[int]) -> None:
+        if expiries.count(expiries[0]) == len(expiries):
+            self.calendar.add_run(expiries[0], range(number, number + len(expiries)))
+            return
+        for at, expires in enumerate(expiries):
+            if expires != NEVER:
+                self.calendar.add(expires, number + at)
+
+    def _publish_one(self, run: Publish, at: int, row: Row, *, counted: bool) -> None:
+        number = run.number + at
+        row = row._replace(
+            lookup_id=run.lookup_id + at,
+            arrived=run.arrived,
+            last_move=run.place + at if run.place else row.last_move,
+            flags=row.flags | run.flags,
+        )
+        self.pending.discard(number)
+        self.table.put(number, row)
+        self._enter(number, row, counted=counted)
+
+    def drop(self, number: int, count: int) -> None:
+        """Pending messages numbered in a row are gone, as far as they are here."""
+        self.table.drop_range(number, count)
+        self.pending.discard_run(number, count)
+        if self.extras:
+            gone = range(number, number + count)
+            for extra in [one for one in self.extras if one in gone]:
+                del self.extras[extra]
 
     def settle(self, number: int, reason: int, row: Row, extra: bytes) -> None:
         """A message's new row. With a reason it leaves its queue and enters the row's."""
@@ -298,10 +390,14 @@ class State:
 
     def apply_change(self, change: Change) -> None:
         """A CHANGE record read back, or just decided."""
+        for run in change.published:
+            self.publish(run)
         for number, reason, row, extra in change.settles:
             self.settle(number, reason, row, extra)
         for number, reason in change.ends:
             self.end(number, reason)
+        for number, count in change.dropped:
+            self.drop(number, count)
         for table, key, value in change.defines:
             self.define(table, key, value)
 
@@ -354,11 +450,12 @@ class State:
             sizes={number: (q.count, q.bytes) for number, q in self.queues.items()},
             books={n: (list(q.books), list(q.express_books)) for n, q in self.queues.items()},
             extras=dict(self.extras),
-            pending=sorted(self.pending),
+            pending=[],
             doomed=sorted(self.doomed),
             definitions=[(t, k, v) for (t, k), v in self.definitions.items()],
             calendar=self.calendar.dump(),
             last_number=self.last_number,
+            pending_runs=self.pending.runs(),
         )
 
     def dump(self) -> bytes:
@@ -391,7 +488,9 @@ class State:
         state._load_books(snapshot.books)
         state.had_express = state._has_express()
         state.extras = snapshot.extras
-        state.pending = set(snapshot.pending)
+        state.pending = Numbers(snapshot.pending_runs)
+        for number in snapshot.pending:
+            state.pending.add(number)
         state.doomed = set(snapshot.doomed)
         state.definitions = {(t, k): v for t, k, v in snapshot.definitions}
         state.calendar.load(snapshot.calendar)

@@ -114,6 +114,29 @@ class MessageTable:
         ]
         return bytearray().join(parts)
 
+    def put_run(self, number: int, packed: bytes | bytearray) -> None:
+        """New rows, packed, of messages that are all there."""
+        at = 0
+        for index, slot, some in _slices(number, len(packed) // ROW_SIZE):
+            size = some * ROW_SIZE
+            self._pages[index][slot * ROW_SIZE : slot * ROW_SIZE + size] = packed[at : at + size]
+            at += size
+
+    def drop_range(self, number: int, count: int) -> None:
+        """Forgets those that are there of messages numbered in a row."""
+        for index, slot, some in _slices(number, count):
+            page = self._pages.get(index)
+            if page is None:
+                continue
+            at, size = slot * ROW_SIZE, some * ROW_SIZE
+            gone = some - array("I", page[at : at + size])[2 :: ROW_SIZE // 4].count(0)
+            self.count -= gone
+            self._live[index] -= gone
+            if self._live[index]:
+                page[at : at + size] = bytes(size)
+            else:
+                del self._pages[index], self._live[index]
+
     def put(self, number: int, row: Row) -> None:
         """The row of a message, new or not."""
         if self.get(number) is None:

@@ -540,17 +540,19 @@ class Transactions:
 
     def recover(self) -> None:
         """Prepared transactions are found again, with their locks; everything else is undone."""
-        core, kept = self.core, set[int]()
+        core = self.core
+        lost = core.state.pending.copy()
         for identifier, value in core.state.of_table(TABLE_TRANSACTION):
             transaction = recovered(core, identifier, unpack_transaction(value))
-            kept.update(operation.number for operation in transaction.operations)
+            for operation in transaction.operations:
+                lost.discard(operation.number)
             self.open[identifier] = transaction
             self.reserved += transaction.size
             self._numbers = max(self._numbers, transaction.number)
             core.event("transaction_in_doubt", id=format_guid(identifier))
+        for number, count in core.stages.runs():
+            lost.discard_run(number, count)
         change = Change()
-        for number in core.state.pending - kept:
-            row = core.state.table.get(number)
-            assert row is not None
-            core.end(number, row, KEPT, change)
+        for number, count in lost.runs():
+            core.drop(number, count, change)
         core.effects.commit(change)

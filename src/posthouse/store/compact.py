@@ -3,9 +3,10 @@
 A segment has four kinds of things that may still matter. Messages that wait are copied forward as
 COPY records with the row they have now, so the changes made to them since need not follow. Rows
 and endings that name a message whose record lies in an older segment go into a CARRY record, as
-do definitions that are newest here, and deletions of what an older segment still defines. All of
-it is decided from the shared State, which is exactly what the log says whenever `tidy` is called:
-that is why a merged row is right, and why the step may be cut off anywhere. Until the RELEASE
+do runs of published or dropped messages, definitions that are newest here, and deletions of what
+an older segment still defines. All of it is decided from the shared State, which is exactly what
+the log says whenever `tidy` is called: that is why a merged row is right, and why the step may be
+cut off anywhere. Until the RELEASE
 record is written the segment belongs to the log and everything carried is merely said twice; from
 then on it does not, and its file goes as soon as the record is synced and nobody reads it.
 
@@ -38,7 +39,7 @@ from posthouse.engine.records import (
 from posthouse.engine.state import State
 from posthouse.store.format import CARRY, HEADER_SIZE, RELEASE, RELEASE_PAYLOAD
 from posthouse.store.index import Entry, SegmentIndex
-from posthouse.store.ledger import END_WEIGHT, ROW_WEIGHT, Key, Ledger
+from posthouse.store.ledger import END_WEIGHT, ROW_WEIGHT, RUN_WEIGHT, Key, Ledger
 from posthouse.store.positions import Place
 from posthouse.store.segment import Segment
 from posthouse.store.settings import StoreSettings
@@ -196,6 +197,7 @@ class Compactor:
 
     def _carry(self, victim: Victim, change: Change, carry: Change) -> int:
         before = len(carry.settles), len(carry.ends), len(carry.defines)
+        runs = self._carry_runs(victim, change, carry)
         for settle in change.settles:
             self._carry_row(victim, settle.number, carry)
         for number, reason in change.ends:
@@ -204,10 +206,32 @@ class Compactor:
             if table != TABLE_BOOKS:
                 self._carry_definition(victim, (table, key), carry)
         return (
-            (len(carry.settles) - before[0]) * ROW_WEIGHT
+            runs * RUN_WEIGHT
+            + (len(carry.settles) - before[0]) * ROW_WEIGHT
             + (len(carry.ends) - before[1]) * END_WEIGHT
             + sum(len(d.key) + len(d.value or b"") for d in carry.defines[before[2] :])
         )
+
+    def _carry_runs(self, victim: Victim, change: Change, carry: Change) -> int:
+        """What was said of many messages at once goes along as it is; how many runs do.
+
+        A published run as long as a message of it lives in an older segment, a dropped one as
+        long as any other segment holds a record of it.
+        """
+        here, positions = victim.segment.number, self.ledger.positions
+        published = [
+            run
+            for run in change.published
+            if min(positions.holders(run.number, run.count, alive=True), default=here) < here
+        ]
+        dropped = [
+            run
+            for run in change.dropped
+            if (positions.holders(*run) - {here}) & self.ledger.segments.keys()
+        ]
+        carry.published += published
+        carry.dropped += dropped
+        return len(published) + len(dropped)
 
     def _carry_row(self, victim: Victim, number: int, carry: Change) -> None:
         """A row of a message whose record is older than this segment."""

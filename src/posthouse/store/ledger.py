@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from posthouse.engine.records import ROW_SIZE, TABLE_BOOKS, Change, Skimmed
+from posthouse.engine.records import ROW_SIZE, TABLE_BOOKS, Change, Skimmed, skimmed
 from posthouse.store.format import HEADER_SIZE
 from posthouse.store.positions import PAGE_ENTRIES, Positions
 from posthouse.store.segment import Segment
 
 END_WEIGHT = 9  # bytes an ending takes in a CARRY record
 ROW_WEIGHT = ROW_SIZE + 11
+RUN_WEIGHT = 36  # of messages that are published or dropped together
 DEFINE_WEIGHT = 7
 CHANGE_WEIGHT = HEADER_SIZE + 12
 
@@ -77,20 +78,48 @@ class Ledger:
 
     def change(self, change: Change, segment: Segment, *, carried: bool) -> None:
         """A CHANGE record, or (carried) a CARRY record."""
-        settles = [(number, len(extra)) for number, _, _, extra in change.settles]
-        self.said(Skimmed(settles, change.ends, change.defines), segment, carried=carried)
+        self.said(skimmed(change), segment, carried=carried)
 
     def said(self, change: Skimmed, segment: Segment, *, carried: bool) -> None:
         """The same for one that was only skimmed."""
         if carried:
             segment.fixed_bytes += CHANGE_WEIGHT  # so that what compaction wrote is never due
+        for run in change.published:
+            self._keep_run(run.number, run.count, segment)
         self._settle_all(change.settles, segment)
         self._end_all([number for number, _ in change.ends], segment)
+        for number, count in change.dropped:
+            self._keep_run(number, count, segment)
+            self._drop(number, count)
         for table, key, value in change.defines:
             if table == TABLE_BOOKS:  # every segment has its own
                 segment.fixed_bytes += DEFINE_WEIGHT + len(key) + len(value or b"")
             else:
                 self._define((table, key), value, segment)
+
+    def _keep_run(self, number: int, count: int, segment: Segment) -> None:
+        """What is said here of messages in other segments has to be said as long as these exist."""
+        for holder in self.positions.holders(number, count) - {segment.number}:
+            segment.keeps[holder] = segment.keeps.get(holder, 0) + RUN_WEIGHT
+
+    def _drop(self, number: int, count: int) -> None:
+        end = number + count
+        while number < end:
+            some = min(end - number, PAGE_ENTRIES - number % PAGE_ENTRIES)
+            killed = self.positions.kill_run(number, some)
+            if killed is not None:
+                self._dead(*killed)
+            else:
+                for one in range(number, number + some):
+                    if killed := self.positions.kill(one):
+                        self._dead(*killed)
+            number += some
+
+    def _dead(self, holder: int, size: int) -> None:
+        account = self.segments.get(holder)
+        if account is not None:
+            account.live_bytes -= size
+            self.dead_bytes += size
 
     def _settle_all(self, settles: list[tuple[int, int]], segment: Segment) -> None:
         """New rows; those of a commit mostly follow right behind their messages."""

@@ -9,6 +9,7 @@ from posthouse.engine.records import (
     DROP,
     EXPRESS,
     MESSAGE,
+    Change,
     Record,
     sender_of,
     unpack_arrival,
@@ -99,8 +100,13 @@ class MemoryStore:
             if kind == DROP:
                 self._dropped.append((position, number))
             elif kind == CHANGE:
-                self._dropped += [(position, number) for number, _ in unpack_change(head).ends]
+                self._note_ends(position, unpack_change(head))
         return position
+
+    def _note_ends(self, position: int, change: Change) -> None:
+        self._dropped += [(position, number) for number, _ in change.ends]
+        for first, count in change.dropped:
+            self._dropped += [(position, number) for number in range(first, first + count)]
 
     def sync(self) -> int:
         """Everything appended counts as safe from now on."""

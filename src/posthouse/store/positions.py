@@ -154,6 +154,25 @@ class Positions:
             number += some
         return first <= last
 
+    def holders(self, first: int, count: int, *, alive: bool = False) -> set[int]:
+        """The segments that hold records of messages numbered in a row, or of those that live."""
+        found: set[int] = set()
+        number, end = first, first + count
+        while number < end:
+            at = (number & _MASK) * _ENTRY_SIZE
+            some = min(end - number, PAGE_ENTRIES - (number & _MASK))
+            page = self._pages.get(number >> _SHIFT)
+            if page is not None:
+                words = array("I", page[at : at + some * _ENTRY_SIZE])
+                if not alive or max(words[2::3]) < _DEAD:
+                    found.update(words[0::3])
+                elif min(words[2::3]) < _DEAD:
+                    pairs = zip(words[0::3], words[2::3], strict=True)
+                    found.update([segment for segment, size in pairs if size < _DEAD])
+            number += some
+        found.discard(0)
+        return found
+
     def kill(self, number: int) -> tuple[int, int] | None:
         """The message ended: segment and size of its record, None if there is none alive."""
         page = self._pages.get(number >> _SHIFT)

@@ -131,7 +131,13 @@ def read_block(payload: memoryview) -> tuple[int, Row, bytes]:
 
 
 def apply(state: State, change: Change, *, carried: bool) -> None:
-    """A CHANGE record, or (carried) what is left of those of a compacted segment."""
+    """A CHANGE record, or (carried) what is left of those of a compacted segment.
+
+    A run that is carried says of each message what may long be overtaken: it counts for those of
+    which nothing newer is known, and these are still pending.
+    """
+    for run in change.published:
+        state.publish(run, counted=not carried)
     for number, reason, row, extra in change.settles:
         if carried or reason == KEPT:
             if number in state.table:
@@ -140,6 +146,8 @@ def apply(state: State, change: Change, *, carried: bool) -> None:
             state.settle(number, reason, row, extra)
     for number, reason in change.ends:
         state.end(number, KEPT if carried else reason)  # KEPT: a column that counts nothing
+    for number, count in change.dropped:
+        state.drop(number, count)
     for table, key, value in change.defines:
         if table == TABLE_BOOKS:
             forget_books(state)

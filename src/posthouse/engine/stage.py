@@ -1,0 +1,116 @@
+"""Stages: messages that wait, durable and invisible, for their batch to be published.
+
+What a query writes goes by batch, partition and attempt. A stage is what one attempt wrote; which
+attempts count is said once, when the batch is published.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+import msgspec
+
+from posthouse.engine.descriptor import OpenQueueDescriptor
+from posthouse.engine.records import Record
+from posthouse.security.access import Caller
+
+_KEY = struct.Struct(">QIQ")
+
+# Part.kind
+TRANSACTIONAL = 1
+TIMED = 2  # some may expire
+ASKING = 4  # their arrival itself has consequences: journal copies, acknowledgments
+
+
+class StageKey(NamedTuple):
+    """Whose messages these are: of a query's batch, the partition, and the attempt at it."""
+
+    query: str
+    batch: int
+    partition: int
+    attempt: int
+
+    def pack(self) -> bytes:
+        """As the key of a definition."""
+        return self.query.encode() + b"\0" + _KEY.pack(*self[1:])
+
+    @classmethod
+    def unpack(cls, key: bytes) -> StageKey:
+        """The same read back."""
+        return cls(key[: -_KEY.size - 1].decode(), *_KEY.unpack(key[-_KEY.size :]))
+
+
+class Part(msgspec.Struct, array_like=True):
+    """Messages of a stage numbered in a row, of one queue and priority, in their order."""
+
+    queue: int
+    number: int
+    count: int
+    size: int  # bytes of the packets
+    kind: int
+
+
+class Stage(msgspec.Struct, array_like=True):
+    """A stage as it is kept."""
+
+    created: int  # UTC seconds
+    owner: bytes  # SID of whoever wrote it
+    messages: int
+    size: int
+    parts: list[Part]
+
+
+class Query(msgspec.Struct, array_like=True):
+    """How far a query has published."""
+
+    batch: int
+    owner: bytes
+    published: int  # UTC seconds of the last batch
+    messages: int  # in it
+
+
+class Published(NamedTuple):
+    """What came of a publish."""
+
+    messages: int
+    already: bool  # this batch, or a later one, was published before
+
+
+class Target(NamedTuple):
+    """A queue that messages of a stage go to."""
+
+    queue: int
+    format_name: str  # as packets carry it
+    outgoing: bool
+    transactional: bool  # of an outgoing one nobody here knows
+
+
+class StagedRun(NamedTuple):
+    """Messages for a stage, made elsewhere, numbered in a row; of one queue and priority."""
+
+    queue: int
+    number: int
+    rows: bytes  # packed, without lookup identifiers
+    size: int  # bytes of the packets
+    kind: int
+    records: list[Record]
+
+
+class Upload:
+    """A stage that is being written; lives as long as whoever writes it."""
+
+    __slots__ = ("caller", "ended", "key", "messages", "opened", "parts", "size")
+
+    def __init__(self, key: StageKey, caller: Caller) -> None:
+        self.key = key
+        self.caller = caller
+        self.parts: list[Part] = []
+        self.opened: dict[int, OpenQueueDescriptor] = {}  # by the number of the queue
+        self.messages = self.size = 0
+        self.ended = False
+
+
+encode = msgspec.msgpack.Encoder().encode
+decode_stage = msgspec.msgpack.Decoder(Stage).decode
+decode_query = msgspec.msgpack.Decoder(Query).decode
