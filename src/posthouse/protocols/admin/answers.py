@@ -63,11 +63,15 @@ def api_answer(status: int, body: bytes, method: str, path: str) -> HttpAnswer:
     return HttpAnswer(status, body, JSON, headers)
 
 
-def check_content(headers: Headers) -> None:
-    """Bodies are JSON in plain bytes: nothing that unfolds to more than was sent."""
+def check_content(headers: Headers, wanted: str) -> None:
+    """Bodies are what a path takes, in plain bytes: nothing that unfolds to more than was sent."""
     kind = headers.get("Content-Type", "").partition(";")[0].strip().lower()
-    if kind != JSON:
-        raise NotJson(f"the body is {excerpt(kind) if kind else 'of no type'}, and JSON is needed")
+    if kind != wanted:
+        needed = "JSON" if wanted == JSON else wanted
+        raise NotJson(
+            f"the body is {excerpt(kind) if kind else 'of no type'}, and {needed} is needed",
+            f"Send the header Content-Type: {wanted}.",
+        )
     if headers.get("Content-Encoding", "identity").lower() != "identity":
         raise NotJson("the body is compressed", "Send it as it is.")
 

@@ -10,7 +10,7 @@ import msgspec
 
 from posthouse.model.errors import AccessDenied, QueueError
 from posthouse.model.text import excerpt
-from posthouse.protocols.admin.context import Context, Outflow, Services
+from posthouse.protocols.admin.context import Context, Inflow, Outflow, Services
 from posthouse.protocols.admin.conversation import Conversation
 from posthouse.protocols.admin.encoding import encode_json
 from posthouse.protocols.admin.refusals import (
@@ -22,7 +22,7 @@ from posthouse.protocols.admin.refusals import (
     error_json,
     status_of,
 )
-from posthouse.protocols.admin.routes import ROUTES, Route
+from posthouse.protocols.admin.routes import JSON, ROUTES, Route
 from posthouse.protocols.admin.types import SendBody
 from posthouse.protocols.desk import Desk
 from posthouse.security.access import Caller
@@ -60,12 +60,13 @@ class Api:
         done: Done,
         fetched: Callable[[int], None] = lambda size: None,
         outflow: Outflow | None = None,
+        inflow: Inflow | None = None,
     ) -> Conversation[Any] | None:
         """Runs a request; `done` gets status and JSON, once, perhaps before this returns.
 
         `target` is the path with its query, percent-encoded. What is returned can be cancelled.
         `fetched` is told how much memory a search takes, and may refuse it. A stream goes to
-        `outflow`, and `done` is told of its end.
+        `outflow`, and `done` is told of its end; a stream that is taken comes from `inflow`.
         """
         try:
             path, _, query = target.partition("?")
@@ -79,7 +80,7 @@ class Api:
         except QueueError as error:
             self._refuse(error, done, counted=False)
             return None
-        context = Context(caller, role, self.services, fetched, outflow)
+        context = Context(caller, role, self.services, fetched, outflow, inflow)
 
         def finish(value: Any, error: Exception | None) -> None:
             if error is None:
@@ -123,6 +124,14 @@ def match(method: str, path: str) -> Matched:
     raise MethodNotAllowed(
         f"{excerpt(path)} does not take {excerpt(method)}", {route.method for route in fitting}
     )
+
+
+def takes_stream(method: str, path: str) -> bool:
+    """Whether requests of this path carry a stream, not JSON."""
+    try:
+        return match(method, path).route.consumes != JSON
+    except QueueError:
+        return False  # which is said in its turn
 
 
 def _fits(template: tuple[str, ...], segments: tuple[str, ...]) -> bool:

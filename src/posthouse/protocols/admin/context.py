@@ -17,6 +17,7 @@ from posthouse.protocols.admin.conversation import Outside, Resume
 from posthouse.protocols.admin.rates import Rates
 from posthouse.security.access import Caller
 from posthouse.security.accounts import Role
+from posthouse.store.log import LogStore
 
 Offload = Callable[[Callable[[], object]], Outside]
 """Makes a step of slow, pure work; a server runs it in a thread."""
@@ -46,18 +47,30 @@ class Outflow(Protocol):
         """A step that ends when the peer has taken these in; so much of the room is free again."""
 
 
+class Inflow(Protocol):
+    """Where a request comes from that is longer than memory: from HTTP, message by message."""
+
+    def next(self) -> Outside:
+        """A step for the next message (`ipc_frames.Frame`); its value is None at the end."""
+
+    def done(self) -> None:
+        """The last message is worked up."""
+
+
 @dataclass
 class Services:
     """What handlers have beside the engine.
 
     `backup` makes the step that copies the home, `pause` one that takes so many seconds;
-    `revoked` is told of tokens whose sessions are to end, `fault` of errors that are ours.
+    `store` is for bulk reads alone. `revoked` is told of tokens whose sessions are to end, `fault`
+    of errors that are ours.
     """
 
     tokens: Tokens
     rates: Rates
     version: str
     backup: Callable[[str], Outside] | None = None
+    store: LogStore | None = None
     offload: Offload = on_the_spot
     pause: Callable[[float], Outside] = field(default=lambda seconds: on_the_spot(lambda: None))
     revoked: Callable[[list[str]], None] = field(default=lambda token_ids: None)
@@ -75,6 +88,8 @@ class Context:
     """Told of memory that the answer takes, or gives back; may refuse."""
     outflow: Outflow | None = None
     """For answers that are streams, where the door can carry one."""
+    inflow: Inflow | None = None
+    """The same for requests."""
 
     def require_administrator(self) -> None:
         """For what concerns the whole queue manager: a token cut to some queues is not enough."""

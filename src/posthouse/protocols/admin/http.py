@@ -20,12 +20,14 @@ from posthouse.protocols.admin.answers import (
     check_content,
     refusal,
 )
-from posthouse.protocols.admin.api import Api
+from posthouse.protocols.admin.api import Api, takes_stream
 from posthouse.protocols.admin.conversation import Conversation
 from posthouse.protocols.admin.gate import Gate, Identity
 from posthouse.protocols.admin.handlers_two_phase import PEER_CALL, call_of
+from posthouse.protocols.admin.inflow import Incoming
 from posthouse.protocols.admin.metrics import CONTENT_TYPE, Traffic
 from posthouse.protocols.admin.refusals import BadRequest, BodyTooLarge, OurFault
+from posthouse.protocols.admin.routes import ARROW, JSON
 from posthouse.protocols.admin.streaming import HEADERS, Streaming
 from posthouse.protocols.desk import Answer
 from posthouse.protocols.memory import RECEIVE, SEND, Holder, Loan, MemoryAccount
@@ -152,13 +154,17 @@ class HttpFace:
     ) -> HttpAnswer | web.StreamResponse:
         """The API's answer; both bodies are on the account for memory until it is written."""
         holder = self._memory.open(request.remote or "", _abort(request), lambda: None)
+        incoming: Incoming | None = None
         try:
-            body = await self._body(request, holder)
+            if takes_stream(request.method, path):
+                body, incoming = b"", await self._incoming(request, holder)
+            else:
+                body = await self._body(request, holder)
             method = "GET" if request.method == "HEAD" else request.method
             loan = Loan(self._memory, holder)
             flow = Streaming(request, holder, self._memory, closing=self.closing)
             status, content = await self._ask(
-                identity, method, request.raw_path, body, loan.change, flow
+                identity, method, request.raw_path, body, loan.change, flow, incoming
             )
             loan.end()
             if flow.response is not None:
@@ -170,6 +176,9 @@ class HttpFace:
         except BaseException:
             holder.leave()
             raise
+        finally:
+            if incoming is not None:
+                incoming.close()
         handler = request.protocol
         assert isinstance(handler, RequestHandler)
         handler.holder = holder
@@ -179,16 +188,14 @@ class HttpFace:
         """The body of a request, up to the limit in size and time."""
         if not request.body_exists:
             return b""
-        check_content(request.headers)
+        check_content(request.headers, JSON)
         limit = self._body_size_max
         too_large = BodyTooLarge(f"a request has at most {limit} bytes")
         if (request.content_length or 0) > limit:
             raise too_large
         if not holder.may_begin(request.content_length or limit, time.monotonic_ns() // 1_000_000):
             raise InsufficientResources("there is too little memory for this body", "Try again.")
-        if request.headers.get("Expect", "").lower() == "100-continue":
-            await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-            request.writer.output_size = 0
+        await _invite(request)
         body = bytearray()
         try:
             async with asyncio.timeout(self._body_timeout_s):
@@ -204,6 +211,12 @@ class HttpFace:
         holder.finished()
         return bytes(body)
 
+    async def _incoming(self, request: web.BaseRequest, holder: Holder) -> Incoming:
+        """A body that is a stream, of any length; each of its pieces has its time."""
+        check_content(request.headers, ARROW)
+        await _invite(request)
+        return Incoming(request, holder, self._memory, timeout_s=self._body_timeout_s)
+
     async def _ask(
         self,
         identity: Identity,
@@ -212,6 +225,7 @@ class HttpFace:
         body: bytes,
         fetched: Callable[[int], None],
         outflow: Streaming,
+        inflow: Incoming | None,
     ) -> tuple[int, bytes]:
         """The API's answer; when whoever asked is gone, waits end."""
         answered: asyncio.Future[tuple[int, bytes]] = asyncio.get_running_loop().create_future()
@@ -221,7 +235,9 @@ class HttpFace:
                 answered.set_result((status, content))
 
         caller, role = identity.caller, identity.role
-        conversation = self._api.call(caller, role, method, target, body, done, fetched, outflow)
+        conversation = self._api.call(
+            caller, role, method, target, body, done, fetched, outflow, inflow
+        )
         if conversation is None:
             return answered.result()
         with self._pending.held(identity.token_id, conversation), _until(identity, conversation):
@@ -253,6 +269,13 @@ async def _joined(pieces: Iterator[bytes]) -> HttpAnswer:
         parts.append(piece)
         await asyncio.sleep(0)
     return HttpAnswer(200, b"".join(parts), CONTENT_TYPE)
+
+
+async def _invite(request: web.BaseRequest) -> None:
+    """Whoever asks first whether to send a body is told so."""
+    if request.headers.get("Expect", "").lower() == "100-continue":
+        await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        request.writer.output_size = 0
 
 
 def _abort(request: web.BaseRequest) -> Callable[[str], None]:

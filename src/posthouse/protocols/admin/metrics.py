@@ -132,6 +132,16 @@ class Metrics(Collector):
         for reason in sorted(core.throttled):
             throttled.add_metric([reason], 1)
         yield throttled
+        stages = self.manager.stages
+        yield _gauge("posthouse_stages", "Stages of unpublished batches.", len(stages.stages))
+        yield _gauge("posthouse_staged_messages", "Messages in stages.", stages.messages)
+        yield _gauge("posthouse_staged_bytes", "Bytes of messages in stages.", stages.size)
+        yield CounterMetricFamily(
+            "posthouse_published_batches", "Batches published.", stages.published_batches
+        )
+        yield CounterMetricFamily(
+            "posthouse_published_messages", "Messages in them.", stages.published_messages
+        )
         yield _gauge("posthouse_bytes", "Bytes of all messages.", core.state.bytes)
 
     def _traffic_metrics(self) -> Iterator[Metric]:

@@ -70,6 +70,8 @@ def _operation(route: Route) -> dict[str, Any]:
         "parameters": _parameters(route),
         "responses": _responses(route),
     }
+    if route.consumes != JSON:
+        operation["requestBody"] = {"required": True, "content": {route.consumes: {}}}
     if route.takes_body:
         operation["requestBody"] = {
             "required": route.body_required,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from msgspec import UNSET, UnsetType
+
 from posthouse.model import errors
 from posthouse.model.errors import QueueError
 from posthouse.protocols.admin.types import ErrorBody, ErrorJson
@@ -14,6 +16,18 @@ class BadRequest(errors.InvalidParameter):
     """The request breaks the form that the API's document states."""
 
     http_status: Final = 400
+
+
+class BadRow(QueueError):
+    """A row that cannot be a message: what refuses it, which row it is, and the column."""
+
+    http_status: Final = 400
+
+    def __init__(self, error: QueueError, row: int, column: str) -> None:
+        super().__init__(f"row {row}, column {column}: {error.cause}", error.remedy)
+        self.code, self.name = error.code, error.name
+        self.row = row
+        self.column = column
 
 
 class Unauthorized(errors.AccessDenied):
@@ -154,7 +168,18 @@ def status_of(error: QueueError) -> int:
 
 def error_body(error: QueueError) -> ErrorBody:
     """A refusal as answers carry it."""
-    return ErrorBody(name=error.name, code=error.code, cause=error.cause, remedy=error.remedy)
+    row: int | UnsetType = UNSET
+    column: str | UnsetType = UNSET
+    if isinstance(error, BadRow):
+        row, column = error.row, error.column
+    return ErrorBody(
+        name=error.name,
+        code=error.code,
+        cause=error.cause,
+        remedy=error.remedy,
+        row=row,
+        column=column,
+    )
 
 
 def error_json(error: QueueError) -> ErrorJson:

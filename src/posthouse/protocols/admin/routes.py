@@ -16,11 +16,13 @@ from posthouse.protocols.admin import handlers_messages as messages
 from posthouse.protocols.admin import handlers_plan as plan
 from posthouse.protocols.admin import handlers_queues as queues
 from posthouse.protocols.admin import handlers_security as security
+from posthouse.protocols.admin import handlers_stages as stages
 from posthouse.protocols.admin import handlers_two_phase as two_phase
 from posthouse.protocols.admin import types as t
 from posthouse.protocols.admin import types_bulk as tb
 from posthouse.protocols.admin import types_certificates as tc
 from posthouse.protocols.admin import types_groups as tg
+from posthouse.protocols.admin import types_stages as ts
 from posthouse.protocols.admin import types_two_phase as t2
 from posthouse.protocols.admin.context import Context
 from posthouse.protocols.admin.conversation import Steps, at_once, looked_at
@@ -54,6 +56,7 @@ class Route(NamedTuple):
     description: str
     status: int
     produces: str = JSON  # media type of the answer; a stream of another one goes over HTTP only
+    consumes: str = JSON  # the same of the body
 
     @property
     def segments(self) -> tuple[str, ...]:
@@ -93,6 +96,7 @@ def _route(
     steps: bool = False,
     status: int = 200,
     produces: str = JSON,
+    consumes: str = JSON,
 ) -> Route:
     summary, _, rest = (handler.__doc__ or "").partition("\n")
     return Route(
@@ -108,6 +112,7 @@ def _route(
         " ".join(rest.split()),
         status,
         produces,
+        consumes,
     )
 
 
@@ -286,6 +291,29 @@ ROUTES: Final[tuple[Route, ...]] = (
     _route("POST", _GROUP + "/release", OPERATE, groups.release_group, tg.ReleasedJson, _G),
     _route("PATCH", _GROUP, OPERATE, groups.set_group, tg.GroupJson, _G, tg.PositionBody),
     _route("DELETE", _GROUP, OPERATE, groups.delete_group, t.Done, _G),
+    # batches of messages that are published as one commit
+    _route(
+        "PUT",
+        "/stages/{query}/{batch}/{partition}/{attempt}",
+        OPERATE,
+        stages.put_stage,
+        ts.StagedJson,
+        ts.StageParams,
+        steps=True,
+        consumes=ARROW,
+    ),
+    _route("GET", "/stages", READ, stages.list_stages, ts.StageListJson),
+    _route(
+        "DELETE",
+        "/stages/{query}/{batch}",
+        OPERATE,
+        stages.discard_batch,
+        ts.DiscardedJson,
+        ts.BatchParams,
+    ),
+    _route("POST", "/publish", OPERATE, stages.publish_batch, ts.PublishedJson, _N, ts.PublishBody),
+    _route("GET", "/queries/{query}", READ, stages.show_query, ts.QueryJson, ts.QueryParams),
+    _route("DELETE", "/queries/{query}", OPERATE, stages.forget_query, t.Done, ts.QueryParams),
     # users and tokens
     _route("GET", "/users", ADMINISTER, security.list_users, t.UserListJson),
     _route(

@@ -76,6 +76,8 @@ class ErrorBody(Json):
     code: U32
     cause: str
     remedy: str
+    row: int | UnsetType = UNSET  # of rows that are to be messages: which one, from 0 on
+    column: str | UnsetType = UNSET
 
 
 class ErrorJson(Json):

@@ -1,0 +1,77 @@
+"""Batches of messages that are published as one commit: staged by many writers, published by one.
+
+A writer stages what one attempt at a partition brings; whoever commits the batch names the attempts
+that count. Both may be asked again after any failure: a stage replaces itself, and a batch is
+published once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from posthouse.client.bulk_http import BulkHttp, segment
+
+
+class Staged(NamedTuple):
+    """What a writer staged; nothing, where the batch is published already."""
+
+    messages: int
+    bytes: int
+    already: bool
+
+
+class Published(NamedTuple):
+    """What a commit published; `already`: this batch, or a later one, was before."""
+
+    messages: int
+    already: bool
+
+
+class Progress(NamedTuple):
+    """How far a query has published: None before its first batch."""
+
+    batch: int | None
+    messages: int
+    stages: int
+
+
+def stage(
+    http: BulkHttp,
+    query: str,
+    batch: int,
+    partition: int,
+    attempt: int,
+    schema: Any,
+    batches: Iterable[Any],
+    queue: str = "",
+) -> Staged:
+    """Stages the rows of record batches; durable and unseen when it returns.
+
+    `queue` is where rows go that name no destination. A `QueueError` whose `row` is not None says
+    which row, from 0 on, and which `column` is wrong: then nothing is staged.
+    """
+    path = f"/stages/{segment(query)}/{batch}/{partition}/{attempt}"
+    if queue:
+        path += f"?queue={segment(queue)}"
+    answer = http.write_arrow("PUT", path, schema, batches)
+    return Staged(answer["messages"], answer["bytes"], answer["already"])
+
+
+def publish(http: BulkHttp, query: str, batch: int, stages: Sequence[tuple[int, int]]) -> Published:
+    """Publishes the stages (partition, attempt) of a batch, all of them or none."""
+    body = {"query": query, "batch": batch, "stages": [list(one) for one in stages]}
+    answer = http.call("POST", "/publish", body, repeatable=True)
+    return Published(answer["messages"], answer["already"])
+
+
+def discard(http: BulkHttp, query: str, batch: int) -> int:
+    """Drops the stages of a batch that is given up; how many there were."""
+    answer = http.call("DELETE", f"/stages/{segment(query)}/{batch}")
+    return int(answer["stages"])
+
+
+def progress(http: BulkHttp, query: str) -> Progress:
+    """How far a query has published."""
+    answer = http.call("GET", f"/queries/{segment(query)}")
+    return Progress(answer["batch"], answer["messages"], answer["stages"])

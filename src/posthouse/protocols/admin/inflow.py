@@ -1,0 +1,119 @@
+"""Requests of HTTP that are longer than memory: read message by message, at the engine's pace."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from aiohttp import web
+
+from posthouse.model.errors import InsufficientResources
+from posthouse.protocols.admin.conversation import Outside, Resume
+from posthouse.protocols.admin.ipc_frames import Frame, IpcFrames
+from posthouse.protocols.admin.refusals import BadRequest
+from posthouse.protocols.memory import RECEIVE, Holder, MemoryAccount
+
+ROOM_WAIT_S: Final = 30.0
+ROOM_LOOK_S: Final = 0.02
+
+
+class Incoming:
+    """`posthouse.protocols.admin.context.Inflow` of one request.
+
+    While a message is worked on the next one is read, and no more than that.
+    """
+
+    def __init__(
+        self,
+        request: web.BaseRequest,
+        holder: Holder,
+        memory: MemoryAccount,
+        *,
+        timeout_s: float,
+    ) -> None:
+        self._request = request
+        self._holder = holder
+        self._memory = memory
+        self._timeout_s = timeout_s
+        self._frames = IpcFrames()
+        self._ready: list[Frame] = []
+        self._held = 0  # bytes on the account that are not given back
+        self._worked_on = 0
+        self._reading: asyncio.Task[Frame | None] | None = None
+        self._running: set[asyncio.Task[None]] = set()
+
+    def next(self) -> Outside:
+        """A step for the next message of the stream; None at its end."""
+
+        async def run(resume: Resume) -> None:
+            reading = self._reading or asyncio.ensure_future(self._read())
+            self._reading = None
+            try:
+                frame = await reading
+            except Exception as error:
+                resume(None, error)
+                return
+            if frame is not None:
+                self._worked_on = len(frame.data)
+                self._reading = asyncio.ensure_future(self._read())
+            resume(frame, None)
+
+        def start(resume: Resume) -> None:
+            task = asyncio.get_running_loop().create_task(run(resume))
+            self._running.add(task)
+            task.add_done_callback(self._running.discard)
+
+        return Outside(start)
+
+    def done(self) -> None:
+        """The message that `next` gave is worked up: its memory is free."""
+        size, self._worked_on = min(self._worked_on, self._held), 0
+        self._held -= size
+        if not self._holder.gone:
+            self._holder.give(RECEIVE, size)
+
+    def close(self) -> None:
+        """Nobody wants the rest."""
+        if self._reading is not None:
+            self._reading.cancel()
+            self._reading = None
+
+    async def _read(self) -> Frame | None:
+        content = self._request.content
+        while not self._ready and not self._frames.ended:
+            await self._wait_for_room()
+            try:
+                async with asyncio.timeout(self._timeout_s):
+                    data = await content.readany()
+            except TimeoutError:
+                raise BadRequest("the body did not come in time") from None
+            except (web.RequestPayloadError, web.PayloadAccessError, ConnectionError):
+                raise BadRequest("the body broke off, or its chunks are malformed") from None
+            if not data:
+                raise BadRequest("the stream breaks off before its end")
+            self._take(len(data))
+            self._ready += self._frames.feed(data)
+        if self._ready:
+            return self._ready.pop(0)
+        await self._expect_end()
+        return None
+
+    async def _expect_end(self) -> None:
+        """Reads what ends a chunked body, so that the connection can go on."""
+        async with asyncio.timeout(self._timeout_s):
+            if await self._request.content.readany():
+                raise BadRequest("there is something behind the end of the stream")
+
+    def _take(self, size: int) -> None:
+        if not self._holder.gone:
+            self._holder.take(RECEIVE, size)
+            self._held += size
+
+    async def _wait_for_room(self) -> None:
+        """Before a message grows large; a stream that waits too long is refused."""
+        loop, holder = asyncio.get_running_loop(), self._holder
+        missing, end = self._frames.missing, loop.time() + ROOM_WAIT_S
+        while not (holder.gone or self._memory.has_room_for(holder, missing)):
+            if loop.time() > end:
+                raise InsufficientResources("there is too little memory for this body")
+            await asyncio.sleep(ROOM_LOOK_S)

@@ -1,0 +1,114 @@
+"""From record batches to messages of a stage: portions that a turn can bear, destination by
+destination.
+
+Needs pyarrow and numpy; `handlers_stages` brings it in where a stage is written. What is slow runs
+in a thread: reading the rows, and making the packets once their queues are known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import pyarrow as pa
+
+from posthouse.engine.stage import StagedRun, Target
+from posthouse.model.errors import QueueError
+from posthouse.protocols.admin.refusals import BadRequest, BadRow
+from posthouse.protocols.admin.stage_columns import Group, How, Values, check_schema, grouped
+from posthouse.protocols.admin.stage_packets import Maker, made
+
+PORTION_ROWS: Final = 8192
+PORTION_BYTES: Final = 8 << 20
+
+
+def read_schema(data: bytes) -> pa.Schema:
+    """The schema that a stream begins with, if its rows can be messages."""
+    try:
+        schema = pa.ipc.read_schema(pa.py_buffer(data))
+    except (pa.ArrowException, OSError) as error:
+        raise BadRequest(f"the stream has no sound schema: {error}") from None
+    check_schema(schema)
+    return schema
+
+
+def read_batch(data: bytes, schema: pa.Schema) -> pa.RecordBatch:
+    """A record batch, in which every offset was checked: it comes from outside."""
+    try:
+        batch = pa.ipc.read_record_batch(pa.ipc.read_message(pa.py_buffer(data)), schema)
+        batch.validate(full=True)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise BadRequest(f"the stream has a record batch that is not sound: {error}") from None
+    return batch
+
+
+class Portion:
+    """Rows that are appended together."""
+
+    def __init__(self, groups: list[Group]) -> None:
+        self._groups = groups
+
+    @property
+    def count(self) -> int:
+        """How many messages it makes."""
+        return sum(len(group.rows) for group in self._groups)
+
+    @property
+    def destinations(self) -> list[str]:
+        """Each once."""
+        return list(dict.fromkeys(group.how.destination for group in self._groups))
+
+    @property
+    def answer_queues(self) -> list[str]:
+        """Those that acknowledgments are to go to."""
+        names = [g.how.admin_queue for g in self._groups if g.how.acknowledge and g.how.admin_queue]
+        return list(dict.fromkeys(names))
+
+    def refused(self, error: QueueError, *, destination: str = "", answers: str = "") -> BadRow:
+        """A queue of these rows was refused: which row named it first."""
+        column = "destination" if destination else "admin_queue"
+        wanted = destination or answers
+        rows = [
+            int(group.places[0]) for group in self._groups if getattr(group.how, column) == wanted
+        ]
+        return BadRow(error, min(rows), column)
+
+    def runs(
+        self, maker: Maker, targets: dict[str, Target], number: int, ordinals: list[int]
+    ) -> list[StagedRun]:
+        """The records of all rows."""
+        runs, at = list[StagedRun](), 0
+        for group in self._groups:
+            end = at + len(group.rows)
+            runs.append(_run(maker, targets, group, number + at, ordinals[at:end]))
+            at = end
+        return runs
+
+
+def _run(
+    maker: Maker, targets: dict[str, Target], group: Group, number: int, ordinals: list[int]
+) -> StagedRun:
+    how, values = group.how, Values(group)
+    target = targets[how.destination]
+    try:
+        if target.outgoing and values.identifiers() is not None:
+            raise values.refuse(0, "id", "messages to other machines get new identifiers")
+        return made(maker, target, how, values, number, ordinals)
+    except BadRow:
+        raise
+    except QueueError as error:
+        raise BadRow(error, int(group.places[0]), _blamed(how)) from None
+
+
+def _blamed(how: How) -> str:
+    """Values are checked one by one before; what is wrong still lies in how they go together."""
+    return "admin_queue" if how.acknowledge else "destination"
+
+
+def portions(batch: pa.RecordBatch, queue: str, base: int) -> Iterator[Portion]:
+    """A batch in pieces; `base` is the place of its first row in the stage."""
+    rows = len(batch)
+    size = max(batch.nbytes, 1)
+    step = max(min(PORTION_ROWS, rows * PORTION_BYTES // size), 1)
+    for at in range(0, rows, step):
+        yield Portion(grouped(batch.slice(at, step), queue, base + at))
