@@ -1,0 +1,94 @@
+"""The admin endpoint of one queue manager, as reads and streams use it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from posthouse.client import bulk_read
+from posthouse.client.bulk_http import BulkHttp, segment
+from posthouse.client.bulk_read import Cut, QueuePlan, Wanted
+from posthouse.model.errors import InvalidParameter
+from posthouse.spark.options import Manager
+
+_idle: dict[Manager, list[BulkHttp]] = {}
+
+
+class Endpoint:
+    """One queue manager. For one thread at a time."""
+
+    def __init__(self, manager: Manager) -> None:
+        self.manager = manager
+        self._http = http_of(manager)
+        self._name = ""
+
+    @property
+    def name(self) -> str:
+        """The queue manager's name; asked for once."""
+        if not self._name:
+            self._name = str(self._http.call("GET", "/status")["name"])
+        return self._name
+
+    def plan(self, wanted: Iterable[Wanted], wait_ms: int = 0) -> tuple[QueuePlan, ...]:
+        """What there is to read, in the order that was asked for."""
+        planned = bulk_read.plan(self._http, wanted, wait_ms)
+        self._name = planned.queue_manager
+        return planned.queues
+
+    def split(self, queue: str, cut: Cut, parts: int, max_records: int | None) -> list[Cut]:
+        """A range in about so many parts of about equal bytes."""
+        return bulk_read.split(self._http, queue, cut.after, cut.through, parts, max_records)
+
+    def queue_paths(self) -> Iterator[str]:
+        """The paths of all queues that the token may look at, with journals and the system's."""
+        after: int | None = 0
+        while after is not None:
+            page = self._http.call("GET", f"/queues?system=true&after={after}")
+            yield from (str(queue["path"]) for queue in page["queues"])
+            after = page["next"]
+
+    def groups(self, queue: str) -> dict[str, dict[str, Any]]:
+        """The groups of a queue by name."""
+        answer = self._http.call("GET", f"/queues/{segment(queue)}/groups")
+        return {group["name"]: group for group in answer["groups"]}
+
+    def group_call(self, queue: str, group: str, verb: str, **body: Any) -> dict[str, Any]:
+        """`lease`, `claim` or `acknowledge`; all of them may be asked twice."""
+        path = f"/queues/{segment(queue)}/groups/{segment(group)}/{verb}"
+        return self._http.call("POST", path, body, repeatable=True)
+
+    def close(self) -> None:
+        """Gives the connection back."""
+        self._http.close()
+
+
+def http_of(manager: Manager) -> BulkHttp:
+    """A new connection; options that lead nowhere are refused here."""
+    try:
+        return BulkHttp(
+            manager.url,
+            token_file=manager.token_file,
+            timeout_s=manager.timeout_s,
+            ca_file=manager.ca_file,
+        )
+    except OSError as error:
+        raise InvalidParameter(
+            f"the token file {manager.token_file} cannot be read: {error.strerror or error}",
+            "It has to be there on every machine that runs tasks, for the user who runs them.",
+        ) from error
+    except ValueError as error:
+        raise InvalidParameter(f"option url or tokenFile: {error}", "See docs/spark.md.") from error
+
+
+@contextmanager
+def borrowed(manager: Manager) -> Iterator[BulkHttp]:
+    """A connection that this process keeps for the next task."""
+    idle = _idle.setdefault(manager, [])
+    http = idle.pop() if idle else http_of(manager)
+    try:
+        yield http
+    except BaseException:
+        http.close()
+        raise
+    idle.append(http)

@@ -1,0 +1,189 @@
+"""What a stream holds at its queue managers: the leases of its group, renewed while it runs.
+
+Renewals and acknowledgments have a thread and connections of their own, so that neither waits for
+the other nor for Spark. Acknowledging is receiving and may take its time; at most one is under way.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from posthouse.client.errors import ClientConnectionError
+from posthouse.model.errors import QueueError, SharingViolation
+from posthouse.spark.endpoint import Endpoint
+from posthouse.spark.places import Place
+
+LEASE_S: Final = 15.0
+RENEW_S: Final = LEASE_S / 3
+TAKE_OVER_S: Final = LEASE_S + 5.0  # as long as a reader that died may still have it, and some
+RETRY_S: Final = 0.5
+ACKNOWLEDGE_S: Final = 600.0
+
+
+def owner_of(checkpoint: str) -> str:
+    """Who reads, in words that stay the same when the stream is started again.
+
+    A new reader with the same checkpoint takes over at once, and so does one of the same driver:
+    its process is the parent of the one that we run in. Others wait until the lease lapses.
+    """
+    if checkpoint:
+        return f"checkpoint {checkpoint}"
+    parent = os.getppid()
+    try:
+        began = Path(f"/proc/{parent}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+        since = began[19]
+    except (OSError, IndexError):
+        since = "?"
+    return f"driver {socket.gethostname()} {parent} {since}"
+
+
+class Leases:
+    """The leases of one group on all queues of a stream."""
+
+    def __init__(self, group: str, mode: str, owner: str) -> None:
+        self.group = group
+        self.mode = mode
+        self.owner = owner
+        self.epochs: dict[str, int] = {}
+        self._places: dict[str, Place] = {}
+        self._renewing = Worker("posthouse lease", self._renew_all, RENEW_S)
+        self._acknowledging = Worker("posthouse acknowledge", None, None)
+        self._own: dict[tuple[str, Endpoint], Endpoint] = {}
+
+    def take(self, place: Place, position: str | int | None) -> dict[str, Any]:
+        """Takes the lease of a queue; a reader that just died is waited for."""
+        until = time.monotonic() + TAKE_OVER_S
+        while True:
+            try:
+                group = self._lease(place.endpoint, place.queue, None, position)
+                break
+            except SharingViolation:
+                if time.monotonic() > until:
+                    raise
+            time.sleep(RETRY_S)
+        self.epochs[place.queue] = int(group["epoch"])
+        self._places[place.queue] = place
+        self._renewing.start()
+        return group
+
+    def claim(self, queue: str, through: int) -> dict[str, Any]:
+        """Makes sure, durably, that nobody else takes what a batch is about to read."""
+        endpoint, epoch = self._places[queue].endpoint, self.epochs[queue]
+        return endpoint.group_call(queue, self.group, "claim", epoch=epoch, through=through)
+
+    def acknowledge(self, queues: Mapping[str, int]) -> None:
+        """Receives what was committed, beside the stream; the one before is waited for."""
+        known = {queue: through for queue, through in queues.items() if queue in self.epochs}
+        self._acknowledging.do(lambda: self.acknowledge_now(known))
+
+    def acknowledge_now(self, queues: Mapping[str, int]) -> None:
+        """Receives up to these ids."""
+        for queue, through in queues.items():
+            own = self._endpoint("acknowledge", queue)
+            epoch = self.epochs[queue]
+            own.group_call(queue, self.group, "acknowledge", epoch=epoch, through=through)
+
+    def check(self) -> None:
+        """Raises what went wrong beside the stream: somebody else has taken over, say."""
+        self._renewing.check()
+        self._acknowledging.check()
+
+    def close(self) -> None:
+        """Ends the threads; leases lapse by themselves."""
+        self._acknowledging.stop()
+        self._renewing.stop()
+
+    def _renew_all(self) -> None:
+        for queue, epoch in list(self.epochs.items()):
+            try:
+                self._lease(self._endpoint("renew", queue), queue, epoch, None)
+            except ClientConnectionError:
+                continue  # it may be starting again; who reads meanwhile is told so
+
+    def _lease(
+        self, endpoint: Endpoint, queue: str, epoch: int | None, position: str | int | None
+    ) -> dict[str, Any]:
+        body = {"mode": self.mode, "owner": self.owner, "epoch": epoch, "position": position}
+        return endpoint.group_call(queue, self.group, "lease", **body)
+
+    def _endpoint(self, use: str, queue: str) -> Endpoint:
+        """A connection for one of the threads."""
+        endpoint = self._places[queue].endpoint
+        key = (use, endpoint)
+        if key not in self._own:
+            manager = endpoint.manager
+            if use == "acknowledge":
+                manager = manager._replace(timeout_s=max(ACKNOWLEDGE_S, manager.timeout_s))
+            self._own[key] = Endpoint(manager)
+        return self._own[key]
+
+
+class Worker:
+    """A thread that does what it is told, and something of its own every so often."""
+
+    def __init__(self, name: str, often: Callable[[], None] | None, every_s: float | None) -> None:
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._changed = threading.Condition()
+        self._often = often
+        self._every_s = every_s
+        self._task: Callable[[], None] | None = None
+        self._failure: Exception | None = None
+        self._stopped = False
+
+    def start(self) -> None:
+        """Begins to run, once."""
+        if not self._thread.is_alive() and not self._stopped:
+            self._thread.start()
+
+    def do(self, task: Callable[[], None]) -> None:
+        """Hands over something to do, when what was handed over before is done."""
+        self.start()
+        with self._changed:
+            self._changed.wait_for(lambda: self._task is None or self._failure or self._stopped)
+            self.check()
+            self._task = task
+            self._changed.notify_all()
+
+    def check(self) -> None:
+        """Raises what went wrong."""
+        if self._failure is not None:
+            raise self._failure
+
+    def stop(self) -> None:
+        """Waits for what is under way, and ends."""
+        with self._changed:
+            self._stopped = True
+            self._changed.notify_all()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._task or self._stopped, self._every_s)
+                task = self._task or (None if self._stopped else self._often)
+                if task is None:
+                    return
+            try:
+                task()
+            except (QueueError, ClientConnectionError, OSError) as error:
+                with self._changed:
+                    self._failure = error
+                    self._changed.notify_all()
+                return
+            with self._changed:
+                if task is self._task:
+                    self._task = None
+                self._changed.notify_all()
+
+
+def committed_through(group: Mapping[str, Any], through: int) -> int | None:
+    """How far a group can be acknowledged for a batch that is committed; None where it is."""
+    reachable = min(through, int(group["claimed"])) if group["mode"] == "consume" else through
+    return reachable if reachable > int(group["position"]) else None

@@ -1,0 +1,103 @@
+"""Portions of queues: what one task reads, and how."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from pyspark.sql.datasource import InputPartition
+
+from posthouse.client import bulk_read
+from posthouse.client.bulk_read import Cut, Wanted
+from posthouse.model.errors import MessageAlreadyReceived
+from posthouse.spark.endpoint import Endpoint, borrowed
+from posthouse.spark.options import Manager, SourceOptions
+from posthouse.spark.places import Place
+
+if TYPE_CHECKING:
+    import pyarrow
+
+PORTION_BYTES: Final = 32 << 20
+PORTIONS_MAX: Final = 10_000
+
+
+class DataLoss(MessageAlreadyReceived):
+    """Messages that a read had still to see have been purged."""
+
+    def __init__(self, queue: str, after: int, purged_through: int) -> None:
+        super().__init__(
+            f"{queue} was purged up to lookup id {purged_through}, "
+            f"and this read wanted what lies behind {after}",
+            "To go on with what is left set failOnDataLoss to false; "
+            "or begin anew with another checkpoint.",
+        )
+
+
+class Extent(NamedTuple):
+    """A range of one queue that is to be read, and the purges that were known when it was."""
+
+    place: Place
+    cut: Cut
+    purged: int
+
+
+class Portion(InputPartition):
+    """What one task reads: a range of one queue. Pickled; all that the task needs is in it."""
+
+    def __init__(self, manager: Manager, extent: Extent, cut: Cut, strict: bool) -> None:
+        self.manager = manager
+        self.queue = extent.place.queue
+        self.cut = cut
+        self.purged = extent.purged
+        self.strict = strict
+
+    def __repr__(self) -> str:
+        return f"{self.queue} ({self.cut.after}, {self.cut.through}]"
+
+
+def portions(extents: Sequence[Extent], options: SourceOptions) -> list[Portion]:
+    """The ranges of all queues, cut into portions of alike size."""
+    total = sum(extent.cut.bytes for extent in extents)
+    wanted = min(PORTION_BYTES, total // (options.min_partitions or 1)) or 1
+    made = []
+    for extent in extents:
+        parts = min(-(-extent.cut.bytes // wanted), PORTIONS_MAX) or 1
+        for cut in _cuts(extent, parts, options.max_records):
+            manager = extent.place.endpoint.manager
+            made.append(Portion(manager, extent, cut, options.fail_on_data_loss))
+    return made
+
+
+def _cuts(extent: Extent, parts: int, max_records: int | None) -> Iterable[Cut]:
+    if not extent.cut.messages:
+        return []
+    if parts == 1 and (max_records is None or extent.cut.messages <= max_records):
+        return [extent.cut]
+    return extent.place.endpoint.split(extent.place.queue, extent.cut, parts, max_records)
+
+
+def counted(endpoint: Endpoint, queue: str, after: int, through: int) -> Cut:
+    """A range that somebody else chose, with what is in it now."""
+    cuts = endpoint.split(queue, Cut(after, through, 0, 0), 1, None)
+    messages, size = sum(cut.messages for cut in cuts), sum(cut.bytes for cut in cuts)
+    return Cut(after, through, messages, size)
+
+
+def read_portion(portion: InputPartition, columns: Sequence[str]) -> Iterator[pyarrow.RecordBatch]:
+    """The messages of a portion as Arrow has them. A pure peek: it may be read again."""
+    if not isinstance(portion, Portion):  # Spark's own, where there was nothing to plan
+        return
+    cut, rows = portion.cut, 0
+    with borrowed(portion.manager) as http:
+        for batch in bulk_read.read(http, portion.queue, cut.after, cut.through, columns):
+            rows += batch.num_rows
+            yield batch
+        if portion.strict and rows < cut.messages:  # received elsewhere and expired is well
+            (plan,) = bulk_read.plan(http, [Wanted(portion.queue, cut.through)]).queues
+            check_loss(portion.queue, cut.after, portion.purged, plan.purged_through)
+
+
+def check_loss(queue: str, after: int, known: int, purged_through: int) -> None:
+    """Raises where a purge that was not known takes what lies behind `after`."""
+    if purged_through > max(after, known):
+        raise DataLoss(queue, after, purged_through)

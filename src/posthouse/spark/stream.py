@@ -1,0 +1,85 @@
+"""Streams: queues as they fill, in micro-batches.
+
+Spark keeps one reader in the driver for offsets, and pickles another one into tasks. What the first
+one knows is in its `Course`; the tasks have their portions and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
+
+from posthouse.model.errors import InvalidParameter
+from posthouse.spark.course import Course
+from posthouse.spark.limits import default_limit, limits_of
+from posthouse.spark.offsets import offset_of
+from posthouse.spark.options import LATEST, source_options
+from posthouse.spark.portions import read_portion
+from posthouse.spark.schema import check_schema
+
+if TYPE_CHECKING:
+    import pyarrow
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """A stream of messages. Reading is a pure peek; `commit` is what receives."""
+
+    def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
+        self.options = source_options(options)
+        self.columns = check_schema(schema)
+        self._course: Course | None = None
+        if self.options.ending != LATEST:
+            raise InvalidParameter("a stream has no end", "Leave endingOffsets out.")
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_course": None}
+
+    @property
+    def course(self) -> Course:
+        """The stream's course, begun when it is first needed: only in the driver."""
+        if self._course is None:
+            self._course = Course(self.options)
+            self._course.begin()
+        return self._course
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Where a stream without a checkpoint begins."""
+        return self.course.first().to_json()
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """What the options allow for one micro-batch."""
+        return default_limit(self.options)
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """Where the next micro-batch ends; the start itself while nothing is new."""
+        end = self.course.next(offset_of(start), limits_of(limit, self.options))
+        return start if end is None else end.to_json()
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        """The last message of every queue, for those who look at the stream's progress."""
+        return self.course.last().to_json()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """From now on the stream ends where the queues end at this moment."""
+        self.course.set_goal()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        """Claims what the micro-batch will read, where it is to be consumed, and cuts it."""
+        return list(self.course.portions(offset_of(start), offset_of(end)))
+
+    def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
+        """Runs in tasks."""
+        return read_portion(partition, self.columns)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """The micro-batch up to here is done: its messages are received."""
+        self.course.commit(offset_of(end))
+
+    def stop(self) -> None:
+        """Spark rarely gets to call this; leases lapse without it."""
+        if self._course is not None:
+            self._course.close()
