@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
@@ -89,8 +88,3 @@ def _settings(spark: SparkSession, wanted: dict[str, str]) -> Iterator[None]:
     finally:
         for name, old in before.items():
             spark.conf.unset(name) if old is None else spark.conf.set(name, old)
-
-
-def spark_cause(error: PySparkException) -> str:
-    """The first line of what Spark says, without its stack."""
-    return str(error).strip().splitlines()[0]

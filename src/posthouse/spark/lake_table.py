@@ -38,7 +38,7 @@ def lake(
     """
     files = LakeFiles(path)
     manifest = files.manifests.read()
-    chosen = [file for file in manifest.files if _may_match(file, queues, since, until)]
+    chosen = [file for file in manifest.files if may_match(file, queues, since, until)]
     rows = read_files(spark or lake_session(), files, chosen)
     if queues is not None:
         rows = rows.where(F.col("queue").isin(*queues))
@@ -71,12 +71,13 @@ def moment_us(moment: datetime) -> int:
     return round(aware.timestamp() * US_PER_S)
 
 
-def _may_match(
+def may_match(
     file: LakeFile,
     queues: Collection[str] | None,
     since: datetime | None,
     until: datetime | None,
 ) -> bool:
+    """Whether a file can have messages of these queues and times."""
     return (
         (queues is None or file.queue in queues)
         and (since is None or file.last_us >= moment_us(since))
