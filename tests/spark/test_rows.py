@@ -173,8 +173,10 @@ def test_words_may_be_joined_by_commas() -> None:
 
 
 def test_express_is_a_delivery_where_nothing_is_staged() -> None:
-    table = {"body": [b"x"] * 2, "delivery": ["express", "slow"]}
-    assert [fault.row for fault in checked(table, express=True).faults] == [1]
+    table = {"body": [b"x"] * 3, "delivery": ["express", "slow", "transactional"]}
+    faults = checked(table, straight=True).faults
+    assert [fault.row for fault in faults] == [1, 2]
+    assert "needs a queue manager" in faults[1].cause
 
 
 # -- sizes

@@ -31,6 +31,7 @@ _U32_MAX: Final = 0xFFFFFFFF
 _CORRELATION: Final = "^([0-9a-fA-F]{40})?$"
 _IDENTIFIER: Final = rf"^(?:{GUID_PATTERN}\\[0-9]{{1,9}})?$"
 _DELIVERIES: Final = ("", "recoverable", "transactional")
+_STRAIGHT: Final = ("", "express", "recoverable")
 
 
 class Fault(NamedTuple):
@@ -111,6 +112,21 @@ def _identifier(name: str, array: Any) -> list[Fault]:
 def _delivery(name: str, array: Any) -> list[Fault]:
     bad = pc.and_(pc.is_valid(array), pc.invert(pc.is_in(array, pa.array(_DELIVERIES))))
     return _faults(name, array, bad, _why_not_delivered_so)
+
+
+def straight_delivery(name: str, array: Any) -> list[Fault]:
+    """Where nothing keeps a message until it is delivered."""
+    bad = pc.and_(pc.is_valid(array), pc.invert(pc.is_in(array, pa.array(_STRAIGHT))))
+    return _faults(name, array, bad, _why_not_straight)
+
+
+def _why_not_straight(value: str) -> str:
+    if value == "transactional":
+        return (
+            "a transactional message needs a queue manager that keeps its place in the sequence: "
+            "name one with the option url, or send it so: delivery=recoverable"
+        )
+    return f"{excerpt(value)} is neither express nor recoverable"
 
 
 def _why_not_delivered_so(value: str) -> str:

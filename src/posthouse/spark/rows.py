@@ -33,6 +33,7 @@ from posthouse.spark.row_columns import (
     Form,
     StageColumn,
     accepts,
+    straight_delivery,
 )
 
 XML_ROOT: Final = "message"
@@ -61,7 +62,7 @@ class RowMap:
         *,
         body_format: str = "json",
         xml_root: str = XML_ROOT,
-        express: bool = False,
+        straight: bool = False,
         same_ids: bool = False,
         destinations: bool = True,
     ) -> None:
@@ -73,7 +74,7 @@ class RowMap:
         self._sources = _sources(schema, known, self._constants)
         self._body_format = body_format
         self._xml_root = xml_root
-        self._express = express
+        self._straight = straight
         self._check_constants()
         self._writer(schema.field(self._sources["body"]).type)
 
@@ -120,10 +121,9 @@ class RowMap:
         return array.cast(column.arrow), faults
 
     def _faults(self, column: StageColumn, array: Any) -> list[Fault]:
-        faults = column.faults(column.name, array)
-        if self._express and column.name == "delivery":
-            return [fault for fault in faults if array[fault.row].as_py() != "express"]
-        return faults
+        if self._straight and column.name == "delivery":
+            return straight_delivery(column.name, array)
+        return column.faults(column.name, array)
 
     def _bodies(self, array: Any, body_types: Any) -> Bodies:
         if not pa.types.is_nested(array.type):

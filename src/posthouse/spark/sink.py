@@ -37,6 +37,14 @@ from posthouse.spark.bad_rows import (
     good_rows,
     refuse,
 )
+from posthouse.spark.msmq_options import MsmqSink, is_msmq, msmq_sink
+from posthouse.spark.msmq_sink import (
+    Straight,
+    StraightBatch,
+    StraightStream,
+    check,
+    with_direct_names,
+)
 from posthouse.spark.options import Manager
 from posthouse.spark.rows import RowMap
 from posthouse.spark.sink_options import SinkOptions, Writing, sink_options
@@ -62,6 +70,8 @@ class Staged(WriterCommitMessage):
 def writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> DataSourceWriter:
     """The writer of a table."""
     made = _sink(options, schema, overwrite)
+    if isinstance(made, Straight):
+        return StraightBatch(made)
     return BatchSink(made, made.options.query or uuid4().hex, made.options.batch)
 
 
@@ -70,6 +80,8 @@ def stream_writer(
 ) -> DataSourceStreamArrowWriter:
     """The writer of a stream."""
     made = _sink(options, schema, overwrite)
+    if isinstance(made, Straight):
+        return StraightStream(made)
     if made.options.query:
         raise InvalidParameter(
             "a stream has a query id and batch ids of its own", "Leave queryId and batchId out."
@@ -77,14 +89,26 @@ def stream_writer(
     return StreamSink(made)
 
 
-def _sink(options: Mapping[str, str], schema: StructType, overwrite: bool) -> Sink:
+def _sink(options: Mapping[str, str], schema: StructType, overwrite: bool) -> Sink | Straight:
     if overwrite:
         raise InvalidParameter(
             "a queue is only added to",
             'Write with mode("append"); a stream with outputMode("append") or "update".',
         )
+    if is_msmq(options):
+        return _msmq_sink(msmq_sink(options), schema)
     made = sink_options(options)
     return Sink(made, row_map(made.writing, schema, same_ids=made.same_ids))
+
+
+def _msmq_sink(options: MsmqSink, schema: StructType) -> Sink | Straight:
+    """By way of a local queue manager it is our own sink, with names that lead elsewhere."""
+    if options.manager is None:
+        rows = row_map(options.writing, schema, straight=True)
+        check(rows)
+        return Straight(options, rows)
+    writing = with_direct_names(options)
+    return Sink(SinkOptions(options.manager, writing, False, "", 0), row_map(writing, schema))
 
 
 def row_map(writing: Writing, schema: StructType, **how: bool) -> RowMap:
