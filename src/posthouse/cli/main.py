@@ -25,6 +25,7 @@ NOUNS = {
     "serve": ("serve",),
     "status": ("status", "books", "online", "offline"),
     "transaction": ("transaction",),
+    "stage": ("stage",),
     "peer": ("peer",),
     "backup": ("backup", "restore"),
     "queue": ("queue",),

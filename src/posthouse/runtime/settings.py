@@ -331,6 +331,13 @@ class LimitsSection(Struct, frozen=True):
         int,
         Meta(ge=1, le=10_000, description="Entries in the connection history of outgoing queues."),
     ] = _engine.history_max
+    stages_max: Annotated[
+        int, Meta(ge=1, le=COUNT_MAX, description="Stages of batches that are not published.")
+    ] = _engine.stages_max
+    stage_expiry_s: Annotated[
+        int,
+        Meta(ge=1, le=YEAR_S, description="A stage is dropped that is not published for so long."),
+    ] = _engine.stage_expiry_s
     stop_s: Annotated[
         int, Meta(ge=1, le=600, description="How long a stop waits for calls that have begun.")
     ] = 5
@@ -483,6 +490,8 @@ def engine_settings(settings: Settings, name: str, ports: PortSet) -> EngineSett
         operations_max=limits.operations_max,
         history_max=limits.history_max,
         outgoing_queues_max=limits.outgoing_queues_max,
+        stages_max=limits.stages_max,
+        stage_expiry_s=limits.stage_expiry_s,
     )
 
 

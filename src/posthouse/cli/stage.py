@@ -1,0 +1,104 @@
+"""`posthouse stage`: batches that wait to be published; drops those of dead queries."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from posthouse.cli.command import DryRun, Yes, confirm, group, talking
+from posthouse.cli.connection import Remote, path_of
+from posthouse.cli.output import print_json, print_table, say
+from posthouse.protocols.admin.types_stages import (
+    DiscardedJson,
+    QueryJson,
+    StageJson,
+    StageListJson,
+)
+
+Query = Annotated[str, typer.Argument(metavar="QUERY", help="The query that `stage list` shows.")]
+Batch = Annotated[int, typer.Argument(metavar="BATCH", min=0, help="The number of its batch.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    summary = "Batches of messages that are not published yet: list, show, discard."
+    inner = group(app, "stage", "Queue manager", summary)
+    inner.command("list")(list_stages)
+    inner.command("show")(show)
+    inner.command("discard")(discard)
+
+
+def _stages(remote: Remote) -> StageListJson:
+    return remote.ask(StageListJson, "GET", path_of("stages"))
+
+
+@talking
+def list_stages(remote: Remote) -> None:
+    """List the stages: what writers have brought of batches that are not published.
+
+    They are durable and nobody sees them; one that is not published expires.
+
+    Example: posthouse stage list
+    """
+    found = _stages(remote)
+    if remote.json:
+        for one in found.stages:
+            print_json(one)
+        return
+    columns = ("query", "batch", "partition", "attempt", "messages", "bytes", "since", "until")
+    print_table("", columns, map(_cells, found.stages))
+    if found.left_out:
+        say(f"{found.left_out:,} more are not shown.")
+
+
+def _cells(one: StageJson) -> tuple[str, ...]:
+    return (
+        one.query,
+        str(one.batch),
+        str(one.partition),
+        str(one.attempt),
+        f"{one.messages:,}",
+        f"{one.bytes:,}",
+        one.created_time,
+        one.expires_time,
+    )
+
+
+@talking
+def show(remote: Remote, query: Query) -> None:
+    """Show how far a query has published.
+
+    Example: posthouse stage show 7d0c4f5e-9a51-4b11-8e6c-5b7a4a3e0f5a
+    """
+    found = remote.ask(QueryJson, "GET", path_of("queries", query))
+    if remote.json:
+        print_json(found)
+    elif found.batch is None:
+        say(f"{query} has published nothing; {found.stages:,} stages wait.")
+    else:
+        say(
+            f"{query} has published batch {found.batch} ({found.messages:,} messages, "
+            f"{found.published_time}); {found.stages:,} stages wait."
+        )
+
+
+@talking
+def discard(
+    remote: Remote, query: Query, batch: Batch, dry_run: DryRun = False, yes: Yes = False
+) -> None:
+    """Drop the stages of a batch that nobody is going to publish. Its messages are gone.
+
+    Example: posthouse stage discard 7d0c4f5e-9a51-4b11-8e6c-5b7a4a3e0f5a 12
+    """
+    chosen = [s for s in _stages(remote).stages if (s.query, s.batch) == (query, batch)]
+    messages = sum(one.messages for one in chosen)
+    if dry_run:
+        say(f"{len(chosen):,} stages with {messages:,} messages would be dropped.")
+        return
+    confirm(lambda: f"Drop {len(chosen):,} stages with {messages:,} messages?", yes)
+    done = remote.ask(DiscardedJson, "DELETE", path_of("stages", query, str(batch)))
+    if remote.json:
+        print_json(done)
+    else:
+        say(f"{done.stages:,} stages are dropped.")
