@@ -29,6 +29,7 @@ NOUNS = {
     "peer": ("peer",),
     "backup": ("backup", "restore"),
     "queue": ("queue",),
+    "group": ("group",),
     "send": ("send",),
     "receive": ("receive", "peek"),
     "message": ("message",),

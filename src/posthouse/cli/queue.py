@@ -12,6 +12,7 @@ from posthouse.cli import queue_access
 from posthouse.cli.command import DryRun, QueuePath, Yes, confirm, group, guid, talking
 from posthouse.cli.connection import Remote, path_of
 from posthouse.cli.far import Far, Level, Mechanisms, RpcPort, User
+from posthouse.cli.group import tell_groups
 from posthouse.cli.output import age, print_json, print_pairs, print_table, say
 from posthouse.cli.queue_transfer import outgoing_row, tell_transfer
 from posthouse.protocols.admin.types import (
@@ -183,7 +184,7 @@ def _size(count: int) -> str:
 
 @talking
 def show(remote: Remote, path: QueuePath) -> None:
-    """Show a queue: properties, counts, bytes, oldest age, rates, connection history.
+    """Show a queue: properties, counts, bytes, oldest age, rates, groups, connection history.
 
     Example: posthouse queue show './private$/orders'
     """
@@ -192,6 +193,7 @@ def show(remote: Remote, path: QueuePath) -> None:
         print_json(queue)
         return
     _tell(queue)
+    tell_groups(queue.groups)
     tell_transfer(queue)
 
 
@@ -220,6 +222,7 @@ def _tell(queue: QueueJson) -> None:
             "oldest": age(queue.oldest_age_s),
             "rates": f"{queue.accepted_per_s:.1f}/s in, {queue.received_per_s:.1f}/s out",
             "readers": f"{queue.readers:,}, {queue.waiting_readers:,} waiting",
+            "purged up to": str(queue.purged_through or ""),
             "state": queue.state,
         }
     )

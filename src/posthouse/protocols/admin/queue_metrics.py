@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from posthouse.engine.books import books_of, sender_books_of
+from posthouse.engine.group import Group
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.queue import OutgoingQueueState, Queue
 from posthouse.protocols.admin.handlers_queues import oldest_age_s
@@ -60,13 +61,32 @@ UNBALANCED: Final = Family(
 )
 
 
+GROUP_LAG: Final = Family(
+    "posthouse_group_lag_messages", "gauge", "Messages behind the position of a group."
+)
+GROUP_LAG_BYTES: Final = Family(
+    "posthouse_group_lag_bytes", "gauge", "Bytes of these; of very many an estimate."
+)
+GROUP_CLAIMED: Final = Family(
+    "posthouse_group_claimed_messages", "gauge", "Messages that a group keeps from others."
+)
+GROUP_LEASED: Final = Family(
+    "posthouse_group_leased", "gauge", "Whether a reader has the lease of a group."
+)
+GROUP_ACKNOWLEDGED: Final = Family(
+    "posthouse_group_acknowledged_total", "counter", "Messages that a group has acknowledged."
+)
+_OF_QUEUES: Final = (DEPTH, SIZE, AGE, READERS, BOOKS, LEAVING)
+_OF_GROUPS: Final = (GROUP_LAG, GROUP_LAG_BYTES, GROUP_CLAIMED, GROUP_LEASED, GROUP_ACKNOWLEDGED)
+
+
 class QueueMetrics:
     """The samples of all queues of one scrape."""
 
     def __init__(self, manager: QueueManager) -> None:
         self._manager = manager
         self._samples: dict[Family, list[str]] = {
-            family: [] for family in (DEPTH, SIZE, AGE, READERS, BOOKS, LEAVING)
+            family: [] for family in (*_OF_QUEUES, *_OF_GROUPS)
         }
         self._states = dict.fromkeys((state.name.lower() for state in OutgoingQueueState), 0)
         self._unbalanced = 0
@@ -86,6 +106,17 @@ class QueueMetrics:
             self._unbalanced += not books.balanced
             if queue.outgoing is not None:
                 self._add_outgoing(queue, label)
+            for group in queue.groups.values():
+                self._add_group(group, f'{label},group="{escaped(group.name)}"')
+
+    def _add_group(self, group: Group, label: str) -> None:
+        groups = self._manager.groups
+        lag = groups.lag(group)
+        self._sample(GROUP_LAG, label, lag.messages)
+        self._sample(GROUP_LAG_BYTES, label, lag.bytes)
+        self._sample(GROUP_CLAIMED, label, groups.claimed_messages(group))
+        self._sample(GROUP_LEASED, label, groups.is_leased(group))
+        self._sample(GROUP_ACKNOWLEDGED, label, group.definition.acknowledged)
 
     def _add_outgoing(self, queue: Queue, label: str) -> None:
         transfer = self._manager.transfer
