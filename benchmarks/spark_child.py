@@ -22,7 +22,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from benchmarks.spark_work import PARTITIONS, POOL_SIZE, STRIDE, Done, Place, Work
 from posthouse.spark import session
-from posthouse.spark.session import prepare_environment
+from posthouse.spark.sessions import prepare_environment
 
 MASTER = f"local[{PARTITIONS}]"
 LOOK_S = 0.02

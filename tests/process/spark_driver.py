@@ -13,7 +13,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 
 END_S = 240.0
 LOOK_S = 0.2
-DAWDLE_S = 60.0
 FAILURES_MAX = 50  # of all streams together
 
 
@@ -41,11 +39,11 @@ class Stream(msgspec.Struct):
     target: str  # another queue, or a folder
     checkpoint: str
     limit: int = 400  # messages in a batch
-    mischief: str = ""  # what goes wrong with the first attempt of a task: fails or dawdles
+    mischief: str = ""  # see clumsy_sink
 
     @property
     def group(self) -> str:
-        return f"to-{self.sink}"
+        return f"to-{self.sink}{self.mischief}"
 
 
 class Job(msgspec.Struct):
@@ -176,7 +174,8 @@ def tell(**values: object) -> None:
 
 def main(path: str) -> None:
     """Runs a job."""
-    from posthouse.spark import session, settle
+    from posthouse.spark import session
+    from posthouse.spark.settling import settle
 
     job = msgspec.json.decode(Path(path).read_bytes(), type=Job)
     spark = session("proof", job.master, **job.settings)
@@ -210,50 +209,26 @@ def begin(spark: SparkSession, job: Job, stream: Stream) -> StreamingQuery:
     """Starts a stream, or goes on with it."""
     rows = source(spark, job, stream)
     if stream.sink == "queue":
-        rows = rows.select("body", "label", "priority")
-        if stream.mischief:
-            rows = rows.mapInArrow(
-                mischief(stream.mischief, str(Path(stream.checkpoint).parent)), rows.schema
-            )
-        rows_out = rows.writeStream.format("posthouse").option("url", job.url)
-        rows_out = rows_out.option("tokenFile", job.token_file)
-        rows_out = rows_out.option("queue", f".\\private$\\{stream.target}")
+        written = rows.select("body", "label", "priority").writeStream
+        sink = written.format(sink_format(spark, stream)).option("url", job.url)
+        sink = sink.option("tokenFile", job.token_file)
+        sink = sink.option("queue", f".\\private$\\{stream.target}")
     else:
-        rows_out = rows.writeStream.format("parquet").option("path", stream.target)
-    rows_out = rows_out.queryName(stream.group).option("checkpointLocation", stream.checkpoint)
-    return rows_out.trigger(**({} if job.follow else {"availableNow": True})).start()
+        sink = rows.writeStream.format("parquet").option("path", stream.target)
+    sink = sink.queryName(stream.group).option("checkpointLocation", stream.checkpoint)
+    return sink.trigger(**({} if job.follow else {"availableNow": True})).start()
 
 
-def mischief(kind: str, folder: str) -> Any:
-    """What the first attempt of the first task of a batch does."""
-    from pyspark import TaskContext
+def sink_format(spark: SparkSession, stream: Stream) -> str:
+    """The format to write with: ours, or ours in clumsy hands."""
+    if not stream.mischief:
+        return "posthouse"
+    from tests.process import clumsy_sink
 
-    def fails(batches: Any) -> Any:
-        context = TaskContext.get()
-        clumsy = context.partitionId() == 0 and context.attemptNumber() == 0
-        for batch in batches:
-            yield batch.slice(0, batch.num_rows // 2) if clumsy else batch
-            if clumsy:
-                raise ValueError("the first attempt fails halfway")
-
-    def dawdles(batches: Any) -> Any:
-        context = TaskContext.get()
-        name = context.getLocalProperty("streaming.sql.batchId")
-        again = Path(folder, f"again-{name}-{context.partitionId()}")
-        if context.attemptNumber():
-            again.touch()
-        elif context.partitionId() == 0:
-            wait_for(again)
-        yield from batches
-
-    return {"fails": fails, "dawdles": dawdles}[kind]
-
-
-def wait_for(path: Path) -> None:
-    """Until somebody has made it; not for ever, lest a test hang where it should fail."""
-    until = time.monotonic() + DAWDLE_S
-    while not path.exists() and time.monotonic() < until:
-        time.sleep(0.01)
+    name = f"clumsy-{stream.mischief}"
+    folder = str(Path(stream.checkpoint).parent)
+    spark.dataSource.register(clumsy_sink.made(name, stream.mischief, folder))
+    return name
 
 
 def follow(spark: SparkSession, job: Job) -> int:
@@ -270,10 +245,11 @@ def follow(spark: SparkSession, job: Job) -> int:
 
 
 def take_all(spark: SparkSession, job: Job) -> int:
-    """Once, what is there; nothing may fail."""
+    """Once, what is there."""
     before = sum(map(committed, job.streams))
-    for query in [begin(spark, job, stream) for stream in job.streams]:
-        query.awaitTermination()
+    streams = [Kept(spark, job, stream) for stream in job.streams]
+    while not all([stream.ended() for stream in streams]):
+        pass
     return sum(map(committed, job.streams)) - before
 
 
@@ -290,19 +266,30 @@ class Kept:
     def keep(self) -> None:
         """Looks after it."""
         if not self._query.isActive:
-            Kept.failures += 1
-            tell(failed=self._name, error=str(self._query.exception())[:4000])
-            assert Kept.failures < FAILURES_MAX, "it fails and fails"
-            self._query = self._again()
+            self._begin_again()
+
+    def _begin_again(self) -> None:
+        Kept.failures += 1
+        tell(failed=self._name, error=str(self._query.exception())[:4000])
+        assert Kept.failures < FAILURES_MAX, "it fails and fails"
+        self._query = self._again()
+
+    def ended(self) -> bool:
+        """Whether it has taken what was there; waits a while for that."""
+        try:
+            return bool(self._query.awaitTermination(1))
+        except Exception:
+            self._begin_again()
+            return False
 
     def finish(self) -> None:
-        """Takes what is left."""
+        """Takes what is left, and stops."""
         while True:
             try:
                 self._query.processAllAvailable()
                 break
             except Exception:
-                self.keep()
+                self._begin_again()
         self._query.stop()
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from posthouse.spark import SparkMissing, java
 from posthouse.spark import session as session_of
-from posthouse.spark.session import is_local, settings, sockets_are_safe
+from posthouse.spark.sessions import is_local, settings, sockets_are_safe
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -121,3 +121,12 @@ def test_sockets_need_a_folder_with_a_short_name(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("tempfile.gettempdir", lambda: "/tmp/" + "x" * 60)
     assert not sockets_are_safe()
     assert settings("local")["spark.python.unix.domain.socket.enabled"] == "false"
+
+
+def test_the_public_names_are_functions_whatever_was_imported_before() -> None:
+    """A module of the same name would be in the way once it is loaded."""
+    import posthouse.spark as package
+
+    folder = Path(str(package.__file__)).parent
+    modules = {file.stem for file in folder.glob("*.py")}
+    assert set(package.__all__) & modules == set()

@@ -9,14 +9,26 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from posthouse.spark.archiving import archive as archive
+    from posthouse.spark.compaction import compact as compact
     from posthouse.spark.java import JavaNotFound as JavaNotFound
-    from posthouse.spark.session import SparkMissing as SparkMissing
-    from posthouse.spark.session import session as session
+    from posthouse.spark.lake_table import lake as lake
+    from posthouse.spark.replaying import replay as replay
+    from posthouse.spark.sessions import SparkMissing as SparkMissing
+    from posthouse.spark.sessions import session as session
+    from posthouse.spark.settling import Settled as Settled
+    from posthouse.spark.settling import settle as settle
 
 _PLACES = {
     "JavaNotFound": "posthouse.spark.java",
-    "SparkMissing": "posthouse.spark.session",
-    "session": "posthouse.spark.session",
+    "SparkMissing": "posthouse.spark.sessions",
+    "session": "posthouse.spark.sessions",
+    "Settled": "posthouse.spark.settling",
+    "settle": "posthouse.spark.settling",
+    "archive": "posthouse.spark.archiving",
+    "compact": "posthouse.spark.compaction",
+    "lake": "posthouse.spark.lake_table",
+    "replay": "posthouse.spark.replaying",
 }
 __all__ = [*_PLACES]
 

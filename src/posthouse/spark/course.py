@@ -122,6 +122,8 @@ class Course:
             self._check_loss(start, plans.values())
         self._plans = {queue: plan for queue, plan in plans.items() if plan.end > plan.after}
         if not self._plans:
+            if self._goal is not None and self._leases is not None:
+                self._leases.end()
             return None
         ends = {queue: plan.end for queue, plan in self._plans.items()}
         purged = {queue: plan.purged_through for queue, plan in plans.items()}

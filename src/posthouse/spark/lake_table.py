@@ -15,7 +15,7 @@ from posthouse.model.message_columns import NAMES
 from posthouse.spark.lake_files import QUEUE_NAME, US_PER_S, LakeFiles, file_pattern, file_uri
 from posthouse.spark.manifest import LakeFile, Manifest
 from posthouse.spark.schema import message_schema
-from posthouse.spark.session import session
+from posthouse.spark.sessions import session
 
 DAY: Final = StructField("day", DateType())
 LAKE_SCHEMA: Final = StructType([*message_schema(NAMES).fields, DAY])

@@ -11,6 +11,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -55,6 +56,7 @@ class Leases:
         self._renewing = Worker("posthouse lease", self._renew_all, RENEW_S)
         self._acknowledging = Worker("posthouse acknowledge", None, None)
         self._own: dict[tuple[str, Endpoint], Endpoint] = {}
+        self._ended = False
 
     def take(self, place: Place, position: str | int | None) -> dict[str, Any]:
         """Takes the lease of a queue; a reader that just died is waited for."""
@@ -94,10 +96,20 @@ class Leases:
         self._renewing.check()
         self._acknowledging.check()
 
-    def close(self) -> None:
-        """Ends the threads; leases lapse by themselves."""
-        self._acknowledging.stop()
+    def end(self) -> None:
+        """Nothing more will be read: others may receive what was not claimed."""
+        if self._ended:
+            return
+        self._ended = True
         self._renewing.stop()
+        for queue, epoch in self.epochs.items():
+            end_lease(self._places[queue].endpoint, queue, self.group, epoch, self.owner)
+
+    def close(self) -> None:
+        """Waits for what is under way, and ends the leases as far as they can be reached."""
+        self._acknowledging.stop()
+        with suppress(ClientConnectionError):
+            self.end()
 
     def _renew_all(self) -> None:
         for queue, epoch in list(self.epochs.items()):
@@ -181,6 +193,14 @@ class Worker:
                 if task is self._task:
                     self._task = None
                 self._changed.notify_all()
+
+
+def end_lease(endpoint: Endpoint, queue: str, group: str, epoch: int, owner: str) -> None:
+    """Ends a lease; claims stay. One that somebody else has by now is none of ours."""
+    with suppress(SharingViolation):
+        mode = endpoint.groups(queue)[group]["mode"]
+        body = {"mode": mode, "owner": owner, "epoch": epoch, "end": True}
+        endpoint.group_call(queue, group, "lease", **body)
 
 
 def committed_through(group: Mapping[str, Any], through: int) -> int | None:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from posthouse.model.errors import InvalidParameter, QueueNotFound, SharingViolation
 from posthouse.spark.checkpoints import committed_offsets
 from posthouse.spark.endpoint import Endpoint
-from posthouse.spark.leases import ACKNOWLEDGE_S, committed_through
+from posthouse.spark.leases import ACKNOWLEDGE_S, committed_through, end_lease
 from posthouse.spark.offsets import StreamOffset
 from posthouse.spark.options import TOKEN_FILE_VARIABLE, Manager
 
@@ -65,10 +65,11 @@ def _settle_queue(endpoint: Endpoint, offset: StreamOffset, queue: str, through:
             f"{queue} has no group {offset.group}", "Nothing is claimed then; nothing is lost."
         )
     reachable = committed_through(group, through)
-    if reachable is None:
-        return Settled(queue, offset.group, int(group["position"]), 0)
-    answer = _acknowledge(endpoint, offset, queue, reachable)
-    return Settled(queue, offset.group, int(answer["position"]), int(answer["received"]))
+    answer = group if reachable is None else _acknowledge(endpoint, offset, queue, reachable)
+    epoch = offset.epochs.get(queue)
+    if epoch is not None and group["leased"] and epoch == group["epoch"]:
+        end_lease(endpoint, queue, offset.group, epoch, group["owner"])
+    return Settled(queue, offset.group, int(answer["position"]), int(answer.get("received", 0)))
 
 
 def _acknowledge(
