@@ -1,0 +1,49 @@
+"""How far a pipeline has come, for whoever watches."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+
+class Progress(NamedTuple):
+    """Messages done so far; `total` is what was there at the start, 0 if nobody knows."""
+
+    done: int
+    total: int
+    batches: int
+    seconds: float
+
+    @property
+    def rate(self) -> float:
+        """Messages a second."""
+        return self.done / self.seconds if self.seconds > 0 else 0.0
+
+
+Watch = Callable[[Progress], None]
+"""Called after each batch."""
+
+
+def unwatched(progress: Progress) -> None:
+    """For pipelines that nobody watches."""
+
+
+class Meter:
+    """Counts, and tells whoever watches."""
+
+    def __init__(self, watch: Watch | None, total: int) -> None:
+        self._watch = watch or unwatched
+        self._began = time.monotonic()
+        self.now = Progress(0, total, 0, 0.0)
+
+    def expect(self, total: int) -> None:
+        """So many messages there are to do."""
+        self.now = self.now._replace(total=total)
+
+    def add(self, messages: int) -> None:
+        """One more batch."""
+        done, total, batches, _ = self.now
+        seconds = time.monotonic() - self._began
+        self.now = Progress(done + messages, total, batches + 1, seconds)
+        self._watch(self.now)

@@ -1,0 +1,195 @@
+"""`archive`: every message of a queue once, whatever is repeated."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from posthouse.client.errors import ServerUnreachable
+from posthouse.model.errors import InvalidParameter, QueueError, QueueNotFound, SharingViolation
+from posthouse.spark.archiving import Archived, archive
+from posthouse.spark.lake_disk import locked
+from posthouse.spark.lake_files import LakeFiles
+from posthouse.spark.lake_table import lake
+from posthouse.spark.progress import Progress
+from tests.process.spark_office import SparkOffice, path_of
+
+Archiving = Callable[..., Archived]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "lake"
+
+
+@pytest.fixture
+def archived(office: SparkOffice, spark: SparkSession, folder: Path) -> Archiving:
+    """`archived(name, ...)`: archives queues of the office into the lake of the test."""
+
+    def run(*names: str, **more: object) -> Archived:
+        paths = [path_of(name) for name in names]
+        access = {"url": office.url, "token_file": office.token_file, "spark": spark}
+        return archive(paths, folder, **{**access, **more})  # type: ignore[arg-type]
+
+    return run
+
+
+def bodies(spark: SparkSession, folder: Path) -> list[bytes]:
+    rows = lake(folder, spark).orderBy("lookup_id").select("body").collect()
+    return [bytes(row.body) for row in rows]
+
+
+def numbered(count: int, word: str = "m") -> list[bytes]:
+    return [f"{word}{number}".encode() for number in range(count)]
+
+
+def test_a_queue_is_archived_and_left_as_it_was(
+    archived: Archiving,
+    queue: Callable[..., str],
+    office: SparkOffice,
+    spark: SparkSession,
+    folder: Path,
+) -> None:
+    name = queue()
+    office.send(name, numbered(30))
+    seen: list[Progress] = []
+    done = archived(name, max_messages=10, progress=seen.append)
+    assert (done.messages, done.batches) == (30, 3)
+    assert [(one.done, one.total) for one in seen] == [(10, 30), (20, 30), (30, 30)]
+    assert bodies(spark, folder) == numbered(30)
+    assert office.count(name) == 30
+    office.send(name, [b"later"])
+    assert archived(name).messages == 1
+    assert archived(name).messages == 0
+    assert bodies(spark, folder) == [*numbered(30), b"later"]
+
+
+def test_a_consumed_queue_is_empty_and_its_books_balance(
+    archived: Archiving,
+    queue: Callable[..., str],
+    office: SparkOffice,
+    spark: SparkSession,
+    folder: Path,
+) -> None:
+    name = queue(journal=True)
+    office.send(name, numbered(25))
+    assert archived(name, consume=True, max_messages=10).messages == 25
+    assert office.count(name) == 0
+    assert bodies(spark, folder) == numbered(25)
+    journal = archived(name, journals=True)
+    assert journal.messages == 25
+    names = {row.queue for row in lake(folder, spark).select("queue").distinct().collect()}
+    assert names == {f"ALPHA\\private$\\{name}", f"ALPHA\\private$\\{name};journal"}
+
+
+def test_a_new_checkpoint_begins_behind_what_the_lake_has(
+    archived: Archiving,
+    queue: Callable[..., str],
+    office: SparkOffice,
+    spark: SparkSession,
+    folder: Path,
+    tmp_path: Path,
+) -> None:
+    first, second = queue(), queue()
+    office.send(first, [b"1", b"2"])
+    archived(first)
+    office.send(second, [b"3"])
+    assert archived(first, second, checkpoint=tmp_path / "other").messages == 1
+    assert bodies(spark, folder) == [b"1", b"2", b"3"]
+
+
+def test_a_batch_that_spark_did_not_count_is_not_written_twice(
+    archived: Archiving,
+    queue: Callable[..., str],
+    office: SparkOffice,
+    spark: SparkSession,
+    folder: Path,
+) -> None:
+    """As after a kill between the manifest and Spark's own commit log."""
+    name = queue()
+    office.send(name, numbered(5))
+    done = archived(name, consume=True, max_messages=3)
+    commits = Path(done.checkpoint) / "commits"
+    for entry in ("1", ".1.crc"):
+        (commits / entry).unlink(missing_ok=True)
+    office.send(name, [b"next"])
+    assert archived(name, consume=True).messages == 1
+    assert bodies(spark, folder) == [*numbered(5), b"next"]
+    assert office.count(name) == 0
+
+
+def test_following_goes_on_until_it_is_told_to_stop(
+    archived: Archiving,
+    queue: Callable[..., str],
+    office: SparkOffice,
+    spark: SparkSession,
+    folder: Path,
+) -> None:
+    name, stop = queue(), threading.Event()
+    office.send(name, [b"first"])
+
+    def watch(progress: Progress) -> None:
+        if progress.done == 1:
+            office.send(name, [b"second"])
+        else:
+            stop.set()
+
+    done = archived(name, consume=True, follow=True, every_s=0.01, progress=watch, stop=stop)
+    assert done.messages == 2
+    assert bodies(spark, folder) == [b"first", b"second"]
+    assert office.count(name) == 0
+
+
+def test_what_is_wrong_is_said_before_a_lake_is_made(
+    archived: Archiving, office: SparkOffice, folder: Path
+) -> None:
+    with pytest.raises(QueueNotFound, match="nowhere"):
+        archived("nowhere")
+    with pytest.raises(ServerUnreachable):
+        archived("nowhere", url="http://127.0.0.1:1")
+    with pytest.raises(QueueError):
+        archived("nowhere", token_file=folder / "none")
+    assert not folder.exists()
+
+
+def test_one_checkpoint_is_for_one_archive_at_a_time(
+    archived: Archiving, queue: Callable[..., str], folder: Path
+) -> None:
+    name = queue()
+    done = archived(name)
+    with (
+        locked(Path(f"{done.checkpoint}.lock"), "the test has it"),
+        pytest.raises(SharingViolation, match="another archive runs"),
+    ):
+        archived(name)
+
+
+def test_a_new_queue_manager_of_an_old_name_is_refused(
+    archived: Archiving, queue: Callable[..., str], folder: Path
+) -> None:
+    """Its lookup ids begin again: the lake would take its messages for those it has."""
+    files = LakeFiles(folder)
+    files.create()
+    with files.manifests.change() as manifest:
+        manifest.managers["ALPHA"] = "00000000-0000-0000-0000-000000000000"
+    with pytest.raises(InvalidParameter, match="another queue manager"):
+        archived(queue())
+
+
+def test_what_fails_inside_a_batch_is_the_error_of_the_call(
+    archived: Archiving, queue: Callable[..., str], office: SparkOffice, folder: Path
+) -> None:
+    name = queue()
+    office.send(name, [b"1"])
+    done = archived(name)
+    with LakeFiles(folder).manifests.change() as manifest:
+        manifest.through = dict.fromkeys(manifest.through, 1 << 60)
+    office.send(name, [b"2"])
+    with pytest.raises(InvalidParameter, match="from another stream"):
+        archived(name)
+    assert json.loads((Path(done.checkpoint) / "metadata").read_text())["id"]
