@@ -1,0 +1,111 @@
+"""The tables of a queue manager and of a lake, by the names that statements use."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property, partial
+from typing import Any, Final
+
+from pyspark.sql import DataFrame, SparkSession
+
+from posthouse.client.bulk_http import BulkHttp
+from posthouse.spark.sql_query import Table
+
+QUEUES: Final = "queues"
+JOURNALS: Final = "journals"
+SYSTEM: Final = "system"
+LAKE: Final = "lake"
+SYSTEM_TABLES: Final = ("journal", "deadletter", "deadxact")
+_PRIVATE: Final = "private$\\"
+
+Load = Callable[[SparkSession], DataFrame]
+
+
+def read_queue(spark: SparkSession, options: Mapping[str, str], *queues: str) -> DataFrame:
+    """A snapshot of some queues; it consumes nothing."""
+    reader = spark.read.format("posthouse").options(**options)
+    return reader.option("queue", json.dumps(list(queues))).load()
+
+
+def _load(spark: SparkSession, *, options: Mapping[str, str], path: str) -> DataFrame:
+    return read_queue(spark, options, path)
+
+
+class LiveTables:
+    """What one queue manager has, and a lake where one is named.
+
+    `options` lead to the queue manager, as those of the source do. A queue is named as it is
+    itself, without its computer; the whole path name between backquotes does too, and is needed
+    for a public queue beside a private one of the same name.
+    """
+
+    def __init__(
+        self, http: BulkHttp, options: Mapping[str, str], lake: Load | None = None
+    ) -> None:
+        self._http = http
+        self._options = dict(options)
+        self._lake = lake
+
+    def find(self, namespace: str, name: str) -> Table | None:
+        """The table of that name, whatever its case."""
+        if namespace == SYSTEM and name in SYSTEM_TABLES:
+            return self._table(SYSTEM, name, f".\\system$;{name}")
+        if namespace == LAKE and name == "messages" and self._lake is not None:
+            return Table(LAKE, name, "the lake", self._lake)
+        if namespace not in (QUEUES, JOURNALS):
+            return None
+        short, _, inner = name.partition(";")
+        path = self._paths.get(short)
+        if path is None or (namespace == JOURNALS and inner):
+            return None
+        return self._of_queue(namespace, name, f"{path};{inner}" if inner else path)
+
+    def all(self) -> Iterator[Table]:
+        """All of them: queues, their journals, the system's queues, the lake."""
+        for short, path in self._short.items():
+            yield self._of_queue(QUEUES, short, path)
+            yield self._of_queue(JOURNALS, short, path)
+        for name in SYSTEM_TABLES:
+            yield self._table(SYSTEM, name, f".\\system$;{name}")
+        if self._lake is not None:
+            yield Table(LAKE, "messages", "the lake", self._lake)
+
+    def _of_queue(self, namespace: str, name: str, path: str) -> Table:
+        return self._table(namespace, name, f"{path};journal" if namespace == JOURNALS else path)
+
+    def _table(self, namespace: str, name: str, path: str) -> Table:
+        load = partial(_load, options=self._options, path=path)
+        return Table(namespace, name, path, load)
+
+    @cached_property
+    def _short(self) -> dict[str, str]:
+        """Paths by the names that SHOW TABLES shows: a private queue comes before a public one."""
+        found: dict[str, str] = {}
+        for path in sorted(self._listed(), key=lambda path: _PRIVATE not in path.lower()):
+            name = path.rpartition("\\")[2].lower()
+            found.setdefault(name, path)
+            if found[name] != path:
+                found[path.lower()] = path
+        return found
+
+    @cached_property
+    def _paths(self) -> dict[str, str]:
+        """Paths by every name that is understood: also the whole path, with a dot or a computer."""
+        found = dict(self._short)
+        for path in self._short.values():
+            found[path.lower()] = path
+            found["." + path[path.index("\\") :].lower()] = path
+        return found
+
+    def _listed(self) -> Iterable[str]:
+        after: Any = None
+        while True:
+            query = "" if after is None else f"?after={after}"
+            page = self._http.call("GET", f"/queues{query}")
+            for queue in page["queues"]:
+                if queue["kind"] in ("private", "public"):
+                    yield queue["path"]
+            after = page["next"]
+            if after is None:
+                return

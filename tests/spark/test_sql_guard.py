@@ -1,0 +1,398 @@
+"""What the guard lets through and what it stops, with Spark's own parser and analyser."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from posthouse.model.errors import InvalidParameter
+from posthouse.spark.sql_query import Table, sql
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+ROWS = [(1, "a", 5, ["x", "y"]), (2, "b", 3, ["z"]), (3, "a", 1, [])]
+SCHEMA = "lookup_id long, label string, priority int, journal array<string>"
+SECRET = "the secret of this machine"
+JAVA = "reflect('java.lang.System', 'getProperty', 'user.home')"
+
+
+class Plain:
+    """Tables of a few rows; `read` says which were asked for."""
+
+    def __init__(self) -> None:
+        self.read: list[str] = []
+
+    def find(self, namespace: str, name: str) -> Table | None:
+        return next(
+            (one for one in self.all() if (one.namespace, one.name) == (namespace, name)), None
+        )
+
+    def all(self) -> Iterator[Table]:
+        for namespace, name in (
+            ("queues", "orders"),
+            ("queues", "odd name"),
+            ("queues", "tick`ed"),
+            ("journals", "orders"),
+            ("system", "deadletter"),
+        ):
+            yield Table(namespace, name, f"{namespace} {name}", self._loader(f"{namespace}.{name}"))
+
+    def _loader(self, title: str):  # type: ignore[no-untyped-def]
+        def load(spark: SparkSession) -> DataFrame:
+            self.read.append(title)
+            return spark.createDataFrame(ROWS, SCHEMA)
+
+        return load
+
+
+@pytest.fixture
+def tables() -> Plain:
+    return Plain()
+
+
+ALLOWED = [
+    ("select count(*) from queues.orders", [(3,)]),
+    (
+        "SELECT label, count(*) n FROM QUEUES.Orders GROUP BY label ORDER BY n DESC",
+        [("a", 2), ("b", 1)],
+    ),
+    ("select orders.label from queues.orders where orders.lookup_id = 1", [("a",)]),
+    ("select queues.orders.label from queues.orders where queues.orders.lookup_id = 2", [("b",)]),
+    ("select o.* except (journal) from queues.orders o limit 1", [(1, "a", 5)]),
+    ("select queues.orders.* except (journal) from queues . `orders` limit 1", [(1, "a", 5)]),
+    (
+        "select '😀 queues.orders', o.label from queues.orders o where lookup_id=2",
+        [("😀 queues.orders", "b")],
+    ),
+    ("with x as (select * from queues.orders) select count(*) from x, x y", [(9,)]),
+    (
+        "with orders as (select 7 as n) select n, count(*) from orders, queues.orders group by n",
+        [(7, 3)],
+    ),
+    (
+        "select count(*) from queues.orders a join journals.orders b on a.lookup_id = b.lookup_id",
+        [(3,)],
+    ),
+    ("select count(*) from queues.orders join journals.orders using (lookup_id)", [(3,)]),
+    ("select max(e) from queues.orders lateral view explode(journal) as e", [("z",)]),
+    ("select count(*) from queues.orders, lateral explode(journal) as t(e)", [(3,)]),
+    (
+        "select sum(priority) over (order by lookup_id) s from queues.orders order by s",
+        [(5,), (8,), (9,)],
+    ),
+    (
+        "select * from (select label, priority from queues.orders)"
+        " pivot (sum(priority) for label in ('a', 'b'))",
+        [(6, 3)],
+    ),
+    ("select (select max(priority) from journals.orders) from queues.orders limit 1", [(5,)]),
+    ("select count(*) from queues.orders where exists (select 1 from system.deadletter)", [(3,)]),
+    (
+        "select count(*) from queues.orders"
+        " where label in (select label from journals.orders where priority = 3)",
+        [(1,)],
+    ),
+    ("from queues.orders |> where priority > 2 |> aggregate count(*)", [(2,)]),
+    ("select count(*) from queues.`odd name`", [(3,)]),
+    ("select count(*) from queues.`tick``ed`", [(3,)]),
+    (
+        "select transform(journal, x -> upper(x)) from queues.orders where lookup_id = 1",
+        [(["X", "Y"],)],
+    ),
+    ("select label from queues.orders union all select label from journals.orders", None),
+    ("select 1 except select 2", [(1,)]),
+    ("values (1), (2)", [(1,), (2,)]),
+    ("table queues.orders", None),
+    ("select count(*) from identifier('queues.orders')", [(3,)]),
+    ("select * from range(2)", [(0,), (1,)]),
+    ("select '${env:HOME}', '${spark.app.name}'", [("${env:HOME}", "${spark.app.name}")]),
+    (
+        "select 'parquet.`/etc`; drop table x -- reflect(' -- a comment",
+        [("parquet.`/etc`; drop table x -- reflect(",)],
+    ),
+    ("select system.builtin.upper('a'), `UPPER`('b')", [("A", "B")]),
+    (
+        "with recursive r(n) as (values (1) union all select n + 1 from r where n < 3)"
+        " select max(n) from r",
+        [(3,)],
+    ),
+    (
+        "select count(*) filter (where priority > 2), percentile_approx(priority, 0.5)"
+        " from queues.orders",
+        [(2, 3)],
+    ),
+    (
+        "select count(distinct label), hour(timestamp '2026-01-01 10:20:00') from queues.orders",
+        [(2, 10)],
+    ),
+    ("select count(*) from queues.orders;", [(3,)]),
+]
+
+
+@pytest.mark.parametrize(("statement", "rows"), ALLOWED)
+def test_a_select_gives_its_rows(
+    spark: SparkSession, tables: Plain, statement: str, rows: list[tuple[object, ...]] | None
+) -> None:
+    found = [tuple(row) for row in sql(spark, statement, tables).collect()]
+    assert found == rows if rows is not None else found
+
+
+def test_only_tables_that_are_named_are_read(spark: SparkSession, tables: Plain) -> None:
+    sql(
+        spark, "select * from queues.orders a, queues.orders b where 'journals.orders' = ''", tables
+    )
+    assert tables.read == ["queues.orders"]
+
+
+REFUSED = [
+    # Files as tables, wherever a table may stand.
+    "select * from parquet.`{secret}`",
+    "select * from {file}",
+    "select * from binaryFile.`{secret}`",
+    "select * from posthouse.`x`",
+    "select * from `text`.`file://{secret}` t",
+    "select * from identifier('{file}')",
+    "select * from identifier('text' || '.`{secret}`')",
+    "with x as (select * from {file}) select * from x",
+    "with x as (with y as (select * from {file}) select * from y) select 1",
+    "select (select max(value) from {file})",
+    "select 1 where exists (select * from {file})",
+    "select * from queues.orders where label in (select value from {file})",
+    "select * from queues.orders, lateral (select * from {file})",
+    "select * from queues.orders limit (select count(*) from {file})",
+    "select * from (select * from (select * from {file}))",
+    "select 1 union all select value from {file}",
+    "select * from queues.orders join {file} on true",
+    "select max(case when (select true from {file}) then 1 end) over () from queues.orders",
+    "select transform(journal, x -> (select max(value) from {file})) from queues.orders",
+    "select * from queues.orders order by (select max(value) from {file})",
+    "select 1 group by (select max(value) from {file})",
+    "select label from queues.orders group by label having max(priority) > (select 1 from {file})",
+    "select * from values ((select max(value) from {file}))",
+    "from {file} |> select value",
+    "from queues.orders |> join {file} on true",
+    "table {file}",
+    "select * from queues.orders pivot (max((select max(value) from {file})) for label in ('a'))",
+    "select /*+ broadcast(x) */ * from {file} x",
+    # Any method of Java, however it is spelled.
+    "select {java}",
+    "select java_method('java.lang.System', 'exit', 1)",
+    "select try_reflect('java.lang.System', 'getProperty', 'user.home')",
+    "select REFLECT('java.lang.System', 'getProperty', 'user.home')",
+    "select `reflect`('java.lang.System', 'getProperty', 'user.home')",
+    "select builtin.reflect('java.lang.System', 'getProperty', 'user.home')",
+    "select system.builtin.reflect('java.lang.System', 'getProperty', 'user.home')",
+    "select identifier('reflect')('java.lang.System', 'getProperty', 'user.home')",
+    "select identifier('ref' || 'lect')('java.lang.System', 'getProperty', 'user.home')",
+    "select transform(journal, x -> {java}) from queues.orders",
+    "select * from queues.orders where {java} is null",
+    "select * from queues.orders order by {java}",
+    "select sum(1) over (partition by {java}) from queues.orders",
+    "select count(*) filter (where {java} = '') from queues.orders",
+    "values ({java})",
+    "select * from range(length({java}))",
+    "select * from queues.orders lateral view explode(array({java})) as e",
+    "select * from queues.orders lateral view {java} as e",
+    "select * from queues.orders tablesample (5 rows) where reflect('a', 'b') = 1",
+    "select * from queues.orders |> extend {java} as y",
+    # Programs.
+    "select transform(label) using 'cat {secret}' as x from queues.orders",
+    "from queues.orders map label using 'cat {secret}'",
+    "from queues.orders reduce label using 'cat {secret}'",
+    "select * from (select transform(label) using 'cat {secret}' as x from queues.orders)",
+    # Files read by functions, functions of packages, somebody's functions.
+    "select from_protobuf(x'00', 'a', '{secret}')",
+    "select from_avro(x'00', '\"string\"')",
+    "select input_file_name() from queues.orders",
+    "select my_own_function(1)",
+    "select some_catalog.some_schema.upper('a')",
+    "select * from python_worker_logs()",
+    "select * from my_table_function(table(select 1))",
+    "select * from read_files('{secret}')",
+    "select current_database()",
+    # Tables of others.
+    "select * from orders",
+    "select * from spark_catalog.default.x",
+    "select * from spark_catalog.queues.orders",
+    "select * from global_temp.theirs",
+    "select * from theirs",
+    "select * from default.theirs",
+    "select * from queues.nothing",
+    "select * from lake.messages",
+    "select x.* from (with x as (select 1) select 1) y, x",
+    # Reads of other kinds.
+    "select * from stream(queues.orders)",
+    "select * from stream queues.orders",
+    "select * from queues.orders version as of 1",
+    "select * from queues.orders timestamp as of '2020-01-01'",
+    "select * from queues.orders with ('path' = '{secret}')",
+    # More than one statement, and statements that are no SELECT.
+    "select 1; select 2",
+    "select 1; drop table x",
+    "begin select 1; end",
+    "begin declare x int default 1; select x; end",
+    "execute immediate 'select 1'",
+    "create temporary view v as select 1",
+    "create view v as select * from queues.orders",
+    "create table t as select 1",
+    "create table t using text options (path '{secret}')",
+    "create temporary view v using text options (path '{secret}')",
+    "create function f as 'java.lang.String'",
+    "create temporary function f as 'x.Y' using jar '/tmp/x.jar'",
+    "create or replace temporary function f(x int) returns int return x + 1",
+    "create database d",
+    "drop table queues.orders",
+    "insert into queues.orders select * from journals.orders",
+    "insert overwrite directory '{secret}.d' using csv select 1",
+    "insert overwrite local directory '{secret}.d' select 1",
+    "from queues.orders insert into x select 1",
+    "from queues.orders insert overwrite directory '{secret}.d' using csv select 1",
+    "with x as (select 1) insert into y select * from x",
+    "update queues.orders set label = ''",
+    "delete from queues.orders",
+    "merge into queues.orders using journals.orders on true when matched then delete",
+    "truncate table queues.orders",
+    "cache table queues.orders",
+    "cache table x as select 1",
+    "refresh table queues.orders",
+    "analyze table queues.orders compute statistics",
+    "load data inpath '{secret}' into table x",
+    "add jar '/tmp/x.jar'",
+    "add file '{secret}'",
+    "list files",
+    "set spark.sql.runSQLOnFiles=true",
+    "set",
+    "reset",
+    "set variable x = 1",
+    "declare x = 1",
+    "use spark_catalog",
+    "explain select 1",
+    "explain extended select {java}",
+    "describe queues.orders",
+    "describe query select 1",
+    "show functions",
+    "show databases",
+    "show create table queues.orders",
+    "show columns in queues.orders",
+    "call system.rollback()",
+    "comment on table queues.orders is 'x'",
+    "dfs -ls /",
+    "!ls",
+    "select :x",
+    "select ?",
+    "",
+    ";",
+    "-- nothing",
+    "selec 1",
+    "select",
+    "select * from",
+    "select * from queues.orders where (",
+    "select '",
+    "select /* ",
+    "select no_such_column from queues.orders",
+    "select journals.orders.label from queues.orders",
+]
+
+
+def spelled(statement: str, secret: Path) -> str:
+    words = {"{file}": "text.`{secret}`", "{java}": JAVA, "{secret}": str(secret)}
+    for word, meaning in words.items():
+        statement = statement.replace(word, meaning)
+    return statement
+
+
+@pytest.mark.parametrize("statement", REFUSED)
+def test_anything_else_is_refused(
+    spark: SparkSession, tables: Plain, tmp_path: Path, statement: str
+) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text(SECRET, encoding="utf-8")
+    spark.range(1).createOrReplaceTempView("theirs")
+    with pytest.raises(InvalidParameter) as refused:
+        sql(spark, spelled(statement, secret), tables)
+    assert SECRET not in str(refused.value)
+    assert "\n" not in str(refused.value)
+    assert [path.name for path in tmp_path.iterdir()] == ["secret"]
+
+
+def test_a_nearest_table_is_named(spark: SparkSession, tables: Plain) -> None:
+    with pytest.raises(InvalidParameter, match=r"Did you mean queues\.orders\?"):
+        sql(spark, "select * from queues.ordres", tables)
+
+
+def test_a_function_of_the_users_session_is_not_called(spark: SparkSession, tables: Plain) -> None:
+    spark.udf.register("theirs", lambda: "called")
+    with pytest.raises(InvalidParameter, match="theirs"):
+        sql(spark, "select theirs()", tables)
+
+
+def test_a_function_that_hides_a_built_in_one_is_not_called(
+    spark: SparkSession, tables: Plain
+) -> None:
+    spark.udf.register("soundex", lambda text: "theirs")
+    try:
+        assert sql(spark, "select soundex('Miller')", tables).collect()[0][0] == "M460"
+    finally:
+        spark.sql("drop temporary function soundex")
+
+
+def test_the_users_session_is_left_as_it_was(spark: SparkSession, tables: Plain) -> None:
+    sql(spark, "select * from queues.orders", tables).collect()
+    assert spark.conf.get("spark.sql.variable.substitute") == "true"
+    assert not spark.catalog.tableExists("orders")
+
+
+def test_a_very_long_statement_is_refused(spark: SparkSession, tables: Plain) -> None:
+    with pytest.raises(InvalidParameter, match="characters"):
+        sql(spark, "select " + "1," * 60_000 + "1", tables)
+
+
+def test_very_many_rows_of_an_inline_table_are_fine(spark: SparkSession, tables: Plain) -> None:
+    rows = ",".join(f"({number})" for number in range(5000))
+    assert sql(spark, f"select count(*) from values {rows}", tables).collect()[0][0] == 5000
+
+
+DEEP = [
+    "select " + "(" * 20_000 + "1" + ")" * 20_000,
+    "select " + "upper(" * 300 + "'a'" + ")" * 300,
+]
+
+
+@pytest.mark.parametrize("statement", DEEP, ids=["brackets", "calls"])
+def test_a_deep_statement_is_refused(spark: SparkSession, tables: Plain, statement: str) -> None:
+    with pytest.raises(InvalidParameter, match="brackets in each other"):
+        sql(spark, statement, tables)
+
+
+def test_an_external_entity_is_not_read(spark: SparkSession, tables: Plain, tmp_path: Path) -> None:
+    """XML of a hostile body, or of a hostile statement."""
+    (tmp_path / "secret").write_text(SECRET, encoding="utf-8")
+    entity = f'<!DOCTYPE x [<!ENTITY e SYSTEM "file://{tmp_path}/secret">]><x>&e;</x>'
+    statement = f"select xpath_string('{entity}', 'x'), from_xml('{entity}', 'x string')"
+    assert SECRET not in str(sql(spark, statement, tables).collect())
+
+
+def shown(spark: SparkSession, tables: Plain, statement: str) -> list[str]:
+    return [f"{row[0]}.{row[1]}" for row in sql(spark, statement, tables).collect()]
+
+
+def test_show_tables_lists_them(spark: SparkSession, tables: Plain) -> None:
+    everything = [
+        "journals.orders",
+        "queues.odd name",
+        "queues.orders",
+        "queues.tick`ed",
+        "system.deadletter",
+    ]
+    assert shown(spark, tables, "show tables") == everything
+    assert shown(spark, tables, "SHOW TABLES IN Journals") == ["journals.orders"]
+    assert shown(spark, tables, "show tables in queues like 'o*s|t*'") == [
+        "queues.orders",
+        "queues.tick`ed",
+    ]
+    assert shown(spark, tables, "show tables in nowhere") == []
+    assert tables.read == []
