@@ -49,6 +49,9 @@ PROMISED = {
     "peer add": "NAME",
     "peer list": "",
     "peer remove": "NAME --yes",
+    "pipeline archive": "QUEUE... --lake --consume --follow --master",
+    "pipeline replay": "--lake --to --from --until --where --dry-run --master",
+    "pipeline settle": "CHECKPOINT",
     "offline": "",
     "online": "",
     "backup": "DIR",
@@ -76,6 +79,7 @@ LOCAL = {  # what they can say and where they work
     "decode": "--json",
     "selftest": "--json",
     "completion": "",
+    "pipeline list": "--json",
 }
 
 

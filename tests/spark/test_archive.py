@@ -110,16 +110,20 @@ def test_a_batch_that_spark_did_not_count_is_not_written_twice(
     spark: SparkSession,
     folder: Path,
 ) -> None:
-    """As after a kill between the manifest and Spark's own commit log."""
+    """The driver is gone between the manifest and Spark's own commit log."""
     name = queue()
     office.send(name, numbered(5))
-    done = archived(name, consume=True, max_messages=3)
-    commits = Path(done.checkpoint) / "commits"
-    for entry in ("1", ".1.crc"):
-        (commits / entry).unlink(missing_ok=True)
-    office.send(name, [b"next"])
-    assert archived(name, consume=True).messages == 1
-    assert bodies(spark, folder) == [*numbered(5), b"next"]
+
+    def watch(progress: Progress) -> None:
+        if progress.batches == 2:
+            raise EOFError("gone")
+
+    with pytest.raises(EOFError):
+        archived(name, consume=True, max_messages=3, progress=watch)
+    assert bodies(spark, folder) == numbered(5)
+    assert office.count(name) == 2
+    assert archived(name, consume=True, max_messages=3).messages == 0
+    assert bodies(spark, folder) == numbered(5)
     assert office.count(name) == 0
 
 

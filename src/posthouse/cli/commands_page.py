@@ -35,7 +35,7 @@ Commands that talk to a queue manager have these options too:
 The others are local, they talk to nobody: `serve` is a queue manager itself (its `--json` prints
 the line of the ready file), `restore` and `doctor` work on a home that no other has open, `decode`
 on files, `selftest` in memory, `bench` and `demo` in directories of their own, `completion` prints
-a script.
+a script, `pipeline list` a list.
 
 Queues are named by path names (`.\\private$\\orders`, `HOST\\private$\\orders`,
 `.\\private$\\orders;poison`) or format names (`DIRECT=OS:...`, `DIRECT=TCP:...`, `PRIVATE=...`,

@@ -63,6 +63,16 @@ class Remote:
         return any(one is not None for one in self._place)
 
     @property
+    def url(self) -> str | None:
+        """The address on the command line."""
+        return self._place[1]
+
+    @property
+    def token_file(self) -> Path | None:
+        """The token file on the command line."""
+        return self._place[2]
+
+    @property
     def client(self) -> QueueManagerClient:
         """The session."""
         if self._client is None:

@@ -33,6 +33,7 @@ NOUNS = {
     "send": ("send",),
     "receive": ("receive", "peek"),
     "message": ("message",),
+    "pipeline": ("pipeline",),
     "user": ("user",),
     "token": ("token",),
     "cert": ("cert",),

@@ -1,0 +1,290 @@
+"""`replay`: from a lake back to queues, each message once.
+
+What is to be sent is planned first and kept: how far each queue of the lake goes, and ranges of
+lookup ids with about equally many messages. Each range is one batch of the sink under the replay's
+own query, which the queue manager sends once however often it comes: so a replay that was cut off
+goes on where it was.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from hashlib import sha256
+from math import ceil
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+from uuid import uuid4
+
+import msgspec
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from posthouse.model.errors import InvalidParameter
+from posthouse.spark.failures import cause_of
+from posthouse.spark.lake_disk import Disk, locked
+from posthouse.spark.lake_files import LakeFiles
+from posthouse.spark.manifest import FOLDER
+from posthouse.spark.progress import Meter, Watch
+from posthouse.spark.selection import Selection, check_where, destinations_of
+from posthouse.spark.sessions import session
+
+REPLAYS: Final = "replays"
+BATCH: Final = 100_000  # messages that are sent in one step
+CUTS_MAX: Final = 4096
+PLAN: Final = "plan.json"
+
+
+class Sent(NamedTuple):
+    """Messages for one destination."""
+
+    destination: str
+    messages: int
+    bytes: int
+    first: datetime | None
+    last: datetime | None
+
+
+class Replayed(NamedTuple):
+    """What a `replay` did, or would do."""
+
+    destinations: tuple[Sent, ...]
+    sent: int  # by this call
+    encrypted: int  # left out: only the queue they were sealed for can open them
+    batches: int
+    seconds: float
+    dry_run: bool
+    resumed: bool
+
+    @property
+    def messages(self) -> int:
+        """Of all destinations."""
+        return sum(sent.messages for sent in self.destinations)
+
+
+class Cut(msgspec.Struct, frozen=True):
+    """Messages with lookup ids above one and up to another."""
+
+    after: int
+    last: int
+    messages: int
+
+
+class Plan(msgspec.Struct):
+    """What a replay is about; kept until it is done."""
+
+    query: str
+    destinations: dict[str, str]
+    through: dict[str, int]
+    cuts: list[Cut]
+    counts: list[list[Any]]
+    encrypted: int
+    done: int = 0  # batches that were sent for certain; the queue manager knows better
+
+
+def replay(
+    lake: str | os.PathLike[str],
+    to: str | None = None,
+    *,
+    mapping: Mapping[str, str] | None = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    where: str | None = None,
+    same_ids: bool = False,
+    rate: float | None = None,
+    dry_run: bool = False,
+    url: str | None = None,
+    token_file: str | os.PathLike[str] | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    batch: int = BATCH,
+    spark: SparkSession | None = None,
+    master: str | None = None,
+    progress: Watch | None = None,
+    stop: threading.Event | None = None,
+) -> Replayed:
+    """Sends messages of a lake again, exactly once, in the order of their lookup ids.
+
+    `to` is where they go, `origin` the queue that each was in; `mapping` says so for some queues
+    only, and without `to` no others are sent. `since` and `until` (excluded) are of `arrived_time`,
+    `where` is a condition in SQL over the columns of a message. Messages get new identifiers unless
+    `same_ids`. `rate` is messages a second, on average. A call with the same arguments goes on with
+    a replay that was cut off; one that came to its end is begun again.
+    """
+    if rate is not None and not rate > 0:
+        raise InvalidParameter("a rate is messages a second, above 0", "Leave it out for no limit.")
+    files = LakeFiles(lake)
+    destinations = destinations_of(files.manifests.read().through, to, mapping)
+    made = spark or session("replay", master)
+    if where:
+        check_where(made, where)
+    size = batch if rate is None else max(1, min(batch, round(rate)))
+    work = Replay(files, made, Filters(since, until, where), size)
+    if dry_run:
+        return work.planned(destinations).result(dry_run=True)
+    key = json.dumps([destinations, str(since), str(until), where, same_ids, url], sort_keys=True)
+    folder = _checkpoint(files, checkpoint, key)
+    Disk().make_folder(folder)
+    options = _sink(url, token_file, same_ids)
+    with locked(folder / "lock", "the same replay runs already", wait_s=0.0):
+        running = work.resumed(folder) or work.planned(destinations)
+        running.send(folder, options, rate, Meter(progress, 0), stop or threading.Event())
+    return running.result(dry_run=False)
+
+
+class Filters(NamedTuple):
+    """Which messages, beside their queues."""
+
+    since: datetime | None
+    until: datetime | None
+    where: str | None
+
+
+class Replay:
+    """One replay: planned or found again, then sent."""
+
+    def __init__(self, lake: LakeFiles, spark: SparkSession, filters: Filters, size: int) -> None:
+        self._lake = lake
+        self._spark = spark
+        self._filters = filters
+        self._size = size
+        self._plan = Plan("", {}, {}, [], [], 0)
+        self._resumed = False
+        self._meter = Meter(None, 0)
+
+    def planned(self, destinations: Mapping[str, str]) -> Replay:
+        """Counts what there is, and cuts it."""
+        known = self._lake.manifests.read().through
+        through = {queue: known[queue] for queue in destinations}
+        self._plan = Plan(f"replay-{uuid4()}", dict(destinations), through, [], [], 0)
+        try:
+            self._count()
+            self._plan.cuts = self._cuts()
+        except PySparkException as error:
+            raise cause_of(error) from None
+        return self
+
+    def resumed(self, folder: Path) -> Replay | None:
+        """The plan of a replay that was cut off."""
+        try:
+            self._plan = msgspec.json.decode((folder / PLAN).read_bytes(), type=Plan)
+        except FileNotFoundError:
+            return None
+        except msgspec.DecodeError as error:
+            raise InvalidParameter(
+                f"{folder / PLAN} is no plan of a replay: {error}", "Delete it to begin again."
+            ) from None
+        self._resumed = True
+        return self
+
+    def _rows(self, after: int = -1, last: int | None = None) -> DataFrame:
+        selection = Selection(self._plan.destinations, self._plan.through, *self._filters)
+        return selection.rows(self._spark, self._lake, after, last)
+
+    def _count(self) -> None:
+        sealed = F.coalesce("encrypted", F.lit(False))
+        counted = self._rows().groupBy("destination", sealed.alias("sealed"))
+        found = counted.agg(
+            F.count(F.lit(1)),
+            F.sum("body_size"),
+            F.unix_micros(F.min("arrived_time")),
+            F.unix_micros(F.max("arrived_time")),
+        ).collect()
+        self._plan.encrypted = sum(row[2] for row in found if row[1])
+        self._plan.counts = sorted([row[0], *row[2:]] for row in found if not row[1])
+
+    def _cuts(self) -> list[Cut]:
+        """Ranges of lookup ids with about equally many messages."""
+        total = sum(count[1] for count in self._plan.counts)
+        parts = min(ceil(total / self._size), CUTS_MAX)
+        if not parts:
+            return []
+        ids = _open(self._rows()).select("lookup_id").repartitionByRange(parts, "lookup_id")
+        part = F.spark_partition_id().alias("part")
+        extremes = (F.max("lookup_id").alias("last"), F.count(F.lit(1)))
+        found = ids.groupBy(part).agg(*extremes).orderBy("last").collect()
+        lasts = [-1, *(row[1] for row in found)]
+        return [Cut(lasts[n], row[1], row[2]) for n, row in enumerate(found)]
+
+    def send(
+        self,
+        folder: Path,
+        options: Mapping[str, str],
+        rate: float | None,
+        meter: Meter,
+        stop: threading.Event,
+    ) -> None:
+        """Sends what has not been sent yet; then the plan is done with."""
+        self._meter = meter
+        cuts = self._plan.cuts
+        meter.expect(sum(cut.messages for cut in cuts[self._plan.done :]))
+        self._keep(folder)
+        while self._plan.done < len(cuts) and not stop.is_set():
+            self._send_batch(cuts[self._plan.done], options)
+            self._plan.done += 1
+            self._keep(folder)
+            if rate is not None and self._plan.done < len(cuts):
+                stop.wait(max(0.0, meter.now.done / rate - meter.now.seconds))
+        if self._plan.done == len(cuts):
+            (folder / PLAN).unlink()
+
+    def _send_batch(self, cut: Cut, options: Mapping[str, str]) -> None:
+        rows = _open(self._rows(cut.after, cut.last)).orderBy("lookup_id", "queue_manager")
+        writer = rows.write.format("posthouse").options(**options)
+        writer = writer.option("queryId", self._plan.query).option("batchId", self._plan.done)
+        try:
+            writer.mode("append").save()
+        except PySparkException as error:
+            raise cause_of(error) from None
+        self._meter.add(cut.messages)
+
+    def _keep(self, folder: Path) -> None:
+        temporary = folder / f"{PLAN}.new"
+        disk = Disk()
+        disk.delete(temporary)
+        disk.write(temporary, msgspec.json.encode(self._plan))
+        disk.move(temporary, folder / PLAN)
+        disk.sync_folder(folder)
+
+    def result(self, *, dry_run: bool) -> Replayed:
+        """What was done, or would be."""
+        return Replayed(
+            destinations=tuple(
+                Sent(*count[:3], *map(_moment, count[3:])) for count in self._plan.counts
+            ),
+            sent=self._meter.now.done,
+            encrypted=self._plan.encrypted,
+            batches=len(self._plan.cuts) if dry_run else self._meter.now.batches,
+            seconds=round(self._meter.now.seconds, 3),
+            dry_run=dry_run,
+            resumed=self._resumed,
+        )
+
+
+def _open(messages: DataFrame) -> DataFrame:
+    """Without those that only their receiver can open."""
+    return messages.where(~F.coalesce("encrypted", F.lit(False)))
+
+
+def _moment(microseconds: int | None) -> datetime | None:
+    return None if microseconds is None else datetime.fromtimestamp(microseconds / 1e6, UTC)
+
+
+def _checkpoint(lake: LakeFiles, given: str | os.PathLike[str] | None, key: str) -> Path:
+    if given is not None:
+        return Path(given).expanduser().absolute()
+    return lake.root / FOLDER / REPLAYS / sha256(key.encode()).hexdigest()[:16]
+
+
+def _sink(
+    url: str | None, token_file: str | os.PathLike[str] | None, same_ids: bool
+) -> dict[str, str]:
+    options = {"sameIds": str(same_ids).lower()}
+    if url is not None:
+        options["url"] = url
+    if token_file is not None:
+        options["tokenFile"] = os.fspath(token_file)
+    return options
