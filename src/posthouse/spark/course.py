@@ -7,11 +7,12 @@ from collections.abc import Iterable
 from typing import Final
 
 from posthouse.client.bulk_read import Cut, QueuePlan, Wanted
+from posthouse.client.groups import GroupState
 from posthouse.model.errors import MessageAlreadyReceived
 from posthouse.spark.batch import starting
 from posthouse.spark.checkpoints import committed_offsets
 from posthouse.spark.endpoint import Endpoint
-from posthouse.spark.leases import Leases, committed_through, owner_of
+from posthouse.spark.leases import CONSUME, OBSERVE, Leases, committed_through, owner_of
 from posthouse.spark.limits import Limits, shares
 from posthouse.spark.offsets import StreamOffset
 from posthouse.spark.options import SourceOptions
@@ -37,7 +38,7 @@ class Course:
         self._goal: dict[str, int] | None = None
         self._looked_at = 0.0
         self._turn = 0
-        mode = "consume" if options.consume else "observe"
+        mode = CONSUME if options.consume else OBSERVE
         owner = owner_of(options.checkpoint)
         self._leases = Leases(options.group, mode, owner) if options.group else None
 
@@ -63,9 +64,8 @@ class Course:
         queue = place.queue
         after, known = starting(self.options, place, plan)
         if self._leases is not None:
-            is_new = self.options.group not in place.endpoint.groups(queue)
-            group = self._leases.take(place, after if is_new else None)
-            self._positions[queue] = int(group["position"])
+            is_new = place.endpoint.find_group(queue, self.options.group) is None
+            self._positions[queue] = self._leases.take(place, after if is_new else None).position
             after, known = self._positions[queue], known if is_new else 0
         self.places[queue] = place
         self._latest[queue] = plan.latest
@@ -80,7 +80,7 @@ class Course:
             if offset.group != leases.group:
                 continue
             for queue in offset.queues.keys() & self.places.keys():
-                group = self.places[queue].endpoint.groups(queue)[leases.group]
+                group = self.places[queue].endpoint.group(queue, leases.group).show()
                 through = committed_through(group, offset.queues[queue])
                 if through is not None:
                     leases.acknowledge_now({queue: through})
@@ -249,14 +249,12 @@ class Course:
             self._leases.acknowledge(end.queues)
 
 
-def _check_position(queue: str, after: int, group: dict[str, object]) -> None:
+def _check_position(queue: str, after: int, group: GroupState) -> None:
     """A batch that is read again finds nothing of what was acknowledged."""
-    position = group["position"]
-    assert isinstance(position, int)
-    if position > after:
+    if group.position > after:
         raise MessageAlreadyReceived(
-            f"group {group['name']} of {queue} has acknowledged everything up to lookup id "
-            f"{position}, and this checkpoint wants what lies behind {after}",
+            f"group {group.name} of {queue} has acknowledged everything up to lookup id "
+            f"{group.position}, and this checkpoint wants what lies behind {after}",
             "The checkpoint is older than the group: go on from the group's position with a new "
             "checkpoint, or set failOnDataLoss to false.",
         )

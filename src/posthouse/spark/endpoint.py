@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from posthouse.client import bulk_read
 from posthouse.client.bulk_http import BulkHttp, segment
 from posthouse.client.bulk_read import Cut, QueuePlan, Wanted
+from posthouse.client.groups import GroupReader, GroupState
 from posthouse.model.errors import InvalidParameter
 from posthouse.spark.options import Manager
 
@@ -48,15 +48,16 @@ class Endpoint:
             yield from (str(queue["path"]) for queue in page["queues"])
             after = page["next"]
 
-    def groups(self, queue: str) -> dict[str, dict[str, Any]]:
-        """The groups of a queue by name."""
-        answer = self._http.call("GET", f"/queues/{segment(queue)}/groups")
-        return {group["name"]: group for group in answer["groups"]}
+    def group(self, queue: str, name: str) -> GroupReader:
+        """A group of a queue, through this connection."""
+        return GroupReader(self._http, queue, name)
 
-    def group_call(self, queue: str, group: str, verb: str, **body: Any) -> dict[str, Any]:
-        """`lease`, `claim` or `acknowledge`; all of them may be asked twice."""
-        path = f"/queues/{segment(queue)}/groups/{segment(group)}/{verb}"
-        return self._http.call("POST", path, body, repeatable=True)
+    def find_group(self, queue: str, name: str) -> GroupState | None:
+        """How far a group is; None where there is none of that name."""
+        groups = self._http.call("GET", f"/queues/{segment(queue)}/groups")["groups"]
+        if all(group["name"] != name for group in groups):
+            return None
+        return self.group(queue, name).show()
 
     def close(self) -> None:
         """Gives the connection back."""

@@ -13,13 +13,16 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from posthouse.client.errors import ClientConnectionError
+from posthouse.client.groups import GroupReader, GroupState
 from posthouse.model.errors import QueueError, SharingViolation
 from posthouse.spark.endpoint import Endpoint
 from posthouse.spark.places import Place
 
+CONSUME: Final = "consume"
+OBSERVE: Final = "observe"
 LEASE_S: Final = 15.0
 RENEW_S: Final = LEASE_S / 3
 TAKE_OVER_S: Final = LEASE_S + 5.0  # as long as a reader that died may still have it, and some
@@ -58,26 +61,27 @@ class Leases:
         self._own: dict[tuple[str, Endpoint], Endpoint] = {}
         self._ended = False
 
-    def take(self, place: Place, position: str | int | None) -> dict[str, Any]:
+    def take(self, place: Place, position: int | None) -> GroupState:
         """Takes the lease of a queue; a reader that just died is waited for."""
+        group = place.endpoint.group(place.queue, self.group)
         until = time.monotonic() + TAKE_OVER_S
         while True:
             try:
-                group = self._lease(place.endpoint, place.queue, None, position)
+                state = group.lease(self.mode, self.owner, position)
                 break
             except SharingViolation:
                 if time.monotonic() > until:
                     raise
             time.sleep(RETRY_S)
-        self.epochs[place.queue] = int(group["epoch"])
+        self.epochs[place.queue] = state.epoch
         self._places[place.queue] = place
         self._renewing.start()
-        return group
+        return state
 
-    def claim(self, queue: str, through: int) -> dict[str, Any]:
+    def claim(self, queue: str, through: int) -> GroupState:
         """Makes sure, durably, that nobody else takes what a batch is about to read."""
-        endpoint, epoch = self._places[queue].endpoint, self.epochs[queue]
-        return endpoint.group_call(queue, self.group, "claim", epoch=epoch, through=through)
+        group = self._places[queue].endpoint.group(queue, self.group)
+        return group.claim(self.epochs[queue], through)
 
     def acknowledge(self, queues: Mapping[str, int]) -> None:
         """Receives what was committed, beside the stream; the one before is waited for."""
@@ -87,9 +91,7 @@ class Leases:
     def acknowledge_now(self, queues: Mapping[str, int]) -> None:
         """Receives up to these ids."""
         for queue, through in queues.items():
-            own = self._endpoint("acknowledge", queue)
-            epoch = self.epochs[queue]
-            own.group_call(queue, self.group, "acknowledge", epoch=epoch, through=through)
+            self._group("acknowledge", queue).acknowledge(self.epochs[queue], through)
 
     def check(self) -> None:
         """Raises what went wrong beside the stream: somebody else has taken over, say."""
@@ -103,7 +105,9 @@ class Leases:
         self._ended = True
         self._renewing.stop()
         for queue, epoch in self.epochs.items():
-            end_lease(self._places[queue].endpoint, queue, self.group, epoch, self.owner)
+            with suppress(SharingViolation):  # somebody else has it by now
+                group = self._places[queue].endpoint.group(queue, self.group)
+                group.end(self.mode, self.owner, epoch)
 
     def close(self) -> None:
         """Waits for what is under way, and ends the leases as far as they can be reached."""
@@ -114,18 +118,12 @@ class Leases:
     def _renew_all(self) -> None:
         for queue, epoch in list(self.epochs.items()):
             try:
-                self._lease(self._endpoint("renew", queue), queue, epoch, None)
+                self._group("renew", queue).renew(self.mode, self.owner, epoch)
             except ClientConnectionError:
                 continue  # it may be starting again; who reads meanwhile is told so
 
-    def _lease(
-        self, endpoint: Endpoint, queue: str, epoch: int | None, position: str | int | None
-    ) -> dict[str, Any]:
-        body = {"mode": self.mode, "owner": self.owner, "epoch": epoch, "position": position}
-        return endpoint.group_call(queue, self.group, "lease", **body)
-
-    def _endpoint(self, use: str, queue: str) -> Endpoint:
-        """A connection for one of the threads."""
+    def _group(self, use: str, queue: str) -> GroupReader:
+        """The group through a connection of one of the threads."""
         endpoint = self._places[queue].endpoint
         key = (use, endpoint)
         if key not in self._own:
@@ -133,7 +131,7 @@ class Leases:
             if use == "acknowledge":
                 manager = manager._replace(timeout_s=max(ACKNOWLEDGE_S, manager.timeout_s))
             self._own[key] = Endpoint(manager)
-        return self._own[key]
+        return self._own[key].group(queue, self.group)
 
 
 class Worker:
@@ -150,6 +148,7 @@ class Worker:
 
     def start(self) -> None:
         """Begins to run, once."""
+        self.check()
         if not self._thread.is_alive() and not self._stopped:
             self._thread.start()
 
@@ -195,15 +194,7 @@ class Worker:
                 self._changed.notify_all()
 
 
-def end_lease(endpoint: Endpoint, queue: str, group: str, epoch: int, owner: str) -> None:
-    """Ends a lease; claims stay. One that somebody else has by now is none of ours."""
-    with suppress(SharingViolation):
-        mode = endpoint.groups(queue)[group]["mode"]
-        body = {"mode": mode, "owner": owner, "epoch": epoch, "end": True}
-        endpoint.group_call(queue, group, "lease", **body)
-
-
-def committed_through(group: Mapping[str, Any], through: int) -> int | None:
+def committed_through(group: GroupState, through: int) -> int | None:
     """How far a group can be acknowledged for a batch that is committed; None where it is."""
-    reachable = min(through, int(group["claimed"])) if group["mode"] == "consume" else through
-    return reachable if reachable > int(group["position"]) else None
+    reachable = min(through, group.claimed) if group.mode == CONSUME else through
+    return reachable if reachable > group.position else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
+from math import ceil
 from typing import NamedTuple
 
 from posthouse.client.bulk_read import QueuePlan, Wanted
@@ -96,7 +97,7 @@ def found_places(
 ) -> dict[str, tuple[Place, QueuePlan]]:
     """All queues of a read by their full names, each with what there is to read now."""
     found = {}
-    since_s = None if options.starting_time_s is None else max(0, int(options.starting_time_s))
+    since_s = None if options.starting_time_s is None else max(0, ceil(options.starting_time_s))
     for endpoint, queues in asked_of(options, endpoints).items():
         wanted = [Wanted(queue, group=group, since=since_s) for queue in queues]
         for plan in endpoint.plan(wanted):

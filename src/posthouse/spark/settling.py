@@ -7,12 +7,14 @@ has no next one.
 from __future__ import annotations
 
 import os
-from typing import Any, NamedTuple
+from contextlib import suppress
+from typing import NamedTuple
 
+from posthouse.client.groups import GroupReader, GroupState
 from posthouse.model.errors import InvalidParameter, QueueNotFound, SharingViolation
 from posthouse.spark.checkpoints import committed_offsets
 from posthouse.spark.endpoint import Endpoint
-from posthouse.spark.leases import ACKNOWLEDGE_S, committed_through, end_lease
+from posthouse.spark.leases import ACKNOWLEDGE_S, committed_through
 from posthouse.spark.offsets import StreamOffset
 from posthouse.spark.options import TOKEN_FILE_VARIABLE, Manager
 
@@ -59,27 +61,23 @@ def _settle(offset: StreamOffset, url: str | None, token_file: str | None) -> li
 
 
 def _settle_queue(endpoint: Endpoint, offset: StreamOffset, queue: str, through: int) -> Settled:
-    group = endpoint.groups(queue).get(offset.group)
-    if group is None:
+    state = endpoint.find_group(queue, offset.group)
+    if state is None:
         raise QueueNotFound(
             f"{queue} has no group {offset.group}", "Nothing is claimed then; nothing is lost."
         )
-    reachable = committed_through(group, through)
-    answer = group if reachable is None else _acknowledge(endpoint, offset, queue, reachable)
-    epoch = offset.epochs.get(queue)
-    if epoch is not None and group["leased"] and epoch == group["epoch"]:
-        end_lease(endpoint, queue, offset.group, epoch, group["owner"])
-    return Settled(queue, offset.group, int(answer["position"]), int(answer.get("received", 0)))
+    group, epoch = endpoint.group(queue, offset.group), offset.epochs.get(queue)
+    reachable, received = committed_through(state, through), 0
+    if reachable is not None:
+        state, received = _acknowledge(group, epoch, reachable)
+    if epoch is not None and state.leased and state.epoch == epoch:
+        group.end(state.mode, state.owner, epoch)
+    return Settled(queue, offset.group, state.position, received)
 
 
-def _acknowledge(
-    endpoint: Endpoint, offset: StreamOffset, queue: str, through: int
-) -> dict[str, Any]:
+def _acknowledge(group: GroupReader, epoch: int | None, through: int) -> tuple[GroupState, int]:
     """As the reader that planned the batch, or, where another came after it, as nobody."""
-    body = {"through": through}
-    if epoch := offset.epochs.get(queue):
-        try:
-            return endpoint.group_call(queue, offset.group, "acknowledge", epoch=epoch, **body)
-        except SharingViolation:
-            pass
-    return endpoint.group_call(queue, offset.group, "acknowledge", epoch=None, **body)
+    if epoch is not None:
+        with suppress(SharingViolation):
+            return group.acknowledge(epoch, through)
+    return group.acknowledge(None, through)

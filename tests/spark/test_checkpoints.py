@@ -1,0 +1,60 @@
+"""Checkpoints of Spark: only what is in `commits` counts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from posthouse.model.errors import InvalidParameter
+from posthouse.spark.checkpoints import committed_offsets
+from posthouse.spark.offsets import StreamOffset
+
+
+def offset(number: int) -> StreamOffset:
+    return StreamOffset("g", {"ALPHA\\q": number}, {"ALPHA": "http://a"})
+
+
+def line(number: int) -> str:
+    return json.dumps(offset(number).to_json())
+
+
+def write(folder: Path, *, offsets: dict[int, list[str]], commits: list[int]) -> str:
+    (folder / "offsets").mkdir(parents=True)
+    (folder / "commits").mkdir()
+    for batch, lines in offsets.items():
+        text = "\n".join(["v1", '{"batchWatermarkMs":0}', *lines])
+        (folder / "offsets" / str(batch)).write_text(text)
+    for batch in commits:
+        (folder / "commits" / str(batch)).write_text('v1\n{"nextBatchWatermarkMs":0}')
+        (folder / "commits" / f".{batch}.crc").write_bytes(b"crc")
+    return str(folder)
+
+
+def test_the_last_committed_batch_counts_and_no_planned_one(tmp_path: Path) -> None:
+    path = write(tmp_path, offsets={9: [line(9)], 10: [line(10)], 11: [line(11)]}, commits=[9, 10])
+    assert committed_offsets(path) == [offset(10)]
+    assert committed_offsets(f"file://{path}") == [offset(10)]
+    assert committed_offsets(f"file:{path}/") == [offset(10)]
+
+
+def test_a_stream_that_never_committed_has_nothing(tmp_path: Path) -> None:
+    assert committed_offsets(str(tmp_path / "missing")) == []
+    assert committed_offsets(write(tmp_path, offsets={0: [line(1)]}, commits=[])) == []
+
+
+def test_other_sources_are_passed_over(tmp_path: Path) -> None:
+    lines = ["-", '{"logOffset":3}', "17", "not json", line(5), '"text"']
+    path = write(tmp_path, offsets={0: lines}, commits=[0])
+    assert committed_offsets(path) == [offset(5)]
+
+
+def test_a_damaged_checkpoint_is_told(tmp_path: Path) -> None:
+    with pytest.raises(InvalidParameter, match="the checkpoint is damaged"):
+        committed_offsets(write(tmp_path, offsets={}, commits=[0]))
+
+
+def test_a_checkpoint_nowhere_is_told() -> None:
+    with pytest.raises(InvalidParameter, match="cannot be reached"):
+        committed_offsets("nowhere://a/b")
