@@ -26,9 +26,11 @@ from pyspark.sql.datasource import (
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from posthouse.client import stages
 from posthouse.client.bulk_http import BulkHttp, segment
 from posthouse.client.errors import ClientConnectionError
-from posthouse.model.errors import InvalidParameter, QueueError
+from posthouse.model.errors import AccessDenied, InvalidParameter, QueueError
+from posthouse.model.names import PathName, parse_name
 from posthouse.spark.bad_rows import (
     Place,
     dead_letter_batch,
@@ -46,6 +48,7 @@ from posthouse.spark.msmq_sink import (
     with_direct_names,
 )
 from posthouse.spark.options import Manager
+from posthouse.spark.row_columns import Fault
 from posthouse.spark.rows import RowMap
 from posthouse.spark.sink_options import SinkOptions, Writing, sink_options
 
@@ -72,6 +75,7 @@ def writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> D
     made = _sink(options, schema, overwrite)
     if isinstance(made, Straight):
         return StraightBatch(made)
+    made.check_queue()
     return BatchSink(made, made.options.query or uuid4().hex, made.options.batch)
 
 
@@ -135,10 +139,12 @@ class Sink:
         self.options = options
         self._rows = rows
 
-    @property
-    def _default(self) -> str:
+    def check_queue(self) -> None:
+        """A queue of the queue manager itself that is not there is told of when planned."""
         queue = self.options.writing.queue
-        return f"?queue={segment(queue)}" if queue else ""
+        if queue and isinstance(parse_name(queue), PathName):
+            with suppress(AccessDenied), bulk_http(self.options.manager) as http:
+                http.call("GET", f"/queues/{segment(queue)}")
 
     def stage(self, query: str, batch: int, batches: Iterable[Any]) -> Staged:
         """Stages the rows of a task under a key that nobody else has."""
@@ -148,26 +154,28 @@ class Sink:
         first = next(pieces, None)
         if first is None:
             return Staged(query, batch, partition, None, 0)
-        path = f"/stages/{segment(query)}/{batch}/{partition}/{attempt}{self._default}"
+        rows = _sent_again(chain((first,), pieces))
+        key = (query, batch, partition, attempt)
         with bulk_http(self.options.manager) as http:
-            again = _sent_again(chain((first,), pieces))
-            http.write_arrow("PUT", path, made.schema, again)
-        return Staged(query, batch, partition, attempt, made.bad)
+            try:
+                stages.stage(http, *key, made.schema, rows, self.options.writing.queue)
+            except QueueError as error:
+                raise made.refused(error) from None
+        return Staged(*key, made.bad)
 
     def publish(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Publishes what the tasks staged; done before: nothing more happens."""
         staged = [message for message in messages if isinstance(message, Staged)]
         if not staged:
             return
-        stages = [[one.partition, one.attempt] for one in staged if one.attempt is not None]
-        request = {"query": staged[0].query, "batch": staged[0].batch, "stages": stages}
+        counting = [(one.partition, one.attempt) for one in staged if one.attempt is not None]
         with bulk_http(self.options.manager) as http:
-            http.call("POST", "/publish", request, repeatable=True)
+            stages.publish(http, staged[0].query, staged[0].batch, counting)
 
     def discard(self, query: str, batch: int) -> None:
         """Gives up what was staged; what cannot be reached expires there by itself."""
         with suppress(QueueError, ClientConnectionError), bulk_http(self.options.manager) as http:
-            http.call("DELETE", f"/stages/{segment(query)}/{batch}")
+            stages.discard(http, query, batch)
 
 
 class StageRows:
@@ -183,6 +191,14 @@ class StageRows:
         self.schema = rows.schema
         if self._dead_letter_queue:
             self.schema = dead_letter_schema(self.schema)
+
+    def refused(self, error: QueueError) -> QueueError:
+        """What the queue manager said, with the row that it said it of."""
+        row = getattr(error, "row", None)
+        if row is None:
+            return error
+        column = getattr(error, "column", None) or ""
+        return refuse(Place("", 0, self._place.partition, 0), Fault(row, column, error.cause))
 
     def pieces(self, batches: Iterable[Any]) -> Iterator[Any]:
         """Batches of the stage, none empty and none large."""
