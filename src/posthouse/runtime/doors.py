@@ -162,6 +162,7 @@ def make_admin(
         memory=service.memory,
         binary=None if node is None else node.protocol.figures,
         remote_read=None if reads is None else reads.figures,
+        store=service.started.store,
     )
 
 

@@ -18,18 +18,21 @@ ROW: Final = np.dtype(
         "names": [
             "lookup_id",
             "queue",
+            "expires",
             "arrived",
             "size",
             "ordinal",
+            "last_move",
             "message_class",
             "aborts",
             "moves",
             "priority",
             "flags",
+            "wants",
             "doomed",
         ],
-        "formats": ["<u8", "<u4", "<u4", "<u4", "<u4", "<u2", "<u2", "<u2", "u1", "u1", "u1"],
-        "offsets": [0, 8, 16, 20, 24, 32, 34, 36, 38, 39, 41],
+        "formats": ["<u8", *["<u4"] * 6, *["<u2"] * 3, *["u1"] * 4],
+        "offsets": [0, 8, 12, 16, 20, 24, 28, 32, 34, 36, 38, 39, 40, 41],
         "itemsize": ROW_SIZE,
     }
 )
@@ -120,6 +123,11 @@ def within(found: Look, count: int | None, size: int | None, least: int = 1) -> 
     rows = found.rows[:most]
     last = int(found.rows["lookup_id"][most]) - 1
     return Look(found.numbers[:most], rows, last)
+
+
+def rest(found: Look, count: int) -> Look:
+    """The others, without the first ones."""
+    return Look(found.numbers[count:], found.rows[count:], found.last)
 
 
 class Cut(NamedTuple):

@@ -51,7 +51,7 @@ def express_name(number: int) -> str:
 class ExpressSegment:
     """A file of spilled express messages."""
 
-    __slots__ = ("end", "file", "generation", "live", "live_bytes", "number", "sequence")
+    __slots__ = ("end", "file", "generation", "live", "live_bytes", "number", "pins", "sequence")
 
     def __init__(self, number: int, store_id: bytes, file: File) -> None:
         self.number = number
@@ -61,6 +61,7 @@ class ExpressSegment:
         self.end = SEGMENT_HEADER_SIZE
         self.live = 0
         self.live_bytes = 0
+        self.pins = 0  # of bulk readers: the file stays
 
 
 class CleanStop(msgspec.Struct):
@@ -163,7 +164,7 @@ class ExpressMessages:
 
     def upkeep(self) -> bool:
         """Keeps memory below its limit and files below thrice their use; True: again, please."""
-        for number in [n for n, segment in self.segments.items() if not segment.live]:
+        for number in [n for n, s in self.segments.items() if not (s.live or s.pins)]:
             self._remove(number)
         if self.memory_bytes > self.settings.express_memory:
             return self._spill(self.settings.express_memory)

@@ -16,7 +16,7 @@ from posthouse.engine.records import (
 )
 from posthouse.engine.state import State
 from posthouse.store.base import Recovered
-from posthouse.store.disk import Disk
+from posthouse.store.disk import Disk, File
 from posthouse.store.errors import StoreDamaged, StoreFailed
 from posthouse.store.express import CLEAN_NAME, ExpressMessages, Marker, read_marker
 from posthouse.store.files import SegmentFiles
@@ -281,7 +281,20 @@ class LogStore:
             raise LookupError(f"segment {number} is not in the store")
         return segment
 
-    # -- pins
+    # -- bulk reads
+
+    @property
+    def express(self) -> ExpressMessages:
+        """The express messages, for a bulk reader."""
+        return self._express
+
+    def pinned(self, number: int) -> tuple[Segment, File]:
+        """A segment with its file, both of which stay until `unpin`."""
+        self._writer.check()
+        segment = self._segment(number)
+        file = self._files.open(segment)
+        segment.pins += 1
+        return segment, file
 
     def pin(self, number: int) -> None:
         """A bulk reader needs this segment: it is not compacted and its file stays."""

@@ -44,6 +44,8 @@ class ApiRig:
     """One queue manager named ALPHA. Requests are the administrator's unless they say otherwise."""
 
     def __init__(self, folder: Path, desk: Loop, settings: AdminSettings | None = None) -> None:
+        store = desk.driver.store
+        assert isinstance(store, LogStore)
         self.folder = folder
         self.desk = desk
         self.backups: list[str] = []
@@ -55,6 +57,7 @@ class ApiRig:
             sync_times=desk.sync_times,
             backup=self.backup,
             fault=self.faults.append,
+            store=store,
         )
         self.server = AdminServer(self.admin)
         self.control = ControlSocket(self.admin)

@@ -1,37 +1,30 @@
 """The messages of a queue as a stream of Arrow record batches, by ranges of lookup ids.
 
 A pure peek: nothing is locked, and what somebody else has locked is there too. Each batch is
-chosen in one look at the engine, whose answer comes when all it saw is durable; then a thread
-gathers it while the batch before it is on its way.
+chosen in one look at the engine, whose answer comes when all it saw is durable. Then a thread
+gathers it from the log while the batch before it is on its way to the reader.
 """
 
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
-from posthouse.engine.effects import Read
+from posthouse.engine.effects import Unreadable
 from posthouse.engine.manager import QueueManager
-from posthouse.model.properties import QueueAccessType
-from posthouse.protocols.admin.context import Context, Outflow, opened
-from posthouse.protocols.admin.conversation import Decide, Steps
-from posthouse.protocols.admin.message_json import message_json
+from posthouse.engine.queue import Queue
+from posthouse.model.errors import MessageStorageFailed
+from posthouse.protocols.admin.context import Context, Outflow
+from posthouse.protocols.admin.conversation import Steps, both, followed
+from posthouse.protocols.admin.handlers_plan import REMEDY, Range, rows_module
 from posthouse.protocols.admin.refusals import Unavailable
 from posthouse.protocols.admin.types import Nothing
 from posthouse.protocols.admin.types_bulk import ArrowParams
 
-BATCH_ROWS = 8192
-BATCH_BYTES = 8 << 20
-REMEDY = "Install it where the queue manager runs: pip install 'posthouse[spark]'."
-
-
-def columns_module() -> Any:
-    """What needs pyarrow; refused where it is not installed."""
-    try:
-        from posthouse.protocols.admin import arrow_columns
-    except ImportError:
-        raise Unavailable("this queue manager has no pyarrow", REMEDY) from None
-    return arrow_columns
+BATCH_ROWS: Final = 8192
+BATCH_BYTES: Final = 8 << 20
+_COPIES: Final = 2  # of a packet's bytes, while a batch is made of them
+_ROW_BYTES: Final = 1024  # of a row's other columns, about
 
 
 def read_arrow(context: Context, params: ArrowParams, body: Nothing) -> Steps[Nothing]:
@@ -39,83 +32,89 @@ def read_arrow(context: Context, params: ArrowParams, body: Nothing) -> Steps[No
 
     A pure peek. An error behind the first batch breaks the connection off.
     """
-    outflow = context.outflow
-    if outflow is None:
+    outflow, store = context.outflow, context.services.store
+    if outflow is None or store is None:
         raise Unavailable("a stream of Arrow's goes over HTTP", "Ask for it with GET, over HTTP.")
-    made = columns_module()
+    made, rows, bulk = _modules()
     columns = made.chosen(params.columns)
-    reading = _Range(context, params)
-    head = bytes(made.schema_of(columns).serialize())
-    while True:
-        found = yield from reading.step()
-        batch = yield context.services.offload(partial(_gathered, made, columns, found))
-        assert isinstance(batch.value, bytes)
-        yield from _sent(outflow, head + batch.value)
-        head = b""
-        if reading.done:
-            break
-    yield from _sent(outflow, made.END)
+    reading = Range(context, rows, params.queue, params.after, params.through or 0)
+    queue, queue_manager, newest = yield from reading.looked(_names)
+    if params.through is None:
+        reading.through = newest
+    gatherer = made.Gatherer(columns, queue, queue_manager)
+    stream = _Stream(outflow, gatherer.schema())
+    while not reading.done:
+        found = yield from reading.step(BATCH_ROWS)
+        while len(found.numbers):
+            some = rows.within(found, BATCH_ROWS, BATCH_BYTES)
+            size = int(some.rows["size"].sum())
+            room = _COPIES * size + _ROW_BYTES * len(some.numbers)
+            yield outflow.room(room)
+            pinned = bulk.Pinned(store, some.numbers, some.rows)
+            gathering = context.services.offload(partial(_gathered, gatherer, pinned))
+            batch = yield from stream.beside(followed(gathering, pinned.close))
+            stream.put(batch, room)
+            found = rows.rest(found, len(some.numbers))
+    stream.put(made.END, 0)
+    yield from stream.flush()
     return Nothing()
 
 
-def _sent(outflow: Outflow, piece: bytes) -> Steps[None]:
-    if piece:
-        yield outflow.room(len(piece))
-        yield outflow.send([piece], len(piece))
+def _modules() -> tuple[Any, Any, Any]:
+    """What needs numpy and pyarrow; refused where they are not installed."""
+    rows = rows_module()
+    try:
+        from posthouse.protocols.admin import arrow_gather
+        from posthouse.store import bulk
+    except ImportError:
+        raise Unavailable("this queue manager has no pyarrow", REMEDY) from None
+    return arrow_gather, rows, bulk
 
 
-class _Found:
-    def __init__(self, reads: list[Read], packets: tuple[bytes, ...], queue: str, manager: str):
-        self.reads = reads
-        self.packets = packets
-        self.queue = queue
-        self.queue_manager = manager
+def _names(manager: QueueManager, queue: Queue) -> tuple[str, str, int]:
+    core = manager.core
+    return queue.name, core.settings.computer_name, core.lookup_ids.value
 
 
-def _gathered(made: Any, columns: Any, found: _Found) -> bytes:
-    if not found.reads:
-        return b""
-    pairs = zip(found.reads, found.packets, strict=True)
-    messages = [message_json(read, packet, found.queue) for read, packet in pairs]
-    return bytes(made.batch_of(columns, messages, found.queue_manager).serialize())
+def _gathered(gatherer: Any, pinned: Any) -> Any:
+    try:
+        return gatherer.gathered(pinned)
+    except Unreadable as damage:
+        raise MessageStorageFailed(
+            f"the stored packet of a message is damaged: {damage}",
+            "`posthouse doctor` tells more. Move it away by its lookup id, or read around it.",
+        ) from damage
 
 
-class _Range:
-    """A range of a queue, batch by batch."""
+class _Stream:
+    """What is ready to be sent while the next batch is being made."""
 
-    def __init__(self, context: Context, params: ArrowParams) -> None:
-        self._context = context
-        self._queue = params.queue
-        self._after = params.after
-        self._through = params.through
-        self.done = False
-        self.name = params.queue
-        self.queue_manager = ""
+    def __init__(self, outflow: Outflow, head: bytes) -> None:
+        self._outflow = outflow
+        self._pieces: list[bytes | memoryview] = [head]
+        self._room = 0
 
-    def step(self) -> Steps[_Found]:
-        answer = yield Decide(self._look)
-        reads: list[Read] = answer.value  # type: ignore[assignment]
-        return _Found(reads, answer.packets, self.name, self.queue_manager)
+    def put(self, piece: bytes | memoryview | None, room: int) -> None:
+        """Goes out with the next step."""
+        if piece is not None:
+            self._pieces.append(piece)
+        self._room += room
 
-    def _look(self, manager: QueueManager) -> list[Read]:
-        with opened(manager, self._queue, QueueAccessType.PEEK, self._context) as descriptor:
-            queue = descriptor.target()
-            self.name, self.queue_manager = queue.name, manager.core.settings.computer_name
-            if self._through is None:
-                self._through = manager.core.lookup_ids.value
-            found = list[tuple[int, int]]()
-            order = queue.state.order
-            for priority in order.used:
-                found += zip(*order.lane(priority).some_after(self._after, 500), strict=True)
-            found = sorted(pair for pair in found if pair[0] <= self._through)[:500]
-            self.done = not found
-            reads, size = list[Read](), 0
-            for lookup_id, number in found:
-                row = manager.reading.row(number)
-                if reads and size + row.size > BATCH_BYTES:
-                    break
-                self._after = lookup_id
-                if row.queue == queue.number and not row.doomed:
-                    reads.append(manager.reading.read_of(number, row))
-                    size += row.size
-            return reads
+    def beside(self, step: Any) -> Steps[Any]:
+        """A step, and what was ready before it goes out meanwhile; the first stays back.
+
+        So a refusal of the first batch can still be said.
+        """
+        if len(self._pieces) > 1:
+            step = both(step, self._sending())
+        answer = yield step
+        return answer.value
+
+    def flush(self) -> Steps[None]:
+        """The rest."""
+        yield self._sending()
+
+    def _sending(self) -> Any:
+        pieces, room = self._pieces, self._room
+        self._pieces, self._room = [], 0
+        return self._outflow.send(pieces, room)

@@ -141,6 +141,42 @@ def _cancelling(waiting: Wait) -> Callable[[QueueManager], object]:
     return cancel
 
 
+def both(first: Outside, second: Outside) -> Outside:
+    """Two steps beside each other; the value is the first one's."""
+
+    def start(resume: Resume) -> None:
+        values: list[object] = [None]
+        errors: list[Exception] = []
+        left = [first, second]
+
+        def ended(step: Outside, value: object, error: Exception | None) -> None:
+            left.remove(step)
+            if step is first:
+                values[0] = value
+            if error is not None:
+                errors.append(error)
+            if not left:
+                resume(values[0], errors[0] if errors else None)
+
+        first.start(lambda value, error: ended(first, value, error))
+        second.start(lambda value, error: ended(second, value, error))
+
+    return Outside(start)
+
+
+def followed(step: Outside, call: Callable[[], None]) -> Outside:
+    """A step behind which something is done, however it ended."""
+
+    def start(resume: Resume) -> None:
+        def ended(value: object, error: Exception | None) -> None:
+            call()
+            resume(value, error)
+
+        step.start(ended)
+
+    return Outside(start)
+
+
 def at_once(call: Callable[[QueueManager], T]) -> Steps[T]:
     """The steps of a handler that is one call on the engine.
 

@@ -153,7 +153,7 @@ class _Plan:
             end=latest,
             messages=0,
             bytes=0,
-            purged_through=0,
+            purged_through=manager.groups.purged_through(queue),
         )
 
     def _begin(self, plan: PlanQueueJson, since: int) -> Steps[None]:
@@ -186,7 +186,11 @@ class _Plan:
 
 def _latest(manager: QueueManager, queue: Queue, asked: PlanQueueBody, highest: int) -> int:
     """The last message that a reader may have; who consumes waits for what others have locked."""
-    return highest
+    group = queue.groups.get(asked.group)
+    if not asked.group or (group is not None and not group.consumes):
+        return highest
+    locked = manager.groups.first_locked(queue, asked.after)
+    return highest if locked is None else min(highest, locked - 1)
 
 
 # -- parts

@@ -40,6 +40,7 @@ from posthouse.protocols.memory import (
 )
 from posthouse.security.access import Caller
 from posthouse.security.accounts import Role
+from posthouse.store.log import LogStore
 
 LINE_MAX: Final = 1 << 16  # a filter in a query, percent-encoded
 POLL_S: Final = 0.02  # while a stop waits for what has begun
@@ -75,6 +76,7 @@ class Admin:
         memory: MemoryAccount | None = None,
         binary: AskFigures | None = None,
         remote_read: AskRemoteRead | None = None,
+        store: LogStore | None = None,
     ) -> None:
         manager = desk.manager
         self.desk = desk
@@ -91,6 +93,7 @@ class Admin:
             rates=self.rates,
             version=version,
             backup=None if backup is None else awaited(backup),
+            store=store,
             offload=in_a_thread,
             pause=paused,
             revoked=self.end_sessions_of,

@@ -1,0 +1,282 @@
+"""The columns of usual messages: fields of their headers, bytes of the log, words of templates.
+
+Imports numpy and pyarrow: whoever imports this has made sure that they are there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from posthouse.engine.records import (
+    ARRIVAL_SIZE,
+    FLAG_AUTHENTICATED,
+    FLAG_EXPRESS,
+    FLAG_FIRST,
+    FLAG_LAST,
+    FLAG_REMOTE,
+    FLAG_TRANSACTIONAL,
+)
+from posthouse.model.message import class_name
+from posthouse.model.message_columns import Column
+from posthouse.model.message_json import VT_LPSTR, MessageJson, body_text
+from posthouse.protocols.admin.arrow_columns import TRANSACTION, TYPES
+from posthouse.protocols.admin.arrow_headers import Cutter, Headers
+from posthouse.protocols.admin.message_json import clean
+from posthouse.security.sids import format_sid, is_sid
+from posthouse.store.bulk import Records
+from posthouse.wire.headers import INFINITE, TransactionFlags
+
+_SECOND: Final = 1_000_000
+_ASCII: Final = 0x80
+_REPEATED: Final = 8192
+_REPEATED_MAX: Final = 1024  # values of which that many copies are kept
+_HEX: Final = np.array(
+    [int.from_bytes(f"{byte:02x}".encode(), "little") for byte in range(256)], "<u2"
+)
+_DELIVERIES: Final = ("recoverable", "express", "transactional", "transactional")
+_FIRST: Final = int(TransactionFlags.of(first=1))
+_LAST: Final = int(TransactionFlags.of(last=1))
+_NUMBER_SHIFT: Final = 4  # of the transaction's number in the flags of a TransactionHeader
+_NUMBER_MASK: Final = 0xFFFFF
+_PLAIN_TEXT: Final = np.zeros(256, np.bool_)  # bytes of which text is surely made
+_PLAIN_TEXT[32:127] = True
+_PLAIN_TEXT[[9, 10, 13]] = True
+_NO_TYPE: Final = 0
+
+
+class Usual:
+    """Messages whose headers are as usual, in the order they lie in."""
+
+    def __init__(
+        self,
+        cutter: Cutter,
+        headers: Headers,
+        records: Records,
+        templates: list[MessageJson | None],
+        kinds: NDArray[np.int64],
+    ) -> None:
+        self.cutter = cutter
+        self.headers = headers
+        self.templates = templates
+        self.kinds = kinds
+        self.count = len(headers.rows)
+        whole = self.count == len(records.begins)
+        self.begins = records.begins if whole else records.begins[headers.rows]
+        self.rows = records.rows if whole else records.rows[headers.rows]
+        self.flags = self.rows["flags"]
+
+    def of_template(self, name: str) -> tuple[list[Any], NDArray[np.int64]]:
+        """The values that templates have for a column, and which of them each row has.
+
+        A template that no row has, as its packets are read one by one, has the first one's.
+        """
+        known = [template for template in self.templates if template is not None]
+        values = [getattr(template or known[0], name) for template in self.templates]
+        return values, self.kinds
+
+
+Made = Callable[["Values", Usual], Any]
+
+
+class Values:
+    """Makes the columns of a queue. Keeps copies of what is in every row."""
+
+    def __init__(self, queue: str, queue_manager: str) -> None:
+        self._queue = queue
+        self._queue_manager = queue_manager
+        self._repeated: dict[tuple[Any, str], Any] = {}
+
+    def array(self, column: Column, usual: Usual) -> Any:
+        """One column."""
+        kind = TYPES[column.kind]
+        if not usual.count:
+            return pa.array([], kind)
+        made = _MADE.get(column.name)
+        if made is not None:
+            return made(self, usual)
+        name = "class_" if column.name == "class" else column.name
+        values, kinds = usual.of_template(name)
+        return self.words(values, kinds, usual.count, kind)
+
+    def words(self, values: list[Any], kinds: Any, count: int, kind: Any) -> Any:
+        """A column of a few values, `kinds` saying which each row has."""
+        if len(values) == 1:
+            return self.repeated(values[0], count, kind)
+        return pa.array(values, kind).take(pa.array(kinds))
+
+    def repeated(self, value: Any, count: int, kind: Any) -> Any:
+        """A column in which every row has the same."""
+        name = (tuple(value) if isinstance(value, list) else value, str(kind))
+        kept = self._repeated.get(name)
+        if kept is None or len(kept) < count:
+            if len(self._repeated) > _REPEATED_MAX:
+                self._repeated.clear()
+            places = pa.array(np.zeros(max(count, _REPEATED), np.int32))
+            kept = self._repeated[name] = pa.array([value], kind).take(places)
+        return kept[:count]
+
+    # -- of the row
+
+    def queue_manager(self, usual: Usual) -> Any:
+        return self.repeated(self._queue_manager, usual.count, pa.string())
+
+    def queue(self, usual: Usual) -> Any:
+        return self.repeated(self._queue, usual.count, pa.string())
+
+    def class_name(self, usual: Usual) -> Any:
+        return self._by_code(usual.rows["message_class"], class_name)
+
+    def delivery(self, usual: Usual) -> Any:
+        flags = usual.flags & (FLAG_TRANSACTIONAL | FLAG_EXPRESS)
+        return self._by_code(flags, _DELIVERIES.__getitem__)
+
+    def _by_code(self, codes: Any, word: Callable[[int], str]) -> Any:
+        """Words that follow from numbers, of which there are few."""
+        first = codes[0]
+        if (codes == first).all():
+            return self.repeated(word(int(first)), len(codes), pa.string())
+        different, kinds = np.unique(codes, return_inverse=True)
+        values = [word(code) for code in different.tolist()]
+        return pa.array(values, pa.string()).take(pa.array(kinds))
+
+    def sender(self, usual: Usual) -> Any:
+        """As its door verified it; what a packet claims is no proof."""
+        sizes = usual.headers.arrival["sender_size"]
+        cut = usual.cutter.cut(usual.begins + ARRIVAL_SIZE, sizes)
+        return self._decoded(cut, lambda sid: format_sid(sid) if is_sid(sid) else "")
+
+    def _decoded(self, cut: Any, decode: Callable[[bytes], str]) -> Any:
+        """Texts of bytes, each different one decoded once."""
+        encoded = cut.dictionary_encode()
+        values = [decode(raw) for raw in encoded.dictionary.to_pylist()]
+        return self.words(values, encoded.indices, len(cut), pa.string())
+
+    # -- of the packet
+
+    def id(self, usual: Usual) -> Any:
+        ordinals = pc.cast(pa.array(usual.headers.front["ordinal"]), pa.string())
+        guids, kinds = usual.of_template("source_queue_manager")
+        if len(guids) == 1:
+            return pc.binary_join_element_wise(pa.scalar(guids[0]), ordinals, "\\")
+        return pc.binary_join_element_wise(
+            pa.array(guids, pa.string()).take(pa.array(kinds)), ordinals, "\\"
+        )
+
+    def label(self, usual: Usual) -> Any:
+        span = usual.headers.arrival
+        begins = usual.headers.packet_at + span["label_at"]
+        sizes = span["label_size"].astype(np.int64)
+        last = usual.cutter.words(begins + np.maximum(sizes - 2, 0))
+        cut = usual.cutter.cut(begins, sizes - np.where((sizes > 0) & (last == 0), 2, 0))
+        narrowed = _narrowed(cut)
+        return self._decoded(cut, _wide_text) if narrowed is None else narrowed
+
+    def body(self, usual: Usual) -> Any:
+        span = usual.headers.arrival
+        return usual.cutter.cut(usual.headers.packet_at + span["body_at"], span["body_size"])
+
+    def extension(self, usual: Usual) -> Any:
+        span = usual.headers.arrival
+        sizes = span["extension_size"]
+        if not sizes.any():
+            return self.repeated(b"", usual.count, pa.binary())
+        return usual.cutter.cut(usual.headers.packet_at + span["extension_at"], sizes)
+
+    def body_text(self, usual: Usual) -> Any:
+        bodies, (types, kinds) = self.body(usual), usual.of_template("body_type")
+        if {*types} <= {_NO_TYPE, VT_LPSTR}:
+            data = np.frombuffer(bodies.buffers()[2] or b"", np.uint8)
+            if _PLAIN_TEXT[data].all():
+                return bodies.view(pa.string())
+        kind_of = [types[kind] for kind in kinds.tolist()]
+        pairs = zip(bodies.to_pylist(), kind_of, strict=True)
+        return pa.array([body_text(body, kind) for body, kind in pairs], pa.string())
+
+    def correlation_id(self, usual: Usual) -> Any:
+        ids = usual.headers.correlation
+        if not ids.any():
+            return self.repeated("00" * ids.shape[1], usual.count, pa.string())
+        text = _HEX[ids]
+        width = 2 * ids.shape[1]
+        offsets = np.arange(0, width * (usual.count + 1), width, dtype=np.int32)
+        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(text)]
+        return pa.Array.from_buffers(pa.string(), usual.count, buffers)
+
+    def time_to_be_received(self, usual: Usual) -> Any:
+        seconds = usual.headers.front["time_to_be_received"].astype(np.int64)
+        return pa.array(seconds, mask=seconds == INFINITE)
+
+    def transaction(self, usual: Usual) -> Any:
+        flags = usual.flags
+        has = (flags & FLAG_TRANSACTIONAL) != 0
+        if not has.any():
+            return self.repeated(None, usual.count, TRANSACTION)
+        sent, remote = usual.headers.transaction_flags, (flags & FLAG_REMOTE) != 0
+        arrays = [
+            pa.array((sent >> _NUMBER_SHIFT & _NUMBER_MASK).astype(np.int64)),
+            pa.array(np.where(remote, (sent & _FIRST) != 0, (flags & FLAG_FIRST) != 0)),
+            pa.array(np.where(remote, (sent & _LAST) != 0, (flags & FLAG_LAST) != 0)),
+        ]
+        return pa.StructArray.from_arrays(arrays, fields=list(TRANSACTION), mask=pa.array(~has))
+
+
+def _wide_text(raw: bytes) -> str:
+    return clean(raw.decode("utf-16-le", "surrogatepass"))
+
+
+def _narrowed(cut: Any) -> Any:
+    """UTF-16 as UTF-8 where all of it is ASCII, else None."""
+    _, offsets, data = cut.buffers()
+    units = np.frombuffer(data or b"", "<u2")[: cut.total_values_length // 2]
+    if (units >= _ASCII).any():
+        return None
+    ends = np.frombuffer(offsets, np.int32)[: len(cut) + 1] // 2
+    buffers = [None, pa.py_buffer(ends), pa.py_buffer(units.astype(np.uint8))]
+    return pa.Array.from_buffers(pa.string(), len(cut), buffers)
+
+
+def _row_numbers(field: str, kind: type[np.signedinteger[Any]]) -> Made:
+    return lambda values, usual: pa.array(usual.rows[field].astype(kind))
+
+
+def _times(seconds: Any) -> Any:
+    moments = pa.array(seconds.astype(np.int64) * _SECOND)
+    return moments.view(pa.timestamp("us", "UTC"))
+
+
+_MADE: Final[dict[str, Made]] = {
+    "queue_manager": Values.queue_manager,
+    "queue": Values.queue,
+    "lookup_id": _row_numbers("lookup_id", np.int64),
+    "id": Values.id,
+    "label": Values.label,
+    "body": Values.body,
+    "body_size": lambda values, usual: pa.array(
+        usual.headers.arrival["body_size"].astype(np.int64)
+    ),
+    "body_text": Values.body_text,
+    "priority": _row_numbers("priority", np.int32),
+    "class": Values.class_name,
+    "class_code": _row_numbers("message_class", np.int32),
+    "delivery": Values.delivery,
+    "correlation_id": Values.correlation_id,
+    "sent_time": lambda values, usual: _times(usual.headers.front["sent_time"]),
+    "arrived_time": lambda values, usual: _times(usual.rows["arrived"]),
+    "app_specific": lambda values, usual: pa.array(
+        usual.headers.properties["application_tag"].astype(np.int64)
+    ),
+    "time_to_be_received": Values.time_to_be_received,
+    "authenticated": lambda values, usual: pa.array((usual.flags & FLAG_AUTHENTICATED) != 0),
+    "sender": Values.sender,
+    "extension": Values.extension,
+    "transaction": Values.transaction,
+    "abort_count": _row_numbers("aborts", np.int32),
+    "move_count": _row_numbers("moves", np.int32),
+}
+"""Columns that differ from message to message; the others are what its template says."""

@@ -1,0 +1,185 @@
+"""Every column of a gathered batch is what the JSON of the same message says, however odd it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from posthouse.engine.records import Row
+from posthouse.model.errors import QueueError, RemoteProtocolError
+from posthouse.model.message import Message, MessageId
+from posthouse.model.message_columns import BY_NAME
+from posthouse.protocols.admin import arrow_gather
+from posthouse.protocols.admin.arrow_columns import chosen, schema_of
+from posthouse.protocols.admin.arrow_gather import Gatherer
+from posthouse.security.sids import ADMINISTRATORS, make_sid
+from posthouse.wire.glance import glance
+from posthouse.wire.message import serialize
+from tests.protocols.admin.arrow_rows import ALL, QUEUE, Stored, gathered, one_by_one
+from tests.wire.strategies import IDS, SMALL, U8, U16, U32, messages
+from tests.wire.vectors import USER_MESSAGES
+
+SENDERS = st.sampled_from([b"", ADMINISTRATORS, make_sid(5, 21, 1, 2, 3), b"no sid", b"\x01"])
+ROWS = st.builds(
+    Row,
+    lookup_id=st.integers(1, (1 << 62)),
+    queue=st.just(20),
+    expires=U32,
+    arrived=U32,
+    size=U32,
+    ordinal=U32,
+    last_move=U32,
+    message_class=st.sampled_from([0, 0, 0, 0x8003, 0x4000]) | U16,
+    aborts=U16,
+    moves=U16,
+    priority=st.integers(0, 7),
+    flags=U8,
+    wants=U8,
+    doomed=st.just(0),
+)
+FREE = {
+    "ordinal": U32,
+    "time_to_be_received": U32 | st.just(0xFFFFFFFF),
+    "sent_time": U32,
+    "label": st.sampled_from(["", "order 1", "Größe", "\0", "a\0", "\ud800", "名" * 9, "x" * 249]),
+    "body": st.binary(max_size=40)
+    | st.sampled_from([b"", b"<order/>\r\n", "Größe".encode(), b"a\0"]),
+    "extension": SMALL,
+    "correlation_identifier": IDS,
+    "application_tag": U32,
+}
+
+
+def packet_of(message: Message) -> bytes:
+    try:
+        return serialize(message)
+    except QueueError:
+        return serialize(Message())
+
+
+@st.composite
+def families(draw: st.DrawFn) -> list[bytes]:
+    """Packets that are alike, or nearly."""
+    message = draw(messages() | st.builds(Message))
+    packets = [packet_of(message)]
+    for _ in range(draw(st.integers(0, 5))):
+        changed = draw(st.fixed_dictionaries({}, optional=FREE))
+        if "ordinal" in changed:
+            changed["identifier"] = MessageId(message.identifier.guid, changed.pop("ordinal"))
+        for name, value in changed.items():
+            setattr(message, name, value)
+        packets.append(packet_of(message))
+    return packets
+
+
+@st.composite
+def broken(draw: st.DrawFn) -> list[bytes]:
+    """Packets of a family, some with other bytes; those that no door would let in are left out."""
+    packets = draw(families() | st.sampled_from([[one] for one in USER_MESSAGES.values()]))
+    found = []
+    for packet in packets:
+        found.append(packet)
+        for _ in range(draw(st.integers(0, 4))):
+            raw = bytearray(packet)
+            for _ in range(draw(st.integers(1, 2))):
+                raw[draw(st.integers(0, min(len(raw), 400) - 1))] = draw(U8)
+            found.append(bytes(raw))
+    return [packet for packet in found if is_let_in(packet)]
+
+
+def is_let_in(packet: bytes) -> bool:
+    try:
+        glance(packet)
+    except RemoteProtocolError:
+        return False
+    return True
+
+
+def stored(packets: st.SearchStrategy[list[bytes]]) -> st.SearchStrategy[list[Stored]]:
+    def each(found: list[bytes]) -> Any:
+        return st.tuples(*(st.tuples(st.just(one), ROWS, SENDERS, SMALL) for one in found)).map(
+            list
+        )
+
+    return packets.flatmap(each)
+
+
+BATCHES = st.lists(stored(families()) | stored(broken()), min_size=1, max_size=3).map(
+    lambda parts: [one for part in parts for one in part]
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(BATCHES, min_size=1, max_size=2), st.randoms(use_true_random=False))
+def test_every_column_is_what_the_json_says(batches: list[list[Stored]], chance: Any) -> None:
+    gatherer = Gatherer(ALL, QUEUE, "ALPHA")
+    for batch in batches:
+        order = list(range(len(batch)))
+        if chance.random() < 0.5:
+            chance.shuffle(order)
+        assert gathered(gatherer, batch, order) == one_by_one(batch)
+
+
+@settings(max_examples=20, deadline=None)
+@given(BATCHES, st.lists(st.sampled_from(list(BY_NAME)), min_size=1, max_size=5, unique=True))
+def test_some_columns_are_the_same_as_of_all(batch: list[Stored], names: list[str]) -> None:
+    columns = chosen(",".join(names))
+    rows = gathered(Gatherer(columns, QUEUE, "ALPHA"), batch)
+    assert rows == [{name: row[name] for name in names} for row in one_by_one(batch)]
+
+
+def plain(count: int, **fields: Any) -> list[Stored]:
+    """Messages as they usually are."""
+    rows = [
+        Row(at, 20, 0, 1_700_000_000 + at, 1, at, 0, 0, 0, 0, 3, 0, 0) for at in range(1, count + 1)
+    ]
+    packets = [
+        serialize(
+            Message(
+                identifier=MessageId(b"g" * 16, at), label=f"order {at}", body=b"x" * at, **fields
+            )
+        )
+        for at in range(count)
+    ]
+    return [(packet, row, ADMINISTRATORS, b"") for packet, row in zip(packets, rows, strict=True)]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"label": "Größe"},
+        {"destination_queue_format_name": r"DIRECT=OS:alpha\private$\orders"},
+    ],
+)
+def test_usual_messages_are_not_read_one_by_one(
+    fields: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch = plain(500)
+    expected = one_by_one(batch)
+    read = []
+
+    def counted(*arguments: Any) -> Any:
+        read.append(arguments)
+        return message_json(*arguments)
+
+    message_json = arrow_gather.message_json
+    monkeypatch.setattr(arrow_gather, "message_json", counted)
+    gatherer = Gatherer(ALL, QUEUE, "ALPHA")
+    assert gathered(gatherer, batch) == expected
+    assert gathered(gatherer, batch) == expected
+    assert len(read) == 1
+
+
+def test_no_message_at_all_is_an_empty_batch() -> None:
+    assert gathered(Gatherer(ALL, QUEUE, "ALPHA"), []) == []
+
+
+def test_the_schema_is_that_of_the_columns() -> None:
+    batch = Gatherer(ALL, QUEUE, "ALPHA").batch
+    from tests.protocols.admin.arrow_rows import records_of
+
+    assert batch(records_of(plain(3))).schema == schema_of(ALL)
