@@ -12,8 +12,8 @@ VENV  := .venv
 PY    := $(VENV)/bin/python
 READY := $(VENV)/.ready
 GSSAPI := gssapi==1.12.0 decorator==5.3.1
-CHECKED := src tools tests $(wildcard benchmarks fuzz)
-TYPED   := src/posthouse $(wildcard src/pyspark_posthouse) tools $(wildcard benchmarks fuzz)
+CHECKED := src tools tests $(wildcard benchmarks fuzz examples)
+TYPED   := src/posthouse $(wildcard src/pyspark_posthouse) tools $(wildcard benchmarks fuzz examples)
 
 # A virtual environment made in another folder would run that folder's sources, and one whose
 # python3 has been upgraded away runs nothing: both are set up again.

@@ -95,9 +95,11 @@ def free_port() -> int:
         return int(free.getsockname()[1])
 
 
-def wait_until(true: Callable[[], bool], what: Callable[[], object]) -> None:
+def wait_until(
+    true: Callable[[], bool], what: Callable[[], object], patience_s: float = PATIENCE_S
+) -> None:
     """Looks again and again."""
-    until = time.monotonic() + PATIENCE_S
+    until = time.monotonic() + patience_s
     while not true():
         assert time.monotonic() < until, what()
         time.sleep(POLL_S)

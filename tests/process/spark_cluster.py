@@ -7,10 +7,9 @@ slow task on another host only.
 from __future__ import annotations
 
 import os
-import re
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -20,10 +19,10 @@ from tests.process.offices import free_port, wait_until
 
 HOSTS = ("127.0.0.1", "127.0.0.2")
 WORKER_MEMORY = "1g"
+PATIENCE_S = 300.0  # a JVM takes its time where others are at work
 EXECUTOR = b"CoarseGrainedExecutorBackend"
 REGISTERED = "Registering worker"
 DEPLOY = "org.apache.spark.deploy"
-NUMBER = re.compile(rb"^\d+$")
 
 
 class Cluster:
@@ -39,12 +38,15 @@ class Cluster:
         host, _, port = self.master.removeprefix("spark://").partition(":")
         ports = ("--host", host, "--port", port, "--webui-port", "0")
         self._launch("master", f"{DEPLOY}.master.Master", *ports)
-        wait_until(lambda: "I have been elected leader" in self.said("master"), self.logs)
+        self._wait(lambda: "I have been elected leader" in self.said("master"))
         for number, worker in enumerate(HOSTS):
             words = ("--host", worker, "-c", "1", "-m", WORKER_MEMORY, "--webui-port", "0")
             work = ("-d", str(self.folder / f"work-{number}"))
             self._launch(f"worker-{number}", f"{DEPLOY}.worker.Worker", *words, *work, self.master)
-        wait_until(lambda: self.said("master").count(REGISTERED) == len(HOSTS), self.logs)
+        self._wait(lambda: self.said("master").count(REGISTERED) == len(HOSTS))
+
+    def _wait(self, true: Callable[[], bool]) -> None:
+        wait_until(true, self.logs, PATIENCE_S)
 
     def _launch(self, name: str, *words: str) -> None:
         import pyspark

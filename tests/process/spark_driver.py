@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
-END_S = 240.0
+END_S = 600.0
 LOOK_S = 0.2
 FAILURES_MAX = 50  # of all streams together
 
@@ -160,7 +161,19 @@ def parquet_bodies(folder: str) -> list[bytes]:
     """What a stream wrote to a table."""
     from pyarrow import parquet
 
-    tables = [parquet.read_table(path, columns=["body"]) for path in parquet_files(folder)]
+    files = parquet_files(folder)
+    tables = [parquet.ParquetFile(path).read(columns=["body"]) for path in files]
+    return [body for table in tables for body in table["body"].to_pylist()]
+
+
+def lake_bodies(folder: str) -> list[bytes]:
+    """What the files hold that the manifest of a lake names."""
+    from pyarrow import parquet
+
+    from posthouse.spark.manifest import ManifestStore
+
+    files = [Path(folder, file.path) for file in ManifestStore(Path(folder)).read().files]
+    tables = [parquet.ParquetFile(path).read(columns=["body"]) for path in files]
     return [body for table in tables for body in table["body"].to_pylist()]
 
 
@@ -174,8 +187,7 @@ def tell(**values: object) -> None:
 
 def main(path: str) -> None:
     """Runs a job."""
-    from posthouse.spark import session
-    from posthouse.spark.settling import settle
+    from posthouse.spark import session, settle
 
     job = msgspec.json.decode(Path(path).read_bytes(), type=Job)
     spark = session("proof", job.master, **job.settings)
@@ -235,7 +247,7 @@ def follow(spark: SparkSession, job: Job) -> int:
     """Until the input ends, and then until the queues are empty."""
     ended = threading.Event()
     threading.Thread(target=lambda: (sys.stdin.read(), ended.set()), daemon=True).start()
-    streams = [Kept(spark, job, stream) for stream in job.streams]
+    streams = [kept(spark, job, stream) for stream in job.streams]
     while not ended.wait(LOOK_S):
         for stream in streams:
             stream.keep()
@@ -247,16 +259,24 @@ def follow(spark: SparkSession, job: Job) -> int:
 def take_all(spark: SparkSession, job: Job) -> int:
     """Once, what is there."""
     before = sum(map(committed, job.streams))
-    streams = [Kept(spark, job, stream) for stream in job.streams]
-    while not all([stream.ended() for stream in streams]):
-        pass
+    streams = [kept(spark, job, stream) for stream in job.streams]
+    for stream in streams:
+        stream.wait()
     return sum(map(committed, job.streams)) - before
+
+
+failures: Counter[str] = Counter()
+
+
+def failed(name: str, error: object) -> None:
+    """Tells of a stream that has to be begun again."""
+    failures[name] += 1
+    tell(failed=name, error=str(error)[:4000])
+    assert failures[name] < FAILURES_MAX, "it fails and fails"
 
 
 class Kept:
     """A stream that is started again when it fails."""
-
-    failures = 0
 
     def __init__(self, spark: SparkSession, job: Job, stream: Stream) -> None:
         self._again = lambda: begin(spark, job, stream)
@@ -269,18 +289,17 @@ class Kept:
             self._begin_again()
 
     def _begin_again(self) -> None:
-        Kept.failures += 1
-        tell(failed=self._name, error=str(self._query.exception())[:4000])
-        assert Kept.failures < FAILURES_MAX, "it fails and fails"
+        failed(self._name, self._query.exception())
         self._query = self._again()
 
-    def ended(self) -> bool:
-        """Whether it has taken what was there; waits a while for that."""
-        try:
-            return bool(self._query.awaitTermination(1))
-        except Exception:
-            self._begin_again()
-            return False
+    def wait(self) -> None:
+        """Until it has taken what is there."""
+        while True:
+            try:
+                self._query.awaitTermination()
+                return
+            except Exception:
+                self._begin_again()
 
     def finish(self) -> None:
         """Takes what is left, and stops."""
@@ -291,6 +310,63 @@ class Kept:
             except Exception:
                 self._begin_again()
         self._query.stop()
+
+
+class KeptArchive:
+    """The same for the pipeline `archive`, in a thread of its own."""
+
+    def __init__(self, spark: SparkSession, job: Job, stream: Stream) -> None:
+        self._spark, self._job, self._stream = spark, job, stream
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._follow, daemon=True)
+        if job.follow:
+            self._thread.start()
+
+    def keep(self) -> None:
+        """It looks after itself."""
+
+    def _follow(self) -> None:
+        while not self._stop.is_set():
+            self._archive(follow=True)
+
+    def _archive(self, *, follow: bool) -> bool:
+        from posthouse.spark import archive
+
+        job, stream = self._job, self._stream
+        try:
+            archive(
+                f".\\private$\\{stream.queue}",
+                stream.target,
+                url=job.url,
+                token_file=job.token_file,
+                consume=True,
+                follow=follow,
+                checkpoint=stream.checkpoint,
+                spark=self._spark,
+                max_messages=stream.limit,
+                every_s=0.1,
+                stop=self._stop if follow else None,
+            )
+        except Exception as error:
+            failed(stream.group, error)
+            return False
+        return True
+
+    def wait(self) -> None:
+        """Until it has taken what is there."""
+        while not self._archive(follow=False):
+            continue
+
+    def finish(self) -> None:
+        """Takes what is left, and stops."""
+        self._stop.set()
+        self._thread.join()
+        self.wait()
+
+
+def kept(spark: SparkSession, job: Job, stream: Stream) -> Kept | KeptArchive:
+    """A stream that goes on."""
+    return (KeptArchive if stream.sink == "lake" else Kept)(spark, job, stream)
 
 
 if __name__ == "__main__":
