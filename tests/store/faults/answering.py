@@ -17,6 +17,7 @@ from posthouse.runtime.driver import Call
 from posthouse.runtime.embedded import EmbeddedQueueManager
 from posthouse.store.settings import StoreSettings
 from tests.engine.rig import MOVE, RECEIVE, SEND
+from tests.engine.staging import QUERY, key_of, run_of
 
 OUT = 1
 ROUNDS = 12
@@ -49,6 +50,16 @@ def calls(home: EmbeddedQueueManager) -> Iterator[Call]:
             m.transaction_commit(i)
 
         yield transact
+
+        def stage(m: QueueManager, c: bytes = content, n: int = number) -> None:
+            upload = m.stages.begin(key_of(n), admin)
+            assert upload is not None
+            target = m.stages.target(upload, ".\\private$\\plain")
+            m.stages.append(upload, [run_of(m, upload, target, [c, c])])
+            m.stages.finish(upload)
+
+        yield stage
+        yield lambda m, n=number: m.stages.publish(QUERY, n, [(0, 0)], admin)
         if number % 2:
             yield lambda m: m.dequeue_message(source, timeout_ms=0)
         else:

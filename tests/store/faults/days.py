@@ -7,6 +7,7 @@ from random import Random
 
 from posthouse.model.errors import QueueError
 from tests.engine.rig import MOVE, RECEIVE
+from tests.engine.staging import QUERY, append, begin, key_of, publish
 from tests.store.faults.script import ABROAD, body
 from tests.store.faults.world import SEGMENT_SIZE, World
 
@@ -112,6 +113,40 @@ def delete(day: Day) -> None:
     day.world.run(lambda m: m.delete_queue(f".\\private$\\{name}", day.world.admin))
 
 
+def stage_rows(day: Day) -> None:
+    """A stage of the next batch, perhaps one that is there already; some are left unfinished."""
+    world, chance = day.world, day.chance
+    upload = begin(world, key_of(batch_of(world), chance.randrange(2), chance.randrange(2)))
+    for _ in range(chance.randint(1, 2)):
+        rows = [day.content() for _ in range(chance.randint(1, 4))]
+        queue = chance.choice((*PLAIN, *TRANSACTIONAL, ABROAD))
+        expiry = chance.choice((0xFFFFFFFF, 0xFFFFFFFF, 20))
+        append(world, upload, [(queue, rows)], time_to_be_received=expiry)
+    end = chance.choice(("finish", "finish", "finish", "abort", "leave"))
+    if end != "leave":
+        world.run(lambda m: getattr(m.stages, end)(upload))
+
+
+def batch_of(world: World) -> int:
+    """The batch that comes next."""
+    known = world.manager.stages.queries.get(QUERY)
+    return known.batch + 1 if known else 0
+
+
+def publish_rows(day: Day) -> None:
+    """The next batch, or once more the last one."""
+    world, batch = day.world, batch_of(day.world)
+    keys = sorted(k for k in world.manager.stages.stages if k.batch == batch)
+    chosen = {key.partition: key.attempt for key in keys if day.chance.random() < 0.8}
+    again = day.chance.random() < 0.2 and batch > 0
+    publish(world, batch - 1 if again else batch, *chosen.items())
+
+
+def drop_rows(day: Day) -> None:
+    world = day.world
+    world.run(lambda m: m.stages.discard(QUERY, batch_of(world), world.admin))
+
+
 def wait(day: Day) -> None:
     day.world.advance(day.chance.choice((1, 1, 30)))
 
@@ -137,6 +172,9 @@ WORKS: tuple[Work, ...] = (
     *[receive] * 7,
     *[transact] * 6,
     *[settle] * 3,
+    *[stage_rows] * 4,
+    *[publish_rows] * 2,
+    drop_rows,
     *[move] * 3,
     purge,
     delete,

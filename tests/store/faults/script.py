@@ -23,6 +23,7 @@ from posthouse.model.message import (
 from posthouse.runtime.driver import Answer
 from posthouse.wire.message import serialize
 from tests.engine.rig import MOVE, RECEIVE, SEND
+from tests.engine.staging import QUERY, append, begin, key_of, publish, stage
 from tests.store.faults.world import SEGMENT_SIZE, World
 
 Step = Callable[[World], None]
@@ -313,6 +314,42 @@ def come_and_go(world: World) -> None:
     world.close(source)
 
 
+def stage_batches(world: World) -> None:
+    """Batch 1 is left to be published much later, batch 2 at once; one stage is replaced."""
+    some = [body(f"staged {number}", 90) for number in range(3)]
+    world.create("rows", transactional=True)
+    stage(world, key_of(1, 0), ("bulk", some), ("rows", some))
+    stage(world, key_of(1, 1), (ABROAD, some[:2]), transactional=True)
+    stage(world, key_of(1, 1, attempt=1), ("bulk", some[:1]))
+    asked = {"administration_queue_format_name": ADMINISTRATION}
+    stage(
+        world,
+        key_of(2, query="other"),
+        ("answers", some[:2]),
+        acknowledgements_requested=ACK_FULL_REACH_QUEUE,
+        time_to_be_received=4000,
+        **asked,
+    )
+    stage(world, key_of(2, query="other"), ("answers", some))
+    publish(world, 2, (0, 0), query="other")
+
+
+def publish_and_discard(world: World) -> None:
+    """What waited over stops and kills becomes visible in one step."""
+    publish(world, 1, (0, 0), (1, 0))
+    assert publish(world, 1, (0, 0), (1, 0)).already
+    stage(world, key_of(3), ("bulk", [body("dropped", 200)] * 3))
+    world.run(lambda m: m.stages.discard(QUERY, 3, world.admin))
+    stage(world, key_of(4), ("rows", [body("published", 120)] * 2))
+    publish(world, 4, (0, 0))
+
+
+def leave_an_upload(world: World) -> None:
+    """Whoever writes a stage is gone in the middle of it: the step behind kills."""
+    upload = begin(world, key_of(9))
+    append(world, upload, [("bulk", [body("unfinished", 300)] * 3)])
+
+
 def drain(world: World) -> None:
     source = world.open("bulk", RECEIVE)
     world.run(lambda m: m.purge_queue(source))
@@ -333,6 +370,7 @@ STEPS: tuple[Step, ...] = (
     send_all_kinds,
     commit_across_queues,
     come_and_go,
+    stage_batches,
     send_with_acknowledgments,
     receive_some,
     prepare,
@@ -348,6 +386,7 @@ STEPS: tuple[Step, ...] = (
     change_properties,
     reject,
     expire_in_a_hand,
+    leave_an_upload,
     kill_and_start,
     spill_and_commit,
     move_back,
@@ -359,6 +398,7 @@ STEPS: tuple[Step, ...] = (
     read_by_cursor_and_lookup,
     move_in_transaction,
     stop_and_start,
+    publish_and_discard,
     delete_a_public_queue,
     purge_under_a_reader,
     come_and_go,

@@ -23,6 +23,7 @@ from tests.engine.rig import PEEK, RECEIVE
 from tests.store.faults.harness import check
 from tests.store.faults.operations import LATE, OPERATIONS, Operation, Scene, recoverable
 from tests.store.faults.script import ABROAD
+from tests.store.faults.stagings import STAGINGS
 from tests.store.faults.transfers import TRANSFERS
 from tests.store.faults.world import WatchedDriver, World
 
@@ -35,6 +36,7 @@ MACHINERY = {
     "refused",
     "start",
     "stop",
+    "take_begun",
     "take_effects",
 }
 
@@ -100,7 +102,7 @@ def outcome(operation: Operation, driver: type[WatchedDriver]) -> Outcome:
     "MS-MQDMPR 3.1.7.1.16/1",
     "MS-MQDMPR 3.1.7.2.1/2",
 )
-@pytest.mark.parametrize("operation", OPERATIONS + TRANSFERS, ids=str)
+@pytest.mark.parametrize("operation", OPERATIONS + TRANSFERS + STAGINGS, ids=str)
 def test_an_answer_comes_when_what_it_says_is_durable(operation: Operation) -> None:
     found = outcome(operation, WatchedDriver)
     assert not found.before_sync
@@ -108,7 +110,7 @@ def test_an_answer_comes_when_what_it_says_is_durable(operation: Operation) -> N
     assert found.holds
 
 
-@pytest.mark.parametrize("operation", OPERATIONS + TRANSFERS, ids=str)
+@pytest.mark.parametrize("operation", OPERATIONS + TRANSFERS + STAGINGS, ids=str)
 def test_a_driver_that_does_not_wait_would_be_noticed(operation: Operation) -> None:
     found = outcome(operation, HastyDriver)
     assert found.before_sync

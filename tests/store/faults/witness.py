@@ -173,7 +173,10 @@ class Witness:
                 self.packets[number], self.senders[number] = packet, arrival.sender
                 given.add(arrival.row.lookup_id)
             elif kind == CHANGE:
-                given.update(settle.row.lookup_id for settle in unpack_change(head).settles)
+                change = unpack_change(head)
+                given.update(settle.row.lookup_id for settle in change.settles)
+                for run in change.published:
+                    given.update(range(run.lookup_id, run.lookup_id + run.count))
             if kind not in (EXPRESS, DROP):
                 self.oracle.records.append(record)
                 self.written += 1
