@@ -1,0 +1,141 @@
+"""Streams of a real server's queues in a real Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from posthouse.spark import settle
+from tests.process.spark_office import SparkOffice, path_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+Options = Callable[..., dict[str, str]]
+MakeQueue = Callable[..., str]
+PATIENCE_S = 120
+
+
+class Streams:
+    """Streams into a list, with one checkpoint; each batch is there once."""
+
+    def __init__(self, spark: SparkSession, checkpoint: str) -> None:
+        self.spark = spark
+        self.checkpoint = checkpoint
+        self.batches: dict[int, list[bytes]] = {}
+        self.fail_at = -1
+        self._running = ExitStack()
+
+    def start(self, options: dict[str, str], **trigger: Any) -> StreamingQuery:
+        frame = self.spark.readStream.format("posthouse").options(**options).load()
+        writer = frame.select("body").writeStream.foreachBatch(self._take)
+        writer = writer.option("checkpointLocation", self.checkpoint).trigger(**trigger)
+        query = writer.start()
+        self._running.callback(query.stop)
+        return query
+
+    def run(self, options: dict[str, str]) -> list[dict[str, Any]]:
+        """Until the queue is read; the progress of its batches."""
+        query = self.start(options, availableNow=True)
+        assert query.awaitTermination(PATIENCE_S)
+        return [progress for progress in query.recentProgress if progress["numInputRows"]]
+
+    def _take(self, frame: DataFrame, batch: int) -> None:
+        rows = [bytes(row.body) for row in frame.collect()]
+        self.batches[batch] = rows
+        if batch == self.fail_at:
+            self.fail_at = -1
+            raise RuntimeError("the sink failed")
+
+    @property
+    def rows(self) -> list[bytes]:
+        return [row for _, rows in sorted(self.batches.items()) for row in rows]
+
+    def close(self) -> None:
+        self._running.close()
+
+
+@pytest.fixture
+def streams(spark: SparkSession, checkpoint: str) -> Iterator[Streams]:
+    made = Streams(spark, checkpoint)
+    yield made
+    made.close()
+
+
+def numbered(start: int, stop: int) -> list[bytes]:
+    return [b"%d" % number for number in range(start, stop)]
+
+
+def failure(query: Callable[[], Any]) -> str:
+    """The one error that a stream ends with."""
+    with pytest.raises(Exception) as caught:  # noqa: PT011 the class is Spark's choice
+        query()
+    return str(caught.value)
+
+
+def test_a_run_ends_with_what_was_there_and_is_settled(
+    office: SparkOffice, queue: MakeQueue, options: Options, streams: Streams
+) -> None:
+    name = queue()
+    office.send(name, numbered(0, 25))
+    wanted = options(name, consume="onCommit", group="archive", maxMessagesPerTrigger=10)
+    progress = streams.run(wanted)
+    assert [one["numInputRows"] for one in progress] == [10, 10, 5]
+    assert streams.rows == numbered(0, 25)
+    assert office.bodies(name) == numbered(20, 25)
+    (settled,) = settle(streams.checkpoint, token_file=str(office.token_file))
+    assert (settled.group, settled.received) == ("archive", 5)
+    assert office.count(name) == 0
+    office.send(name, numbered(25, 30))
+    streams.run(wanted)
+    assert streams.rows == numbered(0, 30)
+
+
+def test_a_batch_that_failed_is_read_again_the_same(
+    office: SparkOffice, queue: MakeQueue, options: Options, streams: Streams
+) -> None:
+    name = queue()
+    office.send(name, numbered(0, 6))
+    wanted = options(name, consume="onCommit", group="archive", checkpoint=streams.checkpoint)
+    streams.fail_at = 0
+    assert "the sink failed" in failure(lambda: streams.run(wanted))
+    office.send(name, numbered(6, 8))
+    streams.run(wanted)
+    assert streams.batches[0] == numbered(0, 6)
+    assert streams.rows == numbered(0, 8)
+    settle(streams.checkpoint, token_file=str(office.token_file))
+    assert office.count(name) == 0
+
+
+def test_a_stream_follows_its_queue_and_locks_nothing(
+    office: SparkOffice, queue: MakeQueue, options: Options, streams: Streams
+) -> None:
+    name = queue()
+    query = streams.start(options(name), processingTime="0 seconds")
+    for at in range(0, 9, 3):
+        office.send(name, numbered(at, at + 3))
+        query.processAllAvailable()
+    assert streams.rows == numbered(0, 9)
+    assert office.qm.queue(path_of(name)).receive(timeout=0).body == b"0"
+    query.stop()
+    office.send(name, [b"9"])
+    streams.run(options(name))
+    assert streams.rows == numbered(0, 10)
+
+
+def test_what_is_wrong_is_said_when_the_stream_starts(
+    office: SparkOffice, queue: MakeQueue, options: Options, streams: Streams
+) -> None:
+    name = queue()
+    unknown = options(name, maxMessagePerTrigger=1)
+    assert "did you mean maxMessagesPerTrigger?" in failure(lambda: streams.run(unknown))
+    missing = options("nowhere")
+    assert "MQ_ERROR_QUEUE_NOT_FOUND" in failure(lambda: streams.run(missing))
+    endless = options(name, endingOffsets='{"a": 1}')
+    assert "a stream has no end" in failure(lambda: streams.run(endless))
+    away = options(name, url="http://127.0.0.1:9", timeout=1)
+    assert "no queue manager answers" in failure(lambda: streams.run(away))
