@@ -99,24 +99,26 @@ def need_spark() -> None:
 @contextmanager
 def running_spark(name: str, master: str | None, *, quiet: bool = False) -> Iterator[SparkSession]:
     """A session for one command."""
-    from posthouse.spark import JavaNotFound, session
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
 
+    from posthouse.spark import JavaNotFound, session
+    from posthouse.spark.failures import cause_of
+
+    before = SparkSession.getActiveSession()
     try:
         with spinner("Starting Spark", quiet=quiet):
             spark = session(name, master)
     except JavaNotFound as error:
         complain(str(error))
         raise typer.Exit(REFUSED) from None
-    from pyspark.errors import PySparkException
-
-    from posthouse.spark.failures import cause_of
-
     try:
         yield spark
     except PySparkException as error:
         raise cause_of(error) from None
     finally:
-        spark.stop()
+        if before is None:
+            spark.stop()
 
 
 @contextmanager

@@ -144,11 +144,12 @@ class Archive:
         query = writer.start()
         try:
             self._wait(query)
+            with self._in_batch:  # a batch that has begun is finished
+                query.stop()
         except PySparkException as error:
             raise self._failure or cause_of(error) from None
         finally:
-            with self._in_batch:  # a batch that has begun is finished
-                query.stop()
+            query.stop()
 
     def _wait(self, query: StreamingQuery) -> None:
         while not query.awaitTermination(LOOK_S):
