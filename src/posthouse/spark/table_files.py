@@ -1,0 +1,107 @@
+"""Tables as files of the driver's, which are there when they are whole, and as texts."""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import IO, Any, Final
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import DataType, VariantType
+
+from posthouse.model.errors import InvalidParameter
+from posthouse.spark.row_values import Values, cells_of, plain
+
+AT_ONCE: Final = 5000  # rows of one group of a Parquet file
+
+
+@contextmanager
+def new_file(path: Path) -> Iterator[Path]:
+    """A file beside the one that is meant; it takes its place when all is written."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        yield partial
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def write_parquet(path: Path, frame: DataFrame) -> int:
+    """All rows of a frame in one file; returns how many."""
+    schema = _arrow_schema(frame)
+    cells, written = cells_of(frame), 0
+    with new_file(path) as partial, pq.ParquetWriter(partial, schema) as writer:
+        while portion := list(islice(cells, AT_ONCE)):
+            columns = zip(*portion, strict=True)
+            arrays = [
+                pa.array(_for_arrow(column, field.type), field.type)
+                for column, field in zip(columns, schema, strict=True)
+            ]
+            writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
+            written += len(portion)
+    return written
+
+
+def _arrow_schema(frame: DataFrame) -> pa.Schema:
+    for field in frame.schema.fields:
+        if _has_variant(field.dataType):
+            raise InvalidParameter(
+                f"the column {field.name!r} is a variant, which Parquet does not take",
+                "Cast it to a string in the statement, or choose another format.",
+            )
+    return to_arrow_schema(frame.schema, timezone="UTC")
+
+
+def _for_arrow(column: Iterable[Any], data_type: pa.DataType) -> list[Any]:
+    """pyarrow takes a map as a list of pairs."""
+    if not pa.types.is_map(data_type):
+        return list(column)
+    return [None if value is None else list(value.items()) for value in column]
+
+
+def _has_variant(data_type: DataType) -> bool:
+    return isinstance(data_type, VariantType) or "variant" in data_type.simpleString()
+
+
+def write_values(path: Path, rows: Iterable[Mapping[str, Any]], schema: pa.Schema) -> None:
+    """Rows that the driver has, in one file."""
+    table = pa.Table.from_pylist(list(rows), schema)
+    with new_file(path) as partial:
+        pq.write_table(table, partial)
+
+
+def write_csv(out: IO[str], frame: DataFrame) -> int:
+    """A line with the names, and one for each row."""
+    writer, written = csv.writer(out, lineterminator="\n"), 0
+    writer.writerow(frame.columns)
+    for texts in text_rows(frame):
+        writer.writerow(texts)
+        written += 1
+    return written
+
+
+def json_rows(frame: DataFrame) -> Iterator[Values]:
+    """Rows as values that JSON has."""
+    for cells in cells_of(frame):
+        yield {name: plain(value) for name, value in zip(frame.columns, cells, strict=True)}
+
+
+def text_rows(frame: DataFrame) -> Iterator[list[str]]:
+    """Rows as texts; structures are JSON, what is null is empty."""
+    return ([_text(value) for value in cells] for cells in cells_of(frame))
+
+
+def _text(value: Any) -> str:
+    simple = plain(value)
+    if isinstance(simple, dict | list):
+        return msgspec.json.encode(simple).decode()
+    return "" if simple is None else str(simple)
