@@ -1,0 +1,585 @@
+"""Stages: durable and unseen until their batch is published, once and as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from posthouse.engine import stages
+from posthouse.engine.records import (
+    FLAG_FIRST,
+    FLAG_LAST,
+    FLAG_TRANSACTIONAL,
+    MESSAGE,
+    TABLE_STAGE,
+)
+from posthouse.engine.stage import StageKey
+from posthouse.engine.stages import ASKING_MAX, QUERY_SIZE_MAX, StageMissing, check_key
+from posthouse.model.errors import (
+    AccessDenied,
+    IllegalPropertyValue,
+    InsufficientResources,
+    InvalidParameter,
+    MessageNotAuthenticated,
+    OperationCancelled,
+    QueueDeleted,
+    QueueError,
+    QueueNotFound,
+    QueueQuotaExceeded,
+    UnsupportedFormatNameOperation,
+)
+from posthouse.model.message import ACK_POS_ARRIVAL, NACK_RECEIVE_TIMEOUT
+from posthouse.runtime.driver import Answer
+from posthouse.security.access import Caller
+from posthouse.security.acls import Acl
+from posthouse.security.descriptors import SecurityDescriptor
+from posthouse.wire.message import deserialize
+from posthouse.wire.places import place_of
+from tests.engine.paper import Paper
+from tests.engine.rig import RECEIVE, SEND, Rig
+from tests.engine.staging import QUERY, append, begin, key_of, publish, stage
+
+ABROAD = "DIRECT=OS:BETA\\private$\\far"
+BODIES = [b"one", b"two", b"three"]
+DAY_S = 24 * 3600
+
+
+@pytest.fixture
+def rig() -> Rig:
+    made = Rig()
+    made.create("orders")
+    made.create("ledger", transactional=True)
+    made.create("answers")
+    return made
+
+
+def other_user(rig: Rig) -> Caller:
+    rig.run(lambda m: m.accounts.add("eve"))
+    return rig.run(lambda m: m.accounts.caller("eve"))
+
+
+# -- what is seen, and when
+
+
+def test_a_stage_is_seen_by_nobody_until_it_is_published(rig: Rig) -> None:
+    found = stage(rig, key_of(0), ("orders", BODIES), ("ledger", BODIES))
+    assert (found.messages, rig.bodies("orders"), rig.bodies("ledger")) == (6, [], [])
+    assert publish(rig, 0, (0, 0)) == (6, False)
+    assert rig.bodies("orders") == rig.bodies("ledger") == BODIES
+    assert not rig.manager.core.state.pending
+    rig.check_books()
+
+
+def test_lookup_identifiers_follow_the_order_of_the_publish(rig: Rig) -> None:
+    """Not the order in which the stages were written."""
+    stage(rig, key_of(0, 1), ("orders", [b"later"]))
+    stage(rig, key_of(0, 0), ("orders", [b"sooner"]))
+    rig.send("orders", b"in between", recoverable=True, priority=3)
+    publish(rig, 0, (0, 0), (1, 0))
+    assert rig.bodies("orders") == [b"in between", b"sooner", b"later"]
+
+
+def test_a_stage_survives_stops_and_is_published_behind_them(rig: Rig) -> None:
+    stage(rig, key_of(0), ("orders", BODIES))
+    rig.restart()
+    assert rig.manager.stages.messages == 3
+    assert rig.manager.stages.size == rig.manager.transactions.reserved > 0
+    publish(rig, 0, (0, 0))
+    rig.restart()
+    assert rig.bodies("orders") == BODIES
+    assert publish(rig, 0, (0, 0)).already
+
+
+def test_an_unfinished_upload_is_gone_after_a_restart(rig: Rig) -> None:
+    upload = begin(rig, key_of(0))
+    append(rig, upload, [("orders", BODIES)])
+    rig.restart()
+    core = rig.manager.core
+    assert (len(core.state.table), len(core.state.pending), core.transactions.reserved) == (0, 0, 0)
+
+
+def test_an_aborted_upload_leaves_nothing(rig: Rig) -> None:
+    upload = begin(rig, key_of(0))
+    append(rig, upload, [("orders", BODIES)])
+    rig.run(lambda m: m.stages.abort(upload))
+    rig.run(lambda m: m.stages.abort(upload))
+    core = rig.manager.core
+    assert (len(core.state.table), core.transactions.reserved) == (0, 0)
+    assert not rig.manager.stages.uploads
+    assert not rig.queue("orders").descriptors
+    with pytest.raises(OperationCancelled):
+        append(rig, upload, [("orders", BODIES)])
+    with pytest.raises(OperationCancelled):
+        rig.run(lambda m: m.stages.finish(upload))
+
+
+def test_a_stage_takes_the_place_of_one_with_its_key(rig: Rig) -> None:
+    stage(rig, key_of(0), ("orders", [b"old"] * 9))
+    stage(rig, key_of(0), ("orders", BODIES))
+    assert publish(rig, 0, (0, 0)).messages == 3
+    assert rig.bodies("orders") == BODIES
+    assert len(rig.manager.core.state.table) == 3
+
+
+# -- publishing
+
+
+def test_a_batch_is_published_once(rig: Rig) -> None:
+    stage(rig, key_of(5), ("orders", BODIES))
+    publish(rig, 5, (0, 0))
+    assert publish(rig, 5, (0, 0)) == (3, True)
+    assert publish(rig, 4, (0, 0)) == (0, True)
+    assert rig.bodies("orders") == BODIES
+    assert rig.manager.stages.published_batches == 1
+    assert rig.manager.stages.published_messages == 3
+
+
+def test_a_second_publish_drops_what_was_staged_again(rig: Rig) -> None:
+    """A stage that was begun before the publish and finished behind it."""
+    upload = begin(rig, key_of(0, attempt=1))
+    append(rig, upload, [("orders", BODIES)])
+    stage(rig, key_of(0), ("orders", BODIES))
+    publish(rig, 0, (0, 0))
+    rig.run(lambda m: m.stages.finish(upload))
+    assert len(rig.manager.stages.stages) == 1
+    assert publish(rig, 0, (0, 1)).already
+    assert not rig.manager.stages.stages
+    assert rig.bodies("orders") == BODIES
+
+
+def test_nothing_is_staged_of_a_batch_that_is_published(rig: Rig) -> None:
+    publish(rig, 3)
+    assert rig.run(lambda m: m.stages.begin(key_of(3), rig.admin)) is None
+    assert rig.run(lambda m: m.stages.begin(key_of(2), rig.admin)) is None
+    assert rig.run(lambda m: m.stages.begin(key_of(4), rig.admin)) is not None
+
+
+def test_of_several_attempts_the_named_one_counts_and_the_others_are_dropped(rig: Rig) -> None:
+    for attempt in range(3):
+        stage(rig, key_of(0, 0, attempt), ("orders", [b"attempt %d" % attempt]))
+    stage(rig, key_of(1), ("orders", [b"next batch"]))
+    publish(rig, 0, (0, 1))
+    assert rig.bodies("orders") == [b"attempt 1"]
+    assert list(rig.manager.stages.stages) == [key_of(1)]
+
+
+def test_a_missing_stage_refuses_the_whole_batch(rig: Rig) -> None:
+    stage(rig, key_of(0), ("orders", BODIES))
+    with pytest.raises(StageMissing, match="partition 1, attempt 0"):
+        publish(rig, 0, (0, 0), (1, 0))
+    assert rig.bodies("orders") == []
+    assert publish(rig, 0, (0, 0)) == (3, False)
+
+
+def test_a_partition_counts_once(rig: Rig) -> None:
+    for attempt in range(2):
+        stage(rig, key_of(0, 0, attempt), ("orders", BODIES))
+    with pytest.raises(InvalidParameter, match="named twice"):
+        publish(rig, 0, (0, 0), (0, 1))
+    assert rig.bodies("orders") == []
+
+
+def test_an_empty_batch_is_a_batch(rig: Rig) -> None:
+    assert publish(rig, 7) == (0, False)
+    assert publish(rig, 7) == (0, True)
+    rig.restart()
+    known, waiting = rig.run(lambda m: m.stages.progress(QUERY, rig.admin))
+    assert (known.batch, known.messages, waiting) == (7, 0, 0)
+
+
+def test_queries_do_not_know_each_other(rig: Rig) -> None:
+    stage(rig, key_of(0, query="a"), ("orders", [b"a"]))
+    stage(rig, key_of(0, query="b"), ("orders", [b"b"]))
+    publish(rig, 0, (0, 0), query="b")
+    assert (rig.bodies("orders"), len(rig.manager.stages.stages)) == ([b"b"], 1)
+
+
+def test_waiting_readers_are_served_from_a_batch(rig: Rig) -> None:
+    source, answers = rig.open("orders", RECEIVE), list[Answer]()
+    for _ in range(2):
+        rig.run(lambda m: m.dequeue_message(source, timeout_ms=60_000, token=answers.append))
+    stage(rig, key_of(0), ("orders", BODIES))
+    publish(rig, 0, (0, 0))
+    assert [deserialize(answer.packets[0]).body for answer in answers] == BODIES[:2]
+    assert rig.bodies("orders") == BODIES[2:]
+
+
+# -- transactional queues, and other machines
+
+
+def marks(rig: Rig, queue: str) -> list[int]:
+    table = rig.manager.core.state.table
+    numbers = [number for _, number in rig.queue(queue).state.order.forward()]
+    return [row.flags & (FLAG_FIRST | FLAG_LAST) for row in table.rows(numbers)]
+
+
+def test_a_batch_is_one_transaction_to_whoever_receives_it(rig: Rig) -> None:
+    """The first and the last message to each queue are marked, over all partitions."""
+    for partition in range(3):
+        stage(rig, key_of(0, partition), ("ledger", BODIES), ("orders", BODIES))
+    publish(rig, 0, (0, 0), (1, 0), (2, 0))
+    assert marks(rig, "ledger") == [FLAG_FIRST, *[0] * 7, FLAG_LAST]
+    assert marks(rig, "orders") == [0] * 9
+    stage(rig, key_of(1), ("ledger", [b"alone"]))
+    publish(rig, 1, (0, 0))
+    assert marks(rig, "ledger")[-1] == FLAG_FIRST | FLAG_LAST
+
+
+def test_messages_to_other_machines_get_their_places_when_they_are_published(rig: Rig) -> None:
+    stage(rig, key_of(0, 0), (ABROAD, BODIES), transactional=True)
+    stage(rig, key_of(0, 1), (ABROAD, BODIES), transactional=True)
+    (queue,) = rig.manager.queues.outgoing_queues()
+    assert (queue.state.count, rig.active) == (0, set())
+    publish(rig, 0, (1, 0), (0, 0))
+    table = rig.manager.core.state.table
+    rows = table.rows([number for _, number in queue.state.order.forward()])
+    assert [row.last_move for row in rows] == [1, 2, 3, 4, 5, 6]
+    assert all(row.flags & FLAG_TRANSACTIONAL for row in rows)
+    assert rig.active == {queue.number}
+    sender = rig.run(lambda m: m.transfer.begin_sending(queue.number))
+    assert sender is not None
+    taken = rig.run(lambda m: sender.take(100, 1 << 20))
+    assert [place_of(out.packet)[1] for out in taken] == [1, 2, 3, 4, 5, 6]
+    assert [deserialize(out.packet).first_in_transaction for out in taken] == [True, *[False] * 5]
+    assert [deserialize(out.packet).last_in_transaction for out in taken] == [*[False] * 5, True]
+
+
+def test_an_outgoing_queue_stays_while_a_stage_has_messages_for_it() -> None:
+    rig = Rig(outgoing_queues_max=1)
+    stage(rig, key_of(0), (ABROAD, BODIES))
+    rig.restart()
+    with pytest.raises(InsufficientResources):
+        rig.open("DIRECT=OS:GAMMA\\private$\\far", SEND)
+    publish(rig, 0, (0, 0))
+    (queue,) = rig.manager.queues.outgoing_queues()
+    assert queue.state.count == 3
+
+
+# -- asking messages, and those whose time is over
+
+
+def test_what_follows_from_an_arrival_follows_from_the_publish(rig: Rig) -> None:
+    stage(
+        rig,
+        key_of(0),
+        ("orders", BODIES),
+        acknowledgements_requested=ACK_POS_ARRIVAL,
+        administration_queue_format_name="DIRECT=OS:ALPHA\\private$\\answers",
+        positive_journaling_requested=True,
+    )
+    assert rig.bodies("answers") == []
+    publish(rig, 0, (0, 0))
+    assert rig.bodies("orders") == BODIES
+    assert len(rig.bodies("answers")) == 3
+    assert rig.bodies(".\\system$;journal") == BODIES
+    rig.restart()
+    assert len(rig.bodies("answers")) == 3
+    rig.check_books()
+
+
+def test_time_to_be_received_counts_from_the_staging(rig: Rig) -> None:
+    stage(
+        rig,
+        key_of(0),
+        ("orders", BODIES),
+        time_to_be_received=60,
+        negative_journaling_requested=True,
+    )
+    stage(rig, key_of(1), ("orders", [b"in time"]), time_to_be_received=600)
+    rig.advance(100)
+    publish(rig, 0, (0, 0))
+    publish(rig, 1, (0, 0))
+    assert rig.bodies("orders") == [b"in time"]
+    assert rig.bodies(".\\system$;deadletter") == BODIES
+    reads = rig.reads(".\\system$;deadletter")
+    assert {read.message_class for read in reads} == {NACK_RECEIVE_TIMEOUT}
+    rig.advance(600)
+    assert rig.bodies("orders") == []
+    rig.check_books()
+
+
+def test_asking_messages_of_one_batch_are_bounded(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stages, "ASKING_MAX", 4)
+    assert ASKING_MAX == 20_000
+    for partition in range(2):
+        stage(rig, key_of(0, partition), ("orders", BODIES), positive_journaling_requested=True)
+    with pytest.raises(InsufficientResources, match="at most 4"):
+        publish(rig, 0, (0, 0), (1, 0))
+    upload = begin(rig, key_of(0, 2))
+    append(rig, upload, [("orders", BODIES * 2)], positive_journaling_requested=True)
+    with pytest.raises(InsufficientResources, match="at most 4"):
+        rig.run(lambda m: m.stages.finish(upload))
+    assert publish(rig, 0, (0, 0)).messages == 3
+
+
+# -- expiry, discarding
+
+
+def test_a_stage_that_is_not_published_expires(rig: Rig) -> None:
+    stage(rig, key_of(0), ("orders", BODIES))
+    rig.advance(DAY_S - 60)
+    stage(rig, key_of(1), ("orders", BODIES))
+    assert rig.manager.stages.next_deadline_ms() == rig.clock.now_ms + 60_000
+    rig.advance(60)
+    assert list(rig.manager.stages.stages) == [key_of(1)]
+    assert [event.name for event in rig.events].count("stage_expired") == 1
+    with pytest.raises(StageMissing, match="expired"):
+        publish(rig, 0, (0, 0))
+    rig.advance(DAY_S)
+    assert not rig.manager.stages.stages
+    assert rig.manager.transactions.reserved == 0
+
+
+def test_a_stage_expires_over_a_restart(rig: Rig) -> None:
+    stage(rig, key_of(0), ("orders", BODIES))
+    rig.clock.advance(1000 * (DAY_S + 1))
+    rig.restart()
+    rig.turn()
+    assert not rig.manager.stages.stages
+    assert not rig.manager.core.state.pending
+
+
+def test_a_query_is_forgotten_long_after_its_last_batch(rig: Rig) -> None:
+    publish(rig, 0, query="old")
+    rig.advance(rig.settings.query_expiry_s - 10)
+    publish(rig, 0, query="young")
+    stage(rig, key_of(1), ("orders", BODIES))
+    rig.advance(DAY_S)
+    assert list(rig.manager.stages.queries) == ["young"]
+
+
+def test_a_discarded_batch_is_gone(rig: Rig) -> None:
+    for batch in range(2):
+        stage(rig, key_of(batch), ("orders", BODIES))
+    assert rig.run(lambda m: m.stages.discard(QUERY, 0, rig.admin)) == 1
+    assert rig.run(lambda m: m.stages.discard(QUERY, 0, rig.admin)) == 0
+    assert rig.run(lambda m: m.stages.discard("nobody", None, rig.admin)) == 0
+    assert list(rig.manager.stages.stages) == [key_of(1)]
+    assert len(rig.manager.core.state.table) == 3
+
+
+def test_a_forgotten_query_begins_anew(rig: Rig) -> None:
+    publish(rig, 5)
+    stage(rig, key_of(6), ("orders", BODIES))
+    assert rig.run(lambda m: m.stages.forget_query(QUERY, rig.admin))
+    assert not rig.run(lambda m: m.stages.forget_query(QUERY, rig.admin))
+    rig.restart()
+    assert rig.manager.stages.queries == {}
+    assert rig.manager.stages.stages == {}
+    assert publish(rig, 0) == (0, False)
+
+
+# -- refusals
+
+
+def test_quotas_count_what_is_staged(rig: Rig) -> None:
+    rig.create("small", quota_kib=1)
+    upload = begin(rig, key_of(0))
+    append(rig, upload, [("small", [bytes(200)])])
+    with pytest.raises(QueueQuotaExceeded):
+        append(rig, upload, [("orders", [b"x"]), ("small", [bytes(500)])])
+    with pytest.raises(QueueQuotaExceeded):
+        rig.send("small", bytes(500), recoverable=True)
+    rig.run(lambda m: m.stages.abort(upload))
+    rig.send("small", bytes(500), recoverable=True)
+    assert len(rig.manager.core.state.table) == 1
+
+
+def test_a_queue_that_is_gone_refuses_the_batch(rig: Rig) -> None:
+    rig.create("passing")
+    stage(rig, key_of(0), ("orders", BODIES), ("passing", BODIES))
+    rig.run(lambda m: m.delete_queue(".\\private$\\passing", rig.admin))
+    for _ in range(2):
+        with pytest.raises(QueueDeleted):
+            publish(rig, 0, (0, 0))
+        rig.restart()
+    assert rig.bodies("orders") == []
+    rig.run(lambda m: m.stages.discard(QUERY, 0, rig.admin))
+    assert rig.manager.transactions.reserved == 0
+    assert not rig.manager.core.state.pending
+
+
+def test_a_queue_deleted_under_an_upload_refuses_its_next_portion(rig: Rig) -> None:
+    rig.create("passing")
+    upload = begin(rig, key_of(0))
+    append(rig, upload, [("passing", BODIES)])
+    rig.run(lambda m: m.delete_queue(".\\private$\\passing", rig.admin))
+    with pytest.raises(QueueError):
+        append(rig, upload, [("passing", BODIES)])
+    rig.run(lambda m: m.stages.abort(upload))
+    assert not rig.manager.core.state.pending
+
+
+@pytest.mark.parametrize(
+    ("name", "error"),
+    [
+        (".\\private$\\nowhere", QueueNotFound),
+        (".\\private$\\orders;journal", UnsupportedFormatNameOperation),
+        (
+            "DIRECT=OS:ALPHA\\private$\\orders,DIRECT=OS:ALPHA\\private$\\answers",
+            UnsupportedFormatNameOperation,
+        ),
+    ],
+)
+def test_destinations_that_cannot_be_sent_to_are_refused(
+    rig: Rig, name: str, error: type[QueueError]
+) -> None:
+    upload = begin(rig, key_of(0))
+    with pytest.raises(error):
+        rig.run(lambda m: m.stages.target(upload, name))
+    rig.run(lambda m: m.stages.abort(upload))
+    assert not rig.queue("orders").descriptors
+
+
+@pytest.mark.parametrize(
+    ("properties", "error"),
+    [
+        ({"authentication": True}, MessageNotAuthenticated),
+        ({"privacy_level": 2}, IllegalPropertyValue),
+    ],
+)
+def test_queues_that_want_protected_messages_take_no_stages(
+    rig: Rig, properties: dict[str, Any], error: type[QueueError]
+) -> None:
+    rig.create("guarded", **properties)
+    upload = begin(rig, key_of(0))
+    with pytest.raises(error):
+        rig.run(lambda m: m.stages.target(upload, ".\\private$\\guarded"))
+
+
+def test_limits_hold(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stages, "TARGETS_MAX", 1)
+    upload = begin(rig, key_of(0))
+    rig.run(lambda m: m.stages.target(upload, ".\\private$\\orders"))
+    with pytest.raises(InsufficientResources, match="destinations"):
+        rig.run(lambda m: m.stages.target(upload, ".\\private$\\answers"))
+
+
+def test_stages_are_bounded() -> None:
+    rig = Rig(stages_max=2)
+    rig.create("orders")
+    stage(rig, key_of(0), ("orders", BODIES))
+    begin(rig, key_of(1))
+    with pytest.raises(InsufficientResources, match="too many stages"):
+        begin(rig, key_of(2))
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        key_of(0, query=""),
+        key_of(0, query="x" * (QUERY_SIZE_MAX + 1)),
+        key_of(0, query="a\0b"),
+        key_of(-1),
+        key_of(1 << 63),
+        key_of(0, 1 << 31),
+        key_of(0, -1),
+        key_of(0, 0, 1 << 63),
+    ],
+)
+def test_keys_out_of_bounds_are_refused(rig: Rig, key: StageKey) -> None:
+    with pytest.raises(InvalidParameter):
+        check_key(key)
+    with pytest.raises(InvalidParameter):
+        rig.run(lambda m: m.stages.publish(key.query, key.batch, [key[2:]], rig.admin))
+
+
+def test_keys_are_read_back() -> None:
+    for key in (key_of((1 << 63) - 1, (1 << 31) - 1, (1 << 63) - 1), key_of(0, query="für alle")):
+        check_key(key)
+        assert StageKey.unpack(key.pack()) == key
+
+
+# -- whose they are
+
+
+def test_a_query_is_its_owners_and_the_administrators_business(rig: Rig) -> None:
+    eve = other_user(rig)
+    stage(rig, key_of(0), ("orders", BODIES))
+    calls: list[Callable[[Any], object]] = [
+        lambda m: m.stages.begin(key_of(0, 1), eve),
+        lambda m: m.stages.publish(QUERY, 0, [(0, 0)], eve),
+        lambda m: m.stages.discard(QUERY, 0, eve),
+        lambda m: m.stages.progress(QUERY, eve),
+        lambda m: m.stages.forget_query(QUERY, eve),
+    ]
+    for _ in range(2):
+        for call in calls:
+            with pytest.raises(AccessDenied, match="somebody else"):
+                rig.run(call)
+        publish(rig, 0, (0, 0))
+    rig.run(lambda m: m.stages.publish("eve's own", 0, [], eve))
+    assert publish(rig, 0, query="eve's own").already
+
+
+def test_who_publishes_must_be_allowed_to_send(rig: Rig) -> None:
+    """By then: rights may have changed since the stage was written."""
+    eve, closed = other_user(rig), SecurityDescriptor(rig.admin.sid).with_dacl(Acl())
+    stage(rig, key_of(0, query="hers"), ("orders", BODIES), caller=eve)
+    upload = begin(rig, key_of(0, 1, query="hers"), eve)
+    append(rig, upload, [("orders", BODIES)])
+    name = ".\\private$\\orders"
+    rig.run(lambda m: m.set_queue_security(name, rig.admin, closed.pack()))
+    with pytest.raises(AccessDenied):
+        rig.run(lambda m: m.stages.publish("hers", 0, [(0, 0)], eve))
+    with pytest.raises(AccessDenied):
+        append(rig, upload, [("orders", BODIES)])
+    assert rig.queue("orders").state.count == 0
+
+
+def test_answers_go_where_the_writer_could_write_himself(rig: Rig) -> None:
+    eve, closed = other_user(rig), SecurityDescriptor(rig.admin.sid).with_dacl(Acl())
+    rig.create("closed", security=closed.pack())
+    upload = begin(rig, key_of(0, query="hers"), eve)
+    rig.run(lambda m: m.stages.check_answers(upload, ".\\private$\\answers"))
+    with pytest.raises(AccessDenied):
+        rig.run(lambda m: m.stages.check_answers(upload, ".\\private$\\closed"))
+
+
+# -- crashes
+
+
+def states(paper: Paper, start: int) -> Iterator[tuple[list[bytes], bool, int]]:
+    """What is there after a crash behind each record: bodies, whether published, stages."""
+    for length in range(start, len(paper.log) + 1):
+        survivor = paper.cut(length)
+        survivor.check()
+        manager = survivor.manager
+        bodies = survivor.bodies(".\\private$\\orders")
+        yield bodies, QUERY in manager.stages.queries, len(manager.stages.stages)
+
+
+def test_a_crash_behind_any_record_leaves_a_stage_or_none_and_a_batch_or_none() -> None:
+    paper = Paper()
+    paper.create(".\\private$\\orders")
+    start = len(paper.log)
+    for partition in range(2):
+        stage(paper, key_of(0, partition), ("orders", BODIES))  # type: ignore[arg-type]
+    publish(paper, 0, (0, 0), (1, 0))  # type: ignore[arg-type]
+    paper.check()
+    found = list(states(paper, start))
+    assert sorted(set(map(str, found))) == sorted(
+        map(
+            str,
+            [([], False, 0), ([], False, 1), ([], False, 2), (BODIES * 2, True, 0)],
+        )
+    )
+    assert found == sorted(found, key=lambda one: (one[1], one[2]))
+
+
+def test_a_stage_of_which_records_were_given_up_is_dropped(rig: Rig) -> None:
+    stage(rig, key_of(0), ("orders", BODIES))
+    stage(rig, key_of(1), ("orders", BODIES))
+    lost = next(at for at, record in enumerate(rig.store.log) if record[0] == MESSAGE)
+    del rig.store.log[lost]
+    rig.store.synced = len(rig.store.log)
+    rig.restart()
+    assert list(rig.manager.stages.stages) == [key_of(1)]
+    assert [event.name for event in rig.events].count("stage_incomplete") == 1
+    assert len(rig.manager.core.state.of_table(TABLE_STAGE)) == 1
+    assert len(rig.manager.core.state.pending) == 3
+    assert publish(rig, 1, (0, 0)).messages == 3
