@@ -78,7 +78,7 @@ class Pinned:
             raise
 
     def _pin(self, store: LogStore) -> None:
-        for number in np.unique(self._keys[(self._sizes > 0) & (self._keys < _EXPRESS)]).tolist():
+        for number in _different(self._keys[(self._sizes > 0) & (self._keys < _EXPRESS)]):
             try:
                 segment, file = store.pinned(number)
             except LookupError:  # nothing in it lives
@@ -161,9 +161,9 @@ class Pinned:
             crc32(view[at + 4 : at + size])
             for at, size in zip(begins.tolist(), sizes.tolist(), strict=True)
         ]
-        stored = np.frombuffer(data, np.uint8)
-        fields = stored[begins[:, None] + np.arange(4)].view("<u4")[:, 0]
-        wrong = np.flatnonzero(fields != np.array(found, np.uint32))
+        raw = np.frombuffer(data, np.uint8)
+        stored = sum(raw[begins + at].astype(np.uint32) << (8 * at) for at in range(4))
+        wrong = np.flatnonzero(stored != np.array(found, np.uint32))
         if len(wrong):
             at = int(wrong[0])
             raise StoreDamaged(self._sources[int(keys[at])].name, int(offsets[at]), WRONG)
@@ -182,6 +182,14 @@ class Pinned:
             np.concatenate((ends, more_ends)),
             np.concatenate((index, np.array(list(self._held), np.int64))),
         )
+
+
+def _different(keys: Ints) -> list[int]:
+    """Each key once; mostly there is but one."""
+    if not len(keys):
+        return []
+    changes = np.flatnonzero(np.diff(keys)) + 1
+    return list(dict.fromkeys(keys[np.concatenate(([0], changes))].tolist()))
 
 
 def _is_ordered(keys: Ints, offsets: Ints) -> bool:

@@ -28,7 +28,7 @@ from posthouse.protocols.admin.arrow_columns import chosen as chosen
 from posthouse.protocols.admin.arrow_headers import Cutter, Headers, read_headers
 from posthouse.protocols.admin.arrow_values import Usual, Values
 from posthouse.protocols.admin.message_json import message_json
-from posthouse.store.bulk import Pinned, Records
+from posthouse.store.bulk import Ints, Pinned, Records
 from posthouse.wire.message import deserialize
 
 TEMPLATES_MAX: Final = 4096
@@ -67,9 +67,10 @@ class Gatherer:
         if not known.all():
             usual = known[kinds]
             headers, kinds = headers.picked(usual), kinds[usual]
-        rows = headers.rows
-        odd = np.setdiff1d(np.arange(len(records.begins)), rows)
-        chosen = np.concatenate((records.chosen[rows], records.chosen[odd]))
+        odd = _others(headers.rows, len(records.begins))
+        chosen = records.chosen
+        if len(odd):
+            chosen = np.concatenate((chosen[headers.rows], chosen[odd]))
         usual_rows = Usual(cutter, headers, records, templates, kinds)
         messages = [self._message(records, at) for at in odd.tolist()]
         arrays = [self._column(column, usual_rows, messages) for column in self._columns]
@@ -127,6 +128,14 @@ def _packet(records: Records, at: int) -> tuple[bytes, bytes]:
     extra_size = int.from_bytes(block[ARRIVAL_SIZE - 2 : ARRIVAL_SIZE], "little")
     sender_end = ARRIVAL_SIZE + sender_size
     return block[ARRIVAL_SIZE:sender_end], block[sender_end + extra_size :]
+
+
+def _others(rows: Ints, count: int) -> Ints:
+    if len(rows) == count:
+        return np.empty(0, np.int64)
+    others = np.ones(count, np.bool_)
+    others[rows] = False
+    return np.flatnonzero(others)
 
 
 def _alike(headers: Headers) -> tuple[list[int], NDArray[np.int64]]:

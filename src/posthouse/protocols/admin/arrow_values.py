@@ -10,7 +10,6 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from posthouse.engine.records import (
@@ -26,7 +25,7 @@ from posthouse.model.message import class_name
 from posthouse.model.message_columns import Column
 from posthouse.model.message_json import VT_LPSTR, MessageJson, body_text
 from posthouse.protocols.admin.arrow_columns import TRANSACTION, TYPES
-from posthouse.protocols.admin.arrow_headers import Cutter, Headers
+from posthouse.protocols.admin.arrow_headers import Bytes, Cutter, Headers
 from posthouse.protocols.admin.message_json import clean
 from posthouse.security.sids import format_sid, is_sid
 from posthouse.store.bulk import Records
@@ -39,6 +38,7 @@ _REPEATED_MAX: Final = 1024  # values of which that many copies are kept
 _HEX: Final = np.array(
     [int.from_bytes(f"{byte:02x}".encode(), "little") for byte in range(256)], "<u2"
 )
+_POWERS: Final = 10 ** np.arange(9, -1, -1, dtype=np.uint32)
 _DELIVERIES: Final = ("recoverable", "express", "transactional", "transactional")
 _FIRST: Final = int(TransactionFlags.of(first=1))
 _LAST: Final = int(TransactionFlags.of(last=1))
@@ -160,13 +160,10 @@ class Values:
     # -- of the packet
 
     def id(self, usual: Usual) -> Any:
-        ordinals = pc.cast(pa.array(usual.headers.front["ordinal"]), pa.string())
         guids, kinds = usual.of_template("source_queue_manager")
-        if len(guids) == 1:
-            return pc.binary_join_element_wise(pa.scalar(guids[0]), ordinals, "\\")
-        return pc.binary_join_element_wise(
-            pa.array(guids, pa.string()).take(pa.array(kinds)), ordinals, "\\"
-        )
+        fronts = np.array([list(f"{guid}\\".encode()) for guid in guids], np.uint8)
+        front = fronts if len(fronts) == 1 else fronts[kinds]
+        return _identifiers(front, usual.headers.front["ordinal"])
 
     def label(self, usual: Usual) -> Any:
         span = usual.headers.arrival
@@ -224,6 +221,23 @@ class Values:
             pa.array(np.where(remote, (sent & _LAST) != 0, (flags & FLAG_LAST) != 0)),
         ]
         return pa.StructArray.from_arrays(arrays, fields=list(TRANSACTION), mask=pa.array(~has))
+
+
+def _identifiers(front: Bytes, ordinals: Any) -> Any:
+    """Texts that begin with these bytes and end in a number."""
+    digits = (ordinals[:, None] // _POWERS % 10 + ord("0")).astype(np.uint8)
+    sizes = np.maximum(np.searchsorted(_POWERS[::-1], ordinals, "right"), 1)
+    width, most = front.shape[1], int(sizes.max())
+    matrix = np.empty((len(ordinals), width + most), np.uint8)
+    matrix[:, :width], matrix[:, width:] = front, digits[:, len(_POWERS) - most :]
+    ends = np.zeros(len(ordinals) + 1, np.int32)
+    np.cumsum(sizes + width, out=ends[1:])
+    if int(sizes.min()) < most:
+        kept = np.ones(matrix.shape, np.bool_)
+        kept[:, width:] = np.arange(most) >= most - sizes[:, None]
+        matrix = matrix[kept]
+    buffers = [None, pa.py_buffer(ends), pa.py_buffer(matrix)]
+    return pa.Array.from_buffers(pa.string(), len(ordinals), buffers)
 
 
 def _wide_text(raw: bytes) -> str:
