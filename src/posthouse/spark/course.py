@@ -120,7 +120,9 @@ class Course:
         self._latest |= {queue: plan.latest for queue, plan in plans.items()}
         if self.options.fail_on_data_loss:
             self._check_loss(start, plans.values())
-        self._plans = {queue: plan for queue, plan in plans.items() if plan.end > plan.after}
+        self._plans = {
+            queue: plan for queue, plan in plans.items() if plan.messages and plan.end > plan.after
+        }
         if not self._plans:
             if self._goal is not None and self._leases is not None:
                 self._leases.end()
