@@ -228,6 +228,31 @@ def test_message_keeps_its_identifier_where_that_is_asked_for(
     assert [message.id for message in messages(office, second)] != [identifier]
 
 
+def test_what_one_queue_holds_can_be_written_to_another_as_it_is(
+    spark: SparkSession,
+    office: SparkOffice,
+    queue: MakeQueue,
+    options: Callable[..., dict[str, str]],
+    write: Write,
+) -> None:
+    first, second = queue(transactional=True), queue()
+    with office.qm.transaction() as tx:
+        for label in ("one", "two"):
+            office.qm.queue(path_of(first)).send(
+                "text", label=label, correlation="ab" * 20, ack="neg-receive", tx=tx,
+                admin_queue=path_of(first), extension=b"x",
+            )  # fmt: skip
+    table = spark.read.format("posthouse").options(**options(first)).load()
+    write(table, queue=path_of(second))
+    kept = ("label", "text", "body_type", "correlation_id", "acknowledge", "extension", "priority")
+    before, after = messages(office, first), messages(office, second)
+    assert [[getattr(message, name) for name in kept] for message in after] == [
+        [getattr(message, name) for name in kept] for message in before
+    ]
+    assert [message.delivery for message in after] == ["recoverable"] * 2
+    assert {message.id for message in before}.isdisjoint(message.id for message in after)
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [

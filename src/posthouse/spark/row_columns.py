@@ -131,7 +131,10 @@ def _why_not_straight(value: str) -> str:
 
 def _why_not_delivered_so(value: str) -> str:
     if value == "express":
-        return "what is staged is on disk before it is published, so nothing of it is express"
+        return (
+            "what is staged is on disk before it is published, so nothing of it is express; "
+            "delivery=recoverable sends all of it so"
+        )
     return f"{excerpt(value)} is neither recoverable nor transactional"
 
 

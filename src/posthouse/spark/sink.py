@@ -8,6 +8,7 @@ Attempts have random numbers: those of Spark begin anew with a retried stage or 
 
 from __future__ import annotations
 
+import logging
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -55,6 +56,7 @@ from posthouse.spark.sink_options import SinkOptions, Writing, sink_options
 PIECE_MAX: Final = 8 << 20  # bytes of rows that travel together
 AGAIN_MAX: Final = 16 << 20  # bytes of a partition that can be sent again when the way breaks
 _ATTEMPT_BITS: Final = 62
+_log = logging.getLogger(__name__)
 _QUERY: Final = "sql.streaming.queryId"
 _BATCH: Final = "streaming.sql.batchId"
 
@@ -168,6 +170,10 @@ class Sink:
         staged = [message for message in messages if isinstance(message, Staged)]
         if not staged:
             return
+        bad = sum(one.bad for one in staged)
+        if bad:
+            queue = self.options.writing.dead_letter_queue
+            _log.warning("%d rows that cannot be messages go to %s", bad, queue)
         counting = [(one.partition, one.attempt) for one in staged if one.attempt is not None]
         with bulk_http(self.options.manager) as http:
             stages.publish(http, staged[0].query, staged[0].batch, counting)
