@@ -1,0 +1,58 @@
+"""`posthouse pipeline` with a real Spark and a real server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from posthouse.cli import main
+from tests.process.spark_office import SparkOffice, path_of
+
+
+@pytest.fixture
+def piped(
+    spark: SparkSession, office: SparkOffice, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., Any]:
+    """`piped(words...)`: a pipeline about the home of the office; the lines of JSON it printed."""
+
+    def run(*words: str | Path) -> Any:
+        capsys.readouterr()
+        home = ("--home", str(office.server.home), "--json")
+        assert main.run(["pipeline", *map(str, words), *home]) == main.DONE
+        return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+    return run
+
+
+def test_a_queue_goes_into_a_lake_and_back(
+    piped: Callable[..., Any],
+    office: SparkOffice,
+    queue: Callable[..., str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    name, other = queue(), queue()
+    office.send(name, [b"1", b"2", b"3"])
+    tokens = len(office.qm.call("GET", "/tokens")["tokens"])
+    (done,) = piped("archive", path_of(name), "--lake", tmp_path / "lake", "--consume")
+    assert (done["messages"], done["batches"]) == (3, 1)
+    assert office.count(name) == 0
+    (settled,) = piped("settle", done["checkpoint"])
+    assert settled["received"] == 0
+    where = ("--lake", tmp_path / "lake", "--where", "string(body) > '1'")
+    destination = ("--map", f"{path_of(name)}={path_of(other)}")
+    (counted,) = piped("replay", *where, *destination, "--dry-run")
+    assert [one["messages"] for one in counted["destinations"]] == [2]
+    assert office.count(other) == 0
+    (sent,) = piped("replay", *where, *destination)
+    assert sent["sent"] == 2
+    assert office.bodies(other) == [b"2", b"3"]
+    assert len(office.qm.call("GET", "/tokens")["tokens"]) == tokens
+    words = ["pipeline", "replay", "--lake", str(tmp_path), "--to", "origin"]
+    assert main.run([*words, "--home", str(office.server.home)]) == main.REFUSED
+    assert "is no lake" in capsys.readouterr().err

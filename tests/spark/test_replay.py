@@ -1,0 +1,196 @@
+"""`replay`: from a lake back to queues, each message once, in order."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from posthouse.model.errors import InvalidParameter, StatusNotFound
+from posthouse.spark.lake_files import LakeFiles
+from posthouse.spark.lake_rows import add_batch
+from posthouse.spark.progress import Progress
+from posthouse.spark.replaying import Replayed, replay
+from posthouse.spark.schema import message_schema
+from posthouse.spark.selection import check_where, destinations_of
+from tests.process.spark_office import SparkOffice, path_of
+
+ORDERS = "ALPHA\\private$\\orders"
+BILLS = "ALPHA\\private$\\bills;journal"
+COLUMNS = (
+    *("queue_manager", "queue", "lookup_id", "id", "label", "body", "body_type", "body_size"),
+    *("priority", "delivery", "correlation_id", "arrived_time", "encrypted", "app_specific"),
+)
+GUID = "6bd4b6a8-1111-2222-3333-444444444444"
+NOON = datetime(2026, 11, 14, 12, tzinfo=UTC)
+Replaying = Callable[..., Replayed]
+
+
+def row(number: int) -> tuple[object, ...]:
+    """Odd ones are orders, even ones bills; the tenth cannot be opened; one a minute."""
+    body = b"m%d" % number
+    return (
+        *("ALPHA", ORDERS if number % 2 else BILLS, number, f"{GUID}\\{number}", f"label {number}"),
+        *(body, 8, len(body), number % 8, "express", f"{number:040x}"),
+        *(NOON + timedelta(minutes=number), number == 10, number),
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = LakeFiles(tmp_path_factory.mktemp("lakes") / "lake")
+    made.create()
+    schema = message_schema(COLUMNS)
+    for batch, numbers in enumerate((range(1, 7), range(7, 11))):
+        frame = spark.createDataFrame([row(number) for number in numbers], schema)
+        add_batch(made, frame, "query", batch)
+    return made.root
+
+
+@pytest.fixture
+def replayed(office: SparkOffice, spark: SparkSession, folder: Path) -> Replaying:
+    """`replayed(to, ...)`: messages of the module's lake, to queues of the office."""
+
+    def run(to: str | None = None, **more: object) -> Replayed:
+        access = {"url": office.url, "token_file": office.token_file, "spark": spark}
+        return replay(folder, to, **{**access, **more})  # type: ignore[arg-type]
+
+    return run
+
+
+def expected(*numbers: int) -> list[bytes]:
+    return [b"m%d" % number for number in numbers]
+
+
+def test_messages_are_sent_as_they_were_under_new_identifiers(
+    replayed: Replaying, queue: Callable[..., str], office: SparkOffice
+) -> None:
+    name = queue()
+    done = replayed(path_of(name), mapping={BILLS: path_of(name)})
+    assert (done.messages, done.sent, done.encrypted, done.batches) == (9, 9, 1, 1)
+    messages = list(office.qm.queue(path_of(name)).browse())
+    # As they are received: by priority, then in the order in which they had come.
+    assert [message.body for message in messages] == expected(7, 6, 5, 4, 3, 2, 1, 9, 8)
+    found = {message.body: message for message in messages}
+    third = found[b"m3"]
+    assert (third.label, third.priority, third.app_specific) == ("label 3", 3, 3)
+    assert (third.body_type, third.correlation_id) == (8, f"{3:040x}")
+    assert str(third.id) != f"{GUID}\\3"
+
+
+def test_identifiers_can_stay_the_same(
+    replayed: Replaying, queue: Callable[..., str], office: SparkOffice
+) -> None:
+    name = queue()
+    replayed(path_of(name), same_ids=True, where="lookup_id = 3")
+    (message,) = office.qm.queue(path_of(name)).browse()
+    assert str(message.id).lower() == f"{GUID}\\3"
+
+
+def test_a_dry_run_counts_by_destination_and_sends_nothing(
+    replayed: Replaying, queue: Callable[..., str], office: SparkOffice
+) -> None:
+    name = queue()
+    done = replayed("origin", mapping={"./private$/orders": path_of(name)}, dry_run=True)
+    assert [(one.destination, one.messages) for one in done.destinations] == [
+        (path_of(name), 5),
+        ("ALPHA\\private$\\bills", 4),
+    ]
+    assert (done.messages, done.sent, done.encrypted) == (9, 0, 1)
+    assert done.destinations[0].first == NOON + timedelta(minutes=1)
+    assert done.destinations[0].bytes == 10
+    assert office.count(name) == 0
+
+
+def test_time_and_condition_choose(
+    replayed: Replaying, queue: Callable[..., str], office: SparkOffice
+) -> None:
+    name = queue()
+    since, until = NOON + timedelta(minutes=2), NOON + timedelta(minutes=8)
+    chosen = replayed(
+        path_of(name), since=since, until=until, where="label LIKE '%7' OR priority < 4"
+    )
+    assert chosen.sent == 3
+    assert sorted(office.bodies(name)) == expected(2, 3, 7)
+
+
+def test_a_replay_that_was_cut_off_goes_on_and_sends_nothing_twice(
+    replayed: Replaying, queue: Callable[..., str], office: SparkOffice
+) -> None:
+    name, stop = queue(), threading.Event()
+
+    def watch(progress: Progress) -> None:
+        assert progress.total == 9
+        if progress.batches == 1:
+            raise EOFError("gone")
+
+    with pytest.raises(EOFError):  # sent, and nobody has written that down
+        replayed(path_of(name), batch=4, progress=watch)
+    begun = len(office.bodies(name))
+    assert 0 < begun < 9
+    done = replayed(path_of(name), batch=4, progress=lambda one: stop.set(), stop=stop)
+    assert done.resumed
+    assert len(office.bodies(name)) == begun
+    assert replayed(path_of(name), batch=4).resumed
+    assert sorted(office.bodies(name)) == expected(*range(1, 10))
+    again = replayed(path_of(name), batch=4)
+    assert (again.sent, again.resumed) == (9, False)
+    assert office.count(name) == 18
+
+
+def test_a_rate_makes_small_batches(
+    replayed: Replaying, queue: Callable[..., str], office: SparkOffice
+) -> None:
+    name = queue(transactional=True)
+    done = replayed(path_of(name), where="lookup_id < 5", rate=2.0)
+    assert (done.sent, done.batches) == (4, 2)
+    assert done.seconds > 0
+    assert sorted(office.bodies(name)) == expected(1, 2, 3, 4)
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "lookup_id = ",
+        "nothing = 1",
+        "lookup_id IN (SELECT 1 FROM parquet.`/etc`)",
+        "java_method('java.lang.System', 'exit', 1) IS NULL",
+        "1 = 1) UNION SELECT (1",
+        "lookup_id = 1; DROP TABLE x",
+    ],
+)
+def test_what_is_no_condition_over_a_message_is_refused(replayed: Replaying, where: str) -> None:
+    with pytest.raises(InvalidParameter):
+        replayed("origin", where=where, dry_run=True)
+
+
+def test_a_condition_may_hold_a_comment(spark: SparkSession) -> None:
+    check_where(spark, "priority > 3 -- urgent ones")
+
+
+def test_destinations_by_queue() -> None:
+    there = [ORDERS, BILLS, "BRAVO\\private$\\orders"]
+    assert destinations_of(there, None, {"alpha/private$/ORDERS": "x\\y"}) == {ORDERS: "x\\y"}
+    assert destinations_of(there, "origin", {".\\private$\\orders": "x\\y"}) == {
+        ORDERS: "x\\y",
+        BILLS: "ALPHA\\private$\\bills",
+        "BRAVO\\private$\\orders": "x\\y",
+    }
+
+
+def test_wrong_destinations_are_refused(replayed: Replaying) -> None:
+    with pytest.raises(InvalidParameter, match="needs a destination"):
+        replayed()
+    with pytest.raises(InvalidParameter, match="Did you mean"):
+        replayed(mapping={"ALPHA\\private$\\order": "x"})
+    with pytest.raises(InvalidParameter, match="above 0"):
+        replayed("origin", rate=0.0)
+
+
+def test_a_folder_without_a_lake_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(StatusNotFound, match="no lake"):
+        replay(tmp_path, "origin", spark=spark)
