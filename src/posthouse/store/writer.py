@@ -42,6 +42,7 @@ PREPARED_BYTES = 1 << 20  # zeros behind the records
 PREPARED_PARTS = 16  # at most this part of a segment
 PREPARED_GROUP_MAX = 1 << 17
 GATHER_BYTES = 1 << 20  # smaller groups are joined: few large buffers cost the system less
+LARGE_PART = 2048  # and so are those of small parts: a copy costs less than a place in a list
 
 _pack_body = HEADER_BODY.pack
 _pack_crc = CRC.pack
@@ -109,7 +110,8 @@ class LogWriter:
             add_offset(at)
             at += length + HEADER_SIZE
         assert at <= SEGMENT_SIZE_MAX
-        self._put(segment, parts if at - start > GATHER_BYTES else [b"".join(parts)], start)
+        large = at - start > max(GATHER_BYTES, len(parts) * LARGE_PART)
+        self._put(segment, parts if large else [b"".join(parts)], start)
         index.add(MARK, 0, start, mark)
         index.add_all(records, offsets)
         self._account(records, segment, offsets, at)

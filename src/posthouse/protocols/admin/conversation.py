@@ -9,7 +9,7 @@ client sessions run the same way.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import Generic, NamedTuple, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from posthouse.engine.manager import QueueManager
 from posthouse.model.errors import OperationCancelled, QueueError
@@ -40,7 +40,18 @@ class Outside(NamedTuple):
     start: Callable[[Resume], None]
 
 
-Step = Decide | Wait | Outside
+class Ahead(NamedTuple):
+    """A call on the engine behind which the next step begins before it is durable.
+
+    For what nobody hears of before a later step has: that one waits for all in front of it. No
+    more than `AHEAD_MAX` of them run ahead of the disk.
+    """
+
+    call: Callable[[QueueManager], object]
+
+
+AHEAD_MAX: Final = 2
+Step = Decide | Wait | Outside | Ahead
 Steps = Generator[Step, Answer, T]
 Finish = Callable[[T | None, Exception | None], None]
 
@@ -60,6 +71,8 @@ class Conversation(Generic[T]):
         self._looks = looks
         self._waiting: Wait | None = None
         self._cancelled = False
+        self._ahead = 0  # calls that ran ahead of the disk
+        self._held: Callable[[], None] | None = None  # what goes on when one of them is durable
         self.ended = False
         self.refusal: QueueError | None = None  # the engine's own, which it has counted
 
@@ -98,8 +111,36 @@ class Conversation(Generic[T]):
             self._decide(lambda manager: call(manager, self._woken), self._maybe_waits)
             if self._cancelled:
                 self.cancel()
+        elif isinstance(step, Ahead):
+            self._run_ahead(step.call)
         else:
             step.start(self._came)
+
+    def _run_ahead(self, call: Callable[[QueueManager], object]) -> None:
+        outcome: list[tuple[object, QueueError | None]] = []
+
+        def run(manager: QueueManager) -> None:
+            try:
+                outcome.append((call(manager), None))
+            except QueueError as error:
+                outcome.append((None, manager.refused(error)))
+
+        def durable(answer: Answer) -> None:
+            self._ahead -= 1
+            held, self._held = self._held, None
+            if held is not None:
+                held()
+
+        def go_on() -> None:
+            value, error = outcome[0]
+            self._answered(Answer(value, error, ()))
+
+        self._ahead += 1
+        self._decide(run, durable)
+        if outcome and self._ahead > AHEAD_MAX:
+            self._held = go_on
+        elif outcome:
+            go_on()
 
     def _decide(self, call: Callable[[QueueManager], object], release: Release) -> None:
         """A desk that is closed, or a call that it throws back, ends the conversation."""

@@ -11,7 +11,7 @@ from posthouse.engine.stage import StagedRun, StageKey, Target, Upload
 from posthouse.model.errors import QueueError
 from posthouse.model.message_json import time_text
 from posthouse.protocols.admin.context import Context, Inflow
-from posthouse.protocols.admin.conversation import Decide, Steps, at_once
+from posthouse.protocols.admin.conversation import Ahead, Decide, Steps, at_once
 from posthouse.protocols.admin.ipc_frames import Content, Frame
 from posthouse.protocols.admin.refusals import BadRequest, Unavailable
 from posthouse.protocols.admin.types import Done, Nothing
@@ -134,10 +134,10 @@ class _Staging:
             numbers.append(manager.stages.reserve(portion.count))
 
         maker, numbers = list[Any](), list[tuple[int, list[int]]]()
-        yield Decide(prepare)
+        yield Ahead(prepare)
         make = partial(portion.runs, maker[0], self._targets, *numbers[0])
         runs: Any = (yield self._context.services.offload(make)).value
-        yield from at_once(partial(self._stage, runs))
+        yield Ahead(partial(self._stage, runs))
 
     def _stage(self, runs: list[StagedRun], manager: QueueManager) -> None:
         manager.stages.append(self._upload, runs)
