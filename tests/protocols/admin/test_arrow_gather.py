@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,18 +11,27 @@ from hypothesis import strategies as st
 
 from posthouse.engine.records import Row
 from posthouse.model.errors import QueueError, RemoteProtocolError
-from posthouse.model.message import Message, MessageId
+from posthouse.model.message import Message, MessageId, TxSequenceId
 from posthouse.model.message_columns import BY_NAME
 from posthouse.protocols.admin import arrow_gather
 from posthouse.protocols.admin.arrow_columns import chosen, schema_of
 from posthouse.protocols.admin.arrow_gather import Gatherer
+from posthouse.protocols.admin.message_json import message_json
 from posthouse.security.sids import ADMINISTRATORS, make_sid
 from posthouse.wire.glance import glance
 from posthouse.wire.message import serialize
-from tests.protocols.admin.arrow_rows import ALL, QUEUE, Stored, gathered, one_by_one
+from tests.protocols.admin.arrow_rows import (
+    ALL,
+    QUEUE,
+    Stored,
+    gathered,
+    one_by_one,
+    records_of,
+)
 from tests.wire.strategies import IDS, SMALL, U8, U16, U32, messages
 from tests.wire.vectors import USER_MESSAGES
 
+ID = MessageId(b"i" * 16, 7)
 SENDERS = st.sampled_from([b"", ADMINISTRATORS, make_sid(5, 21, 1, 2, 3), b"no sid", b"\x01"])
 ROWS = st.builds(
     Row,
@@ -66,7 +76,7 @@ def families(draw: st.DrawFn) -> list[bytes]:
     message = draw(messages() | st.builds(Message))
     packets = [packet_of(message)]
     for _ in range(draw(st.integers(0, 5))):
-        changed = draw(st.fixed_dictionaries({}, optional=FREE))
+        changed: dict[str, Any] = draw(st.fixed_dictionaries({}, optional=FREE))
         if "ordinal" in changed:
             changed["identifier"] = MessageId(message.identifier.guid, changed.pop("ordinal"))
         for name, value in changed.items():
@@ -131,34 +141,52 @@ def test_some_columns_are_the_same_as_of_all(batch: list[Stored], names: list[st
     assert rows == [{name: row[name] for name in names} for row in one_by_one(batch)]
 
 
-def plain(count: int, **fields: Any) -> list[Stored]:
+Fields = Callable[[int], dict[str, Any]]
+
+
+def plain(count: int, fields: Fields = lambda at: {}) -> list[Stored]:
     """Messages as they usually are."""
-    rows = [
-        Row(at, 20, 0, 1_700_000_000 + at, 1, at, 0, 0, 0, 0, 3, 0, 0) for at in range(1, count + 1)
-    ]
-    packets = [
-        serialize(
-            Message(
-                identifier=MessageId(b"g" * 16, at), label=f"order {at}", body=b"x" * at, **fields
-            )
-        )
-        for at in range(count)
-    ]
-    return [(packet, row, ADMINISTRATORS, b"") for packet, row in zip(packets, rows, strict=True)]
+    stored = list[Stored]()
+    for at in range(count):
+        row = Row(at + 1, 20, 0, 1_700_000_000 + at, 1, at, 0, 0, 0, 0, 3, 0, 0)
+        values = {"label": f"order {at}", "body": b"x" * at, **fields(at)}
+        message = Message(identifier=MessageId(b"g" * 16, at), **values)
+        stored.append((serialize(message), row, ADMINISTRATORS, b""))
+    return stored
 
 
 @pytest.mark.parametrize(
     "fields",
     [
-        {},
-        {"label": "Größe"},
-        {"destination_queue_format_name": r"DIRECT=OS:alpha\private$\orders"},
+        lambda at: {},
+        lambda at: {"label": "Größe" * (at % 5)},
+        lambda at: {
+            "destination_queue_type": 7,
+            "destination_queue_format_name": r"DIRECT=OS:alpha\private$\orders",
+        },
+        lambda at: {
+            "delivery_guarantee": 1,
+            "priority": 0,
+            "transaction_identifier": at,
+            "transaction_sequence_number": at,
+            "first_in_transaction": at % 2 == 0,
+            "transactional_message_sequence_identifier": TxSequenceId(1, at),
+        },
+        lambda at: {
+            "sender_identifier": ADMINISTRATORS,
+            "sender_identifier_type": 1,
+            "signature": at.to_bytes(64, "big"),
+            "sender_certificate": at.to_bytes(500, "big"),
+        },
+        lambda at: {"symmetric_key": at.to_bytes(128, "big"), "privacy_level": 3},
+        lambda at: {"connector_type_identifier": b"c" * 16, "correlation_identifier": ID},
     ],
+    ids=["plain", "wide labels", "direct", "transactional", "signed", "encrypted", "connector"],
 )
 def test_usual_messages_are_not_read_one_by_one(
-    fields: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    fields: Fields, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    batch = plain(500)
+    batch = plain(300, fields)
     expected = one_by_one(batch)
     read = []
 
@@ -166,7 +194,6 @@ def test_usual_messages_are_not_read_one_by_one(
         read.append(arguments)
         return message_json(*arguments)
 
-    message_json = arrow_gather.message_json
     monkeypatch.setattr(arrow_gather, "message_json", counted)
     gatherer = Gatherer(ALL, QUEUE, "ALPHA")
     assert gathered(gatherer, batch) == expected
@@ -174,12 +201,18 @@ def test_usual_messages_are_not_read_one_by_one(
     assert len(read) == 1
 
 
+def test_templates_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrow_gather, "TEMPLATES_MAX", 5)
+    batch = plain(20, lambda at: {"body_type": at})
+    gatherer = Gatherer(ALL, QUEUE, "ALPHA")
+    for _ in range(3):
+        assert gathered(gatherer, batch) == one_by_one(batch)
+
+
 def test_no_message_at_all_is_an_empty_batch() -> None:
     assert gathered(Gatherer(ALL, QUEUE, "ALPHA"), []) == []
 
 
 def test_the_schema_is_that_of_the_columns() -> None:
-    batch = Gatherer(ALL, QUEUE, "ALPHA").batch
-    from tests.protocols.admin.arrow_rows import records_of
-
-    assert batch(records_of(plain(3))).schema == schema_of(ALL)
+    batch = Gatherer(ALL, QUEUE, "ALPHA").batch(records_of(plain(3)))
+    assert batch.schema == schema_of(ALL)

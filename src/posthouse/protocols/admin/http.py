@@ -164,7 +164,13 @@ class HttpFace:
             loan = Loan(self._memory, holder)
             flow = Streaming(request, holder, self._memory, closing=self.closing)
             status, content = await self._ask(
-                identity, method, request.raw_path, body, loan.change, flow, incoming
+                identity,
+                method,
+                request.raw_path,
+                body,
+                loan.change,
+                None if request.method == "HEAD" else flow,
+                incoming,
             )
             loan.end()
             if flow.response is not None:
@@ -224,7 +230,7 @@ class HttpFace:
         target: str,
         body: bytes,
         fetched: Callable[[int], None],
-        outflow: Streaming,
+        outflow: Streaming | None,
         inflow: Incoming | None,
     ) -> tuple[int, bytes]:
         """The API's answer; when whoever asked is gone, waits end."""
