@@ -14,12 +14,12 @@ import pytest
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import udf
-from pyspark.sql.types import StructType
 
 import posthouse
 from posthouse.client.stages import progress, stage
 from posthouse.model.errors import QueueError
 from posthouse.spark.options import Manager
+from posthouse.spark.schema import message_schema
 from posthouse.spark.sink import Sink, Staged, bulk_http, row_map
 from posthouse.spark.sink_options import sink_options
 from tests.process.spark_office import SparkOffice, path_of
@@ -380,7 +380,7 @@ def test_new_query_with_an_old_batch_number_is_not_mistaken(
 def sink(access: dict[str, str], queue: MakeQueue) -> Sink:
     """Into a queue of its own."""
     made = sink_options({**access, "queue": path_of(queue())})
-    return Sink(made, row_map(made.writing, StructType.fromDDL("body binary")))
+    return Sink(made, row_map(made.writing, message_schema(("body",))))
 
 
 def staged(sink: Sink, query: str, attempt: int, *bodies: bytes) -> Staged:
