@@ -118,6 +118,10 @@ def test_a_limit_has_one_name_at_a_time() -> None:
     assert "another name" in refusal(maxoffsetspertrigger="7", maxmessagespertrigger="7")
 
 
+def test_a_read_begins_at_one_place() -> None:
+    assert "begins at one place" in refusal(startingoffsets="latest", startingtimestamp="0")
+
+
 def test_a_read_without_queues_is_refused() -> None:
     with pytest.raises(InvalidParameter, match="option queue, or else queuePattern"):
         source_options({})

@@ -19,6 +19,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from posthouse.client.bulk_read import Cut, QueuePlan
+from posthouse.model.errors import InvalidParameter
 from posthouse.spark.endpoint import Endpoint
 from posthouse.spark.options import LATEST, SourceOptions, source_options
 from posthouse.spark.places import Place, found_places, number_of
@@ -37,6 +38,11 @@ def batch_reader(options: Mapping[str, str], schema: StructType) -> DataSourceRe
     A reader that merely has the method is refused by Spark while its setting for that is off.
     """
     read = source_options(options)
+    if read.consume:
+        raise InvalidParameter(
+            "a table is a snapshot and consumes nothing",
+            "Read a stream, with trigger(availableNow=True) for what is there now.",
+        )
     kind = PushdownReader if read.pushdown else BatchReader
     return kind(read, check_schema(schema))
 

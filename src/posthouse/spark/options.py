@@ -306,6 +306,10 @@ def _check_source(values: Mapping[str, Any]) -> None:
         raise InvalidParameter(
             "maxOffsetsPerTrigger is another name of maxMessagesPerTrigger", "Give one of them."
         )
+    if values["startingTimestamp"] is not None and values["startingOffsets"] != EARLIEST:
+        raise InvalidParameter(
+            "a read begins at one place", "Give startingOffsets, or else startingTimestamp."
+        )
     if values["consume"] != "none" and not values["group"]:
         raise InvalidParameter(
             "a read that consumes belongs to a group", "Name it with the option group."

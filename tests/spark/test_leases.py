@@ -1,0 +1,106 @@
+"""Leases of a stream's group: who has them, and the threads that keep them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from posthouse.model.errors import InvalidParameter, SharingViolation
+from posthouse.spark import leases as module
+from posthouse.spark.endpoint import Endpoint
+from posthouse.spark.leases import CONSUME, Leases, Worker, owner_of
+from posthouse.spark.options import Manager
+from posthouse.spark.places import Place
+from tests.process.spark_office import SparkOffice
+
+MakeQueue = Callable[..., str]
+PATIENCE_S = 60.0
+
+
+@pytest.fixture
+def place(office: SparkOffice, queue: MakeQueue) -> Place:
+    manager = Manager(office.url, str(office.token_file), None, 30.0)
+    return Place(f"ALPHA\\private$\\{queue()}", Endpoint(manager))
+
+
+@pytest.fixture
+def readers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Leases]]:
+    """`readers(owner)`: one that wants the leases, and renews them all the time."""
+    monkeypatch.setattr(module, "RENEW_S", 0.01)
+    monkeypatch.setattr(module, "TAKE_OVER_S", 0.0)
+    with ExitStack() as running:
+
+        def make(owner: str) -> Leases:
+            leases = Leases("archive", CONSUME, owner)
+            running.callback(leases.close)
+            return leases
+
+        yield make
+
+
+def test_another_reader_is_told_who_has_it(place: Place, readers: Callable[[str], Leases]) -> None:
+    readers("first").take(place, 0)
+    with pytest.raises(SharingViolation, match="first"):
+        readers("second").take(place, 0)
+
+
+def test_the_same_reader_takes_over_and_the_old_one_notices(
+    place: Place, readers: Callable[[str], Leases]
+) -> None:
+    old, new = readers("reader"), readers("reader")
+    assert old.take(place, 0).epoch + 1 == new.take(place, 0).epoch
+    old._renewing._thread.join(PATIENCE_S)
+    with pytest.raises(SharingViolation, match="epoch"):
+        old.check()
+    new.check()
+
+
+def test_a_lease_that_has_ended_is_free(
+    office: SparkOffice, place: Place, readers: Callable[[str], Leases]
+) -> None:
+    first = readers("first")
+    first.take(place, 0)
+    first.end()
+    first.end()
+    assert readers("second").take(place, 0).owner == "second"
+    office.qm.queue(place.queue.replace("ALPHA", ".")).purge()
+
+
+def test_the_owner_is_the_checkpoint_or_else_the_driver() -> None:
+    assert owner_of("/data/checkpoint") == "checkpoint /data/checkpoint"
+    assert owner_of("") == owner_of("")
+    assert owner_of("").startswith("driver ")
+
+
+def test_a_worker_does_one_thing_after_the_other() -> None:
+    worker, done, gate = Worker("test", None, None), [], threading.Event()
+    worker.do(lambda: gate.wait(PATIENCE_S) and done.append(1))
+    threading.Timer(0, gate.set).start()
+    worker.do(lambda: done.append(2))
+    worker.stop()
+    assert done == [1, 2]
+
+
+def test_a_worker_does_what_it_is_for_again_and_again() -> None:
+    turns = threading.Semaphore(0)
+    worker = Worker("test", turns.release, 0.0)
+    worker.start()
+    for _ in range(3):
+        assert turns.acquire(timeout=PATIENCE_S)
+    worker.stop()
+
+
+def test_what_went_wrong_beside_the_stream_is_raised_in_it() -> None:
+    def fail() -> None:
+        raise InvalidParameter("it went wrong")
+
+    worker = Worker("test", None, None)
+    worker.do(fail)
+    with pytest.raises(InvalidParameter):
+        worker.do(lambda: None)
+    with pytest.raises(InvalidParameter):
+        worker.check()
+    worker.stop()
