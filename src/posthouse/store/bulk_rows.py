@@ -146,9 +146,10 @@ def cuts_of(looks: list[Look], parts: int, most: int | None) -> list[Cut]:
     if not count:
         return []
     sums = np.cumsum(sizes, dtype=np.int64)
-    wanted = np.arange(1, parts + 1) * (int(sums[-1]) / parts)
-    ends = np.unique(np.minimum(np.searchsorted(sums, wanted, "left") + 1, count))
-    ends = np.unique(np.append(ends, count))
+    wanted = np.arange(1, parts) * (int(sums[-1]) / parts)
+    # A message belongs to the part in which its middle lies.
+    ends = np.unique(np.searchsorted(sums - sizes / 2, wanted, "right"))
+    ends = np.append(ends[(ends > 0) & (ends < count)], count)
     if most is not None:
         begins = np.concatenate(([0], ends[:-1]))
         pieces = [
