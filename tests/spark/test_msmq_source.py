@@ -10,11 +10,14 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 import posthouse
-from posthouse.model.errors import InvalidParameter, SharingViolation
+from posthouse.model.errors import InvalidParameter, IoTimeout, SharingViolation
 from posthouse.model.message_columns import NAMES
 from posthouse.spark.msmq_options import msmq_source
+from posthouse.spark.msmq_source import stream_reader
+from posthouse.spark.schema import message_schema
 from tests.process.rpc_house import PASSWORD, USER
 from tests.spark.msmq_office import MsmqOffice
 
@@ -28,34 +31,6 @@ def far(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MsmqOffice]:
 def table(spark: SparkSession, far: MsmqOffice, queue: str, **more: Any) -> DataFrame:
     reading = spark.read.format("posthouse").options(**far.options, queue=queue)
     return reading.options(**more).load()
-
-
-class Streaming:
-    """A stream from one queue into files, run until it is drained as often as one likes."""
-
-    def __init__(self, spark: SparkSession, far: MsmqOffice, queue: str, folder: Path) -> None:
-        self._spark = spark
-        self._options = {**far.options, "queue": queue}
-        self._checkpoint = str(folder / "checkpoint")
-        self._out = str(folder / "out")
-
-    def run(self, **more: Any) -> None:
-        """AvailableNow."""
-        options = {**self._options, **{name: str(value) for name, value in more.items()}}
-        stream = self._spark.readStream.format("posthouse").options(**options).load()
-        query = (
-            stream.select("body", "lookup_id")
-            .writeStream.format("parquet")
-            .option("checkpointLocation", self._checkpoint)
-            .trigger(availableNow=True)
-            .start(self._out)
-        )
-        assert query.awaitTermination(120)
-
-    def bodies(self) -> list[bytes]:
-        """What came out, sorted."""
-        rows = self._spark.read.parquet(self._out).collect()
-        return sorted(bytes(row.body) for row in rows)
 
 
 def test_queue_is_a_table_with_all_columns(spark: SparkSession, far: MsmqOffice) -> None:
@@ -120,106 +95,95 @@ def test_table_does_not_consume(spark: SparkSession, far: MsmqOffice) -> None:
         table(spark, far, far.new(), consume="onCommit").count()
 
 
+class Collected:
+    """The batches of a stream, as foreachBatch gets them."""
+
+    def __init__(self, spark: SparkSession, options: dict[str, str], folder: Path) -> None:
+        self._spark = spark
+        self._options = options
+        self._checkpoint = str(folder / "checkpoint")
+        self.batches: list[list[bytes]] = []
+        self.fails_at = -1
+
+    def _add(self, rows: DataFrame, batch: int) -> None:
+        self.batches.append(sorted(bytes(row.body) for row in rows.select("body").collect()))
+        if len(self.batches) == self.fails_at:
+            raise RuntimeError("this batch fails once")
+
+    def run(self, **more: str) -> None:
+        """Until what is there now is drained."""
+        stream = self._spark.readStream.format("posthouse").options(**self._options, **more).load()
+        query = (
+            stream.writeStream.foreachBatch(self._add)
+            .option("checkpointLocation", self._checkpoint)
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination(120)
+
+
+BODIES = [b"%03d" % number for number in range(20)]
+
+
 def test_stream_that_looks_shows_each_message_once(
     spark: SparkSession, far: MsmqOffice, tmp_path: Path
 ) -> None:
     name = far.new()
-    streaming = Streaming(spark, far, name, tmp_path)
-    sent = [b"%03d" % number for number in range(50)]
-    for at in range(0, 50, 25):
-        far.queue(name).send_many(sent[at : at + 25], recoverable=True)
-        streaming.run(maxMessagesPerTrigger=10, minPartitions=2)
+    collected = Collected(spark, {**far.options, "queue": name}, tmp_path)
+    far.queue(name).send_many(BODIES, recoverable=True)
+    collected.run(maxMessagesPerTrigger="12", minPartitions="2")
     far.queue(name).send(b"urgent", priority=7, recoverable=True)
-    streaming.run()
-    assert streaming.bodies() == sorted([*sent, b"urgent"])
-    assert far.queue(name).count() == 51
+    collected.run()
+    assert collected.batches == [BODIES[:12], BODIES[12:], [b"urgent"]]
+    assert far.queue(name).count() == 21
 
 
-def test_stream_that_begins_with_the_latest_skips_what_is_there(
+def test_stream_that_consumes_loses_nothing_when_a_batch_fails(
     spark: SparkSession, far: MsmqOffice, tmp_path: Path
 ) -> None:
     name = far.new()
-    far.queue(name).send(b"old", recoverable=True)
-    streaming = Streaming(spark, far, name, tmp_path)
-    streaming.run(startingOffsets="latest")
-    far.queue(name).send(b"new", recoverable=True)
-    streaming.run(startingOffsets="latest")
-    assert streaming.bodies() == [b"new"]
-
-
-def test_stream_that_consumes_drains_the_queue(
-    spark: SparkSession, far: MsmqOffice, tmp_path: Path
-) -> None:
-    name = far.new()
-    streaming = Streaming(spark, far, name, tmp_path)
-    sent = [b"%03d" % number for number in range(130)]
-    for at in (0, 65):
-        far.queue(name).send_many(sent[at : at + 65], recoverable=True)
-        streaming.run(consume="onCommit", maxMessagesPerTrigger=50, minPartitions=2)
-        assert far.queue(name).count() == 0
-    assert streaming.bodies() == sent
-
-
-def test_batch_that_failed_is_read_again_and_nothing_is_lost(
-    spark: SparkSession, far: MsmqOffice, tmp_path: Path
-) -> None:
-    name = far.new()
-    far.queue(name).send_many([b"%03d" % number for number in range(20)], recoverable=True)
+    far.queue(name).send_many(BODIES, recoverable=True)
     options = {**far.options, "queue": name, "consume": "onCommit", "maxMessagesPerTrigger": "8"}
-    seen: list[list[bytes]] = []
-
-    def collects(rows: DataFrame, batch: int) -> None:
-        bodies = sorted(bytes(row.body) for row in rows.select("body").collect())
-        seen.append(bodies)
-        if len(seen) == 2:
-            raise RuntimeError("the second batch fails once")
-
-    for _ in range(2):
-        stream = spark.readStream.format("posthouse").options(**options).load()
-        query = (
-            stream.writeStream.foreachBatch(collects)
-            .option("checkpointLocation", str(tmp_path / "checkpoint"))
-            .trigger(availableNow=True)
-            .start()
-        )
-        if not seen:
-            with pytest.raises(Exception, match="fails once"):
-                query.awaitTermination(120)
-            assert far.queue(name).count() == 12
-        else:
-            query.awaitTermination(120)
-    assert seen[1] == seen[2]
-    assert [body for bodies in (seen[0], *seen[2:]) for body in bodies] == [
-        b"%03d" % number for number in range(20)
-    ]
+    collected = Collected(spark, options, tmp_path)
+    collected.fails_at = 2
+    with pytest.raises(Exception, match="fails once"):
+        collected.run()
+    assert far.queue(name).count() == 12
+    collected.run()
+    assert collected.batches == [BODIES[:8], BODIES[8:16], BODIES[8:16], BODIES[16:]]
     assert far.queue(name).count() == 0
 
 
-def test_nobody_else_receives_while_a_stream_consumes(
-    spark: SparkSession, far: MsmqOffice, tmp_path: Path
-) -> None:
+# -- without Spark around it
+
+
+def test_nobody_else_receives_while_a_stream_consumes(far: MsmqOffice) -> None:
     name = far.new()
     far.queue(name).send(b"mine", recoverable=True)
     options = {**far.options, "queue": name, "consume": "onCommit"}
-    refused: list[type[Exception]] = []
+    made = stream_reader(options, message_schema(("body",)))
+    start = made.initialOffset()
+    end = made.latestOffset(start, ReadAllAvailable())
+    with posthouse.msmq(
+        "127.0.0.1", rpc_port=int(far.options["rpcPort"]), user=USER, password=PASSWORD
+    ) as other:
+        with pytest.raises(SharingViolation):
+            other.queue(name).receive(0)
+        (part,) = made.partitions(start, end)
+        assert [batch.to_pylist() for batch in made.read(part)] == [[{"body": b"mine"}]]
+        made.commit(end)
+        made.stop()
+        with pytest.raises(IoTimeout):
+            other.queue(name).receive(0)
 
-    def tries(rows: DataFrame, batch: int) -> None:
-        other = posthouse.msmq(
-            "127.0.0.1", rpc_port=int(far.options["rpcPort"]), user=USER, password=PASSWORD
-        )
-        with other:
-            try:
-                other.queue(name).receive(0)
-            except SharingViolation as error:
-                refused.append(type(error))
 
-    stream = spark.readStream.format("posthouse").options(**options).load()
-    query = (
-        stream.writeStream.foreachBatch(tries)
-        .option("checkpointLocation", str(tmp_path / "checkpoint"))
-        .trigger(availableNow=True)
-        .start()
-    )
-    assert query.awaitTermination(120)
-    assert refused == [SharingViolation]
-    assert far.queue(name).count() == 0
+def test_stream_that_begins_with_the_latest_skips_what_is_there(far: MsmqOffice) -> None:
+    name = far.new()
+    far.queue(name).send(b"old", recoverable=True)
+    options = {**far.options, "queue": name, "startingOffsets": "latest"}
+    made = stream_reader(options, message_schema(("body",)))
+    start = made.initialOffset()
+    far.queue(name).send(b"new", recoverable=True)
+    (part,) = made.partitions(start, made.latestOffset(start, ReadAllAvailable()))
+    assert [batch.to_pylist() for batch in made.read(part)] == [[{"body": b"new"}]]
+    made.stop()
