@@ -1,0 +1,234 @@
+"""The client of bulk requests against a real server, and against peers that misbehave."""
+
+from __future__ import annotations
+
+import pickle
+import socket
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import posthouse
+from posthouse.client import bulk_http, bulk_read
+from posthouse.client.bulk_http import BulkHttp, segment
+from posthouse.client.bulk_read import Wanted, plan, read, split
+from posthouse.client.errors import ClientConnectionError, ServerUnreachable, SessionLost
+from posthouse.model.errors import AccessDenied, QueueNotFound, ServiceNotAvailable
+from tests.client.serving import Serving, serving
+
+ORDERS = r".\private$\orders"
+
+
+@pytest.fixture(autouse=True)
+def _quickly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bulk_http, "_PAUSES_S", (0.0, 0.0))
+    monkeypatch.setattr(bulk_read, "_PAUSE_S", 0.0)
+
+
+class Peer:
+    """Says what it is told to, one answer for each connection, and notes what it was asked."""
+
+    def __init__(self, *answers: bytes) -> None:
+        self.asked: list[bytes] = []
+        self._answers = answers
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        for answer in self._answers:
+            connection, _ = self._listener.accept()
+            with connection:
+                data = b""
+                while b"\r\n\r\n" not in data:
+                    data += connection.recv(65536)
+                self.asked.append(data)
+                connection.sendall(answer)
+        self._listener.close()
+
+
+def answer(status: str, body: bytes, *headers: str) -> bytes:
+    lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", *headers]
+    return "\r\n".join([*lines, "", ""]).encode() + body
+
+
+FINE = answer("200 OK", b'{"fine": true}')
+BUSY = answer(
+    "503 Service Unavailable",
+    b'{"error": {"name": "MQ_ERROR_SERVICE_NOT_AVAILABLE", "code": 3222142987, '
+    b'"cause": "starting", "remedy": "Wait."}}',
+    "Connection: close",
+)
+
+
+def stream(*, whole: bool) -> bytes:
+    """Two batches in chunks, and the end of them, or not."""
+    sink = pa.BufferOutputStream()
+    batch = pa.record_batch({"lookup_id": pa.array([1, 2], pa.int64())})
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    data: bytes = sink.getvalue().to_pybytes()
+    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+    chunk = f"{len(data):x}\r\n".encode() + data + b"\r\n"
+    return head + chunk + (b"0\r\n\r\n" if whole else b"")
+
+
+@pytest.fixture(scope="module", name="office")
+def _office(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    with serving(tmp_path_factory.mktemp("home")) as one:
+        with posthouse.connect(one.home) as qm:
+            qm.create_queue(ORDERS)
+            qm.queue(ORDERS).send_many([b"%d" % n for n in range(50)], recoverable=True)
+        yield one
+
+
+def token_of(office: Serving, role: str = "read") -> str:
+    with posthouse.connect(office.home) as qm:
+        return str(qm.call("POST", "/tokens", {"role": role})["token"])
+
+
+def test_a_queue_is_planned_split_and_read(office: Serving) -> None:
+    with BulkHttp(office.url, token=token_of(office)) as http:
+        found = plan(http, [Wanted(ORDERS), Wanted(ORDERS, after=20, max_messages=7)])
+        whole, some = found.queues
+        assert (whole.messages, some.messages, some.end) == (50, 7, 27)
+        cuts = split(http, whole.queue, 0, whole.end, parts=3)
+        assert len(cuts) == 3
+        bodies = [
+            body
+            for cut in cuts
+            for batch in read(http, whole.queue, cut.after, cut.through, ["body"])
+            for body in batch.column("body").to_pylist()
+        ]
+        assert bodies == [b"%d" % n for n in range(50)]
+        (batch,) = read(http, ORDERS, 0, 10)
+        assert batch.num_columns > 30
+        assert list(read(http, ORDERS, 10, 10)) == []
+
+
+def test_it_travels_to_other_processes(office: Serving) -> None:
+    with BulkHttp(office.url, token=token_of(office)) as http:
+        http.call("GET", "/status")
+        with pickle.loads(pickle.dumps(http)) as other:
+            assert other.call("GET", "/status") == http.call("GET", "/status")
+
+
+def test_refusals_are_the_queue_managers_own(office: Serving, tmp_path: Path) -> None:
+    with BulkHttp(office.url, token=token_of(office)) as http:
+        with pytest.raises(QueueNotFound):
+            http.call("GET", f"/queues/{segment('.')}%5Cprivate$%5Cnobody")
+        with pytest.raises(AccessDenied, match="role"):
+            http.call("POST", f"/queues/{segment(ORDERS)}/purge")
+        assert http.call("GET", f"/queues/{segment(ORDERS)}")["messages"] == 50
+    with pytest.raises(AccessDenied), BulkHttp(office.url, token="pht_wrong") as http:
+        http.call("GET", "/status")
+    file = tmp_path / "token"
+    file.write_text(token_of(office) + "\n")
+    with BulkHttp(office.url, token_file=str(file)) as http:
+        http.call("GET", "/status")
+        file.write_text("pht_other")  # replaced while it is used
+        with pytest.raises(AccessDenied):
+            http.call("GET", "/status")
+
+
+def test_nobody_there_is_said_at_once() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    with pytest.raises(ServerUnreachable, match="no queue manager answers"):
+        BulkHttp(url).call("GET", "/status")
+
+
+@pytest.mark.parametrize("url", ["ftp://x", "http://", "http://user:pass@host", "http://host/path"])
+def test_wrong_addresses_are_refused_before_anything_is_asked(url: str) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011
+        BulkHttp(url)
+
+
+@pytest.mark.parametrize("first", [b"", BUSY, b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n{"])
+def test_what_may_be_asked_again_is(first: bytes) -> None:
+    peer = Peer(first, FINE)
+    assert BulkHttp(peer.url).call("GET", "/status") == {"fine": True}
+    assert len(peer.asked) == 2
+
+
+def test_attempts_are_bounded() -> None:
+    peer = Peer(*[BUSY] * 9)
+    with pytest.raises(ServiceNotAvailable):
+        BulkHttp(peer.url).call("GET", "/status")
+    assert len(peer.asked) == 3
+
+
+def test_what_may_not_be_asked_again_is_not() -> None:
+    peer = Peer(b"", FINE)
+    with pytest.raises(SessionLost):
+        BulkHttp(peer.url).call("POST", "/x", {"a": 1})
+    assert len(peer.asked) == 1
+    again = Peer(b"", FINE)
+    assert BulkHttp(again.url).call("POST", "/x", {}, repeatable=True) == {"fine": True}
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        answer("404 Not Found", b"<html>"),
+        answer("302 Found", b"", "Location: http://elsewhere/"),
+        answer("400 Bad Request", b'{"error": 1}'),
+        answer("400 Bad Request", b'{"error": {"code": "x"}}'),
+    ],
+)
+def test_strangers_are_told_from_queue_managers(said: bytes) -> None:
+    with pytest.raises(ClientConnectionError, match="no reason"):
+        BulkHttp(Peer(said).url).call("GET", "/status")
+
+
+@pytest.mark.parametrize("said", [b"nonsense\r\n\r\n", b"HTTP/1.1 abc\r\n\r\n"])
+def test_what_is_no_http_is_a_broken_connection(said: bytes) -> None:
+    with pytest.raises(ClientConnectionError):
+        BulkHttp(Peer(said, said, said).url).call("GET", "/status")
+
+
+def test_a_stream_that_breaks_off_never_looks_whole() -> None:
+    with pytest.raises(SessionLost, match="broke off"):
+        list(BulkHttp(Peer(stream(whole=False)).url).read_arrow("/x"))
+    whole = BulkHttp(Peer(stream(whole=True)).url).read_arrow("/x")
+    assert [batch.num_rows for batch in whole] == [2]
+
+
+def test_reading_goes_on_behind_the_last_row() -> None:
+    peer = Peer(stream(whole=False), b"", stream(whole=True))
+    batches = list(read(BulkHttp(peer.url), ORDERS, 0, 9))
+    assert sum(batch.num_rows for batch in batches) >= 2
+    assert b"after=2&through=9" in peer.asked[-1]
+
+
+def test_reading_gives_up_where_nothing_comes() -> None:
+    peer = Peer(*[b""] * 30)
+    with pytest.raises(SessionLost):
+        list(read(BulkHttp(peer.url), ORDERS, 0, 9))
+    assert len(peer.asked) <= 15
+
+
+def test_batches_are_sent_as_they_come() -> None:
+    schema = pa.schema([("body", pa.binary())])
+
+    def batches() -> Iterator[Any]:
+        for _ in range(3):
+            yield pa.record_batch([pa.array([b"x" * 100])], schema=schema)
+
+    peer = Peer(FINE)
+    BulkHttp(peer.url).write_arrow("PUT", "/stages/q/1/0/0", schema, batches())
+    head = peer.asked[0].split(b"\r\n\r\n")[0]
+    assert b"Transfer-Encoding: chunked" in head
+    assert b"application/vnd.apache.arrow.stream" in head
+
+
+def test_without_pyarrow_the_remedy_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ImportError, match="posthouse\\[spark\\]"):
+        list(BulkHttp("http://127.0.0.1:1").read_arrow("/x"))
