@@ -20,7 +20,7 @@ from posthouse.model.message_json import body_text
 LOOKED_AT_MAX: Final = 16_384  # bytes of a body
 PARTS_MAX: Final = 64
 DEPTH_MAX: Final = 12
-_HEAD: Final = 8
+HEAD_SIZE: Final = 4
 
 _ELEMENT = re.compile(r"<([A-Za-z_][\w.:-]{0,60})")
 _XML_START = re.compile(r"\s*(?:<\?xml|<[A-Za-z_!])")
@@ -70,9 +70,9 @@ def beginning_text(head: bytes, body_type: int, *, is_cut: bool) -> str | None:
 
 
 def _binary(head: bytes, size: int) -> Shape:
-    return Shape(
-        "binary", (head[:_HEAD].hex(), f"about {1 << max(size - 1, 0).bit_length()} bytes")
-    )
+    """What a format begins with, and the next power of two."""
+    first = head[: min(HEAD_SIZE, (len(head) + 1) // 2)]
+    return Shape("binary", (first.hex(), f"about {1 << max(size - 1, 0).bit_length()} bytes"))
 
 
 def _json_parts(whole: bytes, text: str) -> tuple[str, ...]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property, partial
 from typing import Any, Final
 
@@ -18,6 +19,8 @@ SYSTEM: Final = "system"
 LAKE: Final = "lake"
 SYSTEM_TABLES: Final = ("journal", "deadletter", "deadxact")
 _PRIVATE: Final = "private$\\"
+_UNTOLD: Final = ("internal", "outgoing")
+SOURCE_JOURNAL: Final = ".\\system$;journal"
 
 Load = Callable[[SparkSession], DataFrame]
 
@@ -30,6 +33,35 @@ def read_queue(spark: SparkSession, options: Mapping[str, str], *queues: str) ->
 
 def _load(spark: SparkSession, *, options: Mapping[str, str], path: str) -> DataFrame:
     return read_queue(spark, options, path)
+
+
+def lake_loader(path: str | os.PathLike[str]) -> Load:
+    """The lake at a path, for `LiveTables`; read when a statement names it."""
+    from posthouse.spark.lake_table import lake
+
+    return lambda spark: lake(path, spark)
+
+
+def told_queues(http: BulkHttp) -> list[str]:
+    """The paths of all queues with messages that tell of times, journals and the system's too.
+
+    Dead letters are left out: where they lie says nothing of where they should be.
+    """
+    found = [
+        str(queue["path"])
+        for queue in _listed(http, system=True)
+        if queue["messages"] and queue["kind"] not in _UNTOLD
+    ]
+    return [path for path in found if "\\system$;dead" not in path.lower()] or [SOURCE_JOURNAL]
+
+
+def _listed(http: BulkHttp, *, system: bool) -> Iterator[dict[str, Any]]:
+    """Every queue as the API shows it."""
+    after: int | None = 0
+    while after is not None:
+        page = http.call("GET", f"/queues?system={str(system).lower()}&after={after}")
+        yield from page["queues"]
+        after = page["next"]
 
 
 class LiveTables:
@@ -82,7 +114,9 @@ class LiveTables:
     def _short(self) -> dict[str, str]:
         """Paths by the names that SHOW TABLES shows: a private queue comes before a public one."""
         found: dict[str, str] = {}
-        for path in sorted(self._listed(), key=lambda path: _PRIVATE not in path.lower()):
+        listed = [str(one["path"]) for one in _listed(self._http, system=False)]
+        plain = [path for path in listed if ";" not in path]
+        for path in sorted(plain, key=lambda path: _PRIVATE not in path.lower()):
             name = path.rpartition("\\")[2].lower()
             found.setdefault(name, path)
             if found[name] != path:
@@ -97,15 +131,3 @@ class LiveTables:
             found[path.lower()] = path
             found["." + path[path.index("\\") :].lower()] = path
         return found
-
-    def _listed(self) -> Iterable[str]:
-        after: Any = None
-        while True:
-            query = "" if after is None else f"?after={after}"
-            page = self._http.call("GET", f"/queues{query}")
-            for queue in page["queues"]:
-                if queue["kind"] in ("private", "public"):
-                    yield queue["path"]
-            after = page["next"]
-            if after is None:
-                return

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import csv
+import io
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import Any, Final
 
 import msgspec
 import pyarrow as pa
@@ -79,14 +80,34 @@ def write_values(path: Path, rows: Iterable[Mapping[str, Any]], schema: pa.Schem
         pq.write_table(table, partial)
 
 
-def write_csv(out: IO[str], frame: DataFrame) -> int:
-    """A line with the names, and one for each row."""
-    writer, written = csv.writer(out, lineterminator="\n"), 0
-    writer.writerow(frame.columns)
-    for texts in text_rows(frame):
-        writer.writerow(texts)
-        written += 1
+def write_file(path: Path, frame: DataFrame, form: str) -> int:
+    """All rows of a frame in one file: `parquet`, `json` (a line for each) or `csv`."""
+    if form == "parquet":
+        return write_parquet(path, frame)
+    lines = map(_json_line, json_rows(frame)) if form == "json" else csv_lines(frame)
+    written = 0 if form == "json" else -1  # the line with the names is no row
+    with new_file(path) as partial, partial.open("w", encoding="utf-8", errors="replace") as out:
+        for line in lines:
+            out.write(line + "\n")
+            written += 1
     return written
+
+
+def _json_line(row: Values) -> str:
+    return msgspec.json.encode(row).decode()
+
+
+def csv_lines(frame: DataFrame) -> Iterator[str]:
+    """A line with the names, and one for each row; a line of CSV may have several of text."""
+    yield _csv_line(frame.columns)
+    for texts in text_rows(frame):
+        yield _csv_line(texts)
+
+
+def _csv_line(cells: Iterable[str]) -> str:
+    out = io.StringIO()
+    csv.writer(out, lineterminator="").writerow(cells)
+    return out.getvalue()
 
 
 def json_rows(frame: DataFrame) -> Iterator[Values]:
