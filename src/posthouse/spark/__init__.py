@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from posthouse.spark.compaction import compact as compact
     from posthouse.spark.java import JavaNotFound as JavaNotFound
     from posthouse.spark.lake_table import lake as lake
+    from posthouse.spark.pipelines import deadletters as deadletters
+    from posthouse.spark.pipelines import latency as latency
+    from posthouse.spark.pipelines import run as run
+    from posthouse.spark.pipelines import sql as sql
     from posthouse.spark.replaying import replay as replay
     from posthouse.spark.sessions import SparkMissing as SparkMissing
     from posthouse.spark.sessions import session as session
@@ -29,6 +33,10 @@ _PLACES = {
     "compact": "posthouse.spark.compaction",
     "lake": "posthouse.spark.lake_table",
     "replay": "posthouse.spark.replaying",
+    "deadletters": "posthouse.spark.pipelines",
+    "latency": "posthouse.spark.pipelines",
+    "run": "posthouse.spark.pipelines",
+    "sql": "posthouse.spark.pipelines",
 }
 __all__ = [*_PLACES]
 

@@ -1,0 +1,115 @@
+"""Reports, SQL and pipelines of one's own as functions: `posthouse.spark.deadletters` and others.
+
+Without a session of the caller's one is made, or the one that is active is taken.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame, SparkSession
+
+from posthouse.client.bulk_http import BulkHttp
+from posthouse.spark import dead_letters, latencies, running, sql_query
+from posthouse.spark.endpoint import http_of
+from posthouse.spark.options import CONNECTION, managers, taken
+from posthouse.spark.progress import Watch
+from posthouse.spark.sessions import session
+from posthouse.spark.sql_tables import LiveTables, lake_loader, told_queues
+
+PathLike = str | os.PathLike[str]
+
+
+def deadletters(
+    queues: Sequence[str] = dead_letters.QUEUES,
+    *,
+    url: str | None = None,
+    token_file: PathLike | None = None,
+    spark: SparkSession | None = None,
+    master: str | None = None,
+) -> dead_letters.DeadLetters:
+    """Dead letters by reason, sender, queue and hour, and in clusters of alike ones.
+
+    The result has `tables`, can `write` them and `resend` a cluster; `close` it, or use `with`.
+    """
+    found = _session("deadletters", spark, master)
+    return dead_letters.deadletters(found, access(url, token_file), queues)
+
+
+def latency(
+    queues: Sequence[str] = (),
+    *,
+    url: str | None = None,
+    token_file: PathLike | None = None,
+    spark: SparkSession | None = None,
+    master: str | None = None,
+) -> latencies.Latencies:
+    """Times from send to arrival to receipt by route and hour.
+
+    From these queues, else from all that may be looked into. `close` the result, or use `with`.
+    """
+    options = access(url, token_file)
+    if not queues:
+        with _http(options) as http:
+            queues = told_queues(http)
+    return latencies.latency(_session("latency", spark, master), options, queues)
+
+
+def sql(
+    statement: str,
+    *,
+    lake: PathLike | None = None,
+    url: str | None = None,
+    token_file: PathLike | None = None,
+    spark: SparkSession | None = None,
+    master: str | None = None,
+) -> DataFrame:
+    """The rows of one SELECT over queues.NAME, journals.NAME, system.* and lake.messages.
+
+    It reads, and nothing else: any other statement is refused. SHOW TABLES lists the tables.
+    """
+    options = access(url, token_file)
+    load = None if lake is None else lake_loader(lake)
+    with _http(options) as http:
+        tables = LiveTables(http, options, load)
+        return sql_query.sql(_session("sql", spark, master), statement, tables)
+
+
+def run(
+    file: PathLike,
+    out: PathLike = ".",
+    *,
+    url: str | None = None,
+    token_file: PathLike | None = None,
+    spark: SparkSession | None = None,
+    master: str | None = None,
+    follow: bool = False,
+    progress: Watch | None = None,
+    stop: threading.Event | None = None,
+) -> list[running.Output]:
+    """Runs a file of functions decorated by `posthouse.spark.flows`; tables go to `out`."""
+    return running.run(
+        os.fspath(file),
+        os.fspath(out),
+        spark=_session("run", spark, master),
+        options=access(url, token_file),
+        follow=follow,
+        progress=progress,
+        stop=stop,
+    )
+
+
+def access(url: str | None, token_file: PathLike | None) -> dict[str, str]:
+    """The options that lead to a queue manager."""
+    options = {} if url is None else {"url": url}
+    return options if token_file is None else options | {"tokenFile": os.fspath(token_file)}
+
+
+def _http(options: dict[str, str]) -> BulkHttp:
+    return http_of(managers(taken(options, CONNECTION))[0])
+
+
+def _session(name: str, spark: SparkSession | None, master: str | None) -> SparkSession:
+    return spark or SparkSession.getActiveSession() or session(name, master)
