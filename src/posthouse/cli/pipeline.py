@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 import typer
 
+from posthouse.cli import pipeline_reports
 from posthouse.cli.command import DryRun, Json, group, talking
 from posthouse.cli.connection import Remote, path_of
 from posthouse.cli.output import complain, print_json, print_table, say
@@ -56,6 +57,7 @@ def register(app: typer.Typer) -> None:
     inner.command("archive")(archive)
     inner.command("replay")(replay)
     inner.command("settle")(settle)
+    pipeline_reports.register(inner)
 
 
 def list_pipelines(json: Json = False) -> None:
