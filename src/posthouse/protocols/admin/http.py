@@ -221,7 +221,7 @@ class HttpFace:
         """A body that is a stream, of any length; each of its pieces has its time."""
         check_content(request.headers, ARROW)
         await _invite(request)
-        return Incoming(request, holder, self._memory, timeout_s=self._body_timeout_s)
+        return Incoming(request, holder, timeout_s=self._body_timeout_s)
 
     async def _ask(
         self,

@@ -11,7 +11,7 @@ from posthouse.model.errors import InsufficientResources
 from posthouse.protocols.admin.conversation import Outside, Resume
 from posthouse.protocols.admin.ipc_frames import Frame, IpcFrames
 from posthouse.protocols.admin.refusals import BadRequest
-from posthouse.protocols.memory import RECEIVE, Holder, MemoryAccount
+from posthouse.protocols.memory import RECEIVE, SMALL_REQUEST, Holder
 
 ROOM_WAIT_S: Final = 30.0
 ROOM_LOOK_S: Final = 0.02
@@ -27,18 +27,17 @@ class Incoming:
         self,
         request: web.BaseRequest,
         holder: Holder,
-        memory: MemoryAccount,
         *,
         timeout_s: float,
     ) -> None:
         self._request = request
         self._holder = holder
-        self._memory = memory
         self._timeout_s = timeout_s
         self._frames = IpcFrames()
         self._ready: list[Frame] = []
         self._held = 0  # bytes on the account that are not given back
         self._worked_on = 0
+        self._begun = False  # a large message is on its way
         self._reading: asyncio.Task[Frame | None] | None = None
         self._running: set[asyncio.Task[None]] = set()
 
@@ -93,6 +92,8 @@ class Incoming:
                 raise BadRequest("the stream breaks off before its end")
             self._take(len(data))
             self._ready += self._frames.feed(data)
+            if self._ready:
+                self._end_message()
         if self._ready:
             return self._ready.pop(0)
         await self._expect_end()
@@ -110,10 +111,23 @@ class Incoming:
             self._held += size
 
     async def _wait_for_room(self) -> None:
-        """Before a message grows large; a stream that waits too long is refused."""
-        loop, holder = asyncio.get_running_loop(), self._holder
-        missing, end = self._frames.missing, loop.time() + ROOM_WAIT_S
-        while not (holder.gone or self._memory.has_room_for(holder, missing)):
+        """Before a message grows large; what has begun comes to its end.
+
+        A stream that waits too long is refused.
+        """
+        loop, holder, missing = asyncio.get_running_loop(), self._holder, self._frames.missing
+        if self._begun or missing <= SMALL_REQUEST:
+            return
+        end = loop.time() + ROOM_WAIT_S
+        while not (holder.gone or holder.may_begin(missing, int(loop.time() * 1000))):
             if loop.time() > end:
-                raise InsufficientResources("there is too little memory for this body")
+                raise InsufficientResources(
+                    "there is too little memory for this body", "Try again."
+                )
             await asyncio.sleep(ROOM_LOOK_S)
+        self._begun = True
+
+    def _end_message(self) -> None:
+        self._begun = False
+        if not self._holder.gone:
+            self._holder.finished()

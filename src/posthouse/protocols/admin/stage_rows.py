@@ -26,7 +26,7 @@ def read_schema(data: bytes) -> pa.Schema:
     """The schema that a stream begins with, if its rows can be messages."""
     try:
         schema = pa.ipc.read_schema(pa.py_buffer(data))
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, EOFError, ValueError) as error:
         raise BadRequest(f"the stream has no sound schema: {error}") from None
     check_schema(schema)
     return schema
@@ -37,7 +37,7 @@ def read_batch(data: bytes, schema: pa.Schema) -> pa.RecordBatch:
     try:
         batch = pa.ipc.read_record_batch(pa.ipc.read_message(pa.py_buffer(data)), schema)
         batch.validate(full=True)
-    except (pa.ArrowException, OSError, ValueError) as error:
+    except (pa.ArrowException, OSError, EOFError, ValueError) as error:
         raise BadRequest(f"the stream has a record batch that is not sound: {error}") from None
     return batch
 
