@@ -23,6 +23,7 @@ from posthouse.protocols.admin.types_bulk import ArrowParams
 
 BATCH_ROWS: Final = 8192
 BATCH_BYTES: Final = 8 << 20
+LOOK_ROWS: Final = 2 * BATCH_ROWS  # looked at in one step, which may wait for a sync
 _COPIES: Final = 2  # of a packet's bytes, while a batch is made of them
 _ROW_BYTES: Final = 1024  # of a row's other columns, about
 
@@ -44,7 +45,7 @@ def read_arrow(context: Context, params: ArrowParams, body: Nothing) -> Steps[No
     gatherer = made.Gatherer(columns, queue, queue_manager)
     stream = _Stream(outflow, gatherer.schema())
     while not reading.done:
-        found = yield from reading.step(BATCH_ROWS)
+        found = yield from reading.step(LOOK_ROWS)
         while len(found.numbers):
             some = rows.within(found, BATCH_ROWS, BATCH_BYTES)
             size = int(some.rows["size"].sum())
