@@ -15,6 +15,8 @@ from posthouse.model.errors import (
 )
 from posthouse.protocols.admin.context import on_the_spot
 from posthouse.protocols.admin.conversation import (
+    AHEAD_MAX,
+    Ahead,
     Conversation,
     Decide,
     Outside,
@@ -60,6 +62,45 @@ def test_each_step_is_a_turn_of_its_own_and_waits_for_its_sync() -> None:
     assert ends.values == []
     desk.settle()
     assert (ends.values, ends.errors, desk.decisions) == ([12], [None], 2)
+
+
+def test_what_runs_ahead_does_not_wait_for_its_sync_but_the_end_does() -> None:
+    reached = list[int]()
+
+    def steps() -> Steps[int]:
+        for number in range(AHEAD_MAX + 2):
+            answer = yield Ahead(lambda m, number=number: number)
+            reached.append(answer.value)  # type: ignore[arg-type]
+        yield Decide(lambda m: None)
+        return sum(reached)
+
+    desk, ends = TurnDesk(Rig().driver), Ends()
+    Conversation(desk, steps(), ends).start()
+    assert reached == list(range(AHEAD_MAX))  # one more has run, and waits
+    desk.append()
+    assert ends.values == []
+    desk.settle()
+    assert (ends.values, desk.decisions) == ([6], AHEAD_MAX + 3)
+
+
+def test_a_refusal_of_what_runs_ahead_is_raised_at_once() -> None:
+    def refuse(manager: QueueManager) -> None:
+        raise AccessDenied("no")
+
+    def steps() -> Steps[str]:
+        try:
+            yield Ahead(refuse)
+        except AccessDenied as error:
+            return error.cause
+        return "?"
+
+    desk, ends = TurnDesk(Rig().driver), Ends()
+    conversation = Conversation(desk, steps(), ends)
+    conversation.start()
+    assert ends.values == ["no"]
+    assert isinstance(conversation.refusal, AccessDenied)
+    desk.settle()
+    assert desk.manager.core.refusals["MQ_ERROR_ACCESS_DENIED"] == 1
 
 
 def test_a_refusal_is_raised_where_the_handler_waits() -> None:
