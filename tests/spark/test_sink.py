@@ -257,6 +257,8 @@ def test_what_one_queue_holds_can_be_written_to_another_as_it_is(
     ("options", "said"),
     [
         ({"queue": path_of("nowhere")}, "MQ_ERROR_QUEUE_NOT_FOUND"),
+        ({"queue": path_of("q"), "tokenFile": "{folder}/wrong"}, "token is unknown, revoked or"),
+        ({"queue": path_of("q"), "tokenFile": "{folder}/none"}, "none"),
         ({}, "nothing says where the messages go"),
         ({"quue": "x"}, r"unknown option quue: did you mean queue\?"),
         ({"queue": "x"}, "option queue is 'x': .*backslash"),
@@ -267,11 +269,19 @@ def test_what_one_queue_holds_can_be_written_to_another_as_it_is(
     ],
 )
 def test_write_that_cannot_be_is_refused_when_planned(
-    spark: SparkSession, access: dict[str, str], options: dict[str, str], said: str
+    spark: SparkSession,
+    access: dict[str, str],
+    options: dict[str, str],
+    said: str,
+    tmp_path: Path,
 ) -> None:
+    (tmp_path / "wrong").write_text("wrong")
+    (tmp_path / "wrong").chmod(0o600)
+    given = {name: text.replace("{folder}", str(tmp_path)) for name, text in options.items()}
     table = spark.sql("select 'x' as body")
-    with pytest.raises(Exception, match=said):
-        table.write.format("posthouse").options(**{**access, **options}).mode("append").save()
+    with pytest.raises(Exception, match=said) as caught:
+        table.write.format("posthouse").options(**{**access, **given}).mode("append").save()
+    assert "Job aborted" not in str(caught.value)  # no task has begun
 
 
 def test_queue_is_not_overwritten(

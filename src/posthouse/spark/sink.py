@@ -17,6 +17,7 @@ from itertools import chain
 from typing import Any, Final
 from uuid import uuid4
 
+import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import (
     DataSourceArrowWriter,
@@ -28,10 +29,9 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from posthouse.client import stages
-from posthouse.client.bulk_http import BulkHttp, segment
+from posthouse.client.bulk_http import BulkHttp
 from posthouse.client.errors import ClientConnectionError
-from posthouse.model.errors import AccessDenied, InvalidParameter, QueueError
-from posthouse.model.names import PathName, parse_name
+from posthouse.model.errors import InvalidParameter, QueueError
 from posthouse.spark.bad_rows import (
     Place,
     dead_letter_batch,
@@ -56,6 +56,7 @@ from posthouse.spark.sink_options import SinkOptions, Writing, sink_options
 PIECE_MAX: Final = 8 << 20  # bytes of rows that travel together
 AGAIN_MAX: Final = 16 << 20  # bytes of a partition that can be sent again when the way breaks
 _ATTEMPT_BITS: Final = 62
+_NO_PARTITION: Final = 0x7FFFFFFF
 _log = logging.getLogger(__name__)
 _QUERY: Final = "sql.streaming.queryId"
 _BATCH: Final = "streaming.sql.batchId"
@@ -77,8 +78,9 @@ def writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> D
     made = _sink(options, schema, overwrite)
     if isinstance(made, Straight):
         return StraightBatch(made)
-    made.check_queue()
-    return BatchSink(made, made.options.query or uuid4().hex, made.options.batch)
+    query, batch = made.options.query or uuid4().hex, made.options.batch
+    made.probe(query, batch)
+    return BatchSink(made, query, batch)
 
 
 def stream_writer(
@@ -141,12 +143,22 @@ class Sink:
         self.options = options
         self._rows = rows
 
-    def check_queue(self) -> None:
-        """A queue of the queue manager itself that is not there is told of when planned."""
-        queue = self.options.writing.queue
-        if queue and isinstance(parse_name(queue), PathName):
-            with suppress(AccessDenied), bulk_http(self.options.manager) as http:
-                http.call("GET", f"/queues/{segment(queue)}")
+    def probe(self, query: str, batch: int) -> None:
+        """Tells of a queue, a right, a token or a queue manager that is missing, when planned.
+
+        It stages an empty message for each queue that is known by now, as no partition of the
+        batch: the commit does not name that stage, and it goes with the batch.
+        """
+        writing = self.options.writing
+        queues = [name for name in (writing.queue, writing.dead_letter_queue) if name]
+        rows = pa.RecordBatch.from_pydict(
+            {
+                "destination": pa.array(queues, pa.string()),
+                "body": pa.array([b""] * len(queues), pa.binary()),
+            }
+        )
+        with bulk_http(self.options.manager) as http:
+            stages.stage(http, query, batch, _NO_PARTITION, 0, rows.schema, [rows])
 
     def stage(self, query: str, batch: int, batches: Iterable[Any]) -> Staged:
         """Stages the rows of a task under a key that nobody else has."""
@@ -232,8 +244,6 @@ class StageRows:
 
 
 def _widened(batch: Any, schema: Any) -> Any:
-    import pyarrow as pa
-
     arrays = [
         batch.column(field.name)
         if field.name in batch.schema.names
