@@ -54,6 +54,13 @@ def test_what_spark_adds_is_passed_over(key: str) -> None:
     assert taken({key: "x"}, [TEXT]) == {"groupName": "none"}
 
 
+def test_a_table_of_the_catalog_is_refused() -> None:
+    """Spark hands its options to nobody who reads it."""
+    properties = {"provider": "posthouse", "owner": "me", "groupname": "a"}
+    with pytest.raises(InvalidParameter, match="CREATE TEMPORARY VIEW"):
+        taken({**properties, "option.groupname": "a"}, [TEXT])
+
+
 @pytest.mark.parametrize(
     ("key", "near"),
     [

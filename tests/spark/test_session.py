@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from setuptools import find_packages
 
 from posthouse.spark import SparkMissing, java
 from posthouse.spark import session as session_of
@@ -85,6 +86,12 @@ def test_without_java_the_package_brings_one(tmp_path: Path) -> None:
     brought = java.brought_along()
     assert brought is not None
     assert Path(home.strip()).resolve() == brought.resolve()
+
+
+def test_the_package_that_spark_looks_for_is_installed_too() -> None:
+    root = Path(__file__).parent.parent.parent
+    packages = set(find_packages(str(root / "src")))
+    assert {"posthouse.spark", "pyspark_posthouse"} <= packages
 
 
 def test_importing_costs_no_spark() -> None:

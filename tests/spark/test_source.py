@@ -192,6 +192,13 @@ def test_sql_reads_queues(office: SparkOffice, queue: MakeQueue, spark: SparkSes
     spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW {name} USING posthouse OPTIONS ({words})")
     assert spark.sql(f"SELECT sum(body_size) AS n FROM {name}").collect()[0].n == 3
     spark.sql(f"DROP VIEW {name}")
+    table = f"CREATE TABLE {name} USING posthouse OPTIONS ({words})"
+    assert "CREATE TEMPORARY VIEW" in refusal(lambda: spark.sql(table))
+
+
+def test_a_table_consumes_nothing(queue: MakeQueue, table: Table) -> None:
+    consuming = table(queue(), consume="onCommit", group="archive")
+    assert "Read a stream" in refusal(consuming.collect)
 
 
 def test_hostile_bodies_stay_bytes(office: SparkOffice, queue: MakeQueue, table: Table) -> None:
@@ -199,6 +206,22 @@ def test_hostile_bodies_stay_bytes(office: SparkOffice, queue: MakeQueue, table:
     odd = [b"", b"\x00\xff\xfe", "ünïcode\u202e".encode(), b"<?xml version='1.0'?><!DOCTYPE x>"]
     office.send(name, odd)
     assert bodies(table(name)) == odd
+
+
+def test_purged_messages_fail_a_read_that_asked_for_them(
+    office: SparkOffice, queue: MakeQueue, table: Table
+) -> None:
+    name = queue()
+    office.send(name, numbered(3))
+    ids = ids_of(office, name)
+    office.qm.queue(path_of(name)).purge()
+    office.send(name, [b"new"])
+    since = json.dumps({path_of(name): ids[0]})
+    message = refusal(lambda: table(name, startingOffsets=since).collect())
+    assert f"purged up to lookup id {ids[-1]}" in message
+    assert "failOnDataLoss" in message
+    lenient = table(name, startingOffsets=since, failOnDataLoss="false")
+    assert bodies(lenient) == bodies(table(name)) == [b"new"]
 
 
 def test_an_unknown_option_is_refused_when_the_table_is_named(

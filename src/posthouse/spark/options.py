@@ -21,6 +21,8 @@ DEFAULT_URL: Final = "http://127.0.0.1:8816"
 TOKEN_FILE_VARIABLE: Final = "POSTHOUSE_TOKEN_FILE"
 SPARKS_OWN: Final = ("checkpointLocation", "queryName", "triggerInterval")
 """What Spark adds to the options of a source or sink by itself."""
+TABLE_PREFIX: Final = "option."
+"""Before the options that a table of the catalog is made with."""
 
 Offsets = dict[str, int]
 Position = str | Offsets
@@ -53,6 +55,11 @@ def folded(name: str) -> str:
 def taken(options: Mapping[str, str], table: Iterable[Option]) -> dict[str, Any]:
     """The values of all options of a table by name; whatever is wrong is said in one error."""
     known = {option.key: option for option in table}
+    if any(key.lower().startswith(TABLE_PREFIX) for key in options):
+        raise InvalidParameter(
+            "Spark forgets the options of a table in its catalog before it reads it",
+            "Make a temporary view: CREATE TEMPORARY VIEW v USING posthouse OPTIONS (...).",
+        )
     given = {folded(key): (key, text) for key, text in options.items()}
     wrong = [
         _unknown(key, known.values())
