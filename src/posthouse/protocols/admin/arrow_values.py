@@ -124,15 +124,19 @@ class Values:
     # -- of the row
 
     def queue_manager(self, usual: Usual) -> Any:
+        """Whose queue it is."""
         return self.repeated(self._queue_manager, usual.count, pa.string())
 
     def queue(self, usual: Usual) -> Any:
+        """Its path name."""
         return self.repeated(self._queue, usual.count, pa.string())
 
     def class_name(self, usual: Usual) -> Any:
+        """The word for the class in the row: that of a dead letter says why."""
         return self._by_code(usual.rows["message_class"], class_name)
 
     def delivery(self, usual: Usual) -> Any:
+        """How it is kept."""
         flags = usual.flags & (FLAG_TRANSACTIONAL | FLAG_EXPRESS)
         return self._by_code(flags, _DELIVERIES.__getitem__)
 
@@ -160,12 +164,14 @@ class Values:
     # -- of the packet
 
     def id(self, usual: Usual) -> Any:
+        """GUID and ordinal."""
         guids, kinds = usual.of_template("source_queue_manager")
         fronts = np.array([list(f"{guid}\\".encode()) for guid in guids], np.uint8)
         front = fronts if len(fronts) == 1 else fronts[kinds]
         return _identifiers(front, usual.headers.front["ordinal"])
 
     def label(self, usual: Usual) -> Any:
+        """From UTF-16, without its NUL."""
         span = usual.headers.arrival
         begins = usual.headers.packet_at + span["label_at"]
         sizes = span["label_size"].astype(np.int64)
@@ -175,10 +181,12 @@ class Values:
         return self._decoded(cut, _wide_text) if narrowed is None else narrowed
 
     def body(self, usual: Usual) -> Any:
+        """The bytes as they lie in the log."""
         span = usual.headers.arrival
         return usual.cutter.cut(usual.headers.packet_at + span["body_at"], span["body_size"])
 
     def extension(self, usual: Usual) -> Any:
+        """The same for the extension."""
         span = usual.headers.arrival
         sizes = span["extension_size"]
         if not sizes.any():
@@ -186,6 +194,7 @@ class Values:
         return usual.cutter.cut(usual.headers.packet_at + span["extension_at"], sizes)
 
     def body_text(self, usual: Usual) -> Any:
+        """The body where it is text, as the message JSON has it."""
         bodies, (types, kinds) = self.body(usual), usual.of_template("body_type")
         if {*types} <= {_NO_TYPE, VT_LPSTR}:
             data = np.frombuffer(bodies.buffers()[2] or b"", np.uint8)
@@ -196,6 +205,7 @@ class Values:
         return pa.array([body_text(body, kind) for body, kind in pairs], pa.string())
 
     def correlation_id(self, usual: Usual) -> Any:
+        """Hexadecimal digits."""
         ids = usual.headers.correlation
         if not ids.any():
             return self.repeated("00" * ids.shape[1], usual.count, pa.string())
@@ -206,10 +216,12 @@ class Values:
         return pa.Array.from_buffers(pa.string(), usual.count, buffers)
 
     def time_to_be_received(self, usual: Usual) -> Any:
+        """Seconds, null without a limit."""
         seconds = usual.headers.front["time_to_be_received"].astype(np.int64)
         return pa.array(seconds, mask=seconds == INFINITE)
 
     def transaction(self, usual: Usual) -> Any:
+        """What the row says of it; of a message that came over the wire, what its packet does."""
         flags = usual.flags
         has = (flags & FLAG_TRANSACTIONAL) != 0
         if not has.any():

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from typing import Any, Final
 
 from aiohttp import web
@@ -46,11 +47,11 @@ class Streaming:
 
     def room(self, size: int) -> Outside:
         """Waits until there is memory for so many bytes."""
-        return self._step(self._wait(size))
+        return self._step(partial(self._wait, size))
 
     def send(self, pieces: Sequence[bytes | memoryview], room: int) -> Outside:
         """Writes; ends when the peer has taken most of it in."""
-        return self._step(self._write(pieces, room))
+        return self._step(partial(self._write, pieces, room))
 
     def finished(self, *, whole: bool) -> web.StreamResponse:
         """The response for aiohttp, which ends it. One that broke off never ends cleanly."""
@@ -60,10 +61,10 @@ class Streaming:
             transport.abort()
         return self.response
 
-    def _step(self, work: Coroutine[Any, Any, None]) -> Outside:
+    def _step(self, work: Callable[[], Coroutine[Any, Any, None]]) -> Outside:
         async def run(resume: Resume) -> None:
             try:
-                await work
+                await work()
             except ConnectionError:
                 resume(None, OperationCancelled("whoever asked has gone"))
             except Exception as error:
