@@ -30,6 +30,7 @@ TOURS = {
     "protocols/binary": "## The binary protocol",
     "protocols/remote_read": "## Remote read, file",
     "rpc": "## Remote procedure calls",
+    "spark": "## Spark, file",
 }
 
 
