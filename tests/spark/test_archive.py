@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -189,11 +188,26 @@ def test_what_fails_inside_a_batch_is_the_error_of_the_call(
     archived: Archiving, queue: Callable[..., str], office: SparkOffice, folder: Path
 ) -> None:
     name = queue()
-    office.send(name, [b"1"])
-    done = archived(name)
-    with LakeFiles(folder).manifests.change() as manifest:
-        manifest.through = dict.fromkeys(manifest.through, 1 << 60)
-    office.send(name, [b"2"])
-    with pytest.raises(InvalidParameter, match="from another stream"):
-        archived(name)
-    assert json.loads((Path(done.checkpoint) / "metadata").read_text())["id"]
+    office.send(name, [b"1", b"2"])
+
+    def watch(progress: Progress) -> None:
+        (folder / "_posthouse" / "manifest.json").write_bytes(b"nonsense")
+
+    with pytest.raises(InvalidParameter, match="is no manifest"):
+        archived(name, max_messages=1, progress=watch)
+
+
+def test_what_was_looked_at_before_is_received_and_not_written_again(
+    archived: Archiving,
+    queue: Callable[..., str],
+    office: SparkOffice,
+    spark: SparkSession,
+    folder: Path,
+) -> None:
+    name = queue()
+    office.send(name, [b"1", b"2"])
+    archived(name)
+    office.send(name, [b"3"])
+    assert archived(name, consume=True).messages == 1
+    assert office.count(name) == 0
+    assert bodies(spark, folder) == [b"1", b"2", b"3"]

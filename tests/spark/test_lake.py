@@ -100,6 +100,13 @@ def test_a_batch_that_comes_again_is_not_written(spark: SparkSession, filled: La
     assert filled.manifests.read().version == before
 
 
+def test_messages_that_come_again_in_another_batch_are_not_written(
+    spark: SparkSession, filled: LakeFiles
+) -> None:
+    assert add_batch(filled, messages(spark, ORDERS, [4, 5]), "another", 0).rows == 0
+    assert found(lake(filled.root, spark)) == [1, 2, 3, 4, 5, 6, 7]
+
+
 def test_files_that_the_manifest_does_not_name_are_not_read(
     spark: SparkSession, filled: LakeFiles
 ) -> None:

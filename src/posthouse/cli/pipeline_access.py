@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 REFUSED: Final = 1
+STANDARD_ERROR: Final = 2
 TOKEN_LIFE: Final = "30d"
 
 Master = Annotated[
@@ -98,27 +100,71 @@ def need_spark() -> None:
 
 @contextmanager
 def running_spark(name: str, master: str | None, *, quiet: bool = False) -> Iterator[SparkSession]:
-    """A session for one command."""
-    from pyspark.errors import PySparkException
+    """A session for one command; one that is there already is used, and left as it is."""
     from pyspark.sql import SparkSession
 
-    from posthouse.spark import JavaNotFound, session
-    from posthouse.spark.failures import cause_of
-
-    before = SparkSession.getActiveSession()
-    try:
+    found = SparkSession.getActiveSession()
+    if found is not None:
+        with _plain_errors():
+            yield found
+        return
+    with _log_of_spark(), _plain_errors():
         with spinner("Starting Spark", quiet=quiet):
-            spark = session(name, master)
+            spark = _started(name, master)
+        try:
+            yield spark
+        finally:
+            spark.stop()
+
+
+def _started(name: str, master: str | None) -> SparkSession:
+    from posthouse.spark import JavaNotFound, session
+
+    try:
+        return session(name, master)
     except JavaNotFound as error:
         complain(str(error))
         raise typer.Exit(REFUSED) from None
+
+
+@contextmanager
+def _plain_errors() -> Iterator[None]:
+    """What Spark has to say of an error, in one line."""
+    from pyspark.errors import PySparkException
+
+    from posthouse.spark.failures import cause_of
+
     try:
-        yield spark
+        yield
     except PySparkException as error:
         raise cause_of(error) from None
+
+
+@contextmanager
+def _log_of_spark() -> Iterator[None]:
+    """What Spark and its processes say by the way goes to a file; it stays if Spark itself fails.
+
+    They inherit standard error from this process, which keeps another way to it for itself.
+    """
+    from posthouse.spark.failures import SparkFailed
+
+    log, name = tempfile.mkstemp(prefix="posthouse-spark-", suffix=".log")
+    path, shown, own = Path(name), os.dup(STANDARD_ERROR), sys.stderr
+    os.dup2(log, STANDARD_ERROR)
+    os.close(log)
+    try:
+        with os.fdopen(shown, "w", buffering=1, errors="backslashreplace", closefd=False) as kept:
+            sys.stderr = kept if own is sys.__stderr__ else own
+            yield
+    except SparkFailed as error:
+        path = path.rename(path.with_suffix(".txt"))
+        error.add_note(f"What it said by the way is in {path}.")
+        raise
     finally:
-        if before is None:
-            spark.stop()
+        sys.stderr = own
+        os.dup2(shown, STANDARD_ERROR)
+        os.close(shown)
+        Path(name).unlink(missing_ok=True)
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from posthouse.client.bulk_read import Wanted
 from posthouse.model.errors import InvalidParameter
 from posthouse.spark.compaction import compact
 from posthouse.spark.endpoint import Endpoint, http_of
-from posthouse.spark.failures import cause_of
+from posthouse.spark.failures import SparkFailed, cause_of
 from posthouse.spark.lake_disk import Disk, locked
 from posthouse.spark.lake_files import LakeFiles
 from posthouse.spark.lake_rows import add_batch
@@ -40,8 +40,10 @@ CHECKPOINTS: Final = "checkpoints"
 MESSAGES_MAX: Final = 250_000  # of one batch: what is done again after a crash
 BYTES_MAX: Final = 256 << 20
 EVERY_S: Final = 5.0
+EARLIEST: Final = -2
 LOOK_S: Final = 1
 COMPACT_EVERY: Final = 64  # batches
+STARTS_MAX: Final = 3
 
 
 class Archived(NamedTuple):
@@ -133,7 +135,21 @@ class Archive:
         self._bytes = 0
 
     def run(self, spark: SparkSession, options: dict[str, str], every_s: float | None) -> None:
-        """Reads and writes until it is done or told to stop."""
+        """Reads and writes until it is done or told to stop.
+
+        Where Spark itself fails, the stream is started again from its checkpoint, a few times.
+        """
+        for left in reversed(range(STARTS_MAX)):
+            try:
+                self._stream(spark, options, every_s)
+            except SparkFailed:
+                if not left or self._stop.is_set():
+                    raise
+            else:
+                return
+
+    def _stream(self, spark: SparkSession, options: dict[str, str], every_s: float | None) -> None:
+        self._failure = None
         stream = spark.readStream.format("posthouse").options(**options).load()
         writer = stream.writeStream.foreachBatch(self._batch)
         writer = writer.option("checkpointLocation", str(self._checkpoint))
@@ -263,13 +279,13 @@ def _check_managers(lake: LakeFiles, managers: dict[str, str]) -> None:
 def _stream_options(
     lake: LakeFiles, sources: Sources, checkpoint: Path, group: str
 ) -> dict[str, str]:
-    """A stream without a checkpoint begins behind what the lake has from its queues already."""
-    through = lake.manifests.read().through
-    known = {queue: through[queue] for queue in sources.queues if queue in through}
+    """A stream that only looks begins behind what the lake has.
+
+    One that consumes begins with the first message: what the lake has is received, not written.
+    """
     options = {**sources.options, "checkpoint": str(checkpoint)}
-    if known:
-        rest = {queue: -2 for queue in sources.queues if queue not in known}
-        options["startingOffsets"] = json.dumps(known | rest)
     if group:
-        options |= {"consume": "onCommit", "group": group}
-    return options
+        return options | {"consume": "onCommit", "group": group}
+    through = lake.manifests.read().through
+    known = {queue: through.get(queue, EARLIEST) for queue in sources.queues}
+    return options | {"startingOffsets": json.dumps(known)}

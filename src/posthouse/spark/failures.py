@@ -15,6 +15,12 @@ _REFUSED: Final = re.compile(r"\b(MQ_\w+|STATUS_\w+) \(0x([0-9A-Fa-f]{8})\): (.+
 _UNREACHABLE: Final = re.compile(r"posthouse\.client\.errors\.\w+: (.+)")
 
 
+class SparkFailed(QueueError):
+    """Spark gave up for a reason of its own."""
+
+    default_remedy = "Look at what Spark has logged."
+
+
 def cause_of(error: PySparkException) -> Exception:
     """The refusal or the broken connection that a Spark error is about, else its first line."""
     said = str(error)
@@ -27,4 +33,4 @@ def cause_of(error: PySparkException) -> Exception:
     if unreachable := _UNREACHABLE.findall(said):
         return ServerUnreachable(unreachable[-1].strip())
     words = " ".join(said.strip().split("\n\n")[0].split())[:LENGTH_MAX]
-    return QueueError(f"Spark says: {words}", "Look at what Spark has logged.")
+    return SparkFailed(f"Spark says: {words}")

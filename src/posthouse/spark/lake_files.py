@@ -214,9 +214,9 @@ def _check_new(manifest: Manifest, found: list[LakeFile]) -> None:
         through = manifest.through.get(file.queue, -1)
         if file.first_id <= through:
             raise InvalidParameter(
-                f"the lake has messages of {file.queue} up to lookup id {through} from another "
-                f"stream, and this batch begins at {file.first_id}",
-                "Let one stream archive a queue into a lake; to begin again use another folder.",
+                f"the lake has got messages of {file.queue} up to lookup id {through} from another "
+                f"stream meanwhile, and this batch begins at {file.first_id}",
+                "Run it again: what is there is not written twice. One stream for a queue is best.",
             )
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
+from functools import reduce
+from operator import and_
 from pathlib import Path
 from typing import Final
 
@@ -25,24 +27,40 @@ PARQUET: Final = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
 
 
 def add_batch(lake: LakeFiles, messages: DataFrame, query: str, batch: int) -> Added:
-    """Writes one batch of a stream; one that is there already is skipped.
+    """Writes one batch of a stream; what is there already is skipped, batches as well as messages.
 
-    Durable when this returns: the files are synced, and the manifest names them.
+    A stream begins where the lake ends or before, and goes on without gaps: so whatever lies at or
+    below the highest lookup id of its queue has been written. Durable when this returns: the files
+    are synced, and the manifest names them.
     """
-    if lake.manifests.read().has(query, batch):
+    manifest = lake.manifests.read()
+    if manifest.has(query, batch):
         return Added(skipped=True)
+    _check_columns(messages.columns)
     with lake.staging() as folder:
-        rows = save(messages, folder)
+        rows = save(messages.where(_is_new(manifest.through)), folder)
         return lake.add(folder, rows, query, batch)
+
+
+def _check_columns(names: Collection[str]) -> None:
+    for name in NEEDED:
+        if name not in names:
+            raise InvalidParameter(
+                f"a lake needs the column {name}", "Leave it in what is archived."
+            )
+
+
+def _is_new(through: Mapping[str, int]) -> Column:
+    """Whether a message lies behind what the lake has of its queue."""
+    conditions = (
+        ~F.col("queue").eqNullSafe(F.lit(queue)) | (F.col("lookup_id") > last)
+        for queue, last in through.items()
+    )
+    return reduce(and_, conditions, F.lit(True))
 
 
 def save(messages: DataFrame, folder: Path) -> int:
     """Writes rows as Parquet, in folders by queue and day, in order of lookup id; says how many."""
-    missing = [name for name in NEEDED if name not in messages.columns]
-    if missing:
-        raise InvalidParameter(
-            f"a lake needs the column {missing[0]}", "Leave it in what is archived."
-        )
     counted = Observation()
     parted = with_parts(messages).observe(counted, F.count(F.lit(1)).alias("rows"))
     ordered = parted.sortWithinPartitions("queue", "day", "lookup_id")
