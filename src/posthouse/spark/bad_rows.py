@@ -16,6 +16,10 @@ from posthouse.model.text import utf16_length
 from posthouse.spark.row_columns import Fault
 from posthouse.spark.rows import Checked
 
+NOT_PUBLISHED: Final = "Nothing of this batch was published."
+_ELSEWHERE: Final = (
+    "Correct the row, or let bad rows go elsewhere: badRows=deadletter and deadLetterQueue."
+)
 VALUE_MAX: Final = 512 << 10  # of a bad row's value that is kept
 LETTER_MAX: Final = 3 << 20  # of all of them: a dead letter has to fit into a message
 
@@ -34,9 +38,7 @@ def refuse(place: Place, fault: Fault, remedy: str = "") -> IllegalPropertyValue
     error = IllegalPropertyValue(
         f"row {place.row + fault.row} of partition {place.partition}, column {fault.column}: "
         f"{fault.cause}",
-        remedy
-        or "Nothing of this batch was published. Correct the row, or let bad rows go elsewhere: "
-        "badRows=deadletter and deadLetterQueue.",
+        remedy or f"{NOT_PUBLISHED} {_ELSEWHERE}",
     )
     error.row, error.column = place.row + fault.row, fault.column  # type: ignore[attr-defined]
     return error

@@ -30,9 +30,10 @@ from pyspark.sql.types import StructType
 
 from posthouse.client import stages
 from posthouse.client.bulk_http import BulkHttp
-from posthouse.client.errors import ClientConnectionError
+from posthouse.client.errors import ClientConnectionError, refused
 from posthouse.model.errors import InvalidParameter, QueueError
 from posthouse.spark.bad_rows import (
+    NOT_PUBLISHED,
     Place,
     dead_letter_batch,
     dead_letter_schema,
@@ -49,7 +50,6 @@ from posthouse.spark.msmq_sink import (
     with_direct_names,
 )
 from posthouse.spark.options import Manager
-from posthouse.spark.row_columns import Fault
 from posthouse.spark.rows import RowMap
 from posthouse.spark.sink_options import SinkOptions, Writing, sink_options
 
@@ -212,11 +212,11 @@ class StageRows:
 
     def refused(self, error: QueueError) -> QueueError:
         """What the queue manager said, with the row that it said it of."""
-        row = getattr(error, "row", None)
+        row, column = getattr(error, "row", None), getattr(error, "column", None)
         if row is None:
             return error
-        column = getattr(error, "column", None) or ""
-        return refuse(Place("", 0, self._place.partition, 0), Fault(row, column, error.cause))
+        where = f"row {row} of partition {self._place.partition}, column {column}"
+        return refused(error.code, f"{where}: {error.cause}", f"{error.remedy} {NOT_PUBLISHED}")
 
     def pieces(self, batches: Iterable[Any]) -> Iterator[Any]:
         """Batches of the stage, none empty and none large."""
