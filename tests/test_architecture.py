@@ -47,6 +47,7 @@ EDGE_FILES = {
     "protocols/admin/connection.py",
     "protocols/admin/http.py",
     "protocols/admin/outside.py",
+    "protocols/admin/inflow.py",
     "protocols/admin/streaming.py",
 }
 # What the doors of all protocols have in common.

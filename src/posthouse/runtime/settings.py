@@ -338,6 +338,14 @@ class LimitsSection(Struct, frozen=True):
         int,
         Meta(ge=1, le=YEAR_S, description="A stage is dropped that is not published for so long."),
     ] = _engine.stage_expiry_s
+    query_expiry_s: Annotated[
+        int,
+        Meta(
+            ge=DAY_S,
+            le=100 * YEAR_S,
+            description="The last batch of a query is forgotten that publishes none for so long.",
+        ),
+    ] = _engine.query_expiry_s
     stop_s: Annotated[
         int, Meta(ge=1, le=600, description="How long a stop waits for calls that have begun.")
     ] = 5
@@ -492,6 +500,7 @@ def engine_settings(settings: Settings, name: str, ports: PortSet) -> EngineSett
         outgoing_queues_max=limits.outgoing_queues_max,
         stages_max=limits.stages_max,
         stage_expiry_s=limits.stage_expiry_s,
+        query_expiry_s=limits.query_expiry_s,
     )
 
 

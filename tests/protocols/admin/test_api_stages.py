@@ -49,7 +49,7 @@ async def settled(rig: ApiRig) -> None:
     """Nothing is left: no upload, no pending message, no memory on the account."""
     async with asyncio.timeout(10):
         while rig.desk.manager.stages.uploads or rig.admin.memory.held:
-            await asyncio.sleep(0.01)
+            await rig.run(lambda manager: None)
     stages = rig.desk.manager.stages
     pending = sum(stage.messages for stage in stages.stages.values())
     assert len(rig.desk.manager.core.state.pending) == pending
@@ -220,13 +220,13 @@ def test_an_upload_that_breaks_off_leaves_nothing(tmp_path: Path) -> None:
         async def pieces() -> AsyncIterator[bytes]:
             yield data[:-300]
             begun.set()
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()
 
         sending = asyncio.ensure_future(put(rig, pieces()))
         await begun.wait()
         async with asyncio.timeout(10):
             while len(rig.desk.manager.core.state.pending) < 10:
-                await asyncio.sleep(0.01)
+                await rig.run(lambda manager: None)
         sending.cancel()
         await asyncio.wait([sending])
         await settled(rig)
