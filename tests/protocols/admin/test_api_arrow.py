@@ -331,6 +331,25 @@ def test_a_reader_that_reads_nothing_costs_two_batches_at_most(tmp_path: Path) -
     with_api(tmp_path, work)
 
 
+def test_streams_beside_each_other_share_what_memory_there_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(arrow_read, "BATCH_ROWS", 500)
+
+    async def work(rig: ApiRig) -> None:
+        await rig.create()
+        for number in range(1500):
+            await message_sent(rig, Message(label=str(number), body=bytes(300)))
+        rig.admin.memory.limit = 1 << 20
+        found = await asyncio.gather(*(arrow(rig, columns="label") for _ in range(5)))
+        for rows in found:
+            assert [row["label"] for row in rows] == [str(number) for number in range(1500)]
+        while rig.admin.memory.held:
+            await rig.run(lambda manager: None)
+
+    with_api(tmp_path, work)
+
+
 def test_a_token_that_is_revoked_ends_its_streams(tmp_path: Path) -> None:
     async def work(rig: ApiRig) -> None:
         await rig.create()

@@ -24,6 +24,8 @@ from posthouse.protocols.admin.types_bulk import ArrowParams
 BATCH_ROWS: Final = 8192
 BATCH_BYTES: Final = 8 << 20
 LOOK_ROWS: Final = 2 * BATCH_ROWS  # looked at in one step, which may wait for a sync
+SMALL_ROWS: Final = 32  # of a batch while memory is short: anybody may have so much
+SMALL_BYTES: Final = 16 << 10
 _COPIES: Final = 2  # of a packet's bytes, while a batch is made of them
 _ROW_BYTES: Final = 1024  # of a row's other columns, about
 
@@ -48,8 +50,11 @@ def read_arrow(context: Context, params: ArrowParams, body: Nothing) -> Steps[No
         found = yield from reading.step(LOOK_ROWS)
         while len(found.numbers):
             some = rows.within(found, BATCH_ROWS, BATCH_BYTES)
-            size = int(some.rows["size"].sum())
-            room = _COPIES * size + _ROW_BYTES * len(some.numbers)
+            if not outflow.has_room(_room_for(some)):
+                yield from stream.flush()  # or those that wait would wait for each other
+                if not outflow.has_room(_room_for(some)):
+                    some = rows.within(found, SMALL_ROWS, SMALL_BYTES)
+            room = _room_for(some)
             yield outflow.room(room)
             pinned = bulk.Pinned(store, some.numbers, some.rows)
             gathering = context.services.offload(partial(_gathered, gatherer, pinned))
@@ -59,6 +64,10 @@ def read_arrow(context: Context, params: ArrowParams, body: Nothing) -> Steps[No
     stream.put(made.END, 0)
     yield from stream.flush()
     return Nothing()
+
+
+def _room_for(some: Any) -> int:
+    return _COPIES * int(some.rows["size"].sum()) + _ROW_BYTES * len(some.numbers)
 
 
 def _modules() -> tuple[Any, Any, Any]:
@@ -94,6 +103,7 @@ class _Stream:
         self._outflow = outflow
         self._pieces: list[bytes | memoryview] = [head]
         self._room = 0
+        self._begun = False
 
     def put(self, piece: bytes | memoryview | None, room: int) -> None:
         """Goes out with the next step."""
@@ -106,16 +116,17 @@ class _Stream:
 
         So a refusal of the first batch can still be said.
         """
-        if len(self._pieces) > 1:
+        if len(self._pieces) > 1 or (self._begun and self._pieces):
             step = both(step, self._sending())
         answer = yield step
         return answer.value
 
     def flush(self) -> Steps[None]:
-        """The rest."""
-        yield self._sending()
+        """What is ready goes out, but for the schema alone."""
+        if len(self._pieces) > 1 or self._begun:
+            yield self._sending()
 
     def _sending(self) -> Any:
         pieces, room = self._pieces, self._room
-        self._pieces, self._room = [], 0
+        self._pieces, self._room, self._begun = [], 0, True
         return self._outflow.send(pieces, room)

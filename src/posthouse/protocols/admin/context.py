@@ -40,6 +40,9 @@ def on_the_spot(work: Callable[[], object]) -> Outside:
 class Outflow(Protocol):
     """Where an answer goes that is longer than memory: to HTTP, piece by piece."""
 
+    def has_room(self, size: int) -> bool:
+        """Whether there is memory for so many bytes now."""
+
     def room(self, size: int) -> Outside:
         """A step that waits until there is memory for so many bytes, and has them then."""
 
@@ -55,6 +58,12 @@ class Inflow(Protocol):
 
     def done(self) -> None:
         """The last message is worked up."""
+
+    def begin_portion(self) -> Outside:
+        """A step that waits for the room that a portion of packets takes while it is made."""
+
+    def end_portion(self) -> None:
+        """They are in the log, or given up."""
 
 
 @dataclass

@@ -45,6 +45,10 @@ class Streaming:
         self._closing = closing
         self._running: set[asyncio.Task[None]] = set()
 
+    def has_room(self, size: int) -> bool:
+        """Whether there is memory for so many bytes now."""
+        return self._holder.gone or self._memory.may_hold(self._holder, size)
+
     def room(self, size: int) -> Outside:
         """Waits until there is memory for so many bytes."""
         return self._step(partial(self._wait, size))
@@ -82,7 +86,7 @@ class Streaming:
     async def _wait(self, size: int) -> None:
         loop, holder = asyncio.get_running_loop(), self._holder
         end = loop.time() + ROOM_WAIT_S
-        while not (holder.gone or self._memory.may_hold(holder, size)):
+        while not self.has_room(size):
             if loop.time() > end:
                 raise InsufficientResources("there is too little memory for this answer")
             await asyncio.sleep(ROOM_LOOK_S)
