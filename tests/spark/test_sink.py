@@ -420,6 +420,18 @@ def test_of_several_attempts_the_one_that_was_committed_counts(
     assert office.bodies(query) == [b"second"]
 
 
+def test_batch_of_long_ago_is_warned_of(
+    office: SparkOffice, sink: Sink, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A checkpoint whose logs were deleted begins with batch 0 again, under the old name."""
+    query = short(sink)
+    sink.publish([Staged(query, 7, 0, None, 0)])
+    sink.publish([Staged(query, 7, 0, None, 0)])
+    assert not caplog.records
+    sink.publish([Staged(query, 3, 0, None, 0)])
+    assert "has published its batch 7, so its batch 3 is not sent again" in caplog.text
+
+
 def test_abort_after_a_commit_whose_answer_was_lost_takes_nothing_back(
     office: SparkOffice, sink: Sink
 ) -> None:

@@ -187,8 +187,21 @@ class Sink:
             queue = self.options.writing.dead_letter_queue
             _log.warning("%d rows that cannot be messages go to %s", bad, queue)
         counting = [(one.partition, one.attempt) for one in staged if one.attempt is not None]
+        query, batch = staged[0].query, staged[0].batch
         with bulk_http(self.options.manager) as http:
-            stages.publish(http, staged[0].query, staged[0].batch, counting)
+            if stages.publish(http, query, batch, counting).already:
+                _log.info("batch %d of query %s was published before", batch, query)
+                self._warn_of_the_past(http, query, batch)
+
+    def _warn_of_the_past(self, http: BulkHttp, query: str, batch: int) -> None:
+        """Spark repeats its last batch only; an earlier one means a checkpoint that was reset."""
+        last = stages.progress(http, query).batch
+        if last is not None and last > batch:
+            _log.warning(
+                "query %s has published its batch %d, so its batch %d is not sent again; "
+                "what is to be sent again needs a new checkpoint, or a new queryId",
+                query, last, batch,
+            )  # fmt: skip
 
     def discard(self, query: str, batch: int) -> None:
         """Gives up what was staged; what cannot be reached expires there by itself."""
