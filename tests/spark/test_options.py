@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -204,3 +205,8 @@ def test_columns_can_be_left_out_and_added() -> None:
 def test_any_text_is_a_value_or_one_error(options: dict[str, str]) -> None:
     with suppress(InvalidParameter):
         source_options(options)
+
+
+def test_every_option_is_documented() -> None:
+    page = (Path(__file__).parent.parent.parent / "docs" / "spark.md").read_text(encoding="utf-8")
+    assert [option.name for option in SOURCE if f"`{option.name}`" not in page] == []
