@@ -37,6 +37,7 @@ from posthouse.security.acls import Acl
 from posthouse.security.descriptors import SecurityDescriptor
 from posthouse.wire.message import deserialize
 from posthouse.wire.places import place_of
+from tests.engine.cost import steps
 from tests.engine.paper import Paper
 from tests.engine.rig import RECEIVE, SEND, Rig
 from tests.engine.staging import QUERY, append, begin, key_of, publish, stage
@@ -204,6 +205,16 @@ def test_waiting_readers_are_served_from_a_batch(rig: Rig) -> None:
     publish(rig, 0, (0, 0))
     assert [deserialize(answer.packets[0]).body for answer in answers] == BODIES[:2]
     assert rig.bodies("orders") == BODIES[2:]
+
+
+def test_a_publish_costs_as_much_for_many_messages_as_for_few(rig: Rig) -> None:
+    """All of them are one run: what grows is work of arrays."""
+    costs = []
+    for batch, count in enumerate((300, 3000)):
+        stage(rig, key_of(batch), ("orders", [b"x"] * count))
+        costs.append(steps(lambda batch=batch: publish(rig, batch, (0, 0))))  # type: ignore[misc]
+        assert len(rig.store.log[-1][2]) < 400
+    assert costs[1] < 2 * costs[0]
 
 
 # -- transactional queues, and other machines

@@ -332,8 +332,7 @@ class Stages:
         core.sending.arrived(queue, run.number, row, b"", change)
 
     def _is_due(self, part: Part) -> bool:
-        numbers = range(part.number, part.number + part.count)
-        return min(self.core.state.table.expiries(numbers)) <= self.core.utc
+        return self.core.state.table.first_expiry(part.number, part.count) <= self.core.utc
 
     def _announce(self, queue: Queue, part: Part) -> None:
         """No reader that waits takes more than one of them in its turn."""

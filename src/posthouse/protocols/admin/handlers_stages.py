@@ -63,7 +63,7 @@ def put_stage(context: Context, params: StageParams, body: Nothing) -> Steps[Sta
     try:
         yield from _Staging(context, inflow, rows, upload, params.queue).run()
         stage = yield from at_once(lambda manager: manager.stages.finish(upload))
-    except BaseException:
+    except Exception:
         yield Decide(lambda manager: manager.stages.abort(upload))
         raise
     return StagedJson(messages=stage.messages, bytes=stage.size)
@@ -115,7 +115,11 @@ class _Staging:
             portion = (yield offload(partial(next, portions, None))).value
             if portion is None:
                 return
-            yield from self._append(portion)
+            yield self._inflow.begin_portion()
+            try:
+                yield from self._append(portion)
+            finally:
+                self._inflow.end_portion()
 
     def _append(self, portion: Any) -> Steps[None]:
         def prepare(manager: QueueManager) -> None:

@@ -24,7 +24,7 @@ from posthouse.protocols.admin.api import Api, takes_stream
 from posthouse.protocols.admin.conversation import Conversation
 from posthouse.protocols.admin.gate import Gate, Identity
 from posthouse.protocols.admin.handlers_two_phase import PEER_CALL, call_of
-from posthouse.protocols.admin.inflow import Incoming
+from posthouse.protocols.admin.inflow import PORTIONS_MAX, Incoming
 from posthouse.protocols.admin.metrics import CONTENT_TYPE, Traffic
 from posthouse.protocols.admin.refusals import BadRequest, BodyTooLarge, OurFault
 from posthouse.protocols.admin.routes import ARROW, JSON
@@ -82,6 +82,7 @@ class HttpFace:
         self._pending = pending
         self._body_size_max = body_size_max
         self._body_timeout_s = body_timeout_s
+        self._portions = asyncio.Semaphore(PORTIONS_MAX)
         self.closing = False  # every answer is the last of its connection
 
     async def respond(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -221,7 +222,7 @@ class HttpFace:
         """A body that is a stream, of any length; each of its pieces has its time."""
         check_content(request.headers, ARROW)
         await _invite(request)
-        return Incoming(request, holder, timeout_s=self._body_timeout_s)
+        return Incoming(request, holder, self._portions, timeout_s=self._body_timeout_s)
 
     async def _ask(
         self,

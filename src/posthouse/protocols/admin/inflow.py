@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+from collections.abc import Coroutine
+from typing import Any, Final
 
 from aiohttp import web
 
@@ -15,6 +16,7 @@ from posthouse.protocols.memory import RECEIVE, SMALL_REQUEST, Holder
 
 ROOM_WAIT_S: Final = 30.0
 ROOM_LOOK_S: Final = 0.02
+PORTIONS_MAX: Final = 4  # made at a time, of some 8 MiB each; more would not be faster
 
 
 class Incoming:
@@ -27,11 +29,14 @@ class Incoming:
         self,
         request: web.BaseRequest,
         holder: Holder,
+        portions: asyncio.Semaphore,
         *,
         timeout_s: float,
     ) -> None:
         self._request = request
         self._holder = holder
+        self._portions = portions
+        self._portion = False  # this upload makes one
         self._timeout_s = timeout_s
         self._frames = IpcFrames()
         self._ready: list[Frame] = []
@@ -57,12 +62,12 @@ class Incoming:
                 self._reading = asyncio.ensure_future(self._read())
             resume(frame, None)
 
-        def start(resume: Resume) -> None:
-            task = asyncio.get_running_loop().create_task(run(resume))
-            self._running.add(task)
-            task.add_done_callback(self._running.discard)
+        return Outside(lambda resume: self._spawn(run(resume)))
 
-        return Outside(start)
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
 
     def done(self) -> None:
         """The message that `next` gave is worked up: its memory is free."""
@@ -71,11 +76,30 @@ class Incoming:
         if not self._holder.gone:
             self._holder.give(RECEIVE, size)
 
+    def begin_portion(self) -> Outside:
+        """A step that waits its turn to make packets: all uploads together have few of them."""
+
+        def start(resume: Resume) -> None:
+            async def run() -> None:
+                await self._portions.acquire()
+                self._portion = True
+                resume(None, None)
+
+            self._spawn(run())
+
+        return Outside(start)
+
+    def end_portion(self) -> None:
+        """The packets are in the log, or given up."""
+        if self._portion:
+            self._portion = False
+            self._portions.release()
+
     def close(self) -> None:
         """Nobody wants the rest."""
-        if self._reading is not None:
-            self._reading.cancel()
-            self._reading = None
+        reading, self._reading = self._reading, None
+        if reading is not None and not reading.cancel() and not reading.cancelled():
+            reading.exception()  # nobody is going to ask for it
 
     async def _read(self) -> Frame | None:
         content = self._request.content
