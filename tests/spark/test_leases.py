@@ -47,6 +47,27 @@ def test_another_reader_is_told_who_has_it(place: Place, readers: Callable[[str]
         readers("second").take(place, 0)
 
 
+def test_nobody_waits_for_another_group(
+    place: Place, readers: Callable[[str], Leases], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = readers("other")
+    other.group = "other"
+    other.take(place, 0)
+    monkeypatch.setattr(module, "TAKE_OVER_S", float("inf"))
+    with pytest.raises(SharingViolation, match="other"):
+        readers("reader").take(place, 0)
+
+
+def test_a_reader_that_died_is_waited_for(
+    place: Place, readers: Callable[[str], Leases], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dead = readers("dead")
+    dead.take(place, 0)
+    monkeypatch.setattr(module, "TAKE_OVER_S", PATIENCE_S)
+    monkeypatch.setattr(module.time, "sleep", lambda _: dead.end())
+    assert readers("heir").take(place, 0).owner == "heir"
+
+
 def test_the_same_reader_takes_over_and_the_old_one_notices(
     place: Place, readers: Callable[[str], Leases]
 ) -> None:

@@ -62,7 +62,7 @@ class Leases:
         self._ended = False
 
     def take(self, place: Place, position: int | None) -> GroupState:
-        """Takes the lease of a queue; a reader that just died is waited for."""
+        """Takes the lease of a queue; a reader of this group that just died is waited for."""
         group = place.endpoint.group(place.queue, self.group)
         until = time.monotonic() + TAKE_OVER_S
         while True:
@@ -70,13 +70,18 @@ class Leases:
                 state = group.lease(self.mode, self.owner, position)
                 break
             except SharingViolation:
-                if time.monotonic() > until:
+                if time.monotonic() > until or not self._may_lapse(place):
                     raise
             time.sleep(RETRY_S)
         self.epochs[place.queue] = state.epoch
         self._places[place.queue] = place
         self._renewing.start()
         return state
+
+    def _may_lapse(self, place: Place) -> bool:
+        """Whether the lease is what is in the way, and not another group or an exclusive reader."""
+        state = place.endpoint.find_group(place.queue, self.group)
+        return state is not None and state.leased
 
     def claim(self, queue: str, through: int) -> GroupState:
         """Makes sure, durably, that nobody else takes what a batch is about to read."""
