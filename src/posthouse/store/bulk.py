@@ -62,10 +62,7 @@ class Pinned:
         self._rows = rows
         self._sources: dict[int, _Source] = {}
         self._held: dict[int, tuple[bytes, bytes]] = {}  # by index: express messages in memory
-        places = np.empty(0, PLACE)
-        if len(numbers):
-            packed, index = gathered(numbers, store.ledger.positions.packed)
-            places = np.frombuffer(packed, PLACE)[index]
+        places = gathered(numbers, store.ledger.positions.packed, PLACE)
         self._keys = places["segment"].astype(np.int64)
         self._offsets = places["offset"].astype(np.int64)
         self._sizes = (places["size"] & _SIZE).astype(np.int64)

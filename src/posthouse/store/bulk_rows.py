@@ -5,7 +5,8 @@ Imports numpy: whoever imports this has made sure that it is there.
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,37 +78,45 @@ def _numbers(parts: list[tuple[Numbers, Numbers]], last: int) -> Numbers:
     """Of the lanes together, in order of ids and without holes."""
     if not parts:
         return np.empty(0, np.uint64)
-    ids = np.concatenate([part[0] for part in parts])
-    numbers = np.concatenate([part[1] for part in parts])
-    there = (numbers != 0) & (ids <= last)
-    if not there.all():
-        ids, numbers = ids[there], numbers[there]
-    if len(parts) > 1:
-        numbers = numbers[np.argsort(ids, kind="stable")]
-    return numbers
+    found: Numbers = parts[0][1]
+    if len(parts) == 1:
+        found = found[found != 0]
+    else:
+        ids = np.concatenate([part[0] for part in parts])
+        numbers = np.concatenate([part[1] for part in parts])
+        there = (numbers != 0) & (ids <= last)
+        found = numbers[there][np.argsort(ids[there], kind="stable")]
+    return found
 
 
 def rows_of(state: State, numbers: Numbers) -> Rows:
-    """The rows of these messages; mostly they are numbered in a row."""
-    if not len(numbers):
-        return np.empty(0, ROW)
-    packed, index = gathered(numbers, state.table.packed)
-    return np.frombuffer(packed, ROW)[index]
+    """The rows of these messages."""
+    return gathered(numbers, state.table.packed, ROW)
 
 
-def gathered(numbers: Numbers, fetch: Any) -> tuple[bytes, NDArray[np.int64]]:
-    """What `fetch(first, count)` has for stretches of numbers, and where each number's is in it."""
-    steps = np.diff(numbers.astype(np.int64))
+Fetch = Callable[[int, int], bytes | bytearray]
+
+
+def gathered(numbers: Numbers, fetch: Fetch, kind: np.dtype[np.void]) -> Rows:
+    """What `fetch(first, count)` has for each number; mostly they follow on each other."""
+    count = len(numbers)
+    if not count:
+        return np.empty(0, kind)
+    signed = numbers.view(np.int64)
+    steps = np.diff(signed)
+    if int(signed[-1]) - int(signed[0]) == count - 1 and (steps == 1).all():
+        return np.frombuffer(fetch(int(signed[0]), count), kind)
     begins = np.concatenate(([0], np.flatnonzero((steps <= 0) | (steps > _NEAR)) + 1))
-    ends = np.concatenate((begins[1:], [len(numbers)])) - 1
-    firsts = numbers[begins].astype(np.int64)
-    counts = numbers[ends].astype(np.int64) - firsts + 1
+    ends = np.append(begins[1:], count) - 1
+    firsts = signed[begins]
+    counts = signed[ends] - firsts + 1
     parts = [
-        fetch(first, count) for first, count in zip(firsts.tolist(), counts.tolist(), strict=True)
+        fetch(first, some) for first, some in zip(firsts.tolist(), counts.tolist(), strict=True)
     ]
     bases = np.cumsum(counts) - counts - firsts
-    index = numbers.astype(np.int64) + np.repeat(bases, ends - begins + 1)
-    return b"".join(parts), index
+    index = signed + np.repeat(bases, ends - begins + 1)
+    rows: Rows = np.frombuffer(b"".join(parts), kind)[index]
+    return rows
 
 
 def within(found: Look, count: int | None, size: int | None, least: int = 1) -> Look:
