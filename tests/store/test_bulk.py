@@ -243,6 +243,7 @@ def test_every_record_is_verified(tmp_path: Path) -> None:
         with pytest.raises(StoreDamaged) as damage:
             shelf.read()
         assert damage.value.offset == place.offset
+        assert f"lookup id {numbers[13]}" in str(damage.value)
     path.write_bytes(sound[: place.offset + 10])
     with pytest.raises(StoreDamaged):
         shelf.read()

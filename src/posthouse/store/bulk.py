@@ -115,6 +115,9 @@ class Pinned:
             order = np.lexsort((offsets, keys))
             index, keys, offsets, sizes = index[order], keys[order], offsets[order], sizes[order]
         data, begins = self._read(keys, offsets, sizes)
+        wrong = _wrong(data, begins, sizes)
+        if wrong is not None:
+            raise self._damage(int(index[wrong]))
         ends = begins + sizes
         begins = begins + HEADER_SIZE
         if self._held:
@@ -139,7 +142,6 @@ class Pinned:
         data = parts[0] if len(parts) == 1 else b"".join(parts)
         moved = np.cumsum(lengths) - lengths - offsets[firsts]
         begins = offsets + np.repeat(moved, counts)
-        self._verify(data, begins, sizes, keys, offsets)
         return data, begins
 
     def _stretch(self, key: int, offset: int, length: int) -> bytes:
@@ -152,18 +154,9 @@ class Pinned:
             raise StoreDamaged(name, offset, WRONG)
         return data
 
-    def _verify(self, data: bytes, begins: Ints, sizes: Ints, keys: Ints, offsets: Ints) -> None:
-        view = memoryview(data)
-        found = [
-            crc32(view[at + 4 : at + size])
-            for at, size in zip(begins.tolist(), sizes.tolist(), strict=True)
-        ]
-        raw = np.frombuffer(data, np.uint8)
-        stored = sum(raw[begins + at].astype(np.uint32) << (8 * at) for at in range(4))
-        wrong = np.flatnonzero(stored != np.array(found, np.uint32))
-        if len(wrong):
-            at = int(wrong[0])
-            raise StoreDamaged(self._sources[int(keys[at])].name, int(offsets[at]), WRONG)
+    def _damage(self, at: int) -> StoreDamaged:
+        name, lookup_id = self._sources[int(self._keys[at])].name, self._rows["lookup_id"][at]
+        return StoreDamaged(name, int(self._offsets[at]), f"{WRONG}, lookup id {lookup_id}")
 
     def _with_held(
         self, data: bytes, begins: Ints, ends: Ints, index: Ints
@@ -179,6 +172,19 @@ class Pinned:
             np.concatenate((ends, more_ends)),
             np.concatenate((index, np.array(list(self._held), np.int64))),
         )
+
+
+def _wrong(data: bytes, begins: Ints, sizes: Ints) -> int | None:
+    """The first record whose checksum does not hold."""
+    view = memoryview(data)
+    found = [
+        crc32(view[at + 4 : at + size])
+        for at, size in zip(begins.tolist(), sizes.tolist(), strict=True)
+    ]
+    raw = np.frombuffer(data, np.uint8)
+    stored = sum(raw[begins + at].astype(np.uint32) << (8 * at) for at in range(4))
+    wrong = np.flatnonzero(stored != np.array(found, np.uint32))
+    return int(wrong[0]) if len(wrong) else None
 
 
 def _different(keys: Ints) -> list[int]:

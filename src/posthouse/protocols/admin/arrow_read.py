@@ -49,17 +49,11 @@ def read_arrow(context: Context, params: ArrowParams, body: Nothing) -> Steps[No
     while not reading.done:
         found = yield from reading.step(LOOK_ROWS)
         while len(found.numbers):
-            some = rows.within(found, BATCH_ROWS, BATCH_BYTES)
-            if not outflow.has_room(_room_for(some)):
-                yield from stream.flush()  # or those that wait would wait for each other
-                if not outflow.has_room(_room_for(some)):
-                    some = rows.within(found, SMALL_ROWS, SMALL_BYTES)
-            room = _room_for(some)
-            yield outflow.room(room)
+            some = yield from stream.portion(rows, found)
             pinned = bulk.Pinned(store, some.numbers, some.rows)
             gathering = context.services.offload(partial(_gathered, gatherer, pinned))
             batch = yield from stream.beside(followed(gathering, pinned.close))
-            stream.put(batch, room)
+            stream.put(batch, _room_for(some))
             found = rows.rest(found, len(some.numbers))
     stream.put(made.END, 0)
     yield from stream.flush()
@@ -104,6 +98,16 @@ class _Stream:
         self._pieces: list[bytes | memoryview] = [head]
         self._room = 0
         self._begun = False
+
+    def portion(self, rows: Any, found: Any) -> Steps[Any]:
+        """As many of the messages as a batch may have, with the room for it."""
+        some = rows.within(found, BATCH_ROWS, BATCH_BYTES)
+        if not self._outflow.has_room(_room_for(some)):
+            yield from self.flush()  # or those that wait would wait for each other
+            if not self._outflow.has_room(_room_for(some)):
+                some = rows.within(found, SMALL_ROWS, SMALL_BYTES)
+        yield self._outflow.room(_room_for(some))
+        return some
 
     def put(self, piece: bytes | memoryview | None, room: int) -> None:
         """Goes out with the next step."""
