@@ -47,14 +47,15 @@ def numbered(count: int, word: str = "m") -> list[bytes]:
     return [f"{word}{number}".encode() for number in range(count)]
 
 
-def test_a_queue_is_archived_and_left_as_it_was(
+def test_a_queue_is_archived_left_as_it_was_and_emptied_at_last(
     archived: Archiving,
     queue: Callable[..., str],
     office: SparkOffice,
     spark: SparkSession,
     folder: Path,
+    tmp_path: Path,
 ) -> None:
-    name = queue()
+    name, other = queue(), queue()
     office.send(name, numbered(30))
     seen: list[Progress] = []
     done = archived(name, max_messages=10, progress=seen.append)
@@ -63,9 +64,16 @@ def test_a_queue_is_archived_and_left_as_it_was(
     assert bodies(spark, folder) == numbered(30)
     assert office.count(name) == 30
     office.send(name, [b"later"])
-    assert archived(name).messages == 1
-    assert archived(name).messages == 0
-    assert bodies(spark, folder) == [*numbered(30), b"later"]
+    office.send(other, [b"elsewhere"])
+    # Another set of queues, another checkpoint: it begins behind what the lake has.
+    assert archived(name, other, checkpoint=tmp_path / "other").messages == 2
+    everything = [*numbered(30), b"later", b"elsewhere"]
+    assert bodies(spark, folder) == everything
+    office.send(name, [b"last"])
+    # What the lake has is received, and not written again.
+    assert archived(name, consume=True).messages == 1
+    assert bodies(spark, folder) == [*everything, b"last"]
+    assert (office.count(name), office.count(other)) == (0, 1)
 
 
 def test_a_consumed_queue_is_empty_and_its_books_balance(
@@ -86,22 +94,6 @@ def test_a_consumed_queue_is_empty_and_its_books_balance(
     assert names == {f"ALPHA\\private$\\{name}", f"ALPHA\\private$\\{name};journal"}
 
 
-def test_a_new_checkpoint_begins_behind_what_the_lake_has(
-    archived: Archiving,
-    queue: Callable[..., str],
-    office: SparkOffice,
-    spark: SparkSession,
-    folder: Path,
-    tmp_path: Path,
-) -> None:
-    first, second = queue(), queue()
-    office.send(first, [b"1", b"2"])
-    archived(first)
-    office.send(second, [b"3"])
-    assert archived(first, second, checkpoint=tmp_path / "other").messages == 1
-    assert bodies(spark, folder) == [b"1", b"2", b"3"]
-
-
 def test_a_batch_that_spark_did_not_count_is_not_written_twice(
     archived: Archiving,
     queue: Callable[..., str],
@@ -109,7 +101,7 @@ def test_a_batch_that_spark_did_not_count_is_not_written_twice(
     spark: SparkSession,
     folder: Path,
 ) -> None:
-    """The driver is gone between the manifest and Spark's own commit log."""
+    """What fails behind the manifest and before Spark's commit log is the error of the call."""
     name = queue()
     office.send(name, numbered(5))
 
@@ -161,15 +153,13 @@ def test_what_is_wrong_is_said_before_a_lake_is_made(
 
 
 def test_one_checkpoint_is_for_one_archive_at_a_time(
-    archived: Archiving, queue: Callable[..., str], folder: Path
+    archived: Archiving, queue: Callable[..., str], tmp_path: Path
 ) -> None:
-    name = queue()
-    done = archived(name)
     with (
-        locked(Path(f"{done.checkpoint}.lock"), "the test has it"),
+        locked(tmp_path / "mine.lock", "the test has it"),
         pytest.raises(SharingViolation, match="another archive runs"),
     ):
-        archived(name)
+        archived(queue(), checkpoint=tmp_path / "mine")
 
 
 def test_a_new_queue_manager_of_an_old_name_is_refused(
@@ -182,32 +172,3 @@ def test_a_new_queue_manager_of_an_old_name_is_refused(
         manifest.managers["ALPHA"] = "00000000-0000-0000-0000-000000000000"
     with pytest.raises(InvalidParameter, match="another queue manager"):
         archived(queue())
-
-
-def test_what_fails_inside_a_batch_is_the_error_of_the_call(
-    archived: Archiving, queue: Callable[..., str], office: SparkOffice, folder: Path
-) -> None:
-    name = queue()
-    office.send(name, [b"1", b"2"])
-
-    def watch(progress: Progress) -> None:
-        (folder / "_posthouse" / "manifest.json").write_bytes(b"nonsense")
-
-    with pytest.raises(InvalidParameter, match="is no manifest"):
-        archived(name, max_messages=1, progress=watch)
-
-
-def test_what_was_looked_at_before_is_received_and_not_written_again(
-    archived: Archiving,
-    queue: Callable[..., str],
-    office: SparkOffice,
-    spark: SparkSession,
-    folder: Path,
-) -> None:
-    name = queue()
-    office.send(name, [b"1", b"2"])
-    archived(name)
-    office.send(name, [b"3"])
-    assert archived(name, consume=True).messages == 1
-    assert office.count(name) == 0
-    assert bodies(spark, folder) == [b"1", b"2", b"3"]

@@ -25,10 +25,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from posthouse.model.errors import InvalidParameter
-from posthouse.spark.failures import cause_of
+from posthouse.spark.endpoint import http_of
+from posthouse.spark.failures import SparkFailed, cause_of
 from posthouse.spark.lake_disk import Disk, locked
 from posthouse.spark.lake_files import LakeFiles
 from posthouse.spark.manifest import FOLDER
+from posthouse.spark.options import CONNECTION, managers, taken
 from posthouse.spark.progress import Meter, Watch
 from posthouse.spark.selection import Selection, check_where, destinations_of
 from posthouse.spark.sessions import session
@@ -37,6 +39,7 @@ REPLAYS: Final = "replays"
 BATCH: Final = 100_000  # messages that are sent in one step
 CUTS_MAX: Final = 4096
 PLAN: Final = "plan.json"
+TRIES_MAX: Final = 3
 
 
 class Sent(NamedTuple):
@@ -125,10 +128,11 @@ def replay(
     work = Replay(files, made, Filters(since, until, where), size)
     if dry_run:
         return work.planned(destinations).result(dry_run=True)
-    key = json.dumps([destinations, str(since), str(until), where, same_ids, url], sort_keys=True)
-    folder = _checkpoint(files, checkpoint, key)
+    options = _access(url, token_file)
+    asked = [_identity(options), to, mapping, str(since), str(until), where, same_ids]
+    folder = _checkpoint(files, checkpoint, json.dumps(asked, sort_keys=True))
     Disk().make_folder(folder)
-    options = _sink(url, token_file, same_ids)
+    options["sameIds"] = str(same_ids).lower()
     with locked(folder / "lock", "the same replay runs already", wait_s=0.0):
         running = work.resumed(folder) or work.planned(destinations)
         running.send(folder, options, rate, Meter(progress, 0), stop or threading.Event())
@@ -232,6 +236,18 @@ class Replay:
             (folder / PLAN).unlink()
 
     def _send_batch(self, cut: Cut, options: Mapping[str, str]) -> None:
+        """Where Spark itself fails it is tried again, a few times: it is sent once all the same."""
+        for left in reversed(range(TRIES_MAX)):
+            try:
+                self._write(cut, options)
+            except SparkFailed:
+                if not left:
+                    raise
+            else:
+                self._meter.add(cut.messages)
+                return
+
+    def _write(self, cut: Cut, options: Mapping[str, str]) -> None:
         rows = _open(self._rows(cut.after, cut.last)).orderBy("lookup_id", "queue_manager")
         writer = rows.write.format("posthouse").options(**options)
         writer = writer.option("queryId", self._plan.query).option("batchId", self._plan.done)
@@ -239,7 +255,6 @@ class Replay:
             writer.mode("append").save()
         except PySparkException as error:
             raise cause_of(error) from None
-        self._meter.add(cut.messages)
 
     def _keep(self, folder: Path) -> None:
         temporary = folder / f"{PLAN}.new"
@@ -279,12 +294,13 @@ def _checkpoint(lake: LakeFiles, given: str | os.PathLike[str] | None, key: str)
     return lake.root / FOLDER / REPLAYS / sha256(key.encode()).hexdigest()[:16]
 
 
-def _sink(
-    url: str | None, token_file: str | os.PathLike[str] | None, same_ids: bool
-) -> dict[str, str]:
-    options = {"sameIds": str(same_ids).lower()}
-    if url is not None:
-        options["url"] = url
-    if token_file is not None:
-        options["tokenFile"] = os.fspath(token_file)
-    return options
+def _access(url: str | None, token_file: str | os.PathLike[str] | None) -> dict[str, str]:
+    options = {} if url is None else {"url": url}
+    return options if token_file is None else options | {"tokenFile": os.fspath(token_file)}
+
+
+def _identity(options: Mapping[str, str]) -> str:
+    """The queue manager's GUID: its address may be another one when a replay goes on."""
+    (manager, *_) = managers(taken(options, CONNECTION))
+    with http_of(manager) as http:
+        return str(http.call("GET", "/status")["guid"])
