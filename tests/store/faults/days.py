@@ -8,6 +8,7 @@ from random import Random
 from posthouse.model.errors import QueueError
 from tests.engine.rig import MOVE, RECEIVE
 from tests.engine.staging import QUERY, append, begin, key_of, publish
+from tests.store.faults.group_steps import GROUP_WORKS
 from tests.store.faults.script import ABROAD, body
 from tests.store.faults.world import SEGMENT_SIZE, World
 
@@ -180,6 +181,7 @@ WORKS: tuple[Work, ...] = (
     delete,
     wait,
     relabel,
+    *GROUP_WORKS,
     restart,
     kill,
 )

@@ -24,6 +24,12 @@ from posthouse.runtime.driver import Answer
 from posthouse.wire.message import serialize
 from tests.engine.rig import MOVE, RECEIVE, SEND
 from tests.engine.staging import QUERY, append, begin, key_of, publish, stage
+from tests.store.faults.group_steps import (
+    acknowledge_some,
+    claim_some,
+    purge_beside_claims,
+    release_the_rest,
+)
 from tests.store.faults.world import SEGMENT_SIZE, World
 
 Step = Callable[[World], None]
@@ -372,6 +378,7 @@ STEPS: tuple[Step, ...] = (
     come_and_go,
     stage_batches,
     send_with_acknowledgments,
+    claim_some,
     receive_some,
     prepare,
     expire,
@@ -388,6 +395,7 @@ STEPS: tuple[Step, ...] = (
     expire_in_a_hand,
     leave_an_upload,
     kill_and_start,
+    acknowledge_some,
     spill_and_commit,
     move_back,
     delete_a_queue,
@@ -397,13 +405,16 @@ STEPS: tuple[Step, ...] = (
     many_turns_one_sync,
     read_by_cursor_and_lookup,
     move_in_transaction,
+    purge_beside_claims,
     stop_and_start,
     publish_and_discard,
+    acknowledge_some,
     delete_a_public_queue,
     purge_under_a_reader,
     come_and_go,
     kill_before_the_sync,
     drain,
     kill_and_start,
+    release_the_rest,
     come_and_go,
 )

@@ -259,10 +259,11 @@ class World(Rig):
         self.check_books()
 
     def late(self) -> list[int]:
-        """Messages that nobody holds and whose time is over."""
+        """Messages that nobody holds or has claimed and whose time is over."""
         core = self.manager.core
         return [
             number
             for number, row in core.state.table.items()
             if row.expires <= core.utc and row.lookup_id and number not in core.locks
+            if not core.groups.is_claimed(row)
         ]
