@@ -51,7 +51,7 @@ def read_arrow(context: Context, params: ArrowParams, body: Nothing) -> Steps[No
         while len(found.numbers):
             some = yield from stream.portion(rows, found)
             pinned = bulk.Pinned(store, some.numbers, some.rows)
-            gathering = context.services.offload(partial(_gathered, gatherer, pinned))
+            gathering = context.services.gather(partial(_gathered, gatherer, pinned))
             batch = yield from stream.beside(followed(gathering, pinned.close))
             stream.put(batch, _room_for(some))
             found = rows.rest(found, len(some.numbers))

@@ -70,7 +70,8 @@ class Inflow(Protocol):
 class Services:
     """What handlers have beside the engine.
 
-    `backup` makes the step that copies the home, `pause` one that takes so many seconds;
+    `backup` makes the step that copies the home, `pause` one that takes so many seconds,
+    `offload` and, for bulk reads, `gather` one that would hold up the loop;
     `store` is for bulk reads alone. `revoked` is told of tokens whose sessions are to end, `fault`
     of errors that are ours.
     """
@@ -81,6 +82,7 @@ class Services:
     backup: Callable[[str], Outside] | None = None
     store: LogStore | None = None
     offload: Offload = on_the_spot
+    gather: Offload = on_the_spot
     pause: Callable[[float], Outside] = field(default=lambda seconds: on_the_spot(lambda: None))
     revoked: Callable[[list[str]], None] = field(default=lambda token_ids: None)
     fault: Callable[[Exception], None] = field(default=lambda error: None)

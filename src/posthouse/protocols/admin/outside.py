@@ -7,6 +7,7 @@ import os
 import socket
 import struct
 from collections.abc import Awaitable, Callable
+from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import Final
 
 from posthouse.protocols.admin.conversation import Outside, Resume
@@ -38,7 +39,7 @@ def awaited(backup: Backup) -> Callable[[str], Outside]:
     return step
 
 
-def in_a_thread(work: Callable[[], object]) -> Outside:
+def in_a_thread(work: Callable[[], object], executor: Executor | None = None) -> Outside:
     """A step of the API that would hold up the loop."""
 
     def start(resume: Resume) -> None:
@@ -47,9 +48,18 @@ def in_a_thread(work: Callable[[], object]) -> Outside:
             assert error is None or isinstance(error, Exception)
             resume(None if error else future.result(), error)
 
-        asyncio.get_running_loop().run_in_executor(None, work).add_done_callback(finished)
+        asyncio.get_running_loop().run_in_executor(executor, work).add_done_callback(finished)
 
     return Outside(start)
+
+
+def in_few_threads(count: int) -> Callable[[Callable[[], object]], Outside]:
+    """The same for steps of which no more than so many run beside each other.
+
+    Each thread keeps memory for the largest that it has had to do with.
+    """
+    executor = ThreadPoolExecutor(count, "bulk")  # starts none before it is needed
+    return lambda work: in_a_thread(work, executor)
 
 
 def paused(seconds: float) -> Outside:

@@ -29,7 +29,14 @@ from posthouse.protocols.admin.gate import (
 )
 from posthouse.protocols.admin.http import HttpFace, Pending, RequestHandler
 from posthouse.protocols.admin.metrics import Metrics, SyncTimes, Traffic
-from posthouse.protocols.admin.outside import Backup, awaited, in_a_thread, is_of_owner, paused
+from posthouse.protocols.admin.outside import (
+    Backup,
+    awaited,
+    in_a_thread,
+    in_few_threads,
+    is_of_owner,
+    paused,
+)
 from posthouse.protocols.admin.rates import SAMPLE_INTERVAL_MS, Rates
 from posthouse.protocols.admin.remote_read_metrics import AskFigures as AskRemoteRead
 from posthouse.protocols.admin.session_handles import SessionLimits
@@ -43,6 +50,7 @@ from posthouse.security.accounts import Role
 from posthouse.store.log import LogStore
 
 LINE_MAX: Final = 1 << 16  # a filter in a query, percent-encoded
+GATHERERS: Final = 2  # bulk reads beside each other; more would only wait for each other
 POLL_S: Final = 0.02  # while a stop waits for what has begun
 # A client that vanished is noticed within a minute: what it has locked is others' then.
 _KEEPALIVE: Final = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
@@ -95,6 +103,7 @@ class Admin:
             backup=None if backup is None else awaited(backup),
             store=store,
             offload=in_a_thread,
+            gather=in_few_threads(GATHERERS),
             pause=paused,
             revoked=self.end_sessions_of,
             fault=fault,
