@@ -25,9 +25,21 @@ ORDERS = r".\private$\orders"
 
 
 @pytest.fixture(autouse=True)
-def _quickly(monkeypatch: pytest.MonkeyPatch) -> None:
+def _quickly(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(bulk_http, "_PAUSES_S", (0.0, 0.0))
     monkeypatch.setattr(bulk_read, "_PAUSE_S", 0.0)
+    yield
+    while OPEN:
+        OPEN.pop().close()
+
+
+OPEN: list[BulkHttp] = []
+
+
+def client(url: str) -> BulkHttp:
+    """One that is closed when the test ends."""
+    OPEN.append(BulkHttp(url))
+    return OPEN[-1]
 
 
 class Peer:
@@ -141,7 +153,7 @@ def test_nobody_there_is_said_at_once() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     with pytest.raises(ServerUnreachable, match="no queue manager answers"):
-        BulkHttp(url).call("GET", "/status")
+        client(url).call("GET", "/status")
 
 
 @pytest.mark.parametrize("url", ["ftp://x", "http://", "http://user:pass@host", "http://host/path"])
@@ -153,24 +165,24 @@ def test_wrong_addresses_are_refused_before_anything_is_asked(url: str) -> None:
 @pytest.mark.parametrize("first", [b"", BUSY, b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n{"])
 def test_what_may_be_asked_again_is(first: bytes) -> None:
     peer = Peer(first, FINE)
-    assert BulkHttp(peer.url).call("GET", "/status") == {"fine": True}
+    assert client(peer.url).call("GET", "/status") == {"fine": True}
     assert len(peer.asked) == 2
 
 
 def test_attempts_are_bounded() -> None:
     peer = Peer(*[BUSY] * 9)
     with pytest.raises(ServiceNotAvailable):
-        BulkHttp(peer.url).call("GET", "/status")
+        client(peer.url).call("GET", "/status")
     assert len(peer.asked) == 3
 
 
 def test_what_may_not_be_asked_again_is_not() -> None:
     peer = Peer(b"", FINE)
     with pytest.raises(SessionLost):
-        BulkHttp(peer.url).call("POST", "/x", {"a": 1})
+        client(peer.url).call("POST", "/x", {"a": 1})
     assert len(peer.asked) == 1
     again = Peer(b"", FINE)
-    assert BulkHttp(again.url).call("POST", "/x", {}, repeatable=True) == {"fine": True}
+    assert client(again.url).call("POST", "/x", {}, repeatable=True) == {"fine": True}
 
 
 @pytest.mark.parametrize(
@@ -184,25 +196,25 @@ def test_what_may_not_be_asked_again_is_not() -> None:
 )
 def test_strangers_are_told_from_queue_managers(said: bytes) -> None:
     with pytest.raises(ClientConnectionError, match="no reason"):
-        BulkHttp(Peer(said).url).call("GET", "/status")
+        client(Peer(said).url).call("GET", "/status")
 
 
 @pytest.mark.parametrize("said", [b"nonsense\r\n\r\n", b"HTTP/1.1 abc\r\n\r\n"])
 def test_what_is_no_http_is_a_broken_connection(said: bytes) -> None:
     with pytest.raises(ClientConnectionError):
-        BulkHttp(Peer(said, said, said).url).call("GET", "/status")
+        client(Peer(said, said, said).url).call("GET", "/status")
 
 
 def test_a_stream_that_breaks_off_never_looks_whole() -> None:
     with pytest.raises(SessionLost, match="broke off"):
-        list(BulkHttp(Peer(stream(whole=False)).url).read_arrow("/x"))
-    whole = BulkHttp(Peer(stream(whole=True)).url).read_arrow("/x")
+        list(client(Peer(stream(whole=False)).url).read_arrow("/x"))
+    whole = client(Peer(stream(whole=True)).url).read_arrow("/x")
     assert [batch.num_rows for batch in whole] == [2]
 
 
 def test_reading_goes_on_behind_the_last_row() -> None:
     peer = Peer(stream(whole=False), b"", stream(whole=True))
-    batches = list(read(BulkHttp(peer.url), ORDERS, 0, 9))
+    batches = list(read(client(peer.url), ORDERS, 0, 9))
     assert sum(batch.num_rows for batch in batches) >= 2
     assert b"after=2&through=9" in peer.asked[-1]
 
@@ -210,7 +222,7 @@ def test_reading_goes_on_behind_the_last_row() -> None:
 def test_reading_gives_up_where_nothing_comes() -> None:
     peer = Peer(*[b""] * 30)
     with pytest.raises(SessionLost):
-        list(read(BulkHttp(peer.url), ORDERS, 0, 9))
+        list(read(client(peer.url), ORDERS, 0, 9))
     assert len(peer.asked) <= 15
 
 
@@ -222,7 +234,7 @@ def test_batches_are_sent_as_they_come() -> None:
             yield pa.record_batch([pa.array([b"x" * 100])], schema=schema)
 
     peer = Peer(FINE)
-    BulkHttp(peer.url).write_arrow("PUT", "/stages/q/1/0/0", schema, batches())
+    client(peer.url).write_arrow("PUT", "/stages/q/1/0/0", schema, batches())
     head = peer.asked[0].split(b"\r\n\r\n")[0]
     assert b"Transfer-Encoding: chunked" in head
     assert b"application/vnd.apache.arrow.stream" in head

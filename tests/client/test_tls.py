@@ -12,6 +12,8 @@ import pytest
 
 import posthouse
 from posthouse import ClientConnectionError
+from posthouse.client.bulk_http import BulkHttp
+from posthouse.client.bulk_read import read
 from tests.client.serving import Serving, serving
 
 DATA = Path(__file__).parent / "data"
@@ -47,6 +49,17 @@ def test_messages_over_tls(secured: Serving, token: str, path: str) -> None:
         queue.send(LARGE)
         bodies = [message.body for message in queue.consume(timeout=0)]
     assert bodies == [*(b"%d" % number for number in range(1000)), LARGE]
+
+
+def test_tables_over_tls(secured: Serving, token: str, path: str) -> None:
+    with posthouse.connect(secured.home) as manager:
+        manager.create_queue(path).send_many([LARGE, *(b"%d" % n for n in range(1000))])
+    with BulkHttp(secured.url, token, ca_file=str(CERTIFICATE)) as http:
+        batches = list(read(http, path, 0, 1 << 40, ["body"]))
+    bodies = [body for batch in batches for body in batch.column("body").to_pylist()]
+    assert bodies == [LARGE, *(b"%d" % n for n in range(1000))]
+    with BulkHttp(secured.url, token) as http, pytest.raises(ClientConnectionError, match="TLS"):
+        http.call("GET", "/status")
 
 
 def test_threads_share_a_session_over_tls(secured: Serving, token: str, path: str) -> None:
