@@ -21,11 +21,13 @@ if TYPE_CHECKING:
 
 HOSTILE = "<script>alert(1)</script>\u202e"
 ORDERS, INVOICES, ODD = 5, 3, 2
+DEAD = r".\system$;deadletter"
 
 
 @pytest.fixture(scope="module")
 def letters(office: SparkOffice) -> SparkOffice:
     """Messages that a purge has made dead letters: orders, invoices and odd bytes."""
+    office.qm.queue(DEAD).purge()
     office.create("dead1", "dead2")
     orders = office.qm.queue(path_of("dead1"))
     for number in range(ORDERS):
@@ -42,11 +44,10 @@ def letters(office: SparkOffice) -> SparkOffice:
     return office
 
 
-@pytest.fixture
-def found(
-    spark: SparkSession, letters: SparkOffice, access: dict[str, str]
-) -> Iterator[DeadLetters]:
-    with deadletters(spark, access) as counted:
+@pytest.fixture(scope="module")
+def found(spark: SparkSession, letters: SparkOffice) -> Iterator[DeadLetters]:
+    options = {"url": letters.url, "tokenFile": str(letters.token_file)}
+    with deadletters(spark, options, [DEAD]) as counted:
         yield counted
 
 

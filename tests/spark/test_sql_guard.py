@@ -207,6 +207,8 @@ REFUSED = [
     # Files read by functions, functions of packages, somebody's functions.
     "select from_protobuf(x'00', 'a', '{secret}')",
     "select from_avro(x'00', '\"string\"')",
+    "select from_xml('<a/>', 'x string', map('rowValidationXSDPath', '{secret}'))",
+    "select schema_of_xml('<a/>', map('rowValidationXSDPath', '{secret}'))",
     "select input_file_name() from queues.orders",
     "select my_own_function(1)",
     "select some_catalog.some_schema.upper('a')",

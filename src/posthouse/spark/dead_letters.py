@@ -7,6 +7,7 @@ driver, which writes them, the report and, letter by letter, which cluster each 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
@@ -83,14 +84,17 @@ class Resent(NamedTuple):
 
 
 class DeadLetters:
-    """Dead letters, counted. `tables` has rows by the names of SCHEMAS; `close` frees what Spark
-    holds of them."""
+    """Dead letters, counted; `close` frees what Spark holds of them."""
 
     def __init__(self, messages: DataFrame) -> None:
         self._shaped = with_shapes(messages).persist()
         self.clusters = clusters_of(count_shapes(self._shaped))
         self.letters = with_clusters(self._shaped, self.clusters).select(*_LETTERS)
-        self.tables: dict[str, list[Values]] = {
+
+    @cached_property
+    def tables(self) -> dict[str, list[Values]]:
+        """Rows by the names of SCHEMAS, the most frequent first; counted when asked for."""
+        return {
             "by_reason": [_with_reason(row) for row in self._counted("class_code")],
             "by_sender": self._counted("sender", "source_queue_manager"),
             "by_queue": self._counted("destination"),

@@ -19,9 +19,10 @@ from pyspark.sql import functions as F
 from posthouse.model.message_classes import ACK_REACH_QUEUE, ACK_RECEIVE, NORMAL, REPORT
 from posthouse.spark.row_values import Values, rows_of
 from posthouse.spark.sql_tables import read_queue
-from posthouse.spark.table_files import write_parquet
+from posthouse.spark.table_files import arrow_schema, write_parquet, write_values
 
 ROWS_MAX: Final = 10_000
+"""Rows of one table; the routes with most messages."""
 PERCENTILES: Final = (50, 90, 99)
 LEGS: Final = ("to_arrival", "to_receipt", "in_all")
 """Seconds from send to arrival, from arrival to receipt, from send to receipt."""
@@ -42,9 +43,12 @@ class Latencies:
 
     def __init__(self, messages: DataFrame) -> None:
         self.journeys = journeys(messages).persist()
+        self._frames = {
+            "by_route": _times(self.journeys, "source", "destination").limit(ROWS_MAX),
+            "by_hour": _times(self.journeys, "source", "destination", "hour").limit(ROWS_MAX),
+        }
         self.tables: dict[str, list[Values]] = {
-            "by_route": self._times("source", "destination"),
-            "by_hour": self._times("source", "destination", "hour"),
+            name: rows_of(frame) for name, frame in self._frames.items()
         }
 
     def __enter__(self) -> Self:
@@ -69,13 +73,9 @@ class Latencies:
 
     def write(self, folder: Path) -> None:
         """The tables as Parquet, and the journeys, message by message."""
-        write_parquet(folder / "by_route.parquet", _times(self.journeys, "source", "destination"))
-        by_hour = _times(self.journeys, "source", "destination", "hour")
-        write_parquet(folder / "by_hour.parquet", by_hour)
+        for name, frame in self._frames.items():
+            write_values(folder / f"{name}.parquet", self.tables[name], arrow_schema(frame))
         write_parquet(folder / "journeys.parquet", self.journeys)
-
-    def _times(self, *keys: str) -> list[Values]:
-        return rows_of(_times(self.journeys, *keys).limit(ROWS_MAX))
 
 
 def latency(spark: SparkSession, options: Mapping[str, str], queues: Sequence[str]) -> Latencies:

@@ -27,6 +27,8 @@ variant_explode variant_explode_outer
 GROUPS: Final = frozenset(f"{name}_funcs" for name in _GROUPS.split())
 ODDS_AND_ENDS: Final = frozenset(_ODDS_AND_ENDS.split())
 TABLE_FUNCTIONS: Final = frozenset(_TABLE_FUNCTIONS.split())
+ARGUMENTS_MAX: Final = {"from_xml": 2, "schema_of_xml": 1}
+"""Functions without their options: one of those names a file to validate against."""
 # Names that the parser makes up for syntax of its own.
 _SYNTAX: Final = frozenset({"!=", "<>", "!"})
 _BUILT_IN: Final = (["builtin"], ["system", "builtin"])

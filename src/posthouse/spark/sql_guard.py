@@ -18,7 +18,12 @@ from pyspark.sql import SparkSession
 from posthouse.model.errors import InvalidParameter
 from posthouse.model.text import excerpt
 from posthouse.spark.plan_walk import CATALYST, Node, Walk
-from posthouse.spark.sql_functions import TABLE_FUNCTIONS, allowed_functions, plain_name
+from posthouse.spark.sql_functions import (
+    ARGUMENTS_MAX,
+    TABLE_FUNCTIONS,
+    allowed_functions,
+    plain_name,
+)
 
 STATEMENT_LENGTH_MAX: Final = 100_000
 DEPTH_MAX: Final = 200  # brackets in brackets: far deeper ones keep the parser busy for minutes
@@ -150,13 +155,18 @@ class Guard:
         if not node.class_name.startswith(_EXPRESSIONS) or node.word in _NOT_ALLOWED:
             _refuse(f"{node.word} is not allowed in a read-only statement")
         if node.word == "UnresolvedFunction":
-            self._check_function(self._walk.texts(node.tree.nameParts()))
+            parts = self._walk.texts(node.tree.nameParts())
+            self._check_function(parts, node.tree.arguments().length())
         elif node.word == "UnresolvedGenerator":
-            self._check_function(self._walk.texts(node.tree.name().nameParts()))
+            parts = self._walk.texts(node.tree.name().nameParts())
+            self._check_function(parts, node.tree.children().length())
 
-    def _check_function(self, parts: list[str]) -> None:
-        if plain_name(parts) not in self._functions:
+    def _check_function(self, parts: list[str], arguments: int) -> None:
+        name = plain_name(parts)
+        if name not in self._functions:
             _refuse(f"the function {excerpt('.'.join(parts))} is not allowed")
+        if arguments > ARGUMENTS_MAX.get(name, arguments):
+            _refuse(f"the function {name} takes no options here")
 
     def _check_view(self, node: Node, views: Collection[str]) -> None:
         description = node.tree.desc()

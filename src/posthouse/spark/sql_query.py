@@ -16,9 +16,9 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from posthouse.model.errors import InvalidParameter, QueueError
+from posthouse.model.errors import InvalidParameter
 from posthouse.model.text import excerpt
-from posthouse.spark.failures import cause_of
+from posthouse.spark.failures import SparkFailed, cause_of
 from posthouse.spark.sql_guard import Guard, Name, ShowTables, Statement, given_up, wrong_statement
 
 # No variables of the environment in texts, no files as tables, no scripts: a second bolt on doors
@@ -99,7 +99,7 @@ def _analysed(inner: SparkSession, guard: Guard, text: str, views: set[str]) -> 
 def _cause(error: PySparkException) -> Exception:
     """What a queue manager refuses, where a table is one of its queues; else what Spark says."""
     found = cause_of(error)
-    return wrong_statement(error) if type(found) is QueueError else found
+    return wrong_statement(error) if isinstance(found, SparkFailed) else found
 
 
 # -- names

@@ -38,7 +38,7 @@ def new_file(path: Path) -> Iterator[Path]:
 
 def write_parquet(path: Path, frame: DataFrame) -> int:
     """All rows of a frame in one file; returns how many."""
-    schema = _arrow_schema(frame)
+    schema = arrow_schema(frame)
     cells, written = cells_of(frame), 0
     with new_file(path) as partial, pq.ParquetWriter(partial, schema) as writer:
         while portion := list(islice(cells, AT_ONCE)):
@@ -52,7 +52,8 @@ def write_parquet(path: Path, frame: DataFrame) -> int:
     return written
 
 
-def _arrow_schema(frame: DataFrame) -> pa.Schema:
+def arrow_schema(frame: DataFrame) -> pa.Schema:
+    """The schema of a frame in Arrow's types; what Parquet does not take is refused."""
     for field in frame.schema.fields:
         if _has_variant(field.dataType):
             raise InvalidParameter(

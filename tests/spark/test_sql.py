@@ -1,0 +1,179 @@
+"""SQL over live queues, journals, dead letters and a lake; rows in every format."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow.parquet as pq
+import pytest
+
+from posthouse.client.bulk_http import BulkHttp
+from posthouse.model.errors import InvalidParameter
+from posthouse.spark.row_values import rows_of
+from posthouse.spark.sql_query import sql
+from posthouse.spark.sql_tables import LiveTables
+from posthouse.spark.table_files import csv_lines, json_rows, text_rows, write_file
+from tests.process.spark_office import SparkOffice, path_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class Counting(BulkHttp):
+    """Says which paths were asked for."""
+
+    def call(self, method, path, *rest, **more):  # type: ignore[no-untyped-def]
+        self.asked = [*getattr(self, "asked", []), path]
+        return super().call(method, path, *rest, **more)
+
+
+@pytest.fixture(scope="module")
+def shop(office: SparkOffice) -> SparkOffice:
+    office.create("sales", "odd-name", journal=True)
+    sales = office.qm.queue(path_of("sales"))
+    for number in range(4):
+        sales.send(f'{{"n": {number}}}'.encode(), label=f"sale {number % 2}", priority=number)
+    sales.receive(timeout=5)
+    return office
+
+
+@pytest.fixture
+def tables(shop: SparkOffice, access: dict[str, str]) -> Iterator[LiveTables]:
+    with Counting(shop.url, token_file=str(shop.token_file)) as http:
+        yield LiveTables(http, access, lambda spark: spark.range(7).withColumnRenamed("id", "n"))
+
+
+def answer(spark: SparkSession, tables: LiveTables, statement: str) -> list[tuple[object, ...]]:
+    return [tuple(row) for row in sql(spark, statement, tables).collect()]
+
+
+def test_a_queue_is_a_table(spark: SparkSession, tables: LiveTables) -> None:
+    statement = "select label, count(*) from queues.sales group by label order by 1"
+    assert answer(spark, tables, statement) == [("sale 0", 2), ("sale 1", 1)]
+
+
+def test_a_body_is_read_as_json(spark: SparkSession, tables: LiveTables) -> None:
+    statement = (
+        "select sum(get_json_object(cast(body as string), '$.n')) from queues.SALES s"
+        " where s.priority >= 1"
+    )
+    assert answer(spark, tables, statement) == [(3.0,)]
+
+
+def test_journals_dead_letters_and_the_lake_are_tables(
+    spark: SparkSession, tables: LiveTables
+) -> None:
+    statement = (
+        "select (select count(*) from journals.sales), (select count(*) from system.journal),"
+        " (select count(*) >= 0 from system.deadxact), (select max(n) from lake.messages)"
+    )
+    assert answer(spark, tables, statement) == [(1, 0, True, 6)]
+
+
+@pytest.mark.parametrize(
+    "name", [".\\private$\\sales", "ALPHA\\private$\\Sales", "sales", "`Odd-Name`"]
+)
+def test_a_queue_has_several_names(spark: SparkSession, tables: LiveTables, name: str) -> None:
+    quoted = name if name.startswith("`") else f"`{name}`"
+    assert answer(spark, tables, f"select count(*) >= 0 from queues.{quoted}") == [(True,)]
+
+
+def test_show_tables_lists_what_there_is(spark: SparkSession, tables: LiveTables) -> None:
+    shown = {f"{row[0]}.{row[1]}" for row in answer(spark, tables, "show tables")}
+    named = {"queues.sales", "journals.sales", "queues.odd-name"}
+    system = {"system.journal", "system.deadletter", "system.deadxact", "lake.messages"}
+    assert named | system <= shown
+
+
+@pytest.mark.parametrize(
+    "table", ["queues.saless", "journals.`sales;x`", "system.`order_queue$`", "queues.`;journal`"]
+)
+def test_an_unknown_queue_is_refused(spark: SparkSession, tables: LiveTables, table: str) -> None:
+    with pytest.raises(InvalidParameter, match="there is no table"):
+        sql(spark, f"select * from {table}", tables)
+
+
+def test_a_queue_manager_is_not_asked_for_what_is_not_named(
+    spark: SparkSession, tables: LiveTables
+) -> None:
+    answer(spark, tables, "select count(*) from lake.messages")
+    assert not hasattr(tables._http, "asked")
+
+
+@pytest.fixture
+def odd(spark: SparkSession) -> DataFrame:
+    """One row of every sort of value, and one of nulls."""
+    return spark.sql(
+        "select 1 as n, timestamp '2026-03-01 12:00:00' as t, date '2026-03-01' as d,"
+        " x'00ff' as b, 'a\\n\"b,c' as s, array(1, null) as a,"
+        " map('k', timestamp '2026-03-01') as m,"
+        " named_struct('x', 1.5D, 'y', null) as r, 1.20BD as c, double('nan') as f, 2 as n"
+        " union all select null, null, null, null, null, null, null, null, null, null, null"
+        " order by 1 desc nulls last"
+    )
+
+
+def test_values_are_plain(odd: DataFrame) -> None:
+    row = rows_of(odd)[0]
+    assert row["t"] == datetime(2026, 3, 1, 12, tzinfo=UTC)
+    assert (row["b"], row["a"], row["r"]) == (b"\x00\xff", [1, None], {"x": 1.5, "y": None})
+
+
+def test_rows_are_lines_of_json(odd: DataFrame, tmp_path: Path) -> None:
+    first, second = json_rows(odd)
+    assert first["t"] == "2026-03-01T12:00:00Z"
+    assert (first["b"], first["d"], first["c"]) == ("AP8=", "2026-03-01", "1.20")
+    assert (first["f"], first["m"]) == (None, {"k": "2026-03-01T00:00:00Z"})
+    assert set(second.values()) == {None}
+    assert write_file(tmp_path / "x.json", odd, "json") == 2
+    lines = (tmp_path / "x.json").read_text(encoding="utf-8").splitlines()
+    assert json.loads(lines[0])["s"] == 'a\n"b,c'
+
+
+def test_rows_are_csv(odd: DataFrame, tmp_path: Path) -> None:
+    assert next(csv_lines(odd)) == "n,t,d,b,s,a,m,r,c,f,n"
+    assert write_file(tmp_path / "x.csv", odd, "csv") == 2
+    with (tmp_path / "x.csv").open(encoding="utf-8", newline="") as file:
+        _, first, second = csv.reader(file)
+    assert (first[0], first[4], first[5], first[10]) == ("1", 'a\n"b,c', "[1,null]", "2")
+    assert set(second) == {""}
+
+
+def test_rows_are_parquet(odd: DataFrame, tmp_path: Path) -> None:
+    assert write_file(tmp_path / "x.parquet", odd.drop("f"), "parquet") == 2
+    read = pq.read_table(tmp_path / "x.parquet", columns=["t", "m", "r", "b"]).to_pylist()
+    assert read[0]["t"] == datetime(2026, 3, 1, 12, tzinfo=UTC)
+    assert read[0]["r"] == {"x": 1.5, "y": None}
+    assert read[0]["m"] == [("k", datetime(2026, 3, 1, tzinfo=UTC))]
+    assert [path.name for path in tmp_path.iterdir()] == ["x.parquet"]
+
+
+def test_a_result_without_rows_is_a_file_too(spark: SparkSession, tmp_path: Path) -> None:
+    nothing = spark.sql("select 1 as n where false")
+    assert [write_file(tmp_path / f, nothing, f) for f in ("parquet", "json", "csv")] == [0, 0, 0]
+    assert pq.read_table(tmp_path / "parquet").num_rows == 0
+    assert list(text_rows(nothing)) == []
+
+
+def test_a_variant_is_refused_before_anything_is_written(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    variant = spark.sql("select parse_json('[1]') as v")
+    with pytest.raises(InvalidParameter, match="variant"):
+        write_file(tmp_path / "x", variant, "parquet")
+    assert list(json_rows(variant)) == [{"v": "[1]"}]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_fails_is_not_there(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "x").write_text("as it was", encoding="utf-8")
+    broken = spark.sql("select raise_error('broken') as n from range(3)")
+    with pytest.raises(Exception, match="broken"):
+        write_file(tmp_path / "x", broken, "csv")
+    assert [path.name for path in tmp_path.iterdir()] == ["x"]
+    assert (tmp_path / "x").read_text(encoding="utf-8") == "as it was"
