@@ -154,8 +154,8 @@ def _tell_archived(remote: Remote, done: Archived) -> None:
         print_json(done._asdict())
         return
     say(
-        f"{done.messages:,} messages in {done.batches:,} batches: {done.files:,} files, "
-        f"{done.bytes:,} bytes, {done.seconds:,.1f} s."
+        f"Archived {done.messages:,} messages in {done.seconds:,.1f} s: batches {done.batches:,}, "
+        f"files {done.files:,}, bytes {done.bytes:,}."
     )
     complain(f"Its checkpoint is {done.checkpoint}.")
 
@@ -277,7 +277,7 @@ def _tell_replayed(remote: Remote, done: Replayed) -> None:
         say(f"{done.messages:,} messages would be sent.")
     else:
         again = "; a replay that had been cut off was finished" if done.resumed else ""
-        say(f"{done.sent:,} messages sent in {done.batches:,} batches{again}.")
+        say(f"Sent {done.sent:,} messages; batches {done.batches:,}{again}.")
 
 
 def _time(moment: datetime | None) -> str:
