@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
 import time
@@ -20,6 +21,12 @@ SETTINGS = """
 [checks.positive_data_acceptance]
 expected-statuses = ["2xx", "401", "403", "404", "409", "422"]
 """
+
+
+HOOKS = {
+    "SCHEMATHESIS_HOOKS": "tests.process.schemathesis_arrow",
+    "PYTHONPATH": str(Path(__file__).parents[2]),
+}
 
 
 def hasty_clock() -> tuple[int, int]:
@@ -69,7 +76,11 @@ def test_schemathesis_finds_nothing(role: str, tmp_path: Path, dose: Dose) -> No
             command += ["--header", f"Authorization: Bearer {rig.tokens[role]}"]
         async with turning(rig):
             process = await asyncio.create_subprocess_exec(
-                *command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=tmp_path
+                *command,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                cwd=tmp_path,
+                env=os.environ | HOOKS,
             )
             output, _ = await process.communicate()
         assert process.returncode == 0, output.decode()
