@@ -48,6 +48,7 @@ from posthouse.model.group_names import OWNER_LENGTH_MAX, GroupMode, check_name
 from posthouse.model.message import ACK_RECEIVE
 
 COMMIT_BYTES_MAX = 8 << 20  # packets that one step of an acknowledgment receives
+COMMIT_MESSAGES_MAX = 5_000  # and messages: each may go to a journal and be acknowledged
 _COUNTED_MAX = 10_000  # so many messages are looked at for the bytes of a lag
 _COLUMNS = (RECEIVED, EXPIRED, PURGED, MOVED)
 _QUEUE = struct.Struct("<I")
@@ -63,6 +64,7 @@ class Groups:
         self._unfinished: deque[Acknowledging] = deque()
         self._begun: list[Work] = []
         self._count = 0
+        self._step_messages = min(core.settings.step_messages, COMMIT_MESSAGES_MAX)
 
     def load(self) -> None:
         """At start: whoever had claims may be about to renew its lease, and has the time to."""
@@ -369,7 +371,7 @@ class Groups:
         entries = self._next(group.queue, definition.position, work.through)
         rows = table.rows([number for _, number in entries])
         some = _within(rows)
-        whole = some == len(entries) < core.settings.step_messages
+        whole = some == len(entries) < self._step_messages
         with core.untold(), core.one_step():
             self._receive(group.queue, entries[:some], rows[:some])
             definition.position = work.through if whole else entries[some - 1][0]
@@ -384,7 +386,7 @@ class Groups:
 
     def _next(self, queue: Queue, after: int, through: int) -> list[tuple[int, int]]:
         """The next messages in order of identifiers, as many as a step may take."""
-        found = queue.state.order.some_after(after, self.core.settings.step_messages)
+        found = queue.state.order.some_after(after, self._step_messages)
         if found and found[-1][0] > through:
             found = [entry for entry in found if entry[0] <= through]
         return found
