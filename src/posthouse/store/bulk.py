@@ -15,7 +15,7 @@ from posthouse.store.bulk_rows import Numbers, Rows, gathered
 from posthouse.store.checksum import crc32
 from posthouse.store.disk import File
 from posthouse.store.errors import StoreDamaged
-from posthouse.store.express import ExpressSegment, express_name
+from posthouse.store.express import ExpressMessages, ExpressSegment, express_name
 from posthouse.store.format import HEADER_SIZE
 from posthouse.store.log import LogStore
 from posthouse.store.read import WRONG, unreadable
@@ -61,14 +61,16 @@ class Pinned:
         self._numbers = numbers
         self._rows = rows
         self._sources: dict[int, _Source] = {}
-        self._held: dict[int, tuple[bytes, bytes]] = {}  # by index: express messages in memory
+        self._held: list[tuple[bytes, bytes]] = []  # express messages in memory
+        self._held_index = np.empty(0, np.int64)  # which they are
         places = gathered(numbers, store.ledger.positions.packed, PLACE)
         self._keys = places["segment"].astype(np.int64)
         self._offsets = places["offset"].astype(np.int64)
         self._sizes = (places["size"] & _SIZE).astype(np.int64)
         absent = np.flatnonzero(self._sizes == 0)
         try:
-            self._pin_express(store, absent.tolist())
+            if len(absent):
+                self._pin_express(store, absent)
             self._pin(store)
         except BaseException:
             self.close()
@@ -83,21 +85,25 @@ class Pinned:
             else:
                 self._sources[number] = _Source(segment.name, file, segment)
 
-    def _pin_express(self, store: LogStore, indexes: list[int]) -> None:
-        express, numbers = store.express, self._numbers
-        for at in indexes:
-            number = int(numbers[at])
-            held = express.parts(number)
-            if held is not None:
-                self._held[at] = held
-            elif (place := express.places.get(number)) is not None:
-                key = _EXPRESS + place.segment
-                self._keys[at], self._offsets[at], self._sizes[at] = key, place.offset, place.size
-                if key not in self._sources:
-                    segment = express.segments[place.segment]
-                    segment.pins += 1
-                    name = express_name(segment.number)
-                    self._sources[key] = _Source(name, segment.file, segment)
+    def _pin_express(self, store: LogStore, absent: Ints) -> None:
+        """Those in memory are held as they are, of the others their files."""
+        held = store.express.parts_of_each(self._numbers[absent].tolist())
+        there = np.array([parts is not None for parts in held], np.bool_)
+        self._held = [parts for parts in held if parts is not None]
+        self._held_index = absent[there]
+        for at in absent[~there].tolist():
+            self._pin_spilled(store.express, at)
+
+    def _pin_spilled(self, express: ExpressMessages, at: int) -> None:
+        place = express.places.get(int(self._numbers[at]))
+        if place is None:
+            return
+        key = _EXPRESS + place.segment
+        self._keys[at], self._offsets[at], self._sizes[at] = key, place.offset, place.size
+        if key not in self._sources:
+            segment = express.segments[place.segment]
+            segment.pins += 1
+            self._sources[key] = _Source(express_name(segment.number), segment.file, segment)
 
     def close(self) -> None:
         """Lets the segments go."""
@@ -162,7 +168,7 @@ class Pinned:
         self, data: bytes, begins: Ints, ends: Ints, index: Ints
     ) -> tuple[bytes, Ints, Ints, Ints]:
         """With the express messages in memory behind those of files."""
-        held = list(self._held.values())
+        held = self._held
         sizes = np.array([len(head) + len(packet) for head, packet in held], np.int64)
         more_ends = np.cumsum(sizes) + len(data)
         joined = b"".join([data, *chain.from_iterable(held)])
@@ -170,7 +176,7 @@ class Pinned:
             joined,
             np.concatenate((begins, more_ends - sizes)),
             np.concatenate((ends, more_ends)),
-            np.concatenate((index, np.array(list(self._held), np.int64))),
+            np.concatenate((index, self._held_index)),
         )
 
 

@@ -152,6 +152,10 @@ class ExpressMessages:
         """The same apart, of a message in memory."""
         return self.memory.get(number)
 
+    def parts_of_each(self, numbers: list[int]) -> list[tuple[bytes, bytes] | None]:
+        """The same for several, None for each that is not in memory."""
+        return list(map(self.memory.get, numbers))
+
     def parts_of_all(self, numbers: list[int]) -> list[tuple[bytes, bytes]] | None:
         """The same for several; None unless all of them are in memory."""
         memory = self.memory
