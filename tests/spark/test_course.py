@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from posthouse.model.errors import (
+    InvalidParameter,
     IoTimeout,
     MessageAlreadyReceived,
     QueueNotFound,
@@ -367,6 +368,42 @@ def test_settling_acknowledges_what_the_checkpoint_committed(
         (settled,) = settle(path, token_file=str(office.token_file))
         assert settled == (full(name), "archive", end.queues[full(name)], received)
     assert office.qm.queue(path_of(name)).receive(timeout=0).body == b"3"
+
+
+def test_settling_finds_each_queue_manager_with_its_token(
+    office: SparkOffice, branch: SparkOffice, queue: MakeQueue, begin: Begin, tmp_path: Path
+) -> None:
+    name = queue()
+    branch.create(name)
+    office.send(name, [b"alpha"])
+    branch.send(name, [b"bravo"])
+    url, files = f"{branch.url},{office.url}", f"{branch.token_file},{office.token_file}"
+    course = consuming(begin, name, url=url, tokenFile=files)
+    end = step(course, course.first())
+    course.portions(course.first(), end)
+    path = checkpointed(tmp_path / "checkpoint", end)
+    with pytest.raises(InvalidParameter, match="in the same order"):
+        settle(path, token_file=files)
+    with pytest.raises(InvalidParameter, match="no url leads to the queue manager of BRAVO"):
+        settle(path, office.url, str(office.token_file))
+    settled = settle(path, url, files)
+    assert {one.queue: one.position for one in settled} == end.queues
+    assert (office.count(name), branch.count(name)) == (0, 0)
+
+
+def test_settling_finds_a_queue_manager_that_has_moved(
+    office: SparkOffice, queue: MakeQueue, begin: Begin, tmp_path: Path
+) -> None:
+    name = queue()
+    office.send(name, numbered(0, 2))
+    course = consuming(begin, name)
+    end = step(course, course.first())
+    course.portions(course.first(), end)
+    moved = end._replace(urls={"ALPHA": "http://127.0.0.1:9"})
+    (settled,) = settle(
+        checkpointed(tmp_path, moved), office.url, str(office.token_file), ca_file=None
+    )
+    assert settled.received == 2
 
 
 def test_settling_leaves_a_newer_reader_alone(

@@ -114,14 +114,15 @@ def test_a_worker_does_what_it_is_for_again_and_again() -> None:
     worker.stop()
 
 
-def test_what_went_wrong_beside_the_stream_is_raised_in_it() -> None:
+@pytest.mark.parametrize("kind", [InvalidParameter, KeyError])
+def test_what_went_wrong_beside_the_stream_is_raised_in_it(kind: type[Exception]) -> None:
     def fail() -> None:
-        raise InvalidParameter("it went wrong")
+        raise kind("it went wrong")
 
     worker = Worker("test", None, None)
     worker.do(fail)
-    with pytest.raises(InvalidParameter):
+    with pytest.raises(kind):
         worker.do(lambda: None)
-    with pytest.raises(InvalidParameter):
+    with pytest.raises(kind):
         worker.check()
     worker.stop()

@@ -13,6 +13,7 @@ from setuptools import find_packages
 
 from posthouse.spark import SparkMissing, java
 from posthouse.spark import session as session_of
+from posthouse.spark.homes import spark_home
 from posthouse.spark.sessions import is_local, settings, sockets_are_safe
 
 if TYPE_CHECKING:
@@ -61,6 +62,39 @@ def run(code: str, **environment: str) -> str:
 def test_a_session_runs_python_workers_of_this_python(spark: SparkSession) -> None:
     (found,) = spark.sparkContext.parallelize([1], 1).map(lambda _: sys.executable).collect()
     assert found == sys.executable
+
+
+def test_workers_import_what_is_installed(spark: SparkSession) -> None:
+    """Not the archive in Spark's home: it has to be compiled by every process."""
+    import pyspark
+
+    def place(_: int) -> str:
+        import pyspark
+
+        return str(pyspark.__file__)
+
+    (found,) = spark.sparkContext.parallelize([1], 1).map(place).collect()
+    assert found == pyspark.__file__
+
+
+def test_a_home_for_spark_is_made_only_where_it_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+    home = spark_home()
+    assert home is not None
+    assert home == spark_home()
+    assert (home / "bin" / "spark-submit").exists()
+    assert not (home / "python").exists()
+    monkeypatch.setenv("PYSPARK_PYTHON", "/another/python")
+    assert spark_home() is None
+    monkeypatch.delenv("PYSPARK_PYTHON")
+    (tmp_path / "file").write_text("no folder")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    assert spark_home() is None
+    monkeypatch.setattr("sysconfig.get_path", lambda _: "/elsewhere")
+    assert spark_home() is None
 
 
 def test_a_session_has_the_settings(spark: SparkSession) -> None:

@@ -19,6 +19,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from posthouse.spark.homes import cache_folder
+
 MAJOR_MIN: Final = 17
 VECTOR_MODULE: Final = "jdk.incubator.vector"
 LOOK_TIMEOUT_S: Final = 20
@@ -142,17 +144,11 @@ def _output(program: Path, option: str) -> str:
     return (done.stdout + done.stderr).decode(errors="replace")
 
 
-def wrappers_folder() -> Path:
-    """Where wrappers are kept: the user's cache."""
-    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(cache) / "posthouse" / "java"
-
-
 def wrapped(home: Path) -> Path:
     """A JAVA_HOME whose `java` is that of `home`, without the wish for the vector module."""
     name = sha256(os.fsencode(home)).hexdigest()[:16]
     try:
-        return _wrapper_in(wrappers_folder() / name, home)
+        return _wrapper_in(cache_folder() / "java" / name, home)
     except OSError:  # no cache to write to: one for this process
         return _wrapper_in(Path(tempfile.mkdtemp(prefix="posthouse-java-")), home)
 

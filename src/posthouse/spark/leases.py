@@ -17,7 +17,7 @@ from typing import Final
 
 from posthouse.client.errors import ClientConnectionError
 from posthouse.client.groups import GroupReader, GroupState
-from posthouse.model.errors import QueueError, SharingViolation
+from posthouse.model.errors import SharingViolation
 from posthouse.spark.endpoint import Endpoint
 from posthouse.spark.places import Place
 
@@ -188,7 +188,7 @@ class Worker:
                     return
             try:
                 task()
-            except (QueueError, ClientConnectionError, OSError) as error:
+            except Exception as error:  # whatever it is, the stream has to hear of it
                 with self._changed:
                     self._failure = error
                     self._changed.notify_all()

@@ -7,6 +7,7 @@ import sys
 import tempfile
 from typing import TYPE_CHECKING, Any, Final
 
+from posthouse.spark.homes import spark_home
 from posthouse.spark.java import java_home
 
 if TYPE_CHECKING:
@@ -69,6 +70,8 @@ def prepare_environment(master: str | None) -> None:
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     if is_local(master):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        if "SPARK_HOME" not in os.environ and (home := spark_home()):
+            os.environ["SPARK_HOME"] = str(home)
 
 
 def settings(master: str | None) -> dict[str, str]:

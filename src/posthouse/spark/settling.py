@@ -7,6 +7,7 @@ has no next one.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -16,7 +17,7 @@ from posthouse.spark.checkpoints import committed_offsets
 from posthouse.spark.endpoint import Endpoint
 from posthouse.spark.leases import ACKNOWLEDGE_S, committed_through
 from posthouse.spark.offsets import StreamOffset
-from posthouse.spark.options import TOKEN_FILE_VARIABLE, Manager
+from posthouse.spark.options import Manager, managers, texts
 
 
 class Settled(NamedTuple):
@@ -29,35 +30,58 @@ class Settled(NamedTuple):
 
 
 def settle(
-    path: str | os.PathLike[str], url: str | None = None, token_file: str | None = None
+    path: str | os.PathLike[str],
+    url: str | None = None,
+    token_file: str | None = None,
+    ca_file: str | None = None,
 ) -> list[Settled]:
     """Acknowledges what the stream with this checkpoint has committed. Can be repeated.
 
-    The checkpoint knows where its queue managers are; `url` is for one that has moved. Streams
-    without a group have nothing to settle.
+    The checkpoint knows where its queue managers are; `url` is for those that have moved, or that
+    have a token each: url and token files are lists like the options of the stream. Streams without
+    a group have nothing to settle.
     """
     done = []
     for offset in committed_offsets(os.fspath(path)):
         if offset.group:
-            done += _settle(offset, url, token_file)
+            done += _settle(offset, _given(offset, url, token_file, ca_file))
     return done
 
 
-def _settle(offset: StreamOffset, url: str | None, token_file: str | None) -> list[Settled]:
-    token_file = token_file or os.environ.get(TOKEN_FILE_VARIABLE)
+def _given(
+    offset: StreamOffset, url: str | None, token_file: str | None, ca_file: str | None
+) -> tuple[Manager, ...]:
+    files = texts(token_file) if token_file else ()
+    if url is None and len(files) > 1:
+        raise InvalidParameter(
+            "there are several token files", "Name the urls too, in the same order."
+        )
+    urls = texts(url) if url else tuple(dict.fromkeys(offset.urls.values()))
+    values = {"url": urls, "tokenFile": files, "caFile": ca_file, "timeout": ACKNOWLEDGE_S}
+    return managers(values) if urls else ()
+
+
+def _settle(offset: StreamOffset, given: Sequence[Manager]) -> list[Settled]:
     done = []
     for queue, through in offset.queues.items():
-        address = url or offset.urls.get(queue.partition("\\")[0])
-        if address is None:
-            raise InvalidParameter(
-                f"the checkpoint does not say where {queue} is", "Name its queue manager's url."
-            )
-        endpoint = Endpoint(Manager(address, token_file, None, ACKNOWLEDGE_S))
+        endpoint = _endpoint(queue, offset, given)
         try:
             done.append(_settle_queue(endpoint, offset, queue, through))
         finally:
             endpoint.close()
     return done
+
+
+def _endpoint(queue: str, offset: StreamOffset, given: Sequence[Manager]) -> Endpoint:
+    """Where the queue is: as the checkpoint has it, else at the queue manager of that name."""
+    machine = queue.partition("\\")[0]
+    known = [manager for manager in given if manager.url == offset.urls.get(machine)]
+    for manager in known or given:
+        endpoint = Endpoint(manager)
+        if known or endpoint.name.casefold() == machine.casefold():
+            return endpoint
+        endpoint.close()
+    raise InvalidParameter(f"no url leads to the queue manager of {queue}", "Name its url.")
 
 
 def _settle_queue(endpoint: Endpoint, offset: StreamOffset, queue: str, through: int) -> Settled:
