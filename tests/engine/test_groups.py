@@ -7,7 +7,8 @@ import pytest
 from posthouse.engine.descriptor import QueueShareMode
 from posthouse.engine.records import CHANGE, TABLE_GROUP, unpack_change
 from posthouse.model.errors import OperationCancelled, QueueError, SharingViolation
-from posthouse.model.message import ACK_FULL_RECEIVE, ACK_RECEIVE
+from posthouse.model.message import ACK_FULL_RECEIVE, ACK_RECEIVE, Message
+from posthouse.wire.message import serialize
 from tests.engine.group_rig import (
     CONSUME,
     INVALID_PARAMETER,
@@ -71,7 +72,7 @@ def test_a_name_that_is_none_is_refused(rig: GroupRig, name: str) -> None:
 
 def test_an_owner_without_end_is_refused(rig: GroupRig) -> None:
     with rig.refused(INVALID_PARAMETER):
-        rig.lease(owner="x" * 257)
+        rig.lease(owner="x" * 1025)
 
 
 def test_too_many_groups_are_refused() -> None:
@@ -584,6 +585,22 @@ def test_lag_has_the_bytes_of_what_lies_behind_the_position(rig: GroupRig) -> No
     assert groups.lag(rig.group()) == (3, sum(sizes[1:]))
     rig.acknowledge(1, ids[3])
     assert groups.lag(rig.group()) == (0, 0)
+
+
+def test_the_bytes_of_a_long_lag_are_estimated(rig: GroupRig) -> None:
+    """However many there are: whoever looks at a group keeps others waiting meanwhile."""
+    reader = rig.open("q")
+    packet = serialize(Message(body=b"x", destination_queue_format_name="DIRECT=OS:.\\private$\\q"))
+    rig.run(lambda m: m.send_packets(reader, [packet] * 600))
+    ids = rig.ids()
+    rig.lease(mode=OBSERVE)
+    rig.acknowledge(1, ids[199])
+    total = rig.queue("q").state.bytes
+    assert rig.manager.groups.lag(rig.group()) == (400, total * 400 // 600)
+    rig.acknowledge(1, ids[599])
+    rig.fill(1)
+    (size,) = {rig.manager.reading.row(rig.queue("q").current_number(rig.ids()[-1])).size}
+    assert rig.manager.groups.lag(rig.group()) == (1, size)
 
 
 # -- the highest identifier that was purged

@@ -19,7 +19,7 @@ from posthouse.protocols.admin.types_groups import (
     ReleasedJson,
 )
 
-_PAGE = 1000
+_PAGE = 200
 _POSITION_MAX = (1 << 63) - 1
 
 GroupName = Annotated[str, typer.Argument(metavar="GROUP", help="Its name in the queue.")]

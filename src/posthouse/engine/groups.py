@@ -49,7 +49,7 @@ from posthouse.model.message import ACK_RECEIVE
 
 COMMIT_BYTES_MAX = 8 << 20  # packets that one step of an acknowledgment receives
 COMMIT_MESSAGES_MAX = 5_000  # and messages: each may go to a journal and be acknowledged
-_COUNTED_MAX = 10_000  # so many messages are looked at for the bytes of a lag
+_COUNTED_MAX = 128  # so many messages are looked at for the bytes of a lag: renewals do, too
 _COLUMNS = (RECEIVED, EXPIRED, PURGED, MOVED)
 _QUEUE = struct.Struct("<I")
 _ID = struct.Struct("<Q")
@@ -103,7 +103,7 @@ class Groups:
         return group.queue.state.order.count_of(_claim_of(group))
 
     def lag(self, group: Group) -> Lag:
-        """What lies behind its position. The bytes of very many are estimated from their mean."""
+        """What lies behind its position. The bytes of many are estimated from their mean."""
         state, position = group.queue.state, group.definition.position
         done = state.order.count_up_to(position)
         messages = state.count - done

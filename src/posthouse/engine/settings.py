@@ -52,7 +52,7 @@ class EngineSettings:
     allowed_targets: tuple[str, ...] = ()
     targets_per_peer: int = 100  # and how many different ones, within an hour
     group_lease_s: int = 15  # a reader that does not renew it by then has lost it
-    groups_max: int = 100_000
+    groups_max: int = 10_000
     stage_expiry_s: int = 24 * 3600  # of messages that wait for their batch to be published
     query_expiry_s: int = 400 * 24 * 3600  # the last batch of a query that publishes no more
     stages_max: int = 100_000

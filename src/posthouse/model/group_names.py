@@ -10,7 +10,7 @@ from posthouse.model.errors import InvalidParameter
 
 NAME_LENGTH_MAX: Final = 64
 NAME_PATTERN: Final = r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$"
-OWNER_LENGTH_MAX: Final = 256
+OWNER_LENGTH_MAX: Final = 1024  # a checkpoint path may be one
 _NAME = re.compile(NAME_PATTERN)
 
 

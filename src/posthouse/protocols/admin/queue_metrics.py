@@ -65,7 +65,7 @@ GROUP_LAG: Final = Family(
     "posthouse_group_lag_messages", "gauge", "Messages behind the position of a group."
 )
 GROUP_LAG_BYTES: Final = Family(
-    "posthouse_group_lag_bytes", "gauge", "Bytes of these; of very many an estimate."
+    "posthouse_group_lag_bytes", "gauge", "Bytes of these; of many an estimate."
 )
 GROUP_CLAIMED: Final = Family(
     "posthouse_group_claimed_messages", "gauge", "Messages that a group keeps from others."

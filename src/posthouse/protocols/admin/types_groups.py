@@ -10,7 +10,7 @@ from posthouse.model.group_names import NAME_LENGTH_MAX, NAME_PATTERN, OWNER_LEN
 from posthouse.protocols.admin.transfer_types import Part
 
 _ID_MAX = (1 << 63) - 1
-_PAGE_MAX = 1000
+_PAGE_MAX = 200
 
 QueueName = Annotated[str, Meta(min_length=1, max_length=1024)]
 GroupName = Annotated[str, Meta(pattern=NAME_PATTERN, max_length=NAME_LENGTH_MAX)]
@@ -80,7 +80,7 @@ class GroupJson(Part):
 
     Messages with lookup ids up to `position` are acknowledged, those up to `claimed` are kept from
     others. What was received elsewhere, expired, purged or moved away is counted since the group
-    was made. The bytes of a lag of very many messages are an estimate.
+    was made. The bytes of a lag of more than a few messages are an estimate.
     """
 
     name: str
