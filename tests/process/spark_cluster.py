@@ -17,6 +17,7 @@ from typing import Self
 from posthouse.spark.java import java_home
 from tests.process.offices import free_port, wait_until
 
+ROOT = Path(__file__).parents[2]
 HOSTS = ("127.0.0.1", "127.0.0.2")
 WORKER_MEMORY = "1g"
 PATIENCE_S = 300.0  # a JVM takes its time where others are at work
@@ -49,17 +50,17 @@ class Cluster:
         wait_until(true, self.logs, PATIENCE_S)
 
     def _launch(self, name: str, *words: str) -> None:
-        import pyspark
-
-        spark_home = pyspark.__path__[0]
+        home = spark_home(self.folder)
         environment = {
-            "SPARK_HOME": spark_home,
+            "SPARK_HOME": home,
             "JAVA_HOME": str(java_home()),
             "SPARK_LOCAL_IP": HOSTS[0],
+            # Executors know what the tests define.
+            "PYTHONPATH": f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
         }
         with (self.folder / f"{name}.txt").open("wb") as log:
             process = subprocess.Popen(
-                [f"{spark_home}/bin/spark-class", *words],
+                [f"{home}/bin/spark-class", *words],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -99,6 +100,19 @@ class Cluster:
         trace: TracebackType | None,
     ) -> None:
         self.stop()
+
+
+def spark_home(folder: Path) -> str:
+    """Spark without its zipped Python, which has no bytecode: workers take the installed package,
+    and start in a quarter of the time."""
+    import pyspark
+
+    home = folder / "spark-home"
+    home.mkdir(exist_ok=True)
+    for name in ("bin", "jars", "sbin"):
+        if not (home / name).exists():
+            (home / name).symlink_to(Path(pyspark.__path__[0], name))
+    return str(home)
 
 
 def running() -> Iterator[tuple[int, int, bytes]]:
