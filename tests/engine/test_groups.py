@@ -520,6 +520,18 @@ def test_a_position_is_set_forwards_and_backwards(rig: GroupRig) -> None:
         rig.run(lambda m: m.groups.set_position(rig.group(), 1 << 60))
 
 
+def test_a_group_that_is_sent_back_has_no_claims(rig: GroupRig) -> None:
+    epoch, ids = rig.claimed(3, 3)
+    rig.acknowledge(epoch, ids[2])
+    rig.lapse()
+    group = rig.group()
+    rig.run(lambda m: m.groups.set_position(group, 0))
+    rig.restart()
+    assert not rig.group().has_claims
+    assert rig.manager.core.claims == 0
+    rig.lease("other")
+
+
 def test_neither_position_nor_end_of_a_group_with_claims(rig: GroupRig) -> None:
     rig.claimed(2, 1)
     rig.lapse()

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posthouse.engine.order import CHUNK, START, Lane, Order, Place
+from posthouse.engine.order import CHUNK, START, Lane, Order, Place, Stretch
 
 # Runs of several chunks, then holes and late comers in them.
 STEPS = st.lists(
@@ -140,3 +140,29 @@ def test_many_identifiers_are_found_as_each_of_them_is(
         if not stays:
             order.lane(priority).remove(lookup_id)
     assert order.numbers(wanted) == [order.number(one)[1] for one in wanted]
+
+
+@given(
+    entries=st.lists(st.integers(0, 7), max_size=60),
+    gone=st.sets(st.integers(1, 60)),
+    after=st.integers(0, 61),
+    width=st.integers(0, 61),
+    start=st.integers(0, 61),
+)
+def test_a_stretch_is_passed_over_both_ways(
+    entries: list[int], gone: set[int], after: int, width: int, start: int
+) -> None:
+    order, stretch = Order(), Stretch(after, after + width)
+    for lookup_id, priority in enumerate(entries, 1):
+        order.lane(priority).insert(lookup_id, 100 + lookup_id)
+    left = {n: p for n, p in enumerate(entries, 1) if n not in gone}
+    for lookup_id in gone & set(range(1, len(entries) + 1)):
+        order.lane(entries[lookup_id - 1]).remove(lookup_id)
+    here = sorted((-p, n) for n, p in left.items())
+    outside = [Place(-p, n) for p, n in here if not after < n <= after + width]
+    assert [place for place, _ in order.forward(without=stretch)] == outside
+    assert [place for place, _ in order.backward(without=stretch)] == outside[::-1]
+    assert order.available((), 99, stretch) == [100 + place.lookup_id for place in outside]
+    assert order.count_of(stretch) == len(left) - len(outside)
+    assert order.first_id() == min(left, default=0)
+    assert order.some_after(start, 9) == [(n, 100 + n) for n in sorted(left) if n > start][:9]

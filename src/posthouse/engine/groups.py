@@ -478,7 +478,7 @@ class Groups:
         """An operator sends a group forward, or back to what is still there."""
         self._check_at_rest(group)
         self._check_given(position)
-        group.definition.position = position
+        group.definition.position = group.definition.claimed = position
         self._store(group)
 
     def delete(self, group: Group) -> None:
