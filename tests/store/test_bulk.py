@@ -15,6 +15,7 @@ from posthouse.engine.records import Row
 from posthouse.engine.state import State
 from posthouse.store.bulk import Pinned, Records
 from posthouse.store.bulk_rows import Look, cuts_of, look, rest, rows_of, within
+from posthouse.store.bulk_rows import sizes as sizes_of
 from posthouse.store.disk import RealDisk
 from posthouse.store.errors import StoreDamaged
 from posthouse.store.log import LogStore
@@ -96,7 +97,7 @@ def test_a_look_is_cut_by_count_and_bytes(
     st.none() | st.integers(1, 60),
 )
 def test_cuts_share_the_bytes(sizes: list[int], parts: int, most: int | None) -> None:
-    cuts = cuts_of([looked(sizes)], parts, most)
+    cuts = cuts_of([sizes_of(looked(sizes))], parts, most)
     assert sum(cut.messages for cut in cuts) == len(sizes)
     assert sum(cut.bytes for cut in cuts) == sum(sizes)
     assert all(cut.messages > 0 for cut in cuts)

@@ -147,10 +147,27 @@ class Cut(NamedTuple):
     bytes: int
 
 
-def cuts_of(looks: list[Look], parts: int, most: int | None) -> list[Cut]:
+class Sizes(NamedTuple):
+    """What a split needs of messages."""
+
+    ids: Numbers
+    bytes: NDArray[np.uint32]
+
+    @property
+    def nbytes(self) -> int:
+        """The memory that this takes."""
+        return self.ids.nbytes + self.bytes.nbytes
+
+
+def sizes(found: Look) -> Sizes:
+    """The ids and sizes alone, so that the rows can go."""
+    return Sizes(found.ids.copy(), found.rows["size"].copy())
+
+
+def cuts_of(looks: list[Sizes], parts: int, most: int | None) -> list[Cut]:
     """Parts of about equal bytes, none with more messages than `most`."""
     ids = np.concatenate([found.ids for found in looks] or [np.empty(0, np.uint64)])
-    sizes = np.concatenate([found.rows["size"] for found in looks] or [np.empty(0, np.uint32)])
+    sizes = np.concatenate([found.bytes for found in looks] or [np.empty(0, np.uint32)])
     count = len(ids)
     if not count:
         return []

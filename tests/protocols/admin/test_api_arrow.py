@@ -24,6 +24,7 @@ from posthouse.model.properties import QueueAccessType
 from posthouse.protocols.admin import arrow_read
 from posthouse.protocols.admin.handlers_messages import begin
 from posthouse.protocols.admin.message_json import message_of
+from posthouse.protocols.admin.streaming import Streaming
 from posthouse.protocols.admin.types import SendBody
 from posthouse.protocols.memory import Buffer
 from posthouse.security.access import Caller
@@ -327,6 +328,38 @@ def test_a_reader_that_reads_nothing_costs_two_batches_at_most(tmp_path: Path) -
         while rig.admin.memory.held:
             await rig.run(lambda manager: None)
         assert reader is not None
+
+    with_api(tmp_path, work)
+
+
+def test_a_reader_that_goes_while_memory_is_short_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    short, has_room = [False], Streaming.has_room
+    monkeypatch.setattr(
+        Streaming, "has_room", lambda self, size: not short[0] and has_room(self, size)
+    )
+
+    async def work(rig: ApiRig) -> None:
+        await rig.create()
+        for _ in range(8):
+            await rig.send(body_text="x" * 2000, delivery="recoverable")
+        host, _, port = rig.url.removeprefix("http://").rpartition(":")
+        for _ in range(5):
+            short[0] = True
+            _, writer = await asyncio.open_connection(host, int(port))
+            writer.write(
+                f"GET {at()}/arrow HTTP/1.1\r\nHost: localhost\r\n"
+                f"Authorization: Bearer {rig.tokens['read']}\r\n\r\n".encode()
+            )
+            while not any(one.busy for one in rig.server.open):
+                await rig.run(lambda manager: None)
+            writer.transport.abort()
+            while rig.server.open and any(one.busy for one in rig.server.open):
+                await rig.run(lambda manager: None)
+            short[0] = False
+            await arrow(rig)  # what waited has had its turn by then
+        assert pins(rig) == 0
 
     with_api(tmp_path, work)
 

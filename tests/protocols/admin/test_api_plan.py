@@ -168,6 +168,22 @@ def test_parts_cover_the_range_and_are_about_equal(
     with_api(tmp_path, work)
 
 
+def test_a_split_into_very_many_parts_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(handlers_plan, "PARTS_MAX", 5)
+
+    async def work(rig: ApiRig) -> None:
+        await filled(rig, 12)
+        body = {"queue": ORDERS, "through": 1000}
+        refused = await rig.post(SPLIT, {**body, "max_records": 2})
+        assert refused.status == 422
+        assert "larger parts" in refused.json["error"]["remedy"]
+        assert len((await rig.post(SPLIT, {**body, "max_records": 3})).json["cuts"]) == 4
+
+    with_api(tmp_path, work)
+
+
 def test_nothing_has_no_parts(tmp_path: Path) -> None:
     async def work(rig: ApiRig) -> None:
         await rig.create()

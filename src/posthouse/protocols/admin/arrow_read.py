@@ -52,7 +52,10 @@ def read_arrow(context: Context, params: ArrowParams, body: Nothing) -> Steps[No
             some = yield from stream.portion(rows, found)
             pinned = bulk.Pinned(store, some.numbers, some.rows)
             gathering = context.services.gather(partial(_gathered, gatherer, pinned))
-            batch = yield from stream.beside(followed(gathering, pinned.close))
+            try:
+                batch = yield from stream.beside(followed(gathering, pinned.close))
+            finally:
+                pinned.close()  # whoever asked may have gone before the step began
             stream.put(batch, _room_for(some))
             found = rows.rest(found, len(some.numbers))
     stream.put(made.END, 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from posthouse.engine.manager import QueueManager
@@ -15,6 +16,7 @@ from posthouse.protocols.admin.conversation import Steps, looked_at
 from posthouse.protocols.admin.refusals import Unavailable
 from posthouse.protocols.admin.types import Nothing
 from posthouse.protocols.admin.types_bulk import (
+    PARTS_MAX,
     CutJson,
     PlanBody,
     PlanJson,
@@ -199,10 +201,19 @@ def split_range(context: Context, params: Nothing, body: SplitBody) -> Steps[Spl
     """Cuts a range of a queue into parts of about equal bytes, for readers beside each other."""
     made = rows_module()
     reading = Range(context, made, body.queue, body.after, body.through)
-    found = list[Any]()
+    found, count = list[Any](), 0
     while not reading.done:
-        found.append((yield from reading.step()))
-    cuts = made.cuts_of(found, body.parts, body.max_records)
+        step = made.sizes((yield from reading.step()))
+        found.append(step)
+        count += len(step.ids)
+        context.fetched(step.nbytes)
+    if body.max_records is not None and count > PARTS_MAX * body.max_records:
+        raise InvalidParameter(
+            f"{count} messages make more than {PARTS_MAX} parts of {body.max_records}",
+            "Ask for larger parts, or for less of the queue.",
+        )
+    work = partial(made.cuts_of, found, body.parts, body.max_records)
+    cuts: list[Any] = (yield context.services.offload(work)).value  # type: ignore[assignment]
     begins = [body.after, *(cut.through for cut in cuts[:-1])]
     ends = [*(cut.through for cut in cuts[:-1]), body.through]
     parts = zip(begins, ends, cuts, strict=False)
