@@ -85,6 +85,35 @@ def test_compressed_batches_are_refused() -> None:
         cut(stream(500, options=options), [])
 
 
+@pytest.mark.parametrize("compression", [None, "zstd"])
+def test_older_versions_of_the_format_are_refused(compression: str | None) -> None:
+    """They say elsewhere that a batch is compressed."""
+    options = pa.ipc.IpcWriteOptions(
+        metadata_version=pa.ipc.MetadataVersion.V4, compression=compression
+    )
+    with pytest.raises(BadRequest, match="another version"):
+        cut(stream(500, options=options), [])
+
+
+def test_metadata_of_a_batch_are_refused() -> None:
+    data = b"".join(
+        [
+            SCHEMA.serialize().to_pybytes(),
+            _with_metadata(batch(3)),
+            b"\xff\xff\xff\xff\0\0\0\0",
+        ]
+    )
+    with pytest.raises(BadRequest, match="metadata of their own"):
+        cut(data, [])
+
+
+def _with_metadata(rows: pa.RecordBatch) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, SCHEMA) as writer:
+        writer.write_batch(rows, custom_metadata={"a": "b"})
+    return bytes(sink.getvalue())[len(SCHEMA.serialize()) : -8]
+
+
 def test_dictionaries_are_refused() -> None:
     column = pa.array(["a", "b"]).dictionary_encode()
     sink = pa.BufferOutputStream()

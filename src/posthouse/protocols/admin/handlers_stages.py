@@ -29,6 +29,7 @@ from posthouse.protocols.admin.types_stages import (
 )
 
 LISTED_MAX = 1000
+RESOLVED_AT_ONCE = 100
 REMEDY = "Install it where the queue manager runs: pip install 'posthouse[spark]'."
 
 
@@ -122,8 +123,9 @@ class _Staging:
                 self._inflow.end_portion()
 
     def _append(self, portion: Any) -> Steps[None]:
+        yield from self._resolve(portion)
+
         def prepare(manager: QueueManager) -> None:
-            self._resolve(manager, portion)
             core = manager.core
             maker.append(
                 self._rows.Maker(
@@ -146,21 +148,29 @@ class _Staging:
     def _stage(self, runs: list[StagedRun], manager: QueueManager) -> None:
         manager.stages.append(self._upload, runs)
 
-    def _resolve(self, manager: QueueManager, portion: Any) -> None:
-        """Queues that rows name for the first time: may they be sent to?"""
-        for name in portion.destinations:
-            if name not in self._targets:
-                try:
-                    self._targets[name] = manager.stages.target(self._upload, name)
-                except QueueError as error:
-                    raise portion.refused(error, destination=name) from None
-        for name in portion.answer_queues:
-            if name not in self._checked:
-                try:
-                    manager.stages.check_answers(self._upload, name)
-                except QueueError as error:
-                    raise portion.refused(error, answers=name) from None
-                self._checked.add(name)
+    def _resolve(self, portion: Any) -> Steps[None]:
+        """Queues that rows name for the first time: may they be sent to? Some in each turn."""
+        names = [name for name in portion.destinations if name not in self._targets]
+        for at in range(0, len(names), RESOLVED_AT_ONCE):
+            yield Ahead(partial(self._open, portion, names[at : at + RESOLVED_AT_ONCE]))
+        names = [name for name in portion.answer_queues if name not in self._checked]
+        for at in range(0, len(names), RESOLVED_AT_ONCE):
+            yield Ahead(partial(self._check, portion, names[at : at + RESOLVED_AT_ONCE]))
+
+    def _open(self, portion: Any, names: list[str], manager: QueueManager) -> None:
+        for name in names:
+            try:
+                self._targets[name] = manager.stages.target(self._upload, name)
+            except QueueError as error:
+                raise portion.refused(error, destination=name) from None
+
+    def _check(self, portion: Any, names: list[str], manager: QueueManager) -> None:
+        for name in names:
+            try:
+                manager.stages.check_answers(self._upload, name)
+            except QueueError as error:
+                raise portion.refused(error, answers=name) from None
+            self._checked.add(name)
 
 
 # -- publishing

@@ -18,7 +18,8 @@ METADATA_MAX = 1 << 20
 _MARK = b"\xff\xff\xff\xff"
 _PREFIX = struct.Struct("<4sI")
 _U16, _U32, _I32, _I64 = (struct.Struct(f"<{code}") for code in "HIiq")
-_HEADER_TYPE, _HEADER, _BODY_LENGTH = 1, 2, 3  # fields of a Message
+_VERSION, _HEADER_TYPE, _HEADER, _BODY_LENGTH, _CUSTOM = range(5)  # fields of a Message
+_V5 = 4  # of the format: since 2020. Older ones have ways of their own to compress
 _COMPRESSION = 3  # of a RecordBatch
 
 
@@ -71,12 +72,18 @@ def described(metadata: bytes) -> tuple[Content, int]:
     try:
         message = _Table(metadata, _U32.unpack_from(metadata)[0])
         kind_at, body_at = message.at(_HEADER_TYPE), message.at(_BODY_LENGTH)
+        version_at, custom = message.at(_VERSION), message.at(_CUSTOM) > 0
+        (version,) = _U16.unpack_from(metadata, version_at) if version_at else (0,)
         kind = metadata[kind_at] if kind_at else 0
         (body,) = _I64.unpack_from(metadata, body_at) if body_at else (0,)
         header = message.table(_HEADER) if kind == Content.RECORD_BATCH else None
         compressed = header is not None and header.at(_COMPRESSION) > 0
     except (struct.error, IndexError):
         raise BadRequest("the stream has a message that is none of Arrow's") from None
+    if version != _V5 or custom:
+        raise BadRequest(
+            "the stream has messages of another version, or with metadata of their own"
+        )
     if compressed:  # nothing unfolds to more than was sent
         raise BadRequest("the record batches are compressed", "Send them as they are.")
     if kind not in (Content.SCHEMA, Content.RECORD_BATCH):

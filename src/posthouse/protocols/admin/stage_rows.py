@@ -39,6 +39,8 @@ def read_batch(data: bytes, schema: pa.Schema) -> pa.RecordBatch:
         batch.validate(full=True)
     except (pa.ArrowException, OSError, EOFError, ValueError) as error:
         raise BadRequest(f"the stream has a record batch that is not sound: {error}") from None
+    if batch.nbytes > len(data):
+        raise BadRequest("the stream has a record batch that is larger than what was sent")
     return batch
 
 
