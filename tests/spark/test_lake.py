@@ -96,8 +96,18 @@ def test_only_files_that_can_match_are_read(spark: SparkSession, filled: LakeFil
 
 def test_a_batch_that_comes_again_is_not_written(spark: SparkSession, filled: LakeFiles) -> None:
     before = filled.manifests.read().version
-    assert add_batch(filled, messages(spark, ORDERS, [9]), QUERY, 0).skipped
+    assert add_batch(filled, messages(spark, ORDERS, [1, 2]), QUERY, 0).skipped
     assert filled.manifests.read().version == before
+
+
+def test_a_batch_that_is_planned_anew_with_another_end_brings_the_rest(
+    spark: SparkSession, filled: LakeFiles
+) -> None:
+    last = filled.manifests.read().queries[QUERY]
+    for more in ([5, 9], [9, 10]):
+        assert add_batch(filled, messages(spark, ORDERS, more), QUERY, 0).rows == 1
+    assert found(lake(filled.root, spark, queues=[ORDERS])) == [1, 2, 3, 4, 5, 9, 10]
+    assert filled.manifests.read().queries[QUERY] == last
 
 
 def test_messages_that_come_again_in_another_batch_are_not_written(

@@ -56,6 +56,13 @@ def test_a_batch_that_comes_again_is_skipped(lake: LakeFiles) -> None:
     assert ids_in(lake) == [1, 2]
 
 
+def test_a_batch_that_comes_again_with_more_messages_brings_those(lake: LakeFiles) -> None:
+    add(lake, [1], 0)
+    assert add(lake, [2], 0)
+    assert ids_in(lake) == [1, 2]
+    assert len(set(data_files(lake))) == 2
+
+
 def test_an_empty_batch_counts(lake: LakeFiles) -> None:
     with lake.staging() as folder:
         folder.mkdir()

@@ -99,6 +99,10 @@ def archive(
     batch: Annotated[
         int, typer.Option("--batch", metavar="N", min=1, help="Messages in one batch, at most.")
     ] = 250_000,
+    allow_loss: Annotated[
+        bool,
+        typer.Option("--allow-loss", help="Go on where messages were purged before they came in."),
+    ] = False,
     checkpoint: Checkpoint = None,
     master: Master = None,
 ) -> None:
@@ -134,6 +138,7 @@ def archive(
             spark=spark,
             max_messages=batch,
             every_s=every,
+            fail_on_data_loss=not allow_loss,
             progress=watched(advance),
             stop=stop,
         )

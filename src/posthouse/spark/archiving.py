@@ -86,6 +86,7 @@ def archive(
     max_messages: int = MESSAGES_MAX,
     max_bytes: int = BYTES_MAX,
     every_s: float = EVERY_S,
+    fail_on_data_loss: bool = True,
     progress: Watch | None = None,
     stop: threading.Event | None = None,
 ) -> Archived:
@@ -94,7 +95,8 @@ def archive(
     Returns when what was there at the start is done; with `follow` it goes on, with a batch every
     `every_s` seconds, until `stop` is set. Whatever ends it, the next call goes on where this one
     was, by its checkpoint, which lies in the lake unless it is named. `journals` takes the journal
-    of each queue along. `group` names the durable position of a consuming reader.
+    of each queue along. `group` names the durable position of a consuming reader. Where messages
+    were purged before they were archived, it fails unless `fail_on_data_loss` is false.
     """
     files = LakeFiles(lake)
     sources = _sources(files, queues, url, token_file, journals)
@@ -109,12 +111,13 @@ def archive(
         options |= {
             "maxMessagesPerTrigger": str(max_messages),
             "maxBytesPerTrigger": str(max_bytes),
+            "failOnDataLoss": str(fail_on_data_loss).lower(),
         }
         meter = Meter(progress, 0 if follow else sources.messages)
         running = Archive(files, folder, meter, stop)
         made = spark or session("archive", master)
         running.run(made, options, every_s if follow else None)
-        settle(folder, token_file=sources.options.get("tokenFile"))
+        settle(folder, sources.options.get("url"), sources.options.get("tokenFile"))
         compact(files.root, made)
     return running.result()
 

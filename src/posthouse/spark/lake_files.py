@@ -12,7 +12,7 @@ import re
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -99,16 +99,22 @@ class LakeFiles:
             yield
 
     def add(self, staged: Path, rows: int, query: str, batch: int) -> Added:
-        """The files of one batch of so many rows; durable when this returns, all or none."""
+        """The files of one batch of so many rows; durable when this returns, all or none.
+
+        A batch that is there already is skipped, unless it has more messages now.
+        """
         found = self._staged_files(staged, rows)
         with self.manifests.change() as manifest:
-            if manifest.has(query, batch):
+            again = manifest.has(query, batch)
+            if again and all(file.last_id <= _through(manifest, file) for file in found):
                 return Added(skipped=True)
             _check_new(manifest, found)
-            prefix = f"batch-{batch:010}-{sha256(query.encode()).hexdigest()[:16]}"
+            # A checkpoint that lost its tail plans a batch anew, with another end.
+            writer = f"{query} {manifest.version}" if again else query
+            prefix = f"batch-{batch:010}-{sha256(writer.encode()).hexdigest()[:16]}"
             files = self._place(staged, found, prefix)
             manifest.files.extend(files)
-            manifest.queries[query] = batch
+            manifest.queries[query] = max(batch, manifest.queries.get(query, batch))
             for file in files:
                 last = manifest.through.get(file.queue, file.last_id)
                 manifest.through[file.queue] = max(last, file.last_id)
@@ -178,7 +184,8 @@ class LakeFiles:
         """Staging folders whose writer is dead; called under the manifest's lock."""
         count = 0
         for lock in self._staging.glob("*.lock"):
-            with lock.open("rb") as file:
+            # A writer that ends takes its lock away without asking.
+            with suppress(FileNotFoundError), lock.open("rb") as file:
                 if try_lock(file.fileno()):
                     self.disk.delete_tree(lock.with_suffix(""))
                     lock.unlink(missing_ok=True)
@@ -208,10 +215,15 @@ def file_pattern(path: Path) -> str:
     return re.sub(r"([\[\]{}*?\\])", r"\\\1", file_uri(path))
 
 
+def _through(manifest: Manifest, file: LakeFile) -> int:
+    """The highest lookup id that the lake has of a file's queue."""
+    return manifest.through.get(file.queue, -1)
+
+
 def _check_new(manifest: Manifest, found: list[LakeFile]) -> None:
     """Lookup ids grow, so whatever is not above what the lake has is there already."""
     for file in found:
-        through = manifest.through.get(file.queue, -1)
+        through = _through(manifest, file)
         if file.first_id <= through:
             raise InvalidParameter(
                 f"the lake has got messages of {file.queue} up to lookup id {through} from another "

@@ -27,15 +27,14 @@ PARQUET: Final = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
 
 
 def add_batch(lake: LakeFiles, messages: DataFrame, query: str, batch: int) -> Added:
-    """Writes one batch of a stream; what is there already is skipped, batches as well as messages.
+    """Writes one batch of a stream; messages that are there already are skipped.
 
-    A stream begins where the lake ends or before, and goes on without gaps: so whatever lies at or
-    below the highest lookup id of its queue has been written. Durable when this returns: the files
-    are synced, and the manifest names them.
+    Not by the number of the batch: Spark does not sync its checkpoints, so after a power failure it
+    may plan a batch anew, with another end. A stream begins where the lake ends or before, and goes
+    on without gaps: so whatever lies at or below the highest lookup id of its queue has been
+    written. Durable when this returns: the files are synced, and the manifest names them.
     """
     manifest = lake.manifests.read()
-    if manifest.has(query, batch):
-        return Added(skipped=True)
     _check_columns(messages.columns)
     with lake.staging() as folder:
         rows = save(messages.where(_is_new(manifest.through)), folder)

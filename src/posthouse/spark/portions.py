@@ -28,7 +28,7 @@ class DataLoss(MessageAlreadyReceived):
         super().__init__(
             f"{queue} was purged up to lookup id {purged_through}, "
             f"and this read wanted what lies behind {after}",
-            "To go on with what is left set failOnDataLoss to false; "
+            "To go on with what is left set failOnDataLoss to false (archive: --allow-loss); "
             "or begin anew with another checkpoint.",
         )
 
