@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
 from posthouse.model.errors import InvalidParameter
-from posthouse.spark.checkpoints import committed_offsets
+from posthouse.spark.checkpoints import committed_offsets, sync_checkpoint
 from posthouse.spark.offsets import StreamOffset
 
 
@@ -58,3 +59,36 @@ def test_a_damaged_checkpoint_is_told(tmp_path: Path) -> None:
 def test_a_checkpoint_nowhere_is_told() -> None:
     with pytest.raises(InvalidParameter, match="cannot be reached"):
         committed_offsets("nowhere://a/b")
+
+
+@pytest.fixture
+def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The paths that were synced, as far as a process can tell."""
+    paths: list[str] = []
+    sync = os.fsync
+
+    def note(handle: int) -> None:
+        paths.append(str(Path(f"/proc/self/fd/{handle}").resolve()))
+        sync(handle)
+
+    monkeypatch.setattr("os.fsync", note)
+    return paths
+
+
+@pytest.mark.parametrize("prefix", ["", "file:", "file://"])
+def test_the_newest_entry_and_its_folders_are_synced(
+    prefix: str, tmp_path: Path, synced: list[str]
+) -> None:
+    path = write(tmp_path, offsets={9: [line(9)], 10: [line(10)]}, commits=[9])
+    (tmp_path / "metadata").write_text("{}")
+    sync_checkpoint(prefix + path, "offsets")
+    assert synced == [f"{path}/offsets/10", f"{path}/metadata", f"{path}/offsets", path]
+    synced.clear()
+    sync_checkpoint(prefix + path, "commits")
+    assert synced[:2] == [f"{path}/commits/9", f"{path}/commits/.9.crc"]
+
+
+@pytest.mark.parametrize("path", ["", "s3a://bucket/checkpoint", "/nowhere/at/all"])
+def test_what_is_not_on_this_disk_is_not_synced(path: str, synced: list[str]) -> None:
+    sync_checkpoint(path, "offsets")
+    assert synced == []

@@ -155,6 +155,12 @@ def test_a_pattern_names_queues(
     reader = spark.read.format("posthouse").options(**access)
     rows = reader.options(queuePattern=r".\private$\PATTERN-*").load().collect()
     assert sorted(bytes(row.body) for row in rows) == [b"1", b"2"]
+    office.create("order-pattern", journal=True)
+    office.send("order-pattern", [b"4"])
+    office.qm.queue(path_of("order-pattern")).receive(timeout=0)
+    assert reader.options(queuePattern="./private$/order*").load().collect() == []
+    journals = reader.options(queuePattern="./private$/order*;journal").load().collect()
+    assert [bytes(row.body) for row in journals] == [b"4"]
     nothing = reader.options(queuePattern="nothing-*").load()
     assert "no queue matches nothing-*" in refusal(nothing.collect)
 

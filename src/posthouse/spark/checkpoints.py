@@ -6,8 +6,12 @@ Only a batch with an entry in `commits` is done; one that is merely in `offsets`
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, Final
+from urllib.parse import unquote, urlsplit
 
 from posthouse.model.errors import InvalidParameter
 from posthouse.spark.offsets import StreamOffset, offset_of
@@ -22,6 +26,44 @@ def committed_offsets(path: str) -> list[StreamOffset]:
     if batch is None:
         return []
     return list(_offsets(_text(files, f"{root}/offsets/{batch}")))
+
+
+def sync_checkpoint(path: str, part: str) -> None:
+    """Makes the newest entry in `offsets` or `commits` survive a power failure.
+
+    Spark syncs nothing of its checkpoint, and what depends on it is durable here: a batch that was
+    written and then planned anew with another end would lose messages, or send them twice. Only a
+    checkpoint on a local disk can be synced like that; `path` may be empty.
+    """
+    root = _local_root(path)
+    if root is None:
+        return
+    batch = max(_batches(root / part), default=None)
+    if batch is not None:
+        for name in (f"{part}/{batch}", f"{part}/.{batch}.crc", "metadata", ".metadata.crc"):
+            _sync(root / name)
+        for folder in (root / part, root):
+            _sync(folder)
+
+
+def _local_root(path: str) -> Path | None:
+    if path.startswith("file:"):
+        return Path(unquote(urlsplit(path).path))
+    return Path(path) if path and "://" not in path else None
+
+
+def _batches(folder: Path) -> Iterator[int]:
+    with suppress(FileNotFoundError):
+        yield from (int(file.name) for file in folder.iterdir() if file.name.isdecimal())
+
+
+def _sync(path: Path) -> None:
+    with suppress(FileNotFoundError):
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def _file_system(path: str) -> tuple[Any, str]:

@@ -10,7 +10,7 @@ from posthouse.client.bulk_read import Cut, QueuePlan, Wanted
 from posthouse.client.groups import GroupState
 from posthouse.model.errors import MessageAlreadyReceived
 from posthouse.spark.batch import starting
-from posthouse.spark.checkpoints import committed_offsets
+from posthouse.spark.checkpoints import committed_offsets, sync_checkpoint
 from posthouse.spark.endpoint import Endpoint
 from posthouse.spark.leases import CONSUME, OBSERVE, Leases, committed_through, owner_of
 from posthouse.spark.limits import Limits, shares
@@ -76,6 +76,7 @@ class Course:
 
     def _settle(self, leases: Leases) -> None:
         """What an earlier run committed and could not acknowledge."""
+        sync_checkpoint(self.options.checkpoint, "commits")
         for offset in committed_offsets(self.options.checkpoint):
             if offset.group != leases.group:
                 continue
@@ -83,7 +84,7 @@ class Course:
                 group = self.places[queue].endpoint.group(queue, leases.group).show()
                 through = committed_through(group, offset.queues[queue])
                 if through is not None:
-                    leases.acknowledge_now({queue: through})
+                    leases.acknowledge({queue: through})
 
     def close(self) -> None:
         """Gives everything back."""
@@ -216,6 +217,7 @@ class Course:
         """What the tasks of a micro-batch read; claimed first, where it is consumed."""
         if self._leases is not None:
             self._leases.check()
+        sync_checkpoint(self.options.checkpoint, "offsets")
         extents = [
             self._extent(start, end, queue)
             for queue, through in end.queues.items()
@@ -246,9 +248,13 @@ class Course:
         return plan if whole else None
 
     def commit(self, end: StreamOffset) -> None:
-        """Acknowledges, beside the stream."""
-        if self._leases is not None:
-            self._leases.acknowledge(end.queues)
+        """Acknowledges, beside the stream, once its checkpoint is safe."""
+        if (leases := self._leases) is not None:
+            leases.beside(lambda: self._acknowledge(leases, end))
+
+    def _acknowledge(self, leases: Leases, end: StreamOffset) -> None:
+        sync_checkpoint(self.options.checkpoint, "commits")
+        leases.acknowledge(end.queues)
 
 
 def _check_position(queue: str, after: int, group: GroupState) -> None:

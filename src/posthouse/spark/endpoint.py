@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import Final
 
 from posthouse.client import bulk_read
 from posthouse.client.bulk_http import BulkHttp, segment
@@ -11,6 +12,9 @@ from posthouse.client.bulk_read import Cut, QueuePlan, Wanted
 from posthouse.client.groups import GroupReader, GroupState
 from posthouse.model.errors import InvalidParameter
 from posthouse.spark.options import Manager
+
+UNREAD_KINDS: Final = ("internal", "outgoing")
+"""Queues of the queue manager's own, which nobody reads as a table."""
 
 _idle: dict[Manager, list[BulkHttp]] = {}
 
@@ -41,11 +45,13 @@ class Endpoint:
         return bulk_read.split(self._http, queue, cut.after, cut.through, parts, max_records)
 
     def queue_paths(self) -> Iterator[str]:
-        """The paths of all queues that the token may look at, with journals and the system's."""
+        """The paths of all queues that the token may look at, with journals and dead letters."""
         after: int | None = 0
         while after is not None:
             page = self._http.call("GET", f"/queues?system=true&after={after}")
-            yield from (str(queue["path"]) for queue in page["queues"])
+            for queue in page["queues"]:
+                if queue["kind"] not in UNREAD_KINDS:
+                    yield str(queue["path"])
             after = page["next"]
 
     def group(self, queue: str, name: str) -> GroupReader:

@@ -88,15 +88,15 @@ class Leases:
         group = self._places[queue].endpoint.group(queue, self.group)
         return group.claim(self.epochs[queue], through)
 
-    def acknowledge(self, queues: Mapping[str, int]) -> None:
-        """Receives what was committed, beside the stream; the one before is waited for."""
-        known = {queue: through for queue, through in queues.items() if queue in self.epochs}
-        self._acknowledging.do(lambda: self.acknowledge_now(known))
+    def beside(self, task: Callable[[], None]) -> None:
+        """Does something beside the stream, when what was begun before is done."""
+        self._acknowledging.do(task)
 
-    def acknowledge_now(self, queues: Mapping[str, int]) -> None:
+    def acknowledge(self, queues: Mapping[str, int]) -> None:
         """Receives up to these ids."""
         for queue, through in queues.items():
-            self._group("acknowledge", queue).acknowledge(self.epochs[queue], through)
+            if queue in self.epochs:
+                self._group("acknowledge", queue).acknowledge(self.epochs[queue], through)
 
     def check(self) -> None:
         """Raises what went wrong beside the stream: somebody else has taken over, say."""

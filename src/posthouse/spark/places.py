@@ -45,9 +45,10 @@ def asked_of(options: SourceOptions, endpoints: Sequence[Endpoint]) -> dict[Endp
 
 
 def _matching(endpoint: Endpoint, pattern: str) -> Iterable[str]:
+    """Journals and subqueues only for a pattern that says so: with a semicolon."""
     wanted = key_of(pattern, endpoint.name).replace("[", "[[]")
     for path in endpoint.queue_paths():
-        if fnmatchcase(key_of(path, endpoint.name), wanted):
+        if (";" in path) <= (";" in pattern) and fnmatchcase(key_of(path, endpoint.name), wanted):
             yield path
 
 

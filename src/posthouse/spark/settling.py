@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from posthouse.client.groups import GroupReader, GroupState
 from posthouse.model.errors import InvalidParameter, QueueNotFound, SharingViolation
-from posthouse.spark.checkpoints import committed_offsets
+from posthouse.spark.checkpoints import committed_offsets, sync_checkpoint
 from posthouse.spark.endpoint import Endpoint
 from posthouse.spark.leases import ACKNOWLEDGE_S, committed_through
 from posthouse.spark.offsets import StreamOffset
@@ -42,6 +42,7 @@ def settle(
     a group have nothing to settle.
     """
     done = []
+    sync_checkpoint(os.fspath(path), "commits")
     for offset in committed_offsets(os.fspath(path)):
         if offset.group:
             done += _settle(offset, _given(offset, url, token_file, ca_file))
