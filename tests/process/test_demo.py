@@ -9,21 +9,25 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from posthouse.cli import main
+from posthouse.cli.demo_pipeline import Piped
 from posthouse.cli.demo_server import DemoServer
 from posthouse.cli.demonstration import SHOPS, Arrived, Report
 from posthouse.model.errors import ServiceNotAvailable
 from posthouse.protocols.admin.types import BooksListJson
 from posthouse.runtime.home import lock_home
 
+PIPED = Piped(100, 100, 1, [], {"nack-queue-purged": 5}, "lake", "customers")
+
 
 def test_the_demonstration_loses_nothing_and_its_books_balance(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     home = tmp_path / "home"
-    assert main.run(["demo", "--home", str(home), "--orders", "400", "--json"]) == 0
+    assert main.run(["demo", "--home", str(home), "--orders", "400", "--no-spark", "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert 200 <= report["acknowledged_before_kill"] < 400
     assert report["in_flight_at_kill"] >= 1
@@ -43,7 +47,7 @@ def test_the_demonstration_loses_nothing_and_its_books_balance(
 def test_people_see_what_happened_and_where_it_is(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main.run(["demo", "--home", str(tmp_path), "--orders", "201"]) == 0
+    assert main.run(["demo", "--home", str(tmp_path), "--orders", "201", "--no-spark"]) == 0
     said = capsys.readouterr()
     assert "kill -9 of ALPHA" in said.err
     assert "sending" in said.err
@@ -62,7 +66,15 @@ def test_a_folder_with_something_in_it_is_refused(
 
 
 def test_who_stops_it_stops_its_servers(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "posthouse.cli.main", "demo", "--orders", "1000000"]
+    command = [
+        sys.executable,
+        "-m",
+        "posthouse.cli.main",
+        "demo",
+        "--orders",
+        "1000000",
+        "--no-spark",
+    ]
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE) as process:
         assert process.stderr is not None
@@ -98,12 +110,18 @@ def test_a_server_that_does_not_start_is_explained(tmp_path: Path) -> None:
         {"delivered": 99},
         {"over_the_wire": 0, "delivered": 0},
         {"stopped_well": False},
+        {"spark": True},
+        {"spark": True, "piped": msgspec.structs.replace(PIPED, archived=99)},
+        {"spark": True, "piped": msgspec.structs.replace(PIPED, orders=101)},
+        {"spark": True, "piped": msgspec.structs.replace(PIPED, amount=2)},
+        {"spark": True, "piped": msgspec.structs.replace(PIPED, reasons={})},
     ],
 )
 def test_the_report_is_unsound_when_anything_is_missing(
     tmp_path: Path, wrong: dict[str, object]
 ) -> None:
     sound = {
+        "spark": False,
         "arrived": [Arrived("north", 100, 1, True)],
         "journaled": 100,
         "in_flight_at_kill": 1,
@@ -115,4 +133,6 @@ def test_the_report_is_unsound_when_anything_is_missing(
         "stopped_well": True,
     }
     assert Report(tmp_path, 100, **sound).sound  # type: ignore[arg-type]
+    piped = {"spark": True, "piped": PIPED}
+    assert Report(tmp_path, 100, **sound | piped).sound  # type: ignore[arg-type]
     assert not Report(tmp_path, 100, **sound | wrong).sound  # type: ignore[arg-type]

@@ -17,10 +17,11 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
+from posthouse.cli.demo_pipeline import REMEDY, Piped, spark_is_there
 from posthouse.cli.demonstration import Audience, Report, demonstrate
 from posthouse.cli.output import complain, print_json, print_table, safe, say
 
-STEPS = ("sending", "delivering", "receiving")
+STEPS = ("sending", "delivering", "receiving", "Spark")
 
 
 def register(app: typer.Typer) -> None:
@@ -35,9 +36,13 @@ def demo(
     orders: Annotated[
         int, typer.Option("--orders", min=200, max=1_000_000, help="How many orders to send.")
     ] = 10_000,
+    spark: Annotated[
+        bool | None,
+        typer.Option("--spark/--no-spark", help="Run the pipeline too; default: if installed."),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="The report as one line of JSON.")] = False,
 ) -> None:
-    """Run two queue managers, kill one under load, deliver orders between them, check the books.
+    """Run two queue managers, kill one under load, deliver orders, pipe them through Spark.
 
     Ends with exit code 0 only if nothing acknowledged was lost, nothing came twice and the books
     balance. The data stays; the servers are stopped at the end.
@@ -47,10 +52,11 @@ def demo(
     if home is not None and home.exists() and any(home.iterdir()):
         complain(f"{home} is not empty. Name a new folder, or leave --home out.")
         raise typer.Exit(2)
+    spark = _spark(spark)
     place = (home or Path(tempfile.mkdtemp(prefix="posthouse-demo-"))).absolute()
     try:
         with _stopped_by_signals():
-            report = _run(place, orders, quiet=json)
+            report = _run(place, orders, spark=spark, quiet=json)
     except Exception:
         complain(f"The demonstration broke off. Data and logs are in {place}.")
         raise
@@ -67,6 +73,16 @@ def demo(
         raise typer.Exit(1)
 
 
+def _spark(wanted: bool | None) -> bool:
+    there = spark_is_there()
+    if wanted and not there:
+        complain(f"Spark is not installed. Install it with: {REMEDY}")
+        raise typer.Exit(2)
+    if wanted is None and not there:
+        complain(f"The pipeline is left out, since Spark is not installed: {REMEDY}")
+    return there if wanted is None else wanted
+
+
 @contextmanager
 def _stopped_by_signals() -> Iterator[None]:
     """So that the servers are stopped too: on their own they would stay."""
@@ -79,7 +95,7 @@ def _stopped_by_signals() -> Iterator[None]:
             signal.signal(each, handler)
 
 
-def _run(home: Path, orders: int, *, quiet: bool) -> Report:
+def _run(home: Path, orders: int, *, spark: bool, quiet: bool) -> Report:
     columns = (TextColumn("{task.description:12}"), BarColumn(), MofNCompleteColumn())
     console = Console(stderr=True, quiet=quiet, highlight=False)
     with Progress(*columns, TimeElapsedColumn(), console=console) as bars:
@@ -89,7 +105,8 @@ def _run(home: Path, orders: int, *, quiet: bool) -> Report:
             bars.start_task(tasks[step])
             bars.update(tasks[step], completed=done, total=total, visible=True)
 
-        return demonstrate(home, orders, Audience(lambda t: console.print(Text(safe(t))), progress))
+        audience = Audience(lambda t: console.print(Text(safe(t))), progress)
+        return demonstrate(home, orders, audience, spark=spark)
 
 
 def _values(report: Report) -> dict[str, object]:
@@ -113,6 +130,7 @@ def _values(report: Report) -> dict[str, object]:
         "journaled": report.journaled,
         "in_order": report.in_order,
         "dead_letters": report.dead_letters,
+        "piped": report.piped,
         "books": report.books,
         "sound": report.sound,
     }
@@ -131,6 +149,9 @@ def _show(report: Report) -> None:
         ),
     )
     say("")
+    if report.piped:
+        _show_piped(report.piped)
+        say("")
     _show_books(report)
     say("")
     _show_places(report)
@@ -151,6 +172,19 @@ def _steps(report: Report) -> Iterator[tuple[str, str]]:
     yield "kept in the journal of ALPHA", f"{report.journaled:,} orders"
     for reason, count in report.dead_letters.items():
         yield f"dead letters: {reason}", f"{count}"
+    if report.piped:
+        yield "through Spark", f"{report.piped.seconds:.0f} s"
+        yield "  archived as Parquet", f"{report.piped.archived:,} orders"
+        for reason, count in report.piped.reasons.items():
+            yield f"  dead letters: {reason}", f"{count}"
+
+
+def _show_piped(piped: Piped) -> None:
+    print_table(
+        "Who bought most, by Spark",
+        ("customer", "orders", "amount"),
+        ((each.customer, f"{each.orders:,}", f"{each.amount:,}") for each in piped.customers),
+    )
 
 
 def _show_books(report: Report) -> None:
@@ -174,6 +208,8 @@ def _show_books(report: Report) -> None:
 def _show_places(report: Report) -> None:
     for name, address in report.addresses.items():
         say(f"{name} served API and metrics at {address}; its files: {report.home / name.lower()}")
+    if report.piped:
+        say(f"Orders as Parquet: {report.piped.lake}; by customer: {report.piped.table}")
     home = shlex.quote(str(report.home / "alpha"))
     say("Both are stopped now. To look around, start one again:")
     say(f"  posthouse serve --home {home} &")

@@ -2,7 +2,8 @@
 
 Shops send orders to ALPHA, which is killed meanwhile. The first orders go to BETA in transactions
 that both share, the others over the binary protocol; the warehouse receives them there. Offers that
-nobody takes become dead letters. Then both managers' books are looked at.
+nobody takes become dead letters. Spark reads the warehouse's journal and the dead letters, where it
+is installed. Then both managers' books are looked at.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from posthouse.cli.demo_pipeline import Piped, Wanted, run_pipeline
 from posthouse.cli.demo_server import DemoServer
 from posthouse.client.errors import TransactionAborted
 from posthouse.client.manager import Queue, QueueManagerClient, connect
@@ -31,6 +33,7 @@ WAREHOUSE: Final = r".\private$\warehouse"
 OFFERS: Final = r".\private$\offers"
 DEAD_LETTERS: Final = r".\system$;deadletter"
 
+CUSTOMERS: Final = 97
 SALE_MAX: Final = 50  # orders in one transaction of a shop
 SALES_MIN: Final = 40  # transactions, so that there is a middle to be killed in
 BATCH: Final = 200  # orders in one transaction behind the shops
@@ -81,6 +84,8 @@ class Report:
     arrived: list[Arrived] = field(default_factory=list)
     journaled: int = 0
     dead_letters: dict[str, int] = field(default_factory=dict)
+    spark: bool = True  # whether there is to be a pipeline
+    piped: Piped | None = None
     books: dict[str, BooksListJson] = field(default_factory=dict)
     stopped_well: bool = False
 
@@ -100,13 +105,22 @@ class Report:
     def sound(self) -> bool:
         """A kill met work, nothing was lost or came twice, and the books balance."""
         dead = sum(self.dead_letters.values()) == EXPIRED + PURGED
-        shown = self.in_flight_at_kill > 0 and self.undone and dead
+        shown = self.in_flight_at_kill > 0 and self.undone and dead and self.piped_well
         return shown and self.in_order and self.balanced and self.stopped_well
 
+    @property
+    def piped_well(self) -> bool:
+        """Spark saw what the warehouse received and what became dead letters, no more, no less."""
+        if self.piped is None:
+            return not self.spark
+        amount = sum(each.amount for each in self.arrived)
+        whole = self.piped.archived == self.piped.orders == self.orders
+        return whole and self.piped.amount == amount and self.piped.reasons == self.dead_letters
 
-def demonstrate(home: Path, orders: int, audience: Audience) -> Report:
+
+def demonstrate(home: Path, orders: int, audience: Audience, *, spark: bool) -> Report:
     """The whole of it, in a folder of its own; the servers are gone when it returns."""
-    report = Report(home, orders)
+    report = Report(home, orders, spark=spark)
     with ExitStack() as running:
         servers = [running.enter_context(DemoServer(home, name)) for name in ("ALPHA", "BETA")]
         for server in servers:
@@ -122,6 +136,8 @@ def demonstrate(home: Path, orders: int, audience: Audience) -> Report:
         deliver(alpha, servers[1].binary, report, audience)
         receive_all(beta, report, audience)
         let_offers_die(beta, report)
+        if spark:
+            pipe(beta, servers[1].address, report, audience)
         report.journaled = alpha.queue(ORDERS).journal.count()
         report.books = {client.name: client.books() for client in (alpha, beta)}
         for client in (alpha, beta):
@@ -194,6 +210,7 @@ def order(number: int) -> Draft:
     body = {
         "order": number,
         "shop": SHOPS[number % len(SHOPS)],
+        "customer": f"customer {number * 31 % CUSTOMERS}",
         "amount": 5 + number * 7919 % 495,
     }
     return Draft(body, label=f"order {number}")
@@ -259,7 +276,9 @@ class Carrier:
     def __init__(self, alpha: QueueManagerClient, beta: QueueManagerClient) -> None:
         self.alpha, self.beta = alpha, beta
         self.orders = alpha.queue(ORDERS)
-        self.warehouse = beta.create_queue(WAREHOUSE, transactional=True, label="To be packed")
+        self.warehouse = beta.create_queue(
+            WAREHOUSE, transactional=True, journal=True, label="To be packed"
+        )
 
     def carry(self, *, think_better: bool = False) -> int:
         """One transaction; returns how many orders it carried."""
@@ -353,3 +372,14 @@ def let_offers_die(client: QueueManagerClient, report: Report) -> None:
     offers.purge()
     letters = client.queue(DEAD_LETTERS).browse()
     report.dead_letters = dict(Counter(letter.class_name for letter in letters))
+
+
+# -- Spark
+
+
+def pipe(beta: QueueManagerClient, url: str, report: Report, audience: Audience) -> None:
+    """What the warehouse received, from its journal into Parquet; and the dead letters."""
+    wanted = Wanted(report.home, url, f"{WAREHOUSE};journal", DEAD_LETTERS)
+    report.piped = run_pipeline(
+        beta, wanted, lambda done, total: audience.progress("Spark", done, total)
+    )
