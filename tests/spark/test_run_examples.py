@@ -6,7 +6,7 @@ import json
 import runpy
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.pipelines.flow import AutoCdcFlow, Flow
@@ -78,32 +78,25 @@ class Declared(GraphElementRegistry):
 
 
 @pytest.fixture
-def settings(spark: SparkSession, access: dict[str, str], orders: str) -> Any:
-    """The configuration of the example, with the office's names in it."""
+def declared(access: dict[str, str], orders: str, monkeypatch: pytest.MonkeyPatch) -> Declared:
+    """What the files of the example declare, for the office."""
     folder = EXAMPLES / "declarative"
-    described = (folder / "spark-pipeline.yml").read_text(encoding="utf-8").splitlines()
-    ours = {
-        "posthouse.url": access["url"],
-        "posthouse.tokenFile": access["tokenFile"],
-        "posthouse.queue": path_of(orders),
-    }
-    assert "      include: transformations/**" in described
-    for key, value in ours.items():
-        assert any(line.startswith(f"  {key}: ") for line in described)
-        spark.conf.set(key, value)
-    yield folder / "transformations"
-    for key in ours:
-        spark.conf.unset(key)
+    described = (folder / "spark-pipeline.yml").read_text(encoding="utf-8")
+    assert "include: transformations/**" in described
+    monkeypatch.setenv("POSTHOUSE_URL", access["url"])
+    monkeypatch.setenv("POSTHOUSE_TOKEN_FILE", access["tokenFile"])
+    monkeypatch.setenv("POSTHOUSE_QUEUE", path_of(orders))
+    found = Declared()
+    with graph_element_registration_context(found):
+        for file in sorted((folder / "transformations").glob("*.py")):
+            runpy.run_path(str(file))
+    return found
 
 
 def test_the_declared_pipeline_says_what_it_makes(
-    spark: SparkSession, settings: Path, tmp_path: Path
+    spark: SparkSession, declared: Declared, tmp_path: Path
 ) -> None:
     """Its queries run here in a session of ours; spark-pipelines runs them over Spark Connect."""
-    declared = Declared()
-    with graph_element_registration_context(declared):
-        for file in sorted(settings.iterdir()):
-            runpy.run_path(str(file))
     assert declared.outputs.keys() == declared.flows.keys() == {"orders", "customers"}
     stream = declared.flows["orders"].func()
     assert stream.isStreaming

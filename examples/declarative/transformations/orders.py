@@ -3,20 +3,25 @@
 The stream observes its queue. Spark keeps how far it has come in the pipeline's storage.
 """
 
+import os
+
 from pyspark import pipelines as dp
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 spark = SparkSession.active()
+ACCESS = {
+    "url": os.environ.get("POSTHOUSE_URL", "http://127.0.0.1:8816"),
+    "tokenFile": os.environ["POSTHOUSE_TOKEN_FILE"],
+    "queue": os.environ.get("POSTHOUSE_QUEUE", "./private$/orders"),
+}
 
 
 @dp.table(comment="every order that came, once")
 def orders() -> DataFrame:
     messages = (
         spark.readStream.format("posthouse")
-        .option("url", spark.conf.get("posthouse.url"))
-        .option("tokenFile", spark.conf.get("posthouse.tokenFile"))
-        .option("queue", spark.conf.get("posthouse.queue"))
+        .options(**ACCESS)
         .option("columns", "lookup_id,body,arrived_time")
         .load()
     )
