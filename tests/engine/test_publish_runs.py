@@ -53,7 +53,7 @@ def staged(number: int, rows: list[Row]) -> State:
 
 
 def one_by_one(state: State, run: Publish) -> None:
-    for at in range(run.count):
+    for at in range(run.length):
         old = state.table.get(run.number + at)
         if old is not None and not old.lookup_id:
             row = old._replace(

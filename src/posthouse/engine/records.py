@@ -222,7 +222,7 @@ class Publish(NamedTuple):
     """Pending messages numbered in a row, of one queue and priority, become available in order."""
 
     number: int  # of the first
-    count: int
+    length: int  # how many
     lookup_id: int  # of the first; the others follow on from it
     arrived: int
     place: int = 0  # of the first in its sequence; 0: they have none
@@ -233,7 +233,7 @@ class Dropped(NamedTuple):
     """Pending messages numbered in a row are gone; no queue ever had them."""
 
     number: int
-    count: int
+    length: int  # how many
 
 
 class Change:

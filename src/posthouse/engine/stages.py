@@ -87,9 +87,7 @@ def check_key(key: StageKey) -> None:
 class Stages:
     """All stages, the uploads under way, and how far each query has published."""
 
-    def __init__(
-        self, core: Core, expand: Callable[[PathName | FormatName], PathName | FormatName]
-    ) -> None:
+    def __init__(self, core: Core, expand: Callable[[FormatName], FormatName]) -> None:
         self.core = core
         self._expand = expand
         self.stages: dict[StageKey, Stage] = {}

@@ -174,7 +174,7 @@ class State:
 
         `counted` is False where a record only repeats what an older one has said.
         """
-        packed = self.table.packed(run.number, run.count)
+        packed = self.table.packed(run.number, run.length)
         words = array("I", packed)
         if counted and self._are_alike(run, packed, words):
             self._publish_all(run, words)
@@ -185,7 +185,7 @@ class State:
 
     def _are_alike(self, run: Publish, packed: bytearray, words: array[int]) -> bool:
         """Whether all of them are there, pending, and go to the end of one lane."""
-        count, queue, priority = run.count, words[_QUEUE_WORD], packed[_PRIORITY_AT]
+        count, queue, priority = run.length, words[_QUEUE_WORD], packed[_PRIORITY_AT]
         return (
             bool(queue)
             and words[0::_ROW_WORDS].count(0) == count
@@ -196,7 +196,7 @@ class State:
         )
 
     def _publish_all(self, run: Publish, words: array[int]) -> None:
-        number, count = run.number, run.count
+        number, count = run.number, run.length
         queue = self.queue(words[_QUEUE_WORD])
         sizes, expiries = words[_SIZE_WORD::_ROW_WORDS], words[_EXPIRES_WORD::_ROW_WORDS]
         ids = array("Q", range(run.lookup_id, run.lookup_id + count))

@@ -222,7 +222,7 @@ class Compactor:
         published = [
             run
             for run in change.published
-            if min(positions.holders(run.number, run.count, alive=True), default=here) < here
+            if min(positions.holders(run.number, run.length, alive=True), default=here) < here
         ]
         dropped = [
             run

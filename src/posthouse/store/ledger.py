@@ -85,7 +85,7 @@ class Ledger:
         if carried:
             segment.fixed_bytes += CHANGE_WEIGHT  # so that what compaction wrote is never due
         for run in change.published:
-            self._keep_run(run.number, run.count, segment)
+            self._keep_run(run.number, run.length, segment)
         self._settle_all(change.settles, segment)
         self._end_all([number for number, _ in change.ends], segment)
         for number, count in change.dropped:

@@ -176,7 +176,7 @@ class Witness:
                 change = unpack_change(head)
                 given.update(settle.row.lookup_id for settle in change.settles)
                 for run in change.published:
-                    given.update(range(run.lookup_id, run.lookup_id + run.count))
+                    given.update(range(run.lookup_id, run.lookup_id + run.length))
             if kind not in (EXPRESS, DROP):
                 self.oracle.records.append(record)
                 self.written += 1
