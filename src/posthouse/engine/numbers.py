@@ -43,6 +43,8 @@ class Numbers:
 
     def discard_run(self, first: int, count: int) -> None:
         """Takes out those that are here of so many from the first on."""
+        if count <= 0:
+            return
         starts, ends, end = self._starts, self._ends, first + count
         low, high = bisect_right(ends, first), bisect_left(starts, end)
         if low >= high:
