@@ -8,6 +8,8 @@ python examples/route_orders.py --token-file token.txt './private$/orders' \\
 
 import argparse
 
+from pyspark.sql import functions as f
+
 from posthouse.spark import session, settle
 
 
@@ -35,14 +37,10 @@ def main() -> None:
         .option("maxMessagesPerTrigger", 100_000)
         .load()
     )
-    routed = orders.selectExpr(
-        "body",
-        "label",
-        "priority",
-        # What is no order, or has no amount, counts as small: null is not above the limit.
-        f"if(from_json(string(body), 'amount long').amount >= {given.limit},"
-        f" '{given.large}', '{given.small}') AS destination",
-    )
+    amount = f.expr("from_json(string(body), 'amount long').amount")
+    # What is no order, or has no amount, counts as small: null is not above the limit.
+    to = f.when(amount >= given.limit, f.lit(given.large)).otherwise(f.lit(given.small))
+    routed = orders.select("body", "label", "priority", to.alias("destination"))
     query = (
         routed.writeStream.format("posthouse")
         .options(**access)
