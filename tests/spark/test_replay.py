@@ -24,6 +24,7 @@ BILLS = "ALPHA\\private$\\bills;journal"
 COLUMNS = (
     *("queue_manager", "queue", "lookup_id", "id", "label", "body", "body_type", "body_size"),
     *("priority", "delivery", "correlation_id", "arrived_time", "encrypted", "app_specific"),
+    "journal",
 )
 GUID = "6bd4b6a8-1111-2222-3333-444444444444"
 NOON = datetime(2026, 11, 14, 12, tzinfo=UTC)
@@ -37,6 +38,7 @@ def row(number: int) -> tuple[object, ...]:
         *("ALPHA", ORDERS if number % 2 else BILLS, number, f"{GUID}\\{number}", f"label {number}"),
         *(body, 8, len(body), number % 8, "express", f"{number:040x}"),
         *(NOON + timedelta(minutes=number), number == 10, number),
+        ["positive"],
     )
 
 
@@ -78,6 +80,7 @@ def test_messages_are_sent_as_they_were_under_new_identifiers(
     found = {message.body: message for message in messages}
     third = found[b"m3"]
     assert (third.label, third.priority, third.app_specific) == ("label 3", 3, 3)
+    assert not any(message.to_json().journal for message in messages), "its sender has had it"
     assert (third.body_type, third.correlation_id) == (8, f"{3:040x}")
     assert str(third.id) != f"{GUID}\\3"
 

@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from posthouse.client.bulk_http import BulkHttp, segment
 from posthouse.client.errors import SessionLost
+from posthouse.model.errors import InsufficientResources
 
 LOOKUP_ID: Final = "lookup_id"
 _ATTEMPTS: Final = 5  # in a row without a single new row
@@ -90,8 +91,8 @@ def read(
 ) -> Iterator[Any]:
     """The messages of a part as record batches of these columns (none: all), in order of ids.
 
-    Where the connection breaks, it reads on behind the last row; a refusal is raised, and so is a
-    break that repeats itself.
+    Where the connection breaks, or the memory for it is short, it reads on behind the last row; any
+    other refusal is raised, and so is a break that repeats itself.
     """
     names = list(columns)
     if names and LOOKUP_ID not in names:
@@ -104,7 +105,7 @@ def read(
                 if batch.num_rows:
                     yield batch.select(list(columns)) if columns else batch
                     after, failed = int(batch.column(LOOKUP_ID)[-1].as_py()), 0
-        except SessionLost:
+        except (SessionLost, InsufficientResources):  # the latter: too many read at once
             failed += 1
             if failed >= _ATTEMPTS:
                 raise

@@ -8,9 +8,11 @@ published once.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from posthouse.client.bulk_http import BulkHttp, segment
+from posthouse.model.errors import StatusNotFound
 
 
 class Staged(NamedTuple):
@@ -69,6 +71,12 @@ def discard(http: BulkHttp, query: str, batch: int) -> int:
     """Drops the stages of a batch that is given up; how many there were."""
     answer = http.call("DELETE", f"/stages/{segment(query)}/{batch}")
     return int(answer["stages"])
+
+
+def forget(http: BulkHttp, query: str) -> None:
+    """Drops what is known of a query, stages included; one that is not known is no error."""
+    with suppress(StatusNotFound):
+        http.call("DELETE", f"/queries/{segment(query)}")
 
 
 def progress(http: BulkHttp, query: str) -> Progress:

@@ -331,6 +331,17 @@ class LimitsSection(Struct, frozen=True):
         int,
         Meta(ge=1, le=10_000, description="Entries in the connection history of outgoing queues."),
     ] = _engine.history_max
+    groups_max: Annotated[
+        int, Meta(ge=1, le=COUNT_MAX, description="Named groups of readers, of all queues.")
+    ] = _engine.groups_max
+    group_lease_s: Annotated[
+        int,
+        Meta(
+            ge=10,  # readers renew theirs every five seconds
+            le=DAY_S,
+            description="The lease of a consuming group lapses when it is not renewed for so long.",
+        ),
+    ] = _engine.group_lease_s
     stages_max: Annotated[
         int, Meta(ge=1, le=COUNT_MAX, description="Stages of batches that are not published.")
     ] = _engine.stages_max
@@ -498,6 +509,8 @@ def engine_settings(settings: Settings, name: str, ports: PortSet) -> EngineSett
         operations_max=limits.operations_max,
         history_max=limits.history_max,
         outgoing_queues_max=limits.outgoing_queues_max,
+        groups_max=limits.groups_max,
+        group_lease_s=limits.group_lease_s,
         stages_max=limits.stages_max,
         stage_expiry_s=limits.stage_expiry_s,
         query_expiry_s=limits.query_expiry_s,

@@ -23,9 +23,8 @@ from posthouse.spark.places import Place
 
 CONSUME: Final = "consume"
 OBSERVE: Final = "observe"
-LEASE_S: Final = 15.0
-RENEW_S: Final = LEASE_S / 3
-TAKE_OVER_S: Final = LEASE_S + 5.0  # as long as a reader that died may still have it, and some
+RENEW_S: Final = 5.0  # a lease lasts 15 s, and no setting makes it shorter than 10
+TAKE_OVER_S: Final = 5.0  # waited beyond the end of a lease that its reader may have died with
 RETRY_S: Final = 0.5
 ACKNOWLEDGE_S: Final = 600.0
 
@@ -64,13 +63,16 @@ class Leases:
     def take(self, place: Place, position: int | None) -> GroupState:
         """Takes the lease of a queue; a reader of this group that just died is waited for."""
         group = place.endpoint.group(place.queue, self.group)
-        until = time.monotonic() + TAKE_OVER_S
+        until: float | None = None
         while True:
             try:
                 state = group.lease(self.mode, self.owner, position)
                 break
             except SharingViolation:
-                if time.monotonic() > until or not self._may_lapse(place):
+                left_s = self._lapses_in_s(place)
+                if until is None:
+                    until = time.monotonic() + (left_s or 0.0) + TAKE_OVER_S
+                if left_s is None or time.monotonic() > until:
                     raise
             time.sleep(RETRY_S)
         self.epochs[place.queue] = state.epoch
@@ -78,10 +80,10 @@ class Leases:
         self._renewing.start()
         return state
 
-    def _may_lapse(self, place: Place) -> bool:
-        """Whether the lease is what is in the way, and not another group or an exclusive reader."""
+    def _lapses_in_s(self, place: Place) -> float | None:
+        """When the lease ends; None: another group or an exclusive reader is in the way."""
         state = place.endpoint.find_group(place.queue, self.group)
-        return state is not None and state.leased
+        return state.lease_left_ms / 1000 if state is not None and state.leased else None
 
     def claim(self, queue: str, through: int) -> GroupState:
         """Makes sure, durably, that nobody else takes what a batch is about to read."""

@@ -24,6 +24,10 @@ from posthouse.spark.sql_guard import Guard, Statement
 ORIGIN: Final = "origin"
 """As a destination: the queue that each message was in; its queue, if that was a journal."""
 JOURNAL: Final = ";journal"
+# Receipts and copies were made when the messages were sent; their senders do not wait for more.
+REPLAYED: Final = tuple(
+    name for name in NAMES if name not in ("journal", "acknowledge", "admin_queue")
+)
 TABLE: Final = "lake_messages"
 
 
@@ -50,7 +54,7 @@ class Selection(NamedTuple):
         found = read_files(spark, lake, files).where(self._condition(after, last))
         if self.where:
             found = _filtered(found, self.where)
-        return found.select(*NAMES).withColumns(
+        return found.select(*REPLAYED).withColumns(
             {"destination": _mapped(self.destinations), "delivery": _delivery()}
         )
 

@@ -41,6 +41,7 @@ from posthouse.spark.bad_rows import (
     good_rows,
     refuse,
 )
+from posthouse.spark.checkpoints import sync_checkpoint
 from posthouse.spark.msmq_options import MsmqSink, is_msmq, msmq_sink
 from posthouse.spark.msmq_sink import (
     Straight,
@@ -94,7 +95,12 @@ def stream_writer(
         raise InvalidParameter(
             "a stream has a query id and batch ids of its own", "Leave queryId and batchId out."
         )
-    return StreamSink(made)
+    return StreamSink(made, _checkpoint(options))
+
+
+def _checkpoint(options: Mapping[str, str]) -> str:
+    """Where the stream keeps its progress; Spark tells sinks, and spells options its own way."""
+    return {name.lower(): value for name, value in options.items()}.get("checkpointlocation", "")
 
 
 def _sink(options: Mapping[str, str], schema: StructType, overwrite: bool) -> Sink | Straight:
@@ -207,6 +213,11 @@ class Sink:
         """Gives up what was staged; what cannot be reached expires there by itself."""
         with suppress(QueueError, ClientConnectionError), bulk_http(self.options.manager) as http:
             stages.discard(http, query, batch)
+
+    def forget(self, query: str) -> None:
+        """Nothing need be known of the query any more; if it cannot be said, that expires too."""
+        with suppress(QueueError, ClientConnectionError), bulk_http(self.options.manager) as http:
+            stages.forget(http, query)
 
 
 class StageRows:
@@ -325,8 +336,10 @@ class BatchSink(DataSourceArrowWriter):
         return self._sink.stage(self._query, self._batch, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """When all tasks are done."""
+        """When all tasks are done. Nobody comes again with a name that was made up for this."""
         self._sink.publish(messages)
+        if not self._sink.options.query:
+            self._sink.forget(self._query)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """When one has failed, or the commit."""
@@ -336,15 +349,21 @@ class BatchSink(DataSourceArrowWriter):
 class StreamSink(DataSourceStreamArrowWriter):
     """Writes the batches of a stream; what commits is a new object that knows the messages only."""
 
-    def __init__(self, sink: Sink) -> None:
+    def __init__(self, sink: Sink, checkpoint: str) -> None:
         self._sink = sink
+        self._checkpoint = checkpoint
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
         """In a task."""
         return self._sink.stage(*_streaming(), iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """When all tasks of a batch are done; perhaps for the second time."""
+        """When all tasks of a batch are done; perhaps for the second time.
+
+        What the batch was made of survives a power failure before the batch does: planned anew with
+        other rows it would count as published.
+        """
+        sync_checkpoint(self._checkpoint, "offsets")
         self._sink.publish(messages)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:

@@ -11,10 +11,10 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from posthouse.model.errors import InvalidParameter
 from posthouse.model.message_columns import BY_NAME, NAMES, Column, Kind
 from posthouse.model.message_json import MessageJson, TransactionJson, parse_time
 from posthouse.model.text import excerpt
-from posthouse.protocols.admin.refusals import BadRequest
 
 TRANSACTION: Final = pa.struct([("id", pa.int64()), ("first", pa.bool_()), ("last", pa.bool_())])
 TYPES: Final[dict[Kind, Any]] = {
@@ -38,9 +38,9 @@ def chosen(text: str) -> tuple[Column, ...]:
         if name not in BY_NAME:
             near = get_close_matches(name, BY_NAME, 1)
             hint = f"Perhaps {near[0]} is meant." if near else f"There are: {', '.join(BY_NAME)}."
-            raise BadRequest(f"there is no column {excerpt(name)}", hint)
+            raise InvalidParameter(f"there is no column {excerpt(name)}", hint)
     if len(set(names)) < len(names):
-        raise BadRequest("a column is named twice")
+        raise InvalidParameter("a column is named twice", "Name it once.")
     return tuple(BY_NAME[name] for name in names)
 
 

@@ -22,6 +22,7 @@ HEADERS: Final = {
 """What every answer carries."""
 ROOM_WAIT_S: Final = 30.0
 ROOM_LOOK_S: Final = 0.02
+STALL_S: Final = 60.0  # a reader that takes nothing for so long gives its memory to others
 FIRST: Final = 1024  # bytes that go with the header
 PIECE: Final = 512 << 10  # written at once
 _ARROW: Final = Buffer.ARROW.value
@@ -88,7 +89,10 @@ class Streaming:
         end = loop.time() + ROOM_WAIT_S
         while not self.has_room(size):
             if loop.time() > end:
-                raise InsufficientResources("there is too little memory for this answer")
+                raise InsufficientResources(
+                    "there is too little memory for this answer",
+                    "Read with fewer tasks at a time, or raise [limits] memory.",
+                )
             await asyncio.sleep(ROOM_LOOK_S)
         if not holder.gone:
             holder.take(_ARROW, size)
@@ -110,7 +114,11 @@ class Streaming:
         if transport is None or transport.is_closing():
             raise ConnectionResetError("whoever asked has gone")
         transport.writelines([b"%x\r\n" % len(view), view, b"\r\n"])
-        await self._request.writer.drain()
+        try:
+            async with asyncio.timeout(STALL_S):
+                await self._request.writer.drain()
+        except TimeoutError:
+            raise ConnectionResetError("whoever asked takes nothing") from None
         await asyncio.sleep(0)
 
     async def _begin(self, view: memoryview) -> None:
