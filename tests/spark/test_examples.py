@@ -79,7 +79,9 @@ def test_the_python_of_the_page_works_as_printed(
     office.create("orders", "urgent")
     orders = office.qm.queue(path_of("orders"))
     for priority in range(8):
-        orders.send(f"order {priority}".encode(), priority=priority, label="an order", recoverable=True)
+        orders.send(
+            f"order {priority}".encode(), priority=priority, label="an order", recoverable=True
+        )
     page = (ROOT / "docs" / "spark.md").read_text(encoding="utf-8")
     names = {
         "url": office.url,
