@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -17,6 +18,7 @@ from posthouse.spark.places import Place
 if TYPE_CHECKING:
     import pyarrow
 
+_log = logging.getLogger(__name__)
 PORTION_BYTES: Final = 32 << 20
 PORTIONS_MAX: Final = 10_000
 
@@ -92,6 +94,11 @@ def read_portion(portion: InputPartition, columns: Sequence[str]) -> Iterator[py
         for batch in bulk_read.read(http, portion.queue, cut.after, cut.through, columns):
             rows += batch.num_rows
             yield batch
+        if rows < cut.messages:
+            _log.info(
+                "%d messages of %s were received elsewhere, purged or expired before the read",
+                cut.messages - rows, portion.queue,
+            )  # fmt: skip
         if portion.strict and rows < cut.messages:  # received elsewhere and expired is well
             (plan,) = bulk_read.plan(http, [Wanted(portion.queue, cut.through)]).queues
             check_loss(portion.queue, cut.after, portion.purged, plan.purged_through)
