@@ -63,6 +63,21 @@ def run_of(
     return StagedRun(target.queue, number, b"".join(rows), size, kind, records)
 
 
+def joined(runs: Sequence[StagedRun]) -> StagedRun:
+    """Runs of one queue and priority that were made one behind the other, as one."""
+    kind = 0
+    for run in runs:
+        kind |= run.kind
+    return StagedRun(
+        runs[0].queue,
+        runs[0].number,
+        b"".join([run.rows for run in runs]),
+        sum(run.size for run in runs),
+        kind,
+        [record for run in runs for record in run.records],
+    )
+
+
 def packet_of(
     manager: QueueManager, target: Target, body: bytes, ordinal: int, **options: Any
 ) -> bytes:

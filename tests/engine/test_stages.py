@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from posthouse.engine import stages
+from posthouse.engine.manager import QueueManager
 from posthouse.engine.records import (
     FLAG_FIRST,
     FLAG_LAST,
@@ -15,7 +16,7 @@ from posthouse.engine.records import (
     MESSAGE,
     TABLE_STAGE,
 )
-from posthouse.engine.stage import StageKey
+from posthouse.engine.stage import StageKey, Upload
 from posthouse.engine.stages import ASKING_MAX, QUERY_SIZE_MAX, StageMissing, check_key
 from posthouse.model.errors import (
     AccessDenied,
@@ -40,7 +41,17 @@ from posthouse.wire.places import place_of
 from tests.engine.cost import steps
 from tests.engine.paper import Paper
 from tests.engine.rig import RECEIVE, SEND, Rig
-from tests.engine.staging import QUERY, append, begin, key_of, publish, stage
+from tests.engine.staging import (
+    QUERY,
+    append,
+    begin,
+    full,
+    joined,
+    key_of,
+    publish,
+    run_of,
+    stage,
+)
 
 ABROAD = "DIRECT=OS:BETA\\private$\\far"
 BODIES = [b"one", b"two", b"three"]
@@ -290,6 +301,58 @@ def test_what_follows_from_an_arrival_follows_from_the_publish(rig: Rig) -> None
     rig.check_books()
 
 
+def append_mixed(rig: Rig, upload: Upload, name: str, bodies: list[bytes], asks: int) -> None:
+    """Of each `asks` messages one asks for a copy in the journal, the others do not."""
+
+    def call(manager: QueueManager) -> None:
+        target = manager.stages.target(upload, full(name))
+        runs = [
+            run_of(manager, upload, target, [body], positive_journaling_requested=not at % asks)
+            for at, body in enumerate(bodies)
+        ]
+        manager.stages.append(upload, [joined(runs)])
+
+    rig.run(call)
+
+
+@pytest.mark.parametrize("name", ["orders", "ledger"])
+def test_asking_messages_keep_their_place_among_others(rig: Rig, name: str) -> None:
+    bodies = [b"%03d" % n for n in range(20)]
+    upload = begin(rig, key_of(0))
+    append_mixed(rig, upload, name, bodies, asks=3)
+    rig.run(lambda m: m.stages.finish(upload))
+    assert publish(rig, 0, (0, 0)).messages == 20
+    for _ in range(2):
+        assert rig.bodies(name) == bodies
+        assert rig.bodies(".\\system$;journal") == bodies[::3]
+        rig.check_books()
+        rig.restart()
+
+
+def test_only_messages_that_ask_count_as_asking(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stages, "ASKING_MAX", 5)
+    upload = begin(rig, key_of(0))
+    append_mixed(rig, upload, "orders", [b"x"] * 10, asks=2)
+    with pytest.raises(InsufficientResources, match="at most 5"):
+        append_mixed(rig, upload, "orders", [b"y"] * 3, asks=3)
+    rig.run(lambda m: m.stages.finish(upload))
+    assert publish(rig, 0, (0, 0)).messages == 10
+
+
+def test_a_transaction_begins_with_its_first_message_behind_others_too(rig: Rig) -> None:
+    """Messages to other machines may be transactional or not, in one batch."""
+    upload = begin(rig, key_of(0))
+    append(rig, upload, [(ABROAD, BODIES)], transactional=False)
+    append(rig, upload, [(ABROAD, BODIES)], transactional=True)
+    append(rig, upload, [(ABROAD, BODIES)], transactional=False)
+    rig.run(lambda m: m.stages.finish(upload))
+    publish(rig, 0, (0, 0))
+    (queue,) = rig.manager.queues.outgoing_queues()
+    rows = rig.manager.core.state.table.rows([n for _, n in queue.state.order.forward()])
+    flags = [row.flags & (FLAG_FIRST | FLAG_LAST) for row in rows if row.last_move]
+    assert flags == [FLAG_FIRST, 0, FLAG_LAST]
+
+
 def test_time_to_be_received_counts_from_the_staging(rig: Rig) -> None:
     stage(
         rig,
@@ -321,9 +384,8 @@ def test_asking_messages_of_one_batch_are_bounded(
     with pytest.raises(InsufficientResources, match="at most 4"):
         publish(rig, 0, (0, 0), (1, 0))
     upload = begin(rig, key_of(0, 2))
-    append(rig, upload, [("orders", BODIES * 2)], positive_journaling_requested=True)
     with pytest.raises(InsufficientResources, match="at most 4"):
-        rig.run(lambda m: m.stages.finish(upload))
+        append(rig, upload, [("orders", BODIES * 2)], positive_journaling_requested=True)
     assert publish(rig, 0, (0, 0)).messages == 3
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from posthouse.engine.descriptor import OpenQueueDescriptor
-from posthouse.engine.records import Record
+from posthouse.engine.records import ROW_SIZE, WANT_ARRIVAL, WANT_JOURNAL, Record
 from posthouse.security.access import Caller
 
 _KEY = struct.Struct(">QIQ")
@@ -20,7 +20,10 @@ _KEY = struct.Struct(">QIQ")
 # Part.kind
 TRANSACTIONAL = 1
 TIMED = 2  # some may expire
-ASKING = 4  # their arrival itself has consequences: journal copies, acknowledgments
+ASKING = 4  # the arrival of some has consequences: journal copies, acknowledgments
+
+_WANTS_AT = 40  # in a packed row
+_ASKS = bytes(bool(wants & (WANT_JOURNAL | WANT_ARRIVAL)) for wants in range(256))
 
 
 class StageKey(NamedTuple):
@@ -100,15 +103,20 @@ class StagedRun(NamedTuple):
 class Upload:
     """A stage that is being written; lives as long as whoever writes it."""
 
-    __slots__ = ("caller", "ended", "key", "messages", "opened", "parts", "size")
+    __slots__ = ("asking", "caller", "ended", "key", "messages", "opened", "parts", "size")
 
     def __init__(self, key: StageKey, caller: Caller) -> None:
         self.key = key
         self.caller = caller
         self.parts: list[Part] = []
         self.opened: dict[int, OpenQueueDescriptor] = {}  # by the number of the queue
-        self.messages = self.size = 0
+        self.messages = self.size = self.asking = 0
         self.ended = False
+
+
+def asking(rows: bytes | bytearray) -> bytes:
+    """A byte for each packed row of a part with the kind ASKING: 1 where the message asks."""
+    return bytes(rows[_WANTS_AT::ROW_SIZE]).translate(_ASKS)
 
 
 encode = msgspec.msgpack.Encoder().encode

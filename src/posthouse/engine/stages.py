@@ -9,7 +9,7 @@ there or not, a batch is published or not, and a second publish of a batch finds
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import pairwise
+from itertools import compress, pairwise
 
 from posthouse.engine.admission import PRIVACY_OPTIONAL, Room
 from posthouse.engine.core import Core
@@ -38,6 +38,7 @@ from posthouse.engine.stage import (
     StageKey,
     Target,
     Upload,
+    asking,
     decode_query,
     decode_stage,
     encode,
@@ -183,10 +184,17 @@ class Stages:
         """A portion of a stage: all of it, or a refusal and nothing of it."""
         self._check_open(upload)
         core, room = self.core, Room()
+        asks = sum(asking(run.rows).count(1) for run in runs if run.kind & ASKING)
+        if upload.asking + asks > ASKING_MAX:
+            raise InsufficientResources(
+                f"a batch has at most {ASKING_MAX} messages that ask for a copy in the journal or "
+                "an acknowledgment of their arrival, in queues of this machine"
+            )
         for run in runs:
             queue = core.opening.check(upload.opened[run.queue], _SEND)
             core.admission.check_quotas(queue, run.size, room)
             room.take(queue, run.size)
+        upload.asking += asks
         for run in runs:
             count = len(run.records)
             core.state.arrive_pending(run.number, run.rows)
@@ -200,12 +208,6 @@ class Stages:
         """The stage is whole. It takes the place of one with the same key."""
         self._check_open(upload)
         core, change, key = self.core, Change(), upload.key
-        asking = sum(part.count for part in upload.parts if part.kind & ASKING)
-        if asking > ASKING_MAX:
-            raise InsufficientResources(
-                f"a batch has at most {ASKING_MAX} messages that ask for a copy in the journal or "
-                "an acknowledgment of their arrival, in queues of this machine"
-            )
         if key in self.stages:
             self._drop(key, change)
         stage = Stage(core.utc, upload.caller.sid, upload.messages, upload.size, upload.parts)
@@ -253,10 +255,10 @@ class Stages:
             return Published(known.messages if batch == known.batch else 0, True)
         stages = self._chosen(keys, caller)
         parts = [part for stage in stages for part in stage.parts]
-        first = {part.queue: at for at, part in reversed(list(enumerate(parts)))}
-        last = {part.queue: at for at, part in enumerate(parts)}
+        marked = [(p.queue, at) for at, p in enumerate(parts) if p.kind & TRANSACTIONAL]
+        first, last = dict(reversed(marked)), dict(marked)
         for at, part in enumerate(parts):
-            self._publish(part, first[part.queue] == at, last[part.queue] == at, change)
+            self._publish(part, first.get(part.queue) == at, last.get(part.queue) == at, change)
         messages = sum(stage.messages for stage in stages)
         for key in keys:
             self._forget(key, change)
@@ -284,7 +286,7 @@ class Stages:
             if queue is None or queue.deleted:
                 raise QueueDeleted("a queue that messages of this batch go to was deleted")
             self.core.opening.require(queue, caller, _SEND)
-        if sum(part.count for part in parts if part.kind & ASKING) > ASKING_MAX:
+        if sum(self._asking(part).count(1) for part in parts) > ASKING_MAX:
             raise InsufficientResources(
                 f"a batch has at most {ASKING_MAX} messages that ask for copies or acknowledgments"
             )
@@ -295,11 +297,11 @@ class Stages:
         core, count = self.core, part.count
         queue, transactional = core.queues[part.queue], bool(part.kind & TRANSACTIONAL)
         core.transactions.release(queue, part.size)
-        first, last = first and transactional, last and transactional
-        cuts = {0, int(first), count - int(last), count}
-        singly = part.kind & ASKING or (part.kind & TIMED and self._is_due(part))
-        if singly:
-            cuts.update(range(count))
+        cuts, asks = {0, int(first), count - int(last), count}, self._asking(part)
+        if part.kind & TIMED and self._is_due(part):
+            asks = b"\1" * count
+        for at in compress(range(count), asks):
+            cuts.update((at, at + 1))
         for start, end in pairwise(sorted(cuts)):
             flags = FLAG_FIRST if first and not start else 0
             flags |= FLAG_LAST if last and end == count else 0
@@ -309,7 +311,7 @@ class Stages:
                 place = sequences.number_run(queue, ids.start, end - start, change).number
             number = part.number + start
             run = Publish(number, end - start, ids.start, core.utc, place, flags)
-            if singly:
+            if asks and asks[start]:
                 self._deliver(queue, run, change)
             else:
                 core.publish(run, change)
@@ -328,6 +330,12 @@ class Stages:
         )
         core.settle(run.number, row, KEPT, change)
         core.sending.arrived(queue, run.number, row, b"", change)
+
+    def _asking(self, part: Part) -> bytes:
+        """A byte for each message: 1 where its arrival has consequences; empty: nowhere."""
+        if not part.kind & ASKING:
+            return b""
+        return asking(self.core.state.table.packed(part.number, part.count))
 
     def _is_due(self, part: Part) -> bool:
         return self.core.state.table.first_expiry(part.number, part.count) <= self.core.utc

@@ -78,6 +78,25 @@ def test_rows_are_staged_and_published(tmp_path: Path) -> None:
     with_api(tmp_path, work)
 
 
+def test_rows_that_are_sent_in_different_ways_arrive_in_their_order(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        await rig.create()
+        rows = [
+            {
+                **row,
+                "response_queue": (ORDERS, LEDGER)[n % 2],
+                "journal": ["positive"] if n % 3 == 0 else None,
+                "time_to_be_received": 3600 + n % 4,
+            }
+            for n, row in enumerate(ROWS)
+        ]
+        assert (await put(rig, stream(table(rows[:7]), table(rows[7:])))).status == 200
+        await publish(rig, 0, (0, 0))
+        assert await rig.labels() == [row["label"] for row in ROWS]
+
+    with_api(tmp_path, work)
+
+
 def test_a_published_batch_takes_no_more_stages(tmp_path: Path) -> None:
     async def work(rig: ApiRig) -> None:
         await rig.create()

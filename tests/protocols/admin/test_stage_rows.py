@@ -135,26 +135,40 @@ def test_every_row_is_the_message_that_would_have_been_sent(rows: list[dict[str,
     assert [run.number for run in runs] == sorted(run.number for run in runs)
     numbers = [record[1] for run in runs for record in run.records]
     assert numbers == list(range(NUMBER, NUMBER + len(rows)))
-    left = list(rows)
+    assert len({lane_of(run) for run in runs}) == len(runs)
     for run in runs:
-        for record in run.records:
-            place = check_record(run, record, left)
-            del left[place]
-    assert not left
+        sent = [row for row in rows if lane_of_row(row) == lane_of(run)]
+        check_run(run, sent)
 
 
-def check_record(run: StagedRun, record: Any, left: list[dict[str, Any]]) -> int:
-    """A record is that of a row which is still to come; which it is."""
+def lane_of(run: StagedRun) -> tuple[int, bool, int]:
+    """What a run is of: a queue, transactional or not, and a priority there."""
+    row = unpack_arrival(run.records[0][2]).row
+    return row.queue, bool(row.flags & FLAG_TRANSACTIONAL), row.priority
+
+
+def lane_of_row(row: dict[str, Any]) -> tuple[int, bool, int]:
+    message, target = expected(row, 1)
+    transactional = message.transactional_message_sequence_identifier is not None
+    return target.queue, transactional, 0 if transactional else message.priority
+
+
+def check_run(run: StagedRun, sent: list[dict[str, Any]]) -> None:
+    """The messages of a run are those of these rows, in their order."""
+    kind = 0
+    for row, record in zip(sent, run.records, strict=True):
+        kind |= check_record(run, record, row)
+    assert run.kind == kind
+    assert run.size == sum(len(one[3]) for one in run.records)
+
+
+def check_record(run: StagedRun, record: Any, sent: dict[str, Any]) -> int:
+    """A record is that of a row; what there is to look at when it is published."""
     kind, number, head, packet = record
     assert kind == 1
-    ordinal = 7 * number
-    wanted = [expected(row, ordinal) for row in left]
-    place = next(
-        at
-        for at, (message, target) in enumerate(wanted)
-        if target.queue == run.queue and serialize(message) == packet
-    )
-    target, seen, arrival = wanted[place][1], glance(packet), unpack_arrival(head + packet)
+    message, target = expected(sent, 7 * number)
+    assert (target.queue, packet) == (run.queue, serialize(message))
+    seen, arrival = glance(packet), unpack_arrival(head + packet)
     expires = NEVER
     if seen.time_to_be_received != INFINITE:
         expires = min(MAKER.utc + seen.time_to_be_received, NEVER)
@@ -165,12 +179,17 @@ def check_record(run: StagedRun, record: Any, left: list[dict[str, Any]]) -> int
     assert (arrival.sender, arrival.extra) == (MAKER.sender, b"")
     at = 44 * (number - run.number)
     assert run.rows[at : at + 44] == head[8:52]
-    assert run.size == sum(len(one[3]) for one in run.records)
-    assert bool(run.kind & TRANSACTIONAL) == bool(row.flags & FLAG_TRANSACTIONAL)
-    assert bool(run.kind & TIMED) == (expires != NEVER)
     asks = row.wants & (WANT_ARRIVAL | WANT_JOURNAL) and not target.outgoing
-    assert bool(run.kind & ASKING) == bool(asks)
-    return place
+    return (
+        (TRANSACTIONAL if row.flags & FLAG_TRANSACTIONAL else 0)
+        | (TIMED if expires != NEVER else 0)
+        | (ASKING if asks else 0)
+    )
+
+
+def bodies_of(run: StagedRun) -> list[bytes]:
+    packets = [record[3] for record in run.records]
+    return [p[(s := glance(p)).body_at : s.body_at + s.body_size] for p in packets]
 
 
 def test_rows_of_one_queue_and_priority_keep_their_order() -> None:
@@ -179,8 +198,44 @@ def test_rows_of_one_queue_and_priority_keep_their_order() -> None:
         {"body": b"%03d" % n, "destination": names[n % 4], "priority": n % 2} for n in range(80)
     ]
     for run in made(table(rows)):
-        bodies = [record[3][-4:] for record in run.records]
-        assert bodies == sorted(bodies)
+        assert bodies_of(run) == sorted(bodies_of(run))
+
+
+@pytest.mark.parametrize("queue", [ORDERS, BOOKS, AWAY])
+@pytest.mark.parametrize(
+    ("column", "values"),
+    [
+        ("response_queue", [".\\private$\\a", None, ".\\private$\\b"]),
+        ("admin_queue", [".\\private$\\a", ".\\private$\\b"]),
+        ("acknowledge", [["pos-arrival"], None, ["neg-receive"]]),
+        ("journal", [["positive"], [], ["negative"]]),
+        ("time_to_reach_queue", [None, 5, 7]),
+        ("time_to_be_received", [9, None, 7]),
+        ("body_type", [1, 2, None]),
+    ],
+)
+def test_rows_that_are_sent_in_different_ways_keep_their_order(
+    queue: str, column: str, values: list[Any]
+) -> None:
+    common = {"destination": queue, "admin_queue": ".\\private$\\a"}
+    rows = [{**common, "body": b"%03d" % n, column: values[n % len(values)]} for n in range(60)]
+    (run,) = made(table(rows))
+    assert bodies_of(run) == [row["body"] for row in rows]
+    check_run(run, rows)
+
+
+def test_priorities_do_not_matter_to_the_order_of_a_transactional_queue() -> None:
+    rows = [{"body": b"%03d" % n, "destination": BOOKS, "priority": n * 5 % 8} for n in range(60)]
+    (run,) = made(table(rows))
+    assert bodies_of(run) == [row["body"] for row in rows]
+
+
+def test_names_of_the_same_queue_make_one_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    alias = "DIRECT=TCP:127.0.0.1\\private$\\orders"
+    monkeypatch.setitem(TARGETS, alias, TARGETS[ORDERS])
+    rows = [{"body": b"%03d" % n, "destination": (ORDERS, alias)[n % 2]} for n in range(9)]
+    (run,) = made(table(rows))
+    assert bodies_of(run) == [row["body"] for row in rows]
 
 
 def test_portions_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

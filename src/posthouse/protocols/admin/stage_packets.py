@@ -142,9 +142,9 @@ def kind_of(target: Target, row: Row) -> int:
 
 
 def made(
-    maker: Maker, target: Target, how: How, values: Values, number: int, ordinals: list[int]
+    maker: Maker, target: Target, how: How, values: Values, numbers: Any, ordinals: Any
 ) -> StagedRun:
-    """The records of a group of rows, numbered from `number` on."""
+    """The records of a group of rows, with a number and an ordinal for each."""
     message = template(maker, target, how)
     row = row_of(maker, target, how, message)
     bodies, labels, extensions = values.bodies(), values.labels(), values.extensions()
@@ -153,18 +153,35 @@ def made(
         0 if extensions is None else _lengths(extensions),
         _lengths(bodies),
     )
-    own = np.array(ordinals, "<u4")
     identifiers = values.identifiers()
     if identifiers is not None:
-        own = np.where(identifiers[1] > 0, identifiers[1], own)
-    fronts, sizes = _fronts(message, values, lengths, own, identifiers)
+        ordinals = np.where(identifiers[1] > 0, identifiers[1], ordinals)
+    fronts, sizes = _fronts(message, values, lengths, ordinals, identifiers)
     pads = [_PADDING[left] for left in (lengths.content & 3).tolist()]
     between = [part for part in (labels, extensions) if part]
     columns = [repeat(part) if isinstance(part, bytes) else part for part in between]
     packets = list(map(b"".join, zip(fronts, *columns, bodies, pads, strict=False)))
-    heads, rows = _heads(row, maker.sender, number, own, sizes, lengths, len(fronts[0]))
-    records = list(zip(repeat(MESSAGE), range(number, number + len(packets)), heads, packets))
-    return StagedRun(target.queue, number, rows, int(sizes.sum()), kind_of(target, row), records)
+    heads, rows = _heads(row, maker.sender, numbers, ordinals, sizes, lengths, len(fronts[0]))
+    records = list(zip(repeat(MESSAGE), numbers.tolist(), heads, packets))
+    first, size = int(numbers[0]), int(sizes.sum())
+    return StagedRun(target.queue, first, rows, size, kind_of(target, row), records)
+
+
+def merged(runs: list[StagedRun], order: Any) -> StagedRun:
+    """Groups of one queue and priority as one run; `order` are the places of its messages."""
+    records = [record for run in runs for record in run.records]
+    rows = np.frombuffer(b"".join([run.rows for run in runs]), np.uint8).reshape(-1, ROW_SIZE)
+    kind = 0
+    for run in runs:
+        kind |= run.kind
+    return StagedRun(
+        runs[0].queue,
+        min(run.number for run in runs),
+        rows[order].tobytes(),
+        sum(run.size for run in runs),
+        kind,
+        [records[at] for at in order.tolist()],
+    )
 
 
 def _lengths(parts: list[bytes]) -> Any:
@@ -208,7 +225,7 @@ def _fronts(
 def _heads(
     row: Row,
     sender: bytes,
-    number: int,
+    numbers: Any,
     ordinals: Any,
     sizes: Any,
     lengths: Lengths,
@@ -217,8 +234,8 @@ def _heads(
     """The arrival block of each message, and the packed rows of all."""
     span = (label_at, 0, 0, 0, 0, 0)
     head = ARRIVAL_OF_ROW.pack(0, ROW.pack(*row), *span, len(sender), 0) + sender
-    block, count = _repeated(head, len(sizes)), len(sizes)
-    _set(block, 0, np.arange(number, number + count), "<u8")
+    block = _repeated(head, len(sizes))
+    _set(block, 0, numbers, "<u8")
     _set(block, _ROW_SIZE_AT, sizes)
     _set(block, _ROW_ORDINAL_AT, ordinals)
     _set(block, _LABEL_SIZE_AT, lengths.label, "<u2")

@@ -8,15 +8,16 @@ in a thread: reading the rows, and making the packets once their queues are know
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 
 from posthouse.engine.stage import StagedRun, Target
 from posthouse.model.errors import QueueError
 from posthouse.protocols.admin.refusals import BadRequest, BadRow
 from posthouse.protocols.admin.stage_columns import Group, How, Values, check_schema, grouped
-from posthouse.protocols.admin.stage_packets import Maker, made
+from posthouse.protocols.admin.stage_packets import Maker, is_transactional, made, merged
 
 PORTION_ROWS: Final = 8192
 PORTION_BYTES: Final = 8 << 20
@@ -78,24 +79,50 @@ class Portion:
     def runs(
         self, maker: Maker, targets: dict[str, Target], number: int, ordinals: list[int]
     ) -> list[StagedRun]:
-        """The records of all rows."""
-        runs, at = list[StagedRun](), 0
-        for group in self._groups:
-            end = at + len(group.rows)
-            runs.append(_run(maker, targets, group, number + at, ordinals[at:end]))
+        """The records of all rows: one run for each lane, in the order of its rows."""
+        runs, at, numbered = list[StagedRun](), 0, np.array(ordinals, "<u4")
+        for lane in self._lanes(targets):
+            end = at + sum(len(group.rows) for group in lane)
+            numbers = np.arange(number + at, number + end)
+            runs.append(_lane_run(maker, targets, lane, numbers, numbered[at:end]))
             at = end
         return runs
 
+    def _lanes(self, targets: dict[str, Target]) -> list[list[Group]]:
+        """Groups by what has an order: a queue, and there each priority for itself."""
+        lanes = dict[tuple[int, bool, int], list[Group]]()
+        for group in sorted(self._groups, key=lambda group: int(group.places[0])):
+            how, target = group.how, targets[group.how.destination]
+            transactional = is_transactional(target, how)
+            lane = (target.queue, transactional, 0 if transactional else how.priority)
+            lanes.setdefault(lane, []).append(group)
+        return list(lanes.values())
+
+
+def _lane_run(
+    maker: Maker, targets: dict[str, Target], lane: list[Group], numbers: Any, ordinals: Any
+) -> StagedRun:
+    """Rows of a lane that are sent in several ways are numbered by their places."""
+    if len(lane) == 1:
+        return _run(maker, targets, lane[0], numbers, ordinals)
+    order = np.argsort(np.concatenate([group.places for group in lane]))
+    ranks = np.empty_like(order)
+    ranks[order] = np.arange(len(order))
+    ends = np.cumsum([len(group.rows) for group in lane])[:-1]
+    parts = zip(lane, np.split(ranks, ends), strict=True)
+    runs = [_run(maker, targets, group, numbers[at], ordinals[at]) for group, at in parts]
+    return merged(runs, order)
+
 
 def _run(
-    maker: Maker, targets: dict[str, Target], group: Group, number: int, ordinals: list[int]
+    maker: Maker, targets: dict[str, Target], group: Group, numbers: Any, ordinals: Any
 ) -> StagedRun:
     how, values = group.how, Values(group)
     target = targets[how.destination]
     try:
         if target.outgoing and values.identifiers() is not None:
             raise values.refuse(0, "id", "messages to other machines get new identifiers")
-        return made(maker, target, how, values, number, ordinals)
+        return made(maker, target, how, values, numbers, ordinals)
     except BadRow:
         raise
     except QueueError as error:
