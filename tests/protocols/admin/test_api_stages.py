@@ -214,6 +214,16 @@ def test_a_batch_in_front_of_its_schema_is_refused(tmp_path: Path) -> None:
     with_api(tmp_path, work)
 
 
+def test_a_column_whose_name_is_not_utf_8_is_refused(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        await rig.create()
+        refused = await put(rig, stream(table(ROWS)).replace(b"label\0", b"lab\xff\xfe\0"))
+        assert (refused.status, "no sound schema" in cause(refused)) == (400, True)
+        assert not rig.faults
+
+    with_api(tmp_path, work)
+
+
 def test_content_of_another_type_is_refused(tmp_path: Path) -> None:
     async def work(rig: ApiRig) -> None:
         await rig.create()
@@ -224,6 +234,9 @@ def test_content_of_another_type_is_refused(tmp_path: Path) -> None:
         assert refused.status == 415
         assert (await put(rig, data, "/api/v1/stages/q/-1/0/0")).status == 400
         assert (await rig.post(KEY)).status == 405
+        for method in ("POST", "PATCH", "GET"):
+            refused = await rig.ask(method, KEY, raw=data, headers={"Content-Type": ARROW})
+            assert (refused.status, refused.headers["Allow"]) == (405, "PUT")
 
     with_api(tmp_path, work)
 

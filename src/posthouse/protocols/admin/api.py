@@ -127,9 +127,14 @@ def match(method: str, path: str) -> Matched:
 
 
 def takes_stream(method: str, path: str) -> bool:
-    """Whether requests of this path carry a stream, not JSON."""
+    """Whether requests of this path carry a stream, not JSON.
+
+    A method that the path does not take is refused, whatever the body is.
+    """
     try:
         return match(method, path).route.consumes != JSON
+    except MethodNotAllowed:
+        raise
     except QueueError:
         return False  # which is said in its turn
 

@@ -157,11 +157,11 @@ class HttpFace:
         holder = self._memory.open(request.remote or "", _abort(request), lambda: None)
         incoming: Incoming | None = None
         try:
-            if takes_stream(request.method, path):
+            method = "GET" if request.method == "HEAD" else request.method
+            if takes_stream(method, path):
                 body, incoming = b"", await self._incoming(request, holder)
             else:
                 body = await self._body(request, holder)
-            method = "GET" if request.method == "HEAD" else request.method
             loan = Loan(self._memory, holder)
             flow = Streaming(request, holder, self._memory, closing=self.closing)
             status, content = await self._ask(

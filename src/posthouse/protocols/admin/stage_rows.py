@@ -27,9 +27,9 @@ def read_schema(data: bytes) -> pa.Schema:
     """The schema that a stream begins with, if its rows can be messages."""
     try:
         schema = pa.ipc.read_schema(pa.py_buffer(data))
+        check_schema(schema)  # reads names, which need not be UTF-8
     except (pa.ArrowException, OSError, EOFError, ValueError) as error:
         raise BadRequest(f"the stream has no sound schema: {error}") from None
-    check_schema(schema)
     return schema
 
 
