@@ -17,7 +17,6 @@ from posthouse.engine.records import (
 from posthouse.engine.rows import flags_of, row_of, span_of, wants_of
 from posthouse.engine.stage import (
     ASKING,
-    TIMED,
     TRANSACTIONAL,
     Stage,
     StagedRun,
@@ -57,7 +56,7 @@ def run_of(
         records.append((MESSAGE, number + at, head, packet))
         rows.append(head[8:52])
         size += len(packet)
-        kind = (TRANSACTIONAL if seen.transaction_at else 0) | (TIMED if expires != NEVER else 0)
+        kind = TRANSACTIONAL if seen.transaction_at else 0
         asking = wants & (WANT_ARRIVAL | WANT_JOURNAL) and not target.outgoing
         kind |= ASKING if asking else 0
     return StagedRun(target.queue, number, b"".join(rows), size, kind, records)

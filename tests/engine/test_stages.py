@@ -17,7 +17,7 @@ from posthouse.engine.records import (
     TABLE_STAGE,
 )
 from posthouse.engine.stage import StageKey, Upload
-from posthouse.engine.stages import ASKING_MAX, QUERY_SIZE_MAX, StageMissing, check_key
+from posthouse.engine.stages import ASKING_MAX, QUERY_SIZE_MAX, StageMissing, TooManyAsk, check_key
 from posthouse.model.errors import (
     AccessDenied,
     IllegalPropertyValue,
@@ -333,7 +333,7 @@ def test_only_messages_that_ask_count_as_asking(rig: Rig, monkeypatch: pytest.Mo
     monkeypatch.setattr(stages, "ASKING_MAX", 5)
     upload = begin(rig, key_of(0))
     append_mixed(rig, upload, "orders", [b"x"] * 10, asks=2)
-    with pytest.raises(InsufficientResources, match="at most 5"):
+    with pytest.raises(TooManyAsk, match="at most 5"):
         append_mixed(rig, upload, "orders", [b"y"] * 3, asks=3)
     rig.run(lambda m: m.stages.finish(upload))
     assert publish(rig, 0, (0, 0)).messages == 10
@@ -374,17 +374,59 @@ def test_time_to_be_received_counts_from_the_staging(rig: Rig) -> None:
     rig.check_books()
 
 
+def test_messages_whose_time_is_over_are_published_in_one_run(rig: Rig) -> None:
+    """A turn ends as many of them as it can bear, so a publish costs what it always does."""
+    costs = []
+    for batch, count in enumerate((300, 3000)):
+        stage(rig, key_of(batch), ("orders", [b"x"] * count), time_to_be_received=60)
+        rig.advance(100)
+        costs.append(steps(lambda batch=batch: publish(rig, batch, (0, 0))))  # type: ignore[misc]
+        rig.run(lambda manager: None)
+        assert rig.bodies("orders") == []
+        rig.check_books()
+    assert costs[1] < 2 * costs[0]
+
+
+def test_messages_whose_time_is_over_end_in_bounded_steps() -> None:
+    rig = Rig(step_messages=100)
+    rig.create("orders")
+    stage(rig, key_of(0), ("orders", [b"x"] * 250), time_to_be_received=60)
+    rig.advance(100)
+    publish(rig, 0, (0, 0))
+    left = [rig.queue("orders").state.count]
+    while left[-1]:
+        rig.run(lambda manager: None)
+        left.append(rig.queue("orders").state.count)
+    assert left == [250, 150, 50, 0]
+    rig.check_books()
+
+
+def test_waiting_readers_get_what_is_in_time(rig: Rig) -> None:
+    stage(rig, key_of(0, 0), ("orders", BODIES), time_to_be_received=60)
+    stage(rig, key_of(0, 1), ("orders", [b"in time"]), time_to_be_received=600)
+    rig.advance(100)
+    source, answers = rig.open("orders", RECEIVE), list[Answer]()
+    rig.run(lambda m: m.dequeue_message(source, timeout_ms=60_000, token=answers.append))
+    publish(rig, 0, (0, 0), (1, 0))
+    assert [deserialize(answer.packets[0]).body for answer in answers] == [b"in time"]
+    rig.run(lambda manager: None)
+    assert rig.bodies("orders") == []
+    rig.check_books()
+
+
 def test_asking_messages_of_one_batch_are_bounded(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stages, "ASKING_MAX", 4)
-    assert ASKING_MAX == 20_000
+    assert ASKING_MAX <= 2_000
     for partition in range(2):
         stage(rig, key_of(0, partition), ("orders", BODIES), positive_journaling_requested=True)
-    with pytest.raises(InsufficientResources, match="at most 4"):
+    with pytest.raises(TooManyAsk, match="at most 4") as refused:
         publish(rig, 0, (0, 0), (1, 0))
+    assert "maxMessagesPerTrigger" in refused.value.remedy
+    assert "columns journal and acknowledge" in refused.value.remedy
     upload = begin(rig, key_of(0, 2))
-    with pytest.raises(InsufficientResources, match="at most 4"):
+    with pytest.raises(TooManyAsk, match="at most 4"):
         append(rig, upload, [("orders", BODIES * 2)], positive_journaling_requested=True)
     assert publish(rig, 0, (0, 0)).messages == 3
 

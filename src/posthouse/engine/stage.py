@@ -19,7 +19,6 @@ _KEY = struct.Struct(">QIQ")
 
 # Part.kind
 TRANSACTIONAL = 1
-TIMED = 2  # some may expire
 ASKING = 4  # the arrival of some has consequences: journal copies, acknowledgments
 
 _WANTS_AT = 40  # in a packed row

@@ -9,7 +9,7 @@ there or not, a batch is published or not, and a second publish of a batch finds
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import compress, pairwise
+from itertools import compress, islice, pairwise
 
 from posthouse.engine.admission import PRIVACY_OPTIONAL, Room
 from posthouse.engine.core import Core
@@ -28,7 +28,6 @@ from posthouse.engine.records import (
 from posthouse.engine.sending import destination_name
 from posthouse.engine.stage import (
     ASKING,
-    TIMED,
     TRANSACTIONAL,
     Part,
     Published,
@@ -61,8 +60,23 @@ QUERY_SIZE_MAX = 200
 BATCH_MAX = ATTEMPT_MAX = (1 << 63) - 1
 PARTITION_MAX = (1 << 31) - 1
 TARGETS_MAX = 10_000  # of one stage
-ASKING_MAX = 20_000  # messages of one batch whose arrival has consequences of its own
+ASKING_MAX = 2_000  # messages of one batch whose arrival has consequences; they go one by one
 _SEND = QueueAccessType.SEND
+
+
+class TooManyAsk(InsufficientResources):
+    """More messages of a batch ask for something on arrival than one turn can bear."""
+
+    default_remedy = (
+        "Write smaller batches (maxMessagesPerTrigger), or leave out the columns journal and "
+        "acknowledge."
+    )
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"a batch has at most {ASKING_MAX} messages that ask for a copy in the journal or an "
+            "acknowledgment of their arrival, in queues of this machine"
+        )
 
 
 class StageMissing(TransactionSequence):
@@ -186,10 +200,7 @@ class Stages:
         core, room = self.core, Room()
         asks = sum(asking(run.rows).count(1) for run in runs if run.kind & ASKING)
         if upload.asking + asks > ASKING_MAX:
-            raise InsufficientResources(
-                f"a batch has at most {ASKING_MAX} messages that ask for a copy in the journal or "
-                "an acknowledgment of their arrival, in queues of this machine"
-            )
+            raise TooManyAsk
         for run in runs:
             queue = core.opening.check(upload.opened[run.queue], _SEND)
             core.admission.check_quotas(queue, run.size, room)
@@ -287,19 +298,18 @@ class Stages:
                 raise QueueDeleted("a queue that messages of this batch go to was deleted")
             self.core.opening.require(queue, caller, _SEND)
         if sum(self._asking(part).count(1) for part in parts) > ASKING_MAX:
-            raise InsufficientResources(
-                f"a batch has at most {ASKING_MAX} messages that ask for copies or acknowledgments"
-            )
+            raise TooManyAsk
         return stages
 
     def _publish(self, part: Part, first: bool, last: bool, change: Change) -> None:
-        """Decision 43: the first and the last to a queue are marked, so these go apart."""
+        """Decision 43: the first and the last to a queue are marked, so these go apart.
+
+        Those whose time is over go with the others: the next turns end them, some in each.
+        """
         core, count = self.core, part.count
         queue, transactional = core.queues[part.queue], bool(part.kind & TRANSACTIONAL)
         core.transactions.release(queue, part.size)
         cuts, asks = {0, int(first), count - int(last), count}, self._asking(part)
-        if part.kind & TIMED and self._is_due(part):
-            asks = b"\1" * count
         for at in compress(range(count), asks):
             cuts.update((at, at + 1))
         for start, end in pairwise(sorted(cuts)):
@@ -318,7 +328,7 @@ class Stages:
         self._announce(queue, part)
 
     def _deliver(self, queue: Queue, run: Publish, change: Change) -> None:
-        """One message whose arrival has consequences, or whose time is over."""
+        """One message whose arrival has consequences."""
         core = self.core
         old = core.state.table.get(run.number)
         assert old is not None
@@ -337,16 +347,16 @@ class Stages:
             return b""
         return asking(self.core.state.table.packed(part.number, part.count))
 
-    def _is_due(self, part: Part) -> bool:
-        return self.core.state.table.first_expiry(part.number, part.count) <= self.core.utc
-
     def _announce(self, queue: Queue, part: Part) -> None:
-        """No reader that waits takes more than one of them in its turn."""
+        """No reader that waits takes more than one of them, and none whose time is over."""
         core = self.core
         if queue.outgoing is not None:
             core.effects.active.add(queue.number)
-        for number in range(part.number, part.number + min(part.count, len(queue.waiters))):
-            core.announce(queue, number)
+        if queue.waiters:
+            expiries = core.state.table.run_expiries(part.number, part.count)
+            in_time = (part.number + at for at, due in enumerate(expiries) if due > core.utc)
+            for number in islice(in_time, len(queue.waiters)):
+                core.announce(queue, number)
 
     # -- dropping
 

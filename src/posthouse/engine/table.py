@@ -114,9 +114,9 @@ class MessageTable:
         ]
         return bytearray().join(parts)
 
-    def first_expiry(self, number: int, count: int) -> int:
-        """When the first of messages numbered in a row expires that are all there."""
-        return min(array("I", self.packed(number, count))[3 :: ROW_SIZE // 4])
+    def run_expiries(self, number: int, count: int) -> array[int]:
+        """When messages numbered in a row expire; 0 for each that is not there."""
+        return array("I", self.packed(number, count))[3 :: ROW_SIZE // 4]
 
     def put_run(self, number: int, packed: bytes | bytearray) -> None:
         """New rows, packed, of messages that are all there."""

@@ -19,7 +19,7 @@ from posthouse.engine.records import (
 )
 from posthouse.engine.rows import flags_of, span_of, wants_of
 from posthouse.engine.rows import row_of as row_seen
-from posthouse.engine.stage import ASKING, TIMED, TRANSACTIONAL, StagedRun, Target
+from posthouse.engine.stage import ASKING, TRANSACTIONAL, StagedRun, Target
 from posthouse.model.errors import InvalidParameter
 from posthouse.model.message import (
     INFINITE,
@@ -180,11 +180,7 @@ def check_record(run: StagedRun, record: Any, sent: dict[str, Any]) -> int:
     at = 44 * (number - run.number)
     assert run.rows[at : at + 44] == head[8:52]
     asks = row.wants & (WANT_ARRIVAL | WANT_JOURNAL) and not target.outgoing
-    return (
-        (TRANSACTIONAL if row.flags & FLAG_TRANSACTIONAL else 0)
-        | (TIMED if expires != NEVER else 0)
-        | (ASKING if asks else 0)
-    )
+    return (TRANSACTIONAL if row.flags & FLAG_TRANSACTIONAL else 0) | (ASKING if asks else 0)
 
 
 def bodies_of(run: StagedRun) -> list[bytes]:

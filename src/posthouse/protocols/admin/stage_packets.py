@@ -25,7 +25,7 @@ from posthouse.engine.records import (
     WANT_JOURNAL,
     Row,
 )
-from posthouse.engine.stage import ASKING, TIMED, TRANSACTIONAL, StagedRun, Target
+from posthouse.engine.stage import ASKING, TRANSACTIONAL, StagedRun, Target
 from posthouse.model.message import (
     DeliveryGuarantee,
     Message,
@@ -135,7 +135,6 @@ def row_of(maker: Maker, target: Target, how: How, message: Message) -> Row:
 def kind_of(target: Target, row: Row) -> int:
     """What a publish has to look at."""
     kind = TRANSACTIONAL if row.flags & FLAG_TRANSACTIONAL else 0
-    kind |= TIMED if row.expires != NEVER else 0
     return kind | (
         ASKING if row.wants & (WANT_JOURNAL | WANT_ARRIVAL) and not target.outgoing else 0
     )
