@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.functions import arrow_udf
 
-from posthouse.spark.body_shapes import Shape, likeness, shape_of, short_hash
+from posthouse.spark.body_shapes import LOOKED_AT_MAX, Shape, likeness, shape_of, short_hash
 from posthouse.spark.row_values import rows_of
 
 ALIKE: Final = 0.6
@@ -80,7 +80,8 @@ def with_shapes(messages: DataFrame) -> DataFrame:
             "class_code": F.coalesce("class_code", F.lit(0)),
             "destination": F.coalesce("destination", F.lit("")),
             "sample": F.substring("body", 1, SAMPLE_SIZE),
-            "found": shapes(*_READ),
+            # One byte more than is looked at, so that a longer body is known as such.
+            "found": shapes(F.substring("body", 1, LOOKED_AT_MAX + 1), *_READ[1:]),
         }
     )
     kept = [name for name in shaped.columns if name not in ("body", "found")]
