@@ -15,6 +15,7 @@ import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from cryptography import x509
@@ -34,7 +35,12 @@ ORDERS = "./private$/orders"
 PEER = "5b7a4a3e-7d0c-4f5e-9a51-0f5a4e6c2b11"
 EXAMPLES = {name: example(command) for name, command in commands(main.program(), "posthouse")}
 # These run a while, and have tests of their own.
-ELSEWHERE = {"posthouse serve", "posthouse bench", "posthouse demo"}
+ELSEWHERE = {
+    "posthouse serve",
+    "posthouse bench",
+    "posthouse demo",
+    "posthouse pipeline run",  # tests/spark/test_run_examples.py
+}
 # These name something that is not there.
 REFUSED = {
     "posthouse cert remove",
@@ -105,6 +111,15 @@ def prepare(folder: Path) -> None:
     (folder / ".local/share/bash-completion/completions").mkdir(parents=True)
 
 
+def make_group() -> None:
+    """A group whose reader has ended."""
+    with posthouse.connect() as qm:
+        lease = f"/queues/{quote(ORDERS, safe='')}/groups/archive/lease"
+        body = {"mode": "observe", "owner": "somebody", "end": False}
+        epoch = qm.call("POST", lease, body)["epoch"]
+        qm.call("POST", lease, body | {"epoch": epoch, "end": True})
+
+
 def sealed_certificate(password: bytes) -> bytes:
     """A certificate and its private key, as other programs hand them out."""
     key = rsa.generate_private_key(public_exponent=65537, key_size=1024)
@@ -141,6 +156,10 @@ def test_the_example_in_the_help_works(
         (tmp_path / "alice.p12").write_bytes(sealed_certificate(b"correct horse"))
     if name == "posthouse user add":
         quietly("user", "delete", "alice")
+    if name.startswith("posthouse group"):
+        make_group()
+    if name == "posthouse pipeline replay":
+        quietly("pipeline", "archive", ORDERS, "--lake", "./lake")
     assert run_line(EXAMPLES[name], monkeypatch) == (1 if name in REFUSED else 0)
 
 

@@ -101,13 +101,14 @@ def test_a_batch_that_comes_again_is_not_written(spark: SparkSession, filled: La
 
 
 def test_a_batch_that_is_planned_anew_with_another_end_brings_the_rest(
-    spark: SparkSession, filled: LakeFiles
+    spark: SparkSession, tmp_path: Path
 ) -> None:
-    last = filled.manifests.read().queries[QUERY]
-    for more in ([5, 9], [9, 10]):
-        assert add_batch(filled, messages(spark, ORDERS, more), QUERY, 0).rows == 1
-    assert found(lake(filled.root, spark, queues=[ORDERS])) == [1, 2, 3, 4, 5, 9, 10]
-    assert filled.manifests.read().queries[QUERY] == last
+    made = LakeFiles(tmp_path / "lake")
+    made.create()
+    for number, ids in ((3, [1, 2]), (3, [2, 3]), (2, [3, 4])):
+        add_batch(made, messages(spark, ORDERS, ids), QUERY, number)
+    assert found(lake(made.root, spark)) == [1, 2, 3, 4]
+    assert made.manifests.read().queries == {QUERY: 3}
 
 
 def test_messages_that_come_again_in_another_batch_are_not_written(

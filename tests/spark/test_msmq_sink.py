@@ -16,7 +16,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from posthouse.model.errors import IllegalPropertyValue, InvalidParameter
 from posthouse.spark.msmq_sink import Straight
 from posthouse.spark.schema import message_schema
-from posthouse.spark.sink import Sink, writer
+from posthouse.spark.sink import Sink, stream_writer, writer
 from tests.process.spark_office import SparkOffice
 from tests.spark.msmq_office import MsmqOffice
 
@@ -154,7 +154,8 @@ def test_write_that_cannot_be_is_refused_when_planned(
 
 def test_by_way_of_a_manager_names_lead_to_the_other_computer() -> None:
     options = {"transport": "MSMQ", "host": "winhost", "url": "http://127.0.0.1:1"}
-    made = straight(options, "", queue="private$/orders")._sink
+    schema = StructType([StructField("body", StringType())])
+    made = stream_writer({**options, "queue": "private$/orders"}, schema, False)._sink  # type: ignore[attr-defined]
     assert isinstance(made, Sink)
     assert made.options.writing.queue == "DIRECT=OS:winhost\\private$\\orders"
     plain = straight({"transport": "msmq", "host": "h"}, "", queue="private$\\q")
