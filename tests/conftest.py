@@ -39,7 +39,7 @@ settings.register_profile(
 settings.register_profile(
     "soak",
     deadline=None,
-    max_examples=300,  # with the kills of real processes more than an hour on two cores
+    max_examples=150,  # with the kills of real processes about an hour on two cores
     stateful_step_count=200,
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow],

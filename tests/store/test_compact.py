@@ -315,7 +315,7 @@ SHAPES = (
 @pytest.mark.spec("MS-MQDMPR 3.1.1/1", "MS-MQDMPR 3.1.1.11/6", "MS-MQDMPR 3.1.1.12/14")
 def test_any_run_with_crashes_and_compaction_keeps_what_was_synced(dose: Dose) -> None:
     seen = Counter[str]()
-    for seed in range(dose(40, 4000)):
+    for seed in range(dose(40, 800)):
         lives(seed, seen)
     assert seen["compacted"] > 20
     assert seen["torn"] > 5

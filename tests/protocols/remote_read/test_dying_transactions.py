@@ -206,7 +206,7 @@ def test_a_machine_the_client_and_the_line_die_together(
 ) -> None:
     quiet = tried(monkeypatch, WireClient)
     steps, places = quiet.steps, quiet.net.places
-    for number in range(dose(40, 2000)):
+    for number in range(dose(40, 500)):
         tried(
             monkeypatch,
             WireClient,

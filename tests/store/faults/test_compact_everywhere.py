@@ -72,7 +72,7 @@ def test_power_loss_in_the_middle_of_any_step_of_compaction(dose: Dose) -> None:
 def test_crashes_compactions_and_lost_checkpoints_in_any_order(dose: Dose) -> None:
     """Random days: each ends with a crash somewhere, the next begins with what it left."""
     seen = Counter[str]()
-    for seed in range(dose(25, 3000)):
+    for seed in range(dose(25, 800)):
         chance = Random(f"days {seed}")
         world = World(SimDisk(seed, cold_reads=0.3)).start()
         for _ in range(dose(6, 10)):
