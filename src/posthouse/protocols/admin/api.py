@@ -71,10 +71,7 @@ class Api:
         try:
             path, _, query = target.partition("?")
             route, values = match(method, path)
-            if not role.includes(route.role):
-                raise AccessDenied(
-                    f"this needs a token of role {route.role.value}, and yours is {role.value}"
-                )
+            _check_role(route, role)
             self._check_current(caller)
             params, content = _params(route, values, query), _content(route, body)
         except QueueError as error:
@@ -126,17 +123,29 @@ def match(method: str, path: str) -> Matched:
     )
 
 
-def takes_stream(method: str, path: str) -> bool:
+def _check_role(route: Route, role: Role) -> None:
+    if not role.includes(route.role):
+        raise AccessDenied(
+            f"this needs a token of role {route.role.value}, and yours is {role.value}"
+        )
+
+
+def takes_stream(method: str, path: str, role: Role) -> bool:
     """Whether requests of this path carry a stream, not JSON.
 
-    A method that the path does not take is refused, whatever the body is.
+    A method that the path does not take is refused, whatever the body is, and so is a stream of
+    somebody who lacks the role for it.
     """
     try:
-        return match(method, path).route.consumes != JSON
+        route = match(method, path).route
     except MethodNotAllowed:
         raise
     except QueueError:
         return False  # which is said in its turn
+    if route.consumes == JSON:
+        return False
+    _check_role(route, role)
+    return True
 
 
 def _fits(template: tuple[str, ...], segments: tuple[str, ...]) -> bool:

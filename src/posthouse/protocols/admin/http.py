@@ -158,7 +158,7 @@ class HttpFace:
         incoming: Incoming | None = None
         try:
             method = "GET" if request.method == "HEAD" else request.method
-            if takes_stream(method, path):
+            if takes_stream(method, path, identity.role):
                 body, incoming = b"", await self._incoming(request, holder)
             else:
                 body = await self._body(request, holder)
