@@ -46,7 +46,7 @@ PEERS = {
     "curl": Peer(
         package="curl",
         probe=("curl", "--json", "{}", "--version"),
-        why="runs the examples of the API's page as they are printed",
+        why="runs the examples of the pages as they are printed, and posts messages",
     ),
     "strace": Peer(
         package="strace",
@@ -60,6 +60,12 @@ PEERS = {
             *("ip", "link", "add", "one", "type", "veth", "peer", "name", "two"),
         ),
         why="lets two queue managers have a network of their own, with a cable that is cut",
+    ),
+    "nginx": Peer(
+        package="nginx",
+        probe=("nginx", "-v"),
+        why="stands before a queue manager as a web server, and ends its TLS",
+        folder="/usr/sbin",
     ),
     "postgres": Peer(
         package="postgresql",
