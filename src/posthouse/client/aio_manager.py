@@ -223,6 +223,12 @@ class QueueManagerClient:
             management.call_plain(self._channel.core, method, path, body)
         )
 
+    async def call_octets(self, method: str, path: str, octets: bytes = b"") -> bytes:
+        """The same for paths that take or give bytes as they are, such as job files."""
+        return await self._channel.run(
+            management.call_octets(self._channel.core, method, path, octets)
+        )
+
 
 class Queue:
     """A queue of the session; made by `QueueManagerClient.queue` and `create_queue`."""

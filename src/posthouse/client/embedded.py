@@ -120,7 +120,7 @@ class EmbeddedLink:
     def _call(
         self, caller: Caller, role: str, method: str, target: str, body: bytes, done: Finish
     ) -> None:
-        self._api.call(caller, Role(role), method, target, body, done)
+        self._api.call(caller, Role(role), method, target, body, done, association=self._session)
 
     def _deliver(self, frames: list[bytes]) -> None:
         self._incoming += frames

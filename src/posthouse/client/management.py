@@ -53,6 +53,13 @@ def call_plain(core: Core, method: str, path: str, body: object) -> Operation[An
     return msgspec.json.decode(called.body) if called.body else None
 
 
+def call_octets(core: Core, method: str, path: str, octets: bytes) -> Operation[bytes]:
+    """The same for a path that takes or gives bytes as they are; an answer of JSON comes so too."""
+    called = yield from operations.call(core, method, PREFIX + path, octets)
+    _check(called)
+    return called.body
+
+
 def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 

@@ -12,7 +12,7 @@ from posthouse.model.properties import QueueManagerState
 from posthouse.model.text import excerpt
 from posthouse.protocols.admin import metrics, openapi
 from posthouse.protocols.admin import page as plain_page
-from posthouse.protocols.admin.api import match
+from posthouse.protocols.admin.api import match, media_of
 from posthouse.protocols.admin.encoding import encode_json
 from posthouse.protocols.admin.gate import Headers, Identity
 from posthouse.protocols.admin.refusals import (
@@ -60,7 +60,8 @@ def api_answer(status: int, body: bytes, method: str, path: str) -> HttpAnswer:
             match(method, path)
         except MethodNotAllowed as error:
             headers["Allow"] = ", ".join(error.allowed)
-    return HttpAnswer(status, body, JSON, headers)
+    kind = media_of(method, path)[1] if status < 300 else JSON
+    return HttpAnswer(status, body, kind, headers)
 
 
 def check_content(headers: Headers, wanted: str) -> None:

@@ -22,7 +22,7 @@ from posthouse.protocols.admin.refusals import (
     error_json,
     status_of,
 )
-from posthouse.protocols.admin.routes import JSON, ROUTES, Route
+from posthouse.protocols.admin.routes import ARROW, JSON, OCTETS, ROUTES, Route
 from posthouse.protocols.admin.types import SendBody
 from posthouse.protocols.desk import Desk
 from posthouse.security.access import Caller
@@ -61,12 +61,14 @@ class Api:
         fetched: Callable[[int], None] = lambda size: None,
         outflow: Outflow | None = None,
         inflow: Inflow | None = None,
+        association: object | None = None,
     ) -> Conversation[Any] | None:
         """Runs a request; `done` gets status and JSON, once, perhaps before this returns.
 
         `target` is the path with its query, percent-encoded. What is returned can be cancelled.
         `fetched` is told how much memory a search takes, and may refuse it. A stream goes to
         `outflow`, and `done` is told of its end; a stream that is taken comes from `inflow`.
+        `association` is the client session that asks, if one does.
         """
         try:
             path, _, query = target.partition("?")
@@ -77,11 +79,11 @@ class Api:
         except QueueError as error:
             self._refuse(error, done, counted=False)
             return None
-        context = Context(caller, role, self.services, fetched, outflow, inflow)
+        context = Context(caller, role, self.services, fetched, outflow, inflow, association)
 
         def finish(value: Any, error: Exception | None) -> None:
             if error is None:
-                done(route.status, encode_json(value))
+                done(route.status, value if route.produces == OCTETS else encode_json(value))
             elif isinstance(error, QueueError):
                 self._refuse(error, done, counted=error is conversation.refusal)
             else:
@@ -142,10 +144,19 @@ def takes_stream(method: str, path: str, role: Role) -> bool:
         raise
     except QueueError:
         return False  # which is said in its turn
-    if route.consumes == JSON:
+    if route.consumes != ARROW:
         return False
     _check_role(route, role)
     return True
+
+
+def media_of(method: str, path: str) -> tuple[str, str]:
+    """What requests of a path carry and what its answers are, refusals apart."""
+    try:
+        route = match(method, path).route
+    except QueueError:
+        return JSON, JSON  # which is said in its turn
+    return route.consumes, route.produces
 
 
 def _fits(template: tuple[str, ...], segments: tuple[str, ...]) -> bool:
@@ -187,6 +198,10 @@ def _query(query: str) -> list[tuple[str, str]]:
 
 
 def _content(route: Route, body: bytes) -> Any:
+    if route.consumes == OCTETS:
+        if len(body) > _SMALL:
+            raise BodyTooLarge(f"a piece has at most {_SMALL} bytes", "Write several.")
+        return body
     if not route.takes_body:
         if body:
             raise BadRequest("this request takes no body")

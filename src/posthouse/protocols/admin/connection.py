@@ -240,7 +240,16 @@ class Connection(asyncio.Protocol):
             done(status, content)
 
         api = self.admin.api
-        call = api.call(caller, Role(role), method, target, body, finished, loan.change)
+        call = api.call(
+            caller,
+            Role(role),
+            method,
+            target,
+            body,
+            finished,
+            loan.change,
+            association=self.session,
+        )
         if call is not None and not call.ended:
             self._calls[asked] = call
 

@@ -101,6 +101,8 @@ class Context:
     """For answers that are streams, where the door can carry one."""
     inflow: Inflow | None = None
     """The same for requests."""
+    association: object | None = None
+    """The client session that asks; None over plain HTTP."""
 
     def require_administrator(self) -> None:
         """For what concerns the whole queue manager: a token cut to some queues is not enough."""

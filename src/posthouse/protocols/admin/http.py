@@ -20,14 +20,14 @@ from posthouse.protocols.admin.answers import (
     check_content,
     refusal,
 )
-from posthouse.protocols.admin.api import Api, takes_stream
+from posthouse.protocols.admin.api import Api, media_of, takes_stream
 from posthouse.protocols.admin.conversation import Conversation
 from posthouse.protocols.admin.gate import Gate, Identity
 from posthouse.protocols.admin.handlers_two_phase import PEER_CALL, call_of
 from posthouse.protocols.admin.inflow import PORTIONS_MAX, Incoming
 from posthouse.protocols.admin.metrics import CONTENT_TYPE, Traffic
 from posthouse.protocols.admin.refusals import BadRequest, BodyTooLarge, OurFault
-from posthouse.protocols.admin.routes import ARROW, JSON
+from posthouse.protocols.admin.routes import ARROW
 from posthouse.protocols.admin.streaming import HEADERS, Streaming
 from posthouse.protocols.desk import Answer
 from posthouse.protocols.memory import RECEIVE, SEND, Holder, Loan, MemoryAccount
@@ -161,7 +161,7 @@ class HttpFace:
             if takes_stream(method, path, identity.role):
                 body, incoming = b"", await self._incoming(request, holder)
             else:
-                body = await self._body(request, holder)
+                body = await self._body(request, holder, media_of(method, path)[0])
             loan = Loan(self._memory, holder)
             flow = Streaming(request, holder, self._memory, closing=self.closing)
             status, content = await self._ask(
@@ -191,11 +191,11 @@ class HttpFace:
         handler.holder = holder
         return api_answer(status, content, method, path)
 
-    async def _body(self, request: web.BaseRequest, holder: Holder) -> bytes:
+    async def _body(self, request: web.BaseRequest, holder: Holder, kind: str) -> bytes:
         """The body of a request, up to the limit in size and time."""
         if not request.body_exists:
             return b""
-        check_content(request.headers, JSON)
+        check_content(request.headers, kind)
         limit = self._body_size_max
         too_large = BodyTooLarge(f"a request has at most {limit} bytes")
         if (request.content_length or 0) > limit:

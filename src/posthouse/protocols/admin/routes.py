@@ -31,6 +31,7 @@ from posthouse.security.accounts import Role
 PREFIX: Final = "/api/v1"
 JSON: Final = "application/json"
 ARROW: Final = "application/vnd.apache.arrow.stream"
+OCTETS: Final = "application/octet-stream"
 READ, OPERATE, ADMINISTER = Role.READ, Role.OPERATE, Role.ADMINISTER
 
 Handler = Callable[[Context, Any, Any], Steps[Any]]
@@ -55,8 +56,8 @@ class Route(NamedTuple):
     summary: str
     description: str
     status: int
-    produces: str = JSON  # media type of the answer; a stream of another one goes over HTTP only
-    consumes: str = JSON  # the same of the body
+    produces: str = JSON  # media type of the answer; a stream of Arrow goes over HTTP only
+    consumes: str = JSON  # the same of the body; octets reach the handler as they are
 
     @property
     def segments(self) -> tuple[str, ...]:
