@@ -9,11 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posthouse.model import errors
+from posthouse.model.error_table import COMPLETION_CODES
 from posthouse.model.errors import (
     ERROR_CODES,
     InsufficientResources,
     MachineQuotaExceeded,
     MalformedPacket,
+    QmsError,
     QueueError,
     QueueNotFound,
     QueueQuotaExceeded,
@@ -28,7 +30,7 @@ from posthouse.model.errors import (
 CLASSES = [
     kind
     for kind in vars(errors).values()
-    if isinstance(kind, type) and issubclass(kind, QueueError)
+    if isinstance(kind, type) and issubclass(kind, QueueError) and kind is not QmsError
 ]
 
 
@@ -43,6 +45,17 @@ def test_a_refusal_prints_name_code_cause_and_remedy() -> None:
 def test_a_refusal_can_bring_its_own_remedy() -> None:
     error = QueueNotFound("gone", "Ask the owner.")
     assert (error.cause, error.remedy) == ("gone", "Ask the owner.")
+
+
+@pytest.mark.parametrize("code", COMPLETION_CODES)
+def test_completion_codes_have_words_and_come_back_from_their_codes(code: int) -> None:
+    error = QmsError(code & 0xFF, "x")
+    assert error.code == code
+    assert error.name == explain(code).name != "UNKNOWN_CODE"
+    assert error.remedy
+    for again in (error_for(code, "x"), pickle.loads(pickle.dumps(error))):
+        assert isinstance(again, QmsError)
+        assert (str(again), again.completion) == (str(error), code & 0xFF)
 
 
 @pytest.mark.parametrize("kind", CLASSES)

@@ -6,6 +6,8 @@ One entry is three lines: code and name, what it means, what a user can do about
 from types import MappingProxyType
 from typing import NamedTuple
 
+from posthouse.model.completion_codes import TABLE as _COMPLETION_CODES
+
 _RESULT_CODES = """\
 0x400E0001 MQ_INFORMATION_PROPERTY
   The call succeeded, but at least one of the properties passed with it drew a warning.
@@ -489,10 +491,13 @@ ERROR_CODES = _read(_RESULT_CODES)
 STATUS_CODES = _read(_STATUS_CODES)
 """Success, and the NTSTATUS values that [MS-MQDMPR] and [MS-MQRR] return."""
 
+COMPLETION_CODES = _read(_COMPLETION_CODES)
+"""Those of NetWare's queue and bindery calls, as clients see them: 0x8900 and the code."""
+
 
 def explain(code: int) -> ErrorCode:
     """What a result code means; never fails, so that any peer's code can be shown."""
-    known = ERROR_CODES.get(code) or STATUS_CODES.get(code)
+    known = ERROR_CODES.get(code) or STATUS_CODES.get(code) or COMPLETION_CODES.get(code)
     if known is not None:
         return known
     return ErrorCode(

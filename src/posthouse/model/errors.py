@@ -4,8 +4,9 @@ Three kinds of wrong: the caller's fault is a `QueueError`, the peer's fault a
 `RemoteProtocolError`, our own an assertion.
 """
 
-from typing import ClassVar
+from typing import ClassVar, Self
 
+from posthouse.model.completion_codes import SEEN_BY_CLIENTS
 from posthouse.model.error_table import ERROR_CODES as ERROR_CODES
 from posthouse.model.error_table import STATUS_CODES as STATUS_CODES
 from posthouse.model.error_table import ErrorCode as ErrorCode
@@ -437,6 +438,22 @@ class TimedOutInTransit(QueueError):
     default_remedy = "Send the message again with a longer time to reach the queue."
 
 
+class QmsError(QueueError):
+    """A NetWare call that is refused (qms-facts 7.5).
+
+    `completion` is the byte that NCP clients get; `code` is what their libraries make of it.
+    """
+
+    def __init__(self, completion: int, cause: str, remedy: str = "") -> None:
+        self.completion = completion
+        self.code = SEEN_BY_CLIENTS + completion
+        self.name = explain(self.code).name
+        super().__init__(cause, remedy)
+
+    def __reduce__(self) -> tuple[type[Self], tuple[int, str, str]]:
+        return type(self), (self.completion, self.cause, self.remedy)
+
+
 class RemoteProtocolError(Exception):
     """A peer broke its protocol; its session is to be closed."""
 
@@ -451,6 +468,8 @@ class MalformedPacket(RemoteProtocolError):
 
 def error_for(code: int, cause: str) -> QueueError:
     """The exception for a result code; a plain `QueueError` where the code has no class."""
+    if code & ~0xFF == SEEN_BY_CLIENTS:
+        return QmsError(code & 0xFF, cause)
     kind = _CLASS_OF_CODE.get(code)
     if kind is not None:
         return kind(cause)
