@@ -173,3 +173,12 @@ def test_a_path_has_a_direct_name() -> None:
     assert str(direct_name_of(path)) == r"DIRECT=OS:HOST:1801\private$\q;s"
     with pytest.raises(IllegalFormatName):
         direct_name_of(path, Protocol.TCP)
+
+
+def test_the_path_of_a_url_keeps_its_spelling() -> None:
+    text = "http://Host/MSMQ/Private$/Receipts?SenderStream=XRntV"
+    name = parse_format_name(f"DIRECT={text}")
+    same = parse_format_name(f"DIRECT={text.lower()}")
+    assert str(name) == "DIRECT=HTTP://Host/MSMQ/Private$/Receipts?SenderStream=XRntV"
+    assert name.key == same.key == str(same).lower()
+    assert parse_format_name(str(name)) == name

@@ -43,7 +43,7 @@ _GUID_AND_SUFFIX = re.compile(rf"({GUID_PATTERN})(?:;([a-zA-Z]+))?")
 _PRIVATE = re.compile(rf"({GUID_PATTERN})\\([0-9a-fA-F]{{1,8}})(?:;([a-zA-Z]+))?")
 _LIST = re.compile(rf"({GUID_PATTERN})(?:@(.+))?", re.DOTALL)
 _MULTICAST = re.compile(r"([0-9.]{7,15}):([0-9]{1,5})")
-_URL = re.compile(r"[\\/]{2}([^\\/]*)[\\/]msmq[\\/](.*)", re.ASCII | re.IGNORECASE | re.DOTALL)
+_URL = re.compile(r"[\\/]{2}([^\\/]*)([\\/]msmq[\\/])(.*)", re.ASCII | re.IGNORECASE | re.DOTALL)
 _BRACKETED = re.compile(r"\[([^\[\]]*)\](?::([0-9]{1,5}))?")
 _WITH_PORT = re.compile(r"([^:]*):([0-9]{1,5})")
 
@@ -129,15 +129,16 @@ def _parse_url(protocol: Protocol, text: str) -> DirectName:
     if match[1].count(":") > 1 and not match[1].startswith("["):
         raise NameFault("an IPv6 address in a URL stands in brackets")
     host, port = _split_address(match[1])
-    return _build(protocol, host, port, match[2], "\\/")
+    spelling = (match[2] + match[3]).replace("\\", "/")
+    return _build(protocol, host, port, match[3], "\\/", spelling)
 
 
 def _build(
-    protocol: Protocol, host: str, port: int | None, path: str, separators: str
+    protocol: Protocol, host: str, port: int | None, path: str, separators: str, spelling: str = ""
 ) -> DirectName:
     part = split_queue_part(path, separators)
-    private, system = part.kind is PathKind.PRIVATE, part.kind is PathKind.SYSTEM
-    return DirectName(protocol, host, port, part.queue, private, system, part.subqueue, part.suffix)
+    kind = part.kind is PathKind.PRIVATE, part.kind is PathKind.SYSTEM
+    return DirectName(protocol, host, port, part.queue, *kind, part.subqueue, part.suffix, spelling)
 
 
 def _split_address(address: str) -> tuple[str, int | None]:

@@ -72,6 +72,8 @@ class DirectName:
     system: bool = False
     subqueue: str = ""
     suffix: Suffix = Suffix.NONE
+    spelling: str = field(default="", repr=False, compare=False)
+    """The path of a URL as its writer spelled it; elsewhere the letter case of it may count."""
     wire: str = field(init=False, repr=False, compare=False)
     """The text that packets carry: all but `DIRECT=` ([MS-MQMQ] 2.2.18.1.5.2)."""
     key: str = field(init=False, repr=False, compare=False)
@@ -89,7 +91,8 @@ class DirectName:
         except NameFault as fault:
             raise IllegalFormatName(str(fault)) from None
         # Worked out once: parsed names are cached and asked for these with every message.
-        object.__setattr__(self, "wire", self._text(self.address))
+        spelled = self.spelling or self._url_path()
+        object.__setattr__(self, "wire", self._text(self.address, spelled))
         object.__setattr__(self, "key", self._make_key())
         object.__setattr__(self, "path", self._make_path())
 
@@ -100,7 +103,8 @@ class DirectName:
         host = self.host
         if ":" in host and self.protocol not in (Protocol.IPX, Protocol.SPX):
             host = IPv6Address(host).compressed
-        return f"direct={self._text(_join(self.protocol, host, self.port))}".casefold()
+        text = self._text(_join(self.protocol, host, self.port), self._url_path())
+        return f"direct={text}".casefold()
 
     @property
     def type(self) -> FormatType:
@@ -138,9 +142,12 @@ class DirectName:
     def _part(self) -> QueuePart:
         return QueuePart(self.kind, self.queue, self.subqueue, self.suffix)
 
-    def _text(self, address: str) -> str:
+    def _url_path(self) -> str:
+        return f"/msmq/{self._part.text('/')}" if self.is_web else ""
+
+    def _text(self, address: str, url_path: str) -> str:
         if self.is_web:
-            return f"{self.protocol}://{address}/msmq/{self._part.text('/')}"
+            return f"{self.protocol}://{address}{url_path}"
         return f"{self.protocol}:{address}\\{self._part.text(chr(92))}"
 
 

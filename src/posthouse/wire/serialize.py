@@ -204,7 +204,7 @@ def _pack_head(
 
 
 def _pack_names(message: Message) -> PackedNames:
-    return _pack_queue_names(
+    return pack_queue_names(
         message.destination_queue_format_name,
         message.administration_queue_format_name,
         message.response_queue_format_name,
@@ -217,7 +217,7 @@ def _pack_names(message: Message) -> PackedNames:
 
 
 @lru_cache(CACHED_NAMES_MAX)
-def _pack_queue_names(
+def pack_queue_names(
     destination_text: str,
     administration_text: str,
     response_text: str,
