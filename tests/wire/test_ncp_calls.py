@@ -9,16 +9,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posthouse.model.errors import RemoteProtocolError, Truncated
+from posthouse.model.qms import NWQueueJobStruct
 from posthouse.wire import ncp_bindery_calls as bindery
 from posthouse.wire import ncp_functions as functions
 from posthouse.wire import ncp_queue_calls as queues
 from posthouse.wire.ncp import REQUEST, Request, read_request, read_subfunction, write_request
 from posthouse.wire.ncp_calls import NOTHING, NcpCall
 from posthouse.wire.ncp_functions import CALLS
-from posthouse.wire.ncp_jobs import NEW_JOB, OLD_JOB, JobStructure
+from posthouse.wire.ncp_jobs import NEW_JOB, OLD_JOB
 
 Q = 0x00015D03
-JOB = JobStructure(job_number=2, job_type=7, job_description=b"x".ljust(50, b"\0"))
+JOB = NWQueueJobStruct(
+    job_number=2,
+    job_type=7,
+    job_description=b"x".ljust(50, b"\0"),
+    queue_record=bytes(152),
+)
 
 # Call, what it asks, and its bytes behind `2222 seq conn task conn`, as ncpfs sent them.
 REFERENCE: list[tuple[NcpCall[Any, Any], Any, str]] = [
@@ -64,8 +70,8 @@ REQUESTS: list[tuple[NcpCall[Any, Any], Any, str]] = [
     (queues.OLD_FILE_SIZE, (Q, 2), "17 0007 78 00015d03 0002"),
     (queues.FILE_SIZE, (Q, 2), "17 0009 87 00015d03 02000000"),
     (queues.MOVE_JOB, (Q, 2, 7), "17 000d 88 00015d03 02000000 00000007"),
-    (queues.LIST_BY_FORMS, (Q, 1, [0x102]), "17 000f 89 00015d03 01000000 01000000 0201"),
-    (queues.SERVICE_BY_FORMS, (Q, 1, [3]), "17 000f 8a 00015d03 01000000 01000000 0300"),
+    (queues.LIST_BY_FORMS, (Q, 1, (0x102,)), "17 000f 89 00015d03 01000000 01000000 0201"),
+    (queues.SERVICE_BY_FORMS, (Q, 1, (3,)), "17 000f 8a 00015d03 01000000 01000000 0300"),
     (bindery.SERVER_INFORMATION, (), "17 0001 11"),
     (bindery.LOGIN, (1, "AL", b"PW"), "17 0009 14 0001 02 414c 02 5057"),
     (bindery.LOGIN_KEY, (), "17 0001 17"),
@@ -83,7 +89,7 @@ REQUESTS: list[tuple[NcpCall[Any, Any], Any, str]] = [
     (bindery.READ_PROPERTY, (1, "AL", 1, "P"), "17 0009 3d 0001 02 414c 01 01 50"),
     (
         bindery.WRITE_PROPERTY,
-        (1, "AL", 1, 0, "P", bytes(128)),
+        (1, "AL", 1, False, "P", bytes(128)),
         "17 008a 3e 0001 02 414c 01 00 01 50" + "00" * 128,
     ),
     (bindery.VERIFY_PASSWORD, (1, "AL", b"PW"), "17 0009 3f 0001 02 414c 02 5057"),
@@ -108,7 +114,7 @@ REQUESTS: list[tuple[NcpCall[Any, Any], Any, str]] = [
     (functions.READ_FILE, (0, 7, 3, 512), "48 00 0800 07000000 00000003 0200"),
     (functions.WRITE_FILE, (0, 7, 3, b"abc"), "49 00 0800 07000000 00000003 0003 616263"),
 ]
-SERVERS = [queues.AttachedServer(9, 3), queues.AttachedServer(0x0A, 0x0102)]
+SERVERS = ((9, 3), (0x0A, 0x0102))
 REPLIES: list[tuple[NcpCall[Any, Any], Any, str]] = [
     (queues.CREATE_QUEUE, (Q,), "00015d03"),
     (
@@ -121,9 +127,9 @@ REPLIES: list[tuple[NcpCall[Any, Any], Any, str]] = [
         (Q, 1, 300, SERVERS),
         "00015d03 01000000 2c010000 02000000 00000009 0000000a 03000000 02010000",
     ),
-    (queues.OLD_LIST_JOBS, ([1, 0x102],), "0002 0001 0102"),
-    (queues.LIST_JOBS, (9, [1, 0x102]), "09000000 02000000 01000000 02010000"),
-    (queues.LIST_BY_FORMS, (1, [3]), "01000000 01000000 03000000"),
+    (queues.OLD_LIST_JOBS, ((1, 0x102),), "0002 0001 0102"),
+    (queues.LIST_JOBS, (9, (1, 0x102)), "09000000 02000000 01000000 02010000"),
+    (queues.LIST_BY_FORMS, (1, (3,)), "01000000 01000000 03000000"),
     (queues.READ_JOB, (JOB,), NEW_JOB.write(JOB).hex()),
     (queues.OLD_READ_JOB, (JOB,), OLD_JOB.write(JOB).hex()),
     (queues.CREATE_JOB, (JOB,), NEW_JOB.write(JOB)[:78].hex()),
@@ -140,15 +146,15 @@ REPLIES: list[tuple[NcpCall[Any, Any], Any, str]] = [
     (bindery.GET_OBJECT_NAME, (Q, 1, "AL"), "00015d03 0001" + b"AL".ljust(48, b"\0").hex()),
     (
         bindery.SCAN_OBJECT,
-        (Q, 3, "PQ", 0, 0x30, 0xFF),
+        (Q, 3, "PQ", 0, 0x30, True),
         "00015d03 0003" + b"PQ".ljust(48, b"\0").hex() + "00 30 ff",
     ),
     (
         bindery.SCAN_PROPERTY,
-        ("Q_USERS", 2, 0x30, 5, 0xFF, 0),
+        ("Q_USERS", 2, 0x30, 5, True, False),
         b"Q_USERS".ljust(16, b"\0").hex() + "02 30 00000005 ff 00",
     ),
-    (bindery.READ_PROPERTY, (bytes(128), 0xFF, 2), "00" * 128 + "ff 02"),
+    (bindery.READ_PROPERTY, (bytes(128), True, 2), "00" * 128 + "ff 02"),
     (bindery.ACCESS_LEVEL, (0x33, 1), "33 00000001"),
     (bindery.LOGIN_KEY, (b"12345678",), "3132333435363738"),
     (

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posthouse.model.errors import Truncated
+from posthouse.model.qms import NWQueueJobStruct
 from posthouse.wire.layout import Reader
 from posthouse.wire.ncp_jobs import (
     HANDLE,
@@ -14,12 +15,9 @@ from posthouse.wire.ncp_jobs import (
     NEW_REPLY,
     OLD_JOB,
     OLD_REPLY,
-    JobStructure,
 )
 
-JOB = JobStructure(
-    record_in_use=0xFFFF,
-    previous_record=0,
+JOB = NWQueueJobStruct(
     next_record=0x0203,
     client_station=0x04050607,
     client_task=0x08,
@@ -34,8 +32,8 @@ JOB = JobStructure(
     job_file_name="Q$5D03.258",
     job_file_handle=0x0A0B0C0D,
     servicing_server_station=0x61626364,
-    servicing_server_task=0x65,
-    servicing_server_id=0x71727374,
+    servicing_server_task_number=0x65,
+    servicing_server_id_number=0x71727374,
     job_description=b"a job".ljust(50, b"\0"),
     queue_record=bytes(range(152)),
 )

@@ -4,6 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
+from posthouse.model.bindery import (
+    SEGMENT_SIZE,
+    AccessLevel,
+    ObjectInfo,
+    PropertyInfo,
+    PropertyValue,
+)
 from posthouse.wire.ncp_calls import EMPTY, QUEUES_AND_BINDERY, NcpCall
 from posthouse.wire.ncp_forms import (
     BE16,
@@ -13,6 +20,7 @@ from posthouse.wire.ncp_forms import (
     LE32,
     TEXT,
     U8,
+    YES_OR_NO,
     Fixed,
     FixedText,
     Form,
@@ -20,12 +28,9 @@ from posthouse.wire.ncp_forms import (
 
 NAME_FIELD: Final = 48
 PROPERTY_FIELD: Final = 16
-SEGMENT_SIZE: Final = 128
 KEY_SIZE: Final = 8
 HASH_SIZE: Final = 16
 FIRST: Final = 0xFFFF_FFFF  # where a scan begins
-ANY_TYPE: Final = 0xFFFF
-YES: Final = 0xFF
 
 
 class ObjectName(NamedTuple):
@@ -74,17 +79,6 @@ class ScanObject(NamedTuple):
     name: str
 
 
-class ScannedObject(NamedTuple):
-    """Its answer."""
-
-    object_id: int
-    object_type: int
-    name: str
-    flags: int
-    security: int
-    has_properties: int
-
-
 class ObjectSecurity(NamedTuple):
     """Change Bindery Object Security."""
 
@@ -129,17 +123,6 @@ class ScanProperty(NamedTuple):
     property_name: str
 
 
-class ScannedProperty(NamedTuple):
-    """Its answer."""
-
-    property_name: str
-    flags: int
-    security: int
-    instance: int
-    has_value: int
-    more: int
-
-
 class ReadProperty(NamedTuple):
     """Read Property Value; segments count from 1."""
 
@@ -149,21 +132,13 @@ class ReadProperty(NamedTuple):
     property_name: str
 
 
-class PropertyValue(NamedTuple):
-    """Its answer."""
-
-    value: bytes
-    more: int
-    flags: int
-
-
 class WriteProperty(NamedTuple):
-    """Write Property Value; `more` 0: it is the last segment."""
+    """Write Property Value; not `more`: it is the last segment."""
 
     object_type: int
     name: str
     segment: int
-    more: int
+    more: bool
     property_name: str
     value: bytes
 
@@ -193,13 +168,6 @@ class SetMember(NamedTuple):
     property_name: str
     member_type: int
     member_name: str
-
-
-class AccessLevel(NamedTuple):
-    """The answer of Get Bindery Access Level: write level in the high nibble."""
-
-    level: int
-    object_id: int
 
 
 class LoginKey(NamedTuple):
@@ -313,7 +281,7 @@ SCAN_OBJECT: Final = _call(
     0x37,
     "Scan Bindery Object",
     Form(ScanObject, BE32, BE16, TEXT),
-    Form(ScannedObject, BE32, BE16, _NAME, U8, U8, U8),
+    Form(ObjectInfo, BE32, BE16, _NAME, U8, U8, YES_OR_NO),
 )
 OBJECT_SECURITY: Final = _call(
     0x38, "Change Bindery Object Security", Form(ObjectSecurity, U8, BE16, TEXT), EMPTY
@@ -329,18 +297,18 @@ SCAN_PROPERTY: Final = _call(
     0x3C,
     "Scan Property",
     Form(ScanProperty, BE16, TEXT, BE32, TEXT),
-    Form(ScannedProperty, FixedText(PROPERTY_FIELD), U8, U8, BE32, U8, U8),
+    Form(PropertyInfo, FixedText(PROPERTY_FIELD), U8, U8, BE32, YES_OR_NO, YES_OR_NO),
 )
 READ_PROPERTY: Final = _call(
     0x3D,
     "Read Property Value",
     Form(ReadProperty, BE16, TEXT, U8, TEXT),
-    Form(PropertyValue, Fixed(SEGMENT_SIZE), U8, U8),
+    Form(PropertyValue, Fixed(SEGMENT_SIZE), YES_OR_NO, U8),
 )
 WRITE_PROPERTY: Final = _call(
     0x3E,
     "Write Property Value",
-    Form(WriteProperty, BE16, TEXT, U8, U8, TEXT, Fixed(SEGMENT_SIZE)),
+    Form(WriteProperty, BE16, TEXT, U8, YES_OR_NO, TEXT, Fixed(SEGMENT_SIZE)),
     EMPTY,
 )
 VERIFY_PASSWORD: Final = _call(0x3F, "Verify Bindery Object Password", _PASSWORD, EMPTY)

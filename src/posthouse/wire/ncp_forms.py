@@ -7,6 +7,7 @@ kinds of the fields are given beside the record and not with it.
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from posthouse.model.errors import Truncated
@@ -54,6 +55,18 @@ class Capped(Number):
     def write(self, value: int) -> bytes:
         """Its bytes."""
         return super().write(min(value, (1 << 8 * self._codec.size) - 1))
+
+
+class YesOrNo:
+    """0xFF or 0."""
+
+    def read(self, reader: Reader) -> bool:
+        """Yes for anything but 0."""
+        return reader.take(1) != b"\0"
+
+    def write(self, value: bool) -> bytes:
+        """One byte."""
+        return b"\xff" if value else b"\0"
 
 
 class Fixed:
@@ -135,14 +148,14 @@ class Many(Generic[T]):
         self._one = one
         self._size = size
 
-    def read(self, reader: Reader) -> list[T]:
+    def read(self, reader: Reader) -> tuple[T, ...]:
         """The values; the count is held against the bytes that are there before it is used."""
         count = self._count.read(reader)
         if count * self._size > reader.remaining:
             raise Truncated(f"{count} values of {self._size} bytes, {reader.remaining} are left")
-        return [self._one.read(reader) for _ in range(count)]
+        return tuple([self._one.read(reader) for _ in range(count)])
 
-    def write(self, value: list[T]) -> bytes:
+    def write(self, value: Sequence[T]) -> bytes:
         """Count and values."""
         return self._count.write(len(value)) + b"".join(map(self._one.write, value))
 
@@ -151,7 +164,7 @@ _FILE_NAME: Final = 14
 U8, BE16, BE32 = Number(">B"), Number(">H"), Number(">I")
 LE16, LE32 = Number("<H"), Number("<I")
 CAPPED8, CAPPED16 = Capped(">B"), Capped(">H")
-COUNTED, TEXT, FILE_NAME = Counted(), CountedText(), FileName()
+COUNTED, TEXT, FILE_NAME, YES_OR_NO = Counted(), CountedText(), FileName(), YesOrNo()
 
 
 class Form(Generic[Record]):

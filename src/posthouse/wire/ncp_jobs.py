@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from collections.abc import Callable
+from operator import attrgetter
+from typing import Any, Final, NamedTuple
 
+from posthouse.model.qms import (
+    CLIENT_RECORD_SIZE,
+    NWMAX_JOB_DESCRIPTION_LENGTH,
+    NWMAX_QUEUE_JOB_TIME_SIZE,
+    NWQueueJobStruct,
+)
 from posthouse.wire.layout import Reader
 from posthouse.wire.ncp_forms import (
     BE16,
@@ -21,42 +29,7 @@ NEW_SIZE: Final = 280
 NEW_REPLY_SIZE: Final = 78
 OLD_SIZE: Final = 256
 OLD_REPLY_SIZE: Final = 54
-
-TIME_SIZE: Final = 6
-DESCRIPTION_SIZE: Final = 50
-RECORD_SIZE: Final = 152
-AT_ONCE: Final = b"\xff" * TIME_SIZE
-ANY_SERVER: Final = 0xFFFF_FFFF
-ANY_TYPE: Final = 0xFFFF
 IN_USE: Final = 0xFFFF  # recordInUse, as mars_nwe writes it
-
-
-class JobStructure(NamedTuple):
-    """NWQueueJobStruct as it is on the wire; times are their six bytes.
-
-    The first three fields stand in the new form only.
-    """
-
-    record_in_use: int = IN_USE
-    previous_record: int = 0
-    next_record: int = 0  # number of the next job of the queue, 0 at its end
-    client_station: int = 0
-    client_task: int = 0
-    client_id: int = 0
-    target_server_id: int = ANY_SERVER
-    target_execution_time: bytes = AT_ONCE
-    job_entry_time: bytes = bytes(TIME_SIZE)
-    job_number: int = 0
-    job_type: int = 0
-    job_position: int = 0
-    job_control_flags: int = 0
-    job_file_name: str = ""
-    job_file_handle: int = 0
-    servicing_server_station: int = 0
-    servicing_server_task: int = 0
-    servicing_server_id: int = 0
-    job_description: bytes = bytes(DESCRIPTION_SIZE)
-    queue_record: bytes = bytes(RECORD_SIZE)
 
 
 class Handle:
@@ -71,21 +44,12 @@ class Handle:
         return LE16.write(value + 1) + LE32.write(value)
 
 
-HANDLE: Final = Handle()
-_TIME: Final = Fixed(TIME_SIZE)
-_NEW: Final = Form(
-    JobStructure,
-    *(LE16, LE32, LE32),
-    *(LE32, LE32, BE32),
-    *(BE32, _TIME, _TIME),
-    *(LE32, BE16, LE16, LE16),
-    *(FILE_NAME, LE32),
-    *(LE32, LE32, BE32),
-    *(Fixed(DESCRIPTION_SIZE), Fixed(RECORD_SIZE)),
-)
+class NewFields(NamedTuple):
+    """The fields of the new structure in their order, 2.1."""
 
-
-class _OldFields(NamedTuple):
+    record_in_use: int
+    previous_record: int
+    next_record: int
     client_station: int
     client_task: int
     client_id: int
@@ -99,22 +63,59 @@ class _OldFields(NamedTuple):
     job_file_name: str
     job_file_handle: int
     servicing_server_station: int
-    servicing_server_task: int
-    servicing_server_id: int
+    servicing_server_task_number: int
+    servicing_server_id_number: int
     job_description: bytes
     queue_record: bytes
 
 
-_NEW_ONLY: Final = len(JobStructure._fields) - len(_OldFields._fields)
+class OldFields(NamedTuple):
+    """The fields of the old structure in their order, Table 25."""
+
+    client_station: int
+    client_task: int
+    client_id: int
+    target_server_id: int
+    target_execution_time: bytes
+    job_entry_time: bytes
+    job_number: int
+    job_type: int
+    job_position: int
+    job_control_flags: int
+    job_file_name: str
+    job_file_handle: int
+    servicing_server_station: int
+    servicing_server_task_number: int
+    servicing_server_id_number: int
+    job_description: bytes
+    queue_record: bytes
+
+
+HANDLE: Final = Handle()
+_TIME: Final = Fixed(NWMAX_QUEUE_JOB_TIME_SIZE)
+_AREAS: Final = Fixed(NWMAX_JOB_DESCRIPTION_LENGTH), Fixed(CLIENT_RECORD_SIZE)
+_NEW: Final = Form(
+    NewFields,
+    *(LE16, LE32, LE32),
+    *(LE32, LE32, BE32),
+    *(BE32, _TIME, _TIME),
+    *(LE32, BE16, LE16, LE16),
+    *(FILE_NAME, LE32),
+    *(LE32, LE32, BE32),
+    *_AREAS,
+)
 _OLD: Final = Form(
-    _OldFields,
+    OldFields,
     *(U8, U8, BE32),
     *(BE32, _TIME, _TIME),
     *(BE16, BE16, CAPPED8, U8),
     *(FILE_NAME, HANDLE),
     *(U8, U8, BE32),
-    *(Fixed(DESCRIPTION_SIZE), Fixed(RECORD_SIZE)),
+    *_AREAS,
 )
+_NEW_ONLY: Final = 2  # in front of what a job has
+_new_values: Final[Callable[[NWQueueJobStruct], Any]] = attrgetter(*NewFields._fields[_NEW_ONLY:])
+_old_values: Final[Callable[[NWQueueJobStruct], Any]] = attrgetter(*OldFields._fields)
 
 
 class NewJob:
@@ -122,13 +123,15 @@ class NewJob:
 
     size = NEW_SIZE
 
-    def read(self, reader: Reader) -> JobStructure:
-        """The structure; `Truncated` where it is shorter."""
-        return _NEW.read(reader.take(NEW_SIZE))
+    def read(self, reader: Reader) -> NWQueueJobStruct:
+        """The job; `Truncated` where it is shorter."""
+        fields = _NEW.read(reader.take(NEW_SIZE))._asdict()
+        del fields["record_in_use"], fields["previous_record"]
+        return NWQueueJobStruct(**fields)
 
-    def write(self, value: JobStructure) -> bytes:
+    def write(self, value: NWQueueJobStruct) -> bytes:
         """All 280 bytes."""
-        return _NEW.write(value)
+        return _NEW.write(NewFields._make((IN_USE, 0, *_new_values(value))))
 
 
 class OldJob:
@@ -136,13 +139,13 @@ class OldJob:
 
     size = OLD_SIZE
 
-    def read(self, reader: Reader) -> JobStructure:
-        """The structure; `Truncated` where it is shorter."""
-        return JobStructure._make((IN_USE, 0, 0, *_OLD.read(reader.take(OLD_SIZE))))
+    def read(self, reader: Reader) -> NWQueueJobStruct:
+        """The job; `Truncated` where it is shorter."""
+        return NWQueueJobStruct(**_OLD.read(reader.take(OLD_SIZE))._asdict())
 
-    def write(self, value: JobStructure) -> bytes:
+    def write(self, value: NWQueueJobStruct) -> bytes:
         """All 256 bytes, with what fits of large numbers."""
-        return _OLD.write(_OldFields._make(value[_NEW_ONLY:]))
+        return _OLD.write(OldFields._make(_old_values(value)))
 
 
 class ReplyForm:
@@ -152,12 +155,12 @@ class ReplyForm:
         self._whole = whole
         self._size = size
 
-    def read(self, reader: Reader) -> JobStructure:
-        """The structure; what is behind its front is zero."""
+    def read(self, reader: Reader) -> NWQueueJobStruct:
+        """The job; what is behind its front is zero."""
         front = reader.take(self._size)
         return self._whole.read(Reader(front.ljust(self._whole.size, b"\0")))
 
-    def write(self, value: JobStructure) -> bytes:
+    def write(self, value: NWQueueJobStruct) -> bytes:
         """The front."""
         return self._whole.write(value)[: self._size]
 

@@ -5,6 +5,13 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 from posthouse.model.errors import Truncated
+from posthouse.model.qms import (
+    SERVER_STATUS_SIZE,
+    JobList,
+    JobSize,
+    NWQueueJobStruct,
+    QueueStatus,
+)
 from posthouse.wire.layout import Reader
 from posthouse.wire.ncp_calls import EMPTY, QUEUES_AND_BINDERY, NcpCall
 from posthouse.wire.ncp_forms import (
@@ -22,9 +29,8 @@ from posthouse.wire.ncp_forms import (
     Many,
     Number,
 )
-from posthouse.wire.ncp_jobs import NEW_JOB, NEW_REPLY, OLD_JOB, OLD_REPLY, JobStructure
+from posthouse.wire.ncp_jobs import NEW_JOB, NEW_REPLY, OLD_JOB, OLD_REPLY
 
-SERVER_STATUS_SIZE: Final = 64
 LISTED_MAX: Final = 125  # numbers in one answer of 0x81 and 0x89 (qms-facts 2.3)
 
 
@@ -43,27 +49,11 @@ class QueueOnly(NamedTuple):
     queue: int
 
 
-class QueueStatus(NamedTuple):
+class SetQueueStatus(NamedTuple):
     """Set Queue Current Status."""
 
     queue: int
     status: int
-
-
-class AttachedServer(NamedTuple):
-    """A queue server as the status shows it."""
-
-    server_id: int
-    station: int
-
-
-class CurrentStatus(NamedTuple):
-    """The answer of Read Queue Current Status (3.2)."""
-
-    queue: int
-    status: int
-    jobs: int
-    servers: list[AttachedServer]
 
 
 class QueueJob(NamedTuple):
@@ -77,19 +67,19 @@ class QueueJobStructure(NamedTuple):
     """Create Queue Job And File, Change Queue Job Entry."""
 
     queue: int
-    job: JobStructure
+    job: NWQueueJobStruct
 
 
 class OneJob(NamedTuple):
     """An answer that is a job structure."""
 
-    job: JobStructure
+    job: NWQueueJobStruct
 
 
 class JobNumbers(NamedTuple):
     """The answer of the old Get Queue Job List."""
 
-    numbers: list[int]
+    numbers: tuple[int, ...]
 
 
 class ListFrom(NamedTuple):
@@ -97,13 +87,6 @@ class ListFrom(NamedTuple):
 
     queue: int
     start: int
-
-
-class JobList(NamedTuple):
-    """Its answer: how many jobs there are, and some of their numbers in queue order."""
-
-    total: int
-    numbers: list[int]
 
 
 class JobPosition(NamedTuple):
@@ -150,14 +133,6 @@ class SetServerStatus(NamedTuple):
     record: bytes
 
 
-class JobFileSize(NamedTuple):
-    """The answer of Get Queue Job File Size."""
-
-    queue: int
-    number: int
-    size: int
-
-
 class MoveJob(NamedTuple):
     """Move Queue Job."""
 
@@ -177,7 +152,7 @@ class FormList(NamedTuple):
 
     queue: int
     start: int
-    types: list[int]
+    types: tuple[int, ...]
 
 
 class _Charge:
@@ -198,16 +173,16 @@ class _Servers:
         self._station = station
         self._size = 4 + station_size
 
-    def read(self, reader: Reader) -> list[AttachedServer]:
+    def read(self, reader: Reader) -> tuple[tuple[int, int], ...]:
         count = self._count.read(reader)
         if count * self._size > reader.remaining:
             raise Truncated(f"{count} servers, {reader.remaining} bytes are left")
         ids = [BE32.read(reader) for _ in range(count)]
-        return [AttachedServer(server, self._station.read(reader)) for server in ids]
+        return tuple([(server, self._station.read(reader)) for server in ids])
 
-    def write(self, value: list[AttachedServer]) -> bytes:
-        ids = b"".join([BE32.write(server.server_id) for server in value])
-        stations = b"".join([self._station.write(server.station) for server in value])
+    def write(self, value: tuple[tuple[int, int], ...]) -> bytes:
+        ids = b"".join([BE32.write(server) for server, _ in value])
+        stations = b"".join([self._station.write(station) for _, station in value])
         return self._count.write(len(value)) + ids + stations
 
 
@@ -221,12 +196,12 @@ def _job(number: Kind[int]) -> Form[QueueJob]:
 
 _RECORD: Final = Fixed(SERVER_STATUS_SIZE)
 _QUEUE: Final = Form(QueueOnly, BE32)
-_SET_STATUS: Final = Form(QueueStatus, BE32, U8)  # of four bytes the first counts (3.1)
+_SET_STATUS: Final = Form(SetQueueStatus, BE32, U8)  # of four bytes the first counts (3.1)
 _SERVICE: Final = Form(ServiceJob, BE32, BE16)
 _LIST: Final = Form(JobList, LE32, Many(LE32, LE32, 4))
 _FORM_LIST: Final = Form(FormList, BE32, LE32, Many(LE32, LE16, 2))
-_OLD_STATUS: Final = Form(CurrentStatus, BE32, U8, CAPPED8, _Servers(U8, U8, 1))
-_NEW_STATUS: Final = Form(CurrentStatus, BE32, LE32, LE32, _Servers(LE32, LE32, 4))
+_OLD_STATUS: Final = Form(QueueStatus, BE32, U8, CAPPED8, _Servers(U8, U8, 1))
+_NEW_STATUS: Final = Form(QueueStatus, BE32, LE32, LE32, _Servers(LE32, LE32, 4))
 
 CREATE_QUEUE: Final = _call(0x64, "Create Queue", Form(CreateQueue, BE16, TEXT, U8, TEXT), _QUEUE)
 DESTROY_QUEUE: Final = _call(0x65, "Destroy Queue", _QUEUE, EMPTY)
@@ -270,7 +245,7 @@ OLD_SERVER_STATUS: Final = _call(
     Form(StatusRecord, _RECORD),
 )
 OLD_FILE_SIZE: Final = _call(
-    0x78, "Get Queue Job File Size (old)", _job(BE16), Form(JobFileSize, BE32, BE16, BE32)
+    0x78, "Get Queue Job File Size (old)", _job(BE16), Form(JobSize, BE32, BE16, BE32)
 )
 
 CREATE_JOB: Final = _call(
@@ -304,7 +279,7 @@ SERVER_STATUS: Final = _call(
     Form(StatusRecord, _RECORD),
 )
 FILE_SIZE: Final = _call(
-    0x87, "Get Queue Job File Size", _job(LE32), Form(JobFileSize, BE32, LE32, BE32)
+    0x87, "Get Queue Job File Size", _job(LE32), Form(JobSize, BE32, LE32, BE32)
 )
 MOVE_JOB: Final = _call(
     0x88, "Move Queue Job", Form(MoveJob, BE32, LE32, BE32), Form(NewNumber, LE32)
