@@ -49,9 +49,10 @@ EDGE_FILES = {
     "protocols/admin/outside.py",
     "protocols/admin/inflow.py",
     "protocols/admin/streaming.py",
+    "protocols/sockets.py",
 }
 # What the doors of all protocols have in common.
-SHARED_BY_PROTOCOLS = {"connections", "desk", "memory"}
+SHARED_BY_PROTOCOLS = {"connections", "desk", "memory", "reports", "sockets", "timers"}
 CLOCK_OR_CHANCE = {
     "datetime.now",
     "datetime.utcnow",

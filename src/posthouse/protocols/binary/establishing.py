@@ -13,7 +13,6 @@ from posthouse.model.enumerations import ConnectionStatus
 from posthouse.protocols.binary.link import Link, LinkState
 from posthouse.protocols.binary.network import Network
 from posthouse.protocols.binary.ping import Pinger
-from posthouse.protocols.binary.reports import Reports
 from posthouse.protocols.binary.resolving import (
     Candidate,
     NextHop,
@@ -23,6 +22,7 @@ from posthouse.protocols.binary.resolving import (
     next_hops,
 )
 from posthouse.protocols.binary.session import Session, Transport
+from posthouse.protocols.reports import Reports
 
 _STOPPED = Unresolved(ConnectionStatus.UNKNOWN_FAILURE, "the queue manager has stopped")
 

@@ -19,7 +19,6 @@ from posthouse.protocols.binary.establishing import Establishing
 from posthouse.protocols.binary.link import Link, LinkState
 from posthouse.protocols.binary.network import Network
 from posthouse.protocols.binary.ping import Pinger
-from posthouse.protocols.binary.reports import Reports
 from posthouse.protocols.binary.resolving import (
     Destination,
     NextHop,
@@ -29,8 +28,9 @@ from posthouse.protocols.binary.resolving import (
 )
 from posthouse.protocols.binary.session import Session, Transport
 from posthouse.protocols.binary.settings import BinarySettings
-from posthouse.protocols.binary.timers import Timers
 from posthouse.protocols.desk import Desk
+from posthouse.protocols.reports import Reports
+from posthouse.protocols.timers import Timers
 
 _STATE = OutgoingQueueState
 _HELD = frozenset({_STATE.ON_HOLD, _STATE.LOCKED})
@@ -297,12 +297,12 @@ class Links:
         for number in link.queues:
             self._attach(link, number, session)
         session.connected()
-        self._reports.history(link, ConnectionStatus.IN_PROCESS)
+        self._reports.history(link.queues, ConnectionStatus.IN_PROCESS, link.hop)
         return session
 
     def greeted(self, link: Link) -> None:
         """The peer has answered (3.1.5.3.2)."""
-        self._reports.history(link, ConnectionStatus.ESTABLISH_PACKET_RECEIVED)
+        self._reports.history(link.queues, ConnectionStatus.ESTABLISH_PACKET_RECEIVED, link.hop)
 
     def opened(self, link: Link, guid: bytes) -> None:
         """The session is OPEN (3.1.5.4.2): NextHops is the hop in use, and the queues connected."""
@@ -318,8 +318,8 @@ class Links:
             lambda m: m.transfer.reached(guid, hop.address, hop.port, claimed=claimed), None
         )
         self._reports.next_hops(link.queues, [hop])
-        self._reports.history(link, ConnectionStatus.ESTABLISHED)
-        self._reports.retry(link, None)
+        self._reports.history(link.queues, ConnectionStatus.ESTABLISHED, link.hop)
+        self._reports.retry(link.queues, None, link.last_error)
         self._reports.state(link.queues, _STATE.CONNECTED)
 
     def closed(self, link: Link, status: ConnectionStatus, reason: str) -> None:
@@ -342,7 +342,7 @@ class Links:
     ) -> None:
         """3.1.5.2: each failure is in the history; the timer says when to go on."""
         self._reports.state(link.queues, state)
-        self._reports.history(link, status)
+        self._reports.history(link.queues, status, link.hop)
         hop = link.hop
         if hop is not None and hop.guid != NULL_GUID:
             self._reports.ask(lambda m: m.transfer.machines.missed(hop.guid, hop.address), None)
@@ -369,7 +369,7 @@ class Links:
         link.retry_at_ms = self._now() + pause_ms
         self._timers.arm(link)
         self._know_peers(link)
-        self._reports.retry(link, pause_ms)
+        self._reports.retry(link.queues, pause_ms, link.last_error)
 
     def _pause_before_next(self, link: Link) -> int:
         if link.has_further_hop:

@@ -13,9 +13,7 @@ from typing import NamedTuple
 from posthouse.model.errors import RemoteProtocolError
 from posthouse.protocols.binary.breaches import OTHER_PROTOCOL, Breach
 from posthouse.wire.glance import RECOVERABLE, Glance, body_is_longer, glance
-from posthouse.wire.headers import UserFlags
-
-OVER_HTTP = int(UserFlags.of(over_http=1))
+from posthouse.wire.headers import OVER_HTTP
 
 ORDINAL = struct.Struct("<56xI")
 ORDINAL_AT, ORDINAL_END = 56, 60

@@ -22,8 +22,8 @@ from posthouse.protocols.binary.ping import Pinger
 from posthouse.protocols.binary.resolving import NextHop, as_address
 from posthouse.protocols.binary.session import Role, Session, Transport
 from posthouse.protocols.binary.settings import BinarySettings
-from posthouse.protocols.binary.timers import Timers
 from posthouse.protocols.desk import Answer, Desk
+from posthouse.protocols.timers import Timers
 
 CALLERS_MAX = 10_000  # addresses of queue managers that have called, for the time after
 

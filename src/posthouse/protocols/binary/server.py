@@ -6,8 +6,6 @@ import asyncio
 import socket
 import time
 from collections.abc import Callable
-from contextlib import suppress
-from threading import Thread
 from typing import Any, Final, cast
 
 from posthouse.model.enumerations import ConnectionStatus
@@ -25,17 +23,24 @@ from posthouse.protocols.memory import (
     Holder,
     MemoryAccount,
 )
+from posthouse.protocols.sockets import (
+    GONE,
+    UNREACHABLE,
+    address_of,
+    keep_alive,
+    look_up,
+    shown_address,
+    where_to_listen,
+    words_of,
+)
 
 POLL_S: Final = 0.01  # while a stop waits for what has begun
 LINGER_S: Final = 10.0  # for the last bytes to a peer that may not read them
 RESOLVES_MAX: Final = 16  # names looked up at once
 CONNECTS_MAX: Final = 256  # connections begun at once
-GONE: Final = "unknown"  # the address of a peer that has left already
 READ_BUFFER: Final = 256 << 10
 WRITE_BUFFER: Final = 1 << 20  # above it nothing more is fetched for a peer
 _COUNTED: Final = (RECEIVE, UNSYNCED, SEND)
-# A peer that vanished is noticed within a minute, also where nothing is to be sent.
-_KEEPALIVE: Final = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -62,11 +67,11 @@ class Connection(asyncio.BufferedProtocol):
         """Gives the connection its session, or turns it away."""
         self._transport = cast(asyncio.Transport, transport)  # uvloop's do not inherit from it
         self._transport.set_write_buffer_limits(high=WRITE_BUFFER)
-        address = _address_of(self._transport)
+        address = address_of(self._transport)
         if self._attempt is None and (address == GONE or not self._node.admits(address)):
             self._transport.abort()
             return
-        _keep_alive(self._transport.get_extra_info("socket"))
+        keep_alive(self._transport.get_extra_info("socket"))
         self._address = address
         self._holder = self._node.memory.open(address, self._too_much, self._continue)
         self._node.open.add(self)
@@ -206,20 +211,6 @@ class Connection(asyncio.BufferedProtocol):
         return self._session is not None and self._session.unsynced_bytes > 0
 
 
-def _address_of(transport: asyncio.Transport) -> str:
-    """The peer's address; an IPv4 one that came over IPv6 is an IPv4 one."""
-    peer = transport.get_extra_info("peername")
-    return str(peer[0]).removeprefix("::ffff:") if peer else GONE
-
-
-def _keep_alive(connection: Any) -> None:
-    with suppress(OSError):  # it may be gone already
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        for name, value in _KEEPALIVE:
-            if hasattr(socket, name):
-                connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
-
-
 class BinaryNode:
     """The protocol with its `Network`: what the listener and the ping port share."""
 
@@ -288,8 +279,8 @@ class BinaryNode:
         try:
             async with self._resolving:
                 addresses = await look_up(host)
-        except _UNREACHABLE as error:
-            words = f"{host} cannot be resolved: {_words(error)}"
+        except UNREACHABLE as error:
+            words = f"{host} cannot be resolved: {words_of(error)}"
         done(addresses, words)
 
     def connect(self, address: str, port: int, attempt: Attempt) -> None:
@@ -305,8 +296,8 @@ class BinaryNode:
             attempt.failed(_STATUS.SOCKET_CONNECT_FAILURE, f"{where} does not answer")
         except ConnectionRefusedError:
             attempt.failed(_STATUS.CONNECTION_REFUSED, f"nobody listens on {where}")
-        except _UNREACHABLE as error:
-            words = f"{where} cannot be reached: {_words(error)}"
+        except UNREACHABLE as error:
+            words = f"{where} cannot be reached: {words_of(error)}"
             attempt.failed(_STATUS.SOCKET_CONNECT_FAILURE, words)
 
     def ping(self, address: str, datagram: bytes) -> None:
@@ -353,42 +344,6 @@ class BinaryNode:
 
 
 _STATUS = ConnectionStatus
-# Also a name that is none for the resolver, and a system that has no thread for it: whatever it is,
-# the link has to hear of it, or it would wait for ever.
-_UNREACHABLE: Final = (OSError, ValueError, RuntimeError)
-
-
-async def look_up(host: str) -> list[str]:
-    """The addresses of a host. The system may take long, and nobody waits for it at the end."""
-    loop = asyncio.get_running_loop()
-    found: asyncio.Future[list[str]] = loop.create_future()
-
-    def tell(addresses: list[str], error: Exception | None) -> None:
-        if found.done():
-            return
-        if error is None:
-            found.set_result(addresses)
-        else:
-            found.set_exception(error)
-
-    def run() -> None:
-        addresses: list[str] = []
-        failure: Exception | None = None
-        try:
-            entries = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-            addresses = [str(entry[4][0]) for entry in entries]
-        except Exception as error:  # the loop has to hear of it, whatever it is
-            failure = error
-        with suppress(RuntimeError):  # the loop may be gone
-            loop.call_soon_threadsafe(tell, addresses, failure)
-
-    Thread(target=run, name="posthouse-resolver", daemon=True).start()
-    return await found
-
-
-def _words(error: Exception) -> str:
-    text = error.strerror if isinstance(error, OSError) else None
-    return text or str(error)
 
 
 class _Answers(asyncio.DatagramProtocol):
@@ -415,41 +370,20 @@ class BinaryServer:
     async def start(self, host: str, port: int) -> str:
         """Listens, then connects for what waits; returns `address:port`."""
         loop = asyncio.get_running_loop()
-        where = _where(host, port, socket.SOCK_STREAM)
+        where = where_to_listen(host, port, socket.SOCK_STREAM)
         self._server = await loop.create_server(
             lambda: Connection(self._node), **where, backlog=1024
         )
         address = self._server.sockets[0].getsockname()
         self._listening(address[1])
         self._node.protocol.start()
-        return _shown(address)
+        return shown_address(address)
 
     async def stop(self, deadline_s: float) -> None:
         """Queue Manager Stopped (3.1.4.2)."""
         if self._server is not None:
             self._server.close()
         await self._node.stop(deadline_s)
-
-
-def _where(host: str, port: int, kind: int) -> dict[str, Any]:
-    """Where to listen, as asyncio is told; on `::` for both families, as MSMQ does."""
-    if host != "::" or not socket.has_dualstack_ipv6():
-        return {"host": host, "port": port}
-    listener = socket.socket(socket.AF_INET6, kind)
-    try:
-        listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-        if kind == socket.SOCK_STREAM:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((host, port))
-    except OSError:
-        listener.close()
-        raise
-    return {"sock": listener}
-
-
-def _shown(address: tuple[Any, ...]) -> str:
-    host = f"[{address[0]}]" if ":" in address[0] else address[0]
-    return f"{host}:{address[1]}"
 
 
 class PingServer:
@@ -464,13 +398,13 @@ class PingServer:
     async def start(self, host: str, port: int) -> str:
         """Listens; returns `address:port`."""
         loop = asyncio.get_running_loop()
-        where = _where(host, port, socket.SOCK_DGRAM)
+        where = where_to_listen(host, port, socket.SOCK_DGRAM)
         if "sock" not in where:
             where = {"local_addr": (host, port)}
         self._transport, _ = await loop.create_datagram_endpoint(
             lambda: _Requests(self._node.protocol), **where
         )
-        return _shown(self._transport.get_extra_info("sockname"))
+        return shown_address(self._transport.get_extra_info("sockname"))
 
     async def stop(self, deadline_s: float) -> None:
         """Answers nobody any more."""

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posthouse.protocols.binary.timers import Timers
+from posthouse.protocols.timers import Timers
 
 
 class Owner:

@@ -1,4 +1,4 @@
-"""What links tell the engine of their outgoing queues ([MS-MQDMPR] 3.1.1.3; state-machines 7.3)."""
+"""What protocols tell the engine of outgoing queues ([MS-MQDMPR] 3.1.1.3; state-machines 7.3)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,6 @@ from posthouse.engine.manager import QueueManager
 from posthouse.engine.queue import ConnectionAttempt, OutgoingQueueState, Queue
 from posthouse.model.enumerations import ConnectionStatus
 from posthouse.model.errors import RemoteMachineNotAvailable, ServiceNotAvailable
-from posthouse.model.next_hops import NextHop as HopText
-from posthouse.protocols.binary.link import Link
-from posthouse.protocols.binary.resolving import NextHop
 from posthouse.protocols.desk import Desk
 
 T = TypeVar("T")
@@ -49,18 +46,18 @@ class Reports:
         """State of OutgoingQueue; a held or locked queue keeps its own."""
         self.tell(numbers, lambda manager, queue: manager.transfer.set_state(queue, state))
 
-    def history(self, link: Link, status: ConnectionStatus) -> None:
-        """An entry of ConnectionHistory for each queue of a link (3.1.5.2)."""
+    def history(self, numbers: Iterable[int], status: ConnectionStatus, hop: object | None) -> None:
+        """An entry of ConnectionHistory for each of some queues."""
         error = RemoteMachineNotAvailable.code if status.is_failure else 0
-        shown = () if link.hop is None else (str(link.hop),)
+        shown = () if hop is None else (str(hop),)
 
         def note(manager: QueueManager, queue: Queue) -> None:
             attempt = ConnectionAttempt(int(status), manager.core.utc, error, shown)
             manager.transfer.connection_attempted(queue, attempt)
 
-        self.tell(link.queues, note)
+        self.tell(numbers, note)
 
-    def next_hops(self, numbers: Iterable[int], hops: Iterable[NextHop | HopText]) -> None:
+    def next_hops(self, numbers: Iterable[int], hops: Iterable[object]) -> None:
         """NextHops as administrators see them."""
         shown = tuple(dict.fromkeys(map(str, hops)))
 
@@ -70,13 +67,13 @@ class Reports:
 
         self.tell(numbers, show)
 
-    def retry(self, link: Link, in_ms: int | None) -> None:
-        """When a link goes on, and what went wrong; None: nothing has."""
+    def retry(self, numbers: Iterable[int], in_ms: int | None, last_error: str) -> None:
+        """When it goes on, and what went wrong; None: nothing has."""
         in_s = None if in_ms is None else -(-in_ms // 1000)
 
         def plan(manager: QueueManager, queue: Queue) -> None:
             assert queue.outgoing is not None
             queue.outgoing.retry_time = 0 if in_s is None else manager.core.utc + in_s
-            queue.outgoing.last_error = link.last_error
+            queue.outgoing.last_error = last_error
 
-        self.tell(link.queues, plan)
+        self.tell(numbers, plan)

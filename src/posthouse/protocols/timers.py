@@ -1,4 +1,4 @@
-"""One heap for the timers of all sessions and links."""
+"""One heap for the timers of a protocol: of all its sessions, connections and links."""
 
 from __future__ import annotations
 

@@ -1,0 +1,87 @@
+"""What the doors that listen and connect over TCP have in common."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from contextlib import suppress
+from threading import Thread
+from typing import Any, Final
+
+GONE: Final = "unknown"  # the address of a peer that has left already
+# A peer that vanished is noticed within a minute, also where nothing is to be sent.
+_KEEPALIVE: Final = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
+# Also a name that is none for the resolver, and a system that has no thread for it: whatever it is,
+# the link has to hear of it, or it would wait for ever.
+UNREACHABLE: Final = (OSError, ValueError, RuntimeError)
+
+
+def address_of(transport: asyncio.Transport) -> str:
+    """The peer's address; an IPv4 one that came over IPv6 is an IPv4 one."""
+    peer = transport.get_extra_info("peername")
+    return str(peer[0]).removeprefix("::ffff:") if peer else GONE
+
+
+def keep_alive(connection: Any) -> None:
+    """Has the system look whether the peer of a socket is still there."""
+    with suppress(OSError):  # it may be gone already
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in _KEEPALIVE:
+            if hasattr(socket, name):
+                connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
+async def look_up(host: str) -> list[str]:
+    """The addresses of a host. The system may take long, and nobody waits for it at the end."""
+    loop = asyncio.get_running_loop()
+    found: asyncio.Future[list[str]] = loop.create_future()
+
+    def tell(addresses: list[str], error: Exception | None) -> None:
+        if found.done():
+            return
+        if error is None:
+            found.set_result(addresses)
+        else:
+            found.set_exception(error)
+
+    def run() -> None:
+        addresses: list[str] = []
+        failure: Exception | None = None
+        try:
+            entries = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+            addresses = [str(entry[4][0]) for entry in entries]
+        except Exception as error:  # the loop has to hear of it, whatever it is
+            failure = error
+        with suppress(RuntimeError):  # the loop may be gone
+            loop.call_soon_threadsafe(tell, addresses, failure)
+
+    Thread(target=run, name="posthouse-resolver", daemon=True).start()
+    return await found
+
+
+def words_of(error: Exception) -> str:
+    """What the system says, without numbers."""
+    text = error.strerror if isinstance(error, OSError) else None
+    return text or str(error)
+
+
+def where_to_listen(host: str, port: int, kind: int) -> dict[str, Any]:
+    """Where to listen, as asyncio is told; on `::` for both families, as MSMQ does."""
+    if host != "::" or not socket.has_dualstack_ipv6():
+        return {"host": host, "port": port}
+    listener = socket.socket(socket.AF_INET6, kind)
+    try:
+        listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        if kind == socket.SOCK_STREAM:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+    except OSError:
+        listener.close()
+        raise
+    return {"sock": listener}
+
+
+def shown_address(address: tuple[Any, ...]) -> str:
+    """A socket's address as `address:port`."""
+    host = f"[{address[0]}]" if ":" in address[0] else address[0]
+    return f"{host}:{address[1]}"
