@@ -99,11 +99,6 @@ REQUESTS: list[tuple[NcpCall[Any, Any], Any, str]] = [
     (bindery.IS_IN_SET, (3, "PQ", "S", 1, "A"), "17 000c 43 0003 02 5051 01 53 0001 01 41"),
     (bindery.ACCESS_LEVEL, (), "17 0001 46"),
     (bindery.KEYED_VERIFY, (b"12345678", 1, "AL"), "17 000e 4a 3132333435363738 0001 02 414c"),
-    (
-        bindery.KEYED_CHANGE,
-        (b"12345678", 1, "AL", 0x2A, b"h" * 16),
-        "17 001f 4b 3132333435363738 0001 02 414c 2a" + "68" * 16,
-    ),
     (functions.SERVER_CLOCK, (), "14"),
     (functions.END_OF_JOB, (), "18"),
     (functions.LOGOUT, (), "19"),

@@ -29,7 +29,6 @@ from posthouse.wire.ncp_forms import (
 NAME_FIELD: Final = 48
 PROPERTY_FIELD: Final = 16
 KEY_SIZE: Final = 8
-HASH_SIZE: Final = 16
 FIRST: Final = 0xFFFF_FFFF  # where a scan begins
 
 
@@ -184,16 +183,6 @@ class KeyedObject(NamedTuple):
     name: str
 
 
-class KeyedChange(NamedTuple):
-    """Keyed Change Password."""
-
-    answer: bytes
-    object_type: int
-    name: str
-    length: int
-    new: bytes
-
-
 class ServerInformation(NamedTuple):
     """The answer of Get File Server Information: 128 bytes."""
 
@@ -323,12 +312,6 @@ DELETE_FROM_SET: Final = _call(0x42, "Delete Bindery Object From Set", _MEMBER, 
 IS_IN_SET: Final = _call(0x43, "Is Bindery Object In Set", _MEMBER, EMPTY)
 ACCESS_LEVEL: Final = _call(0x46, "Get Bindery Access Level", EMPTY, Form(AccessLevel, U8, BE32))
 KEYED_VERIFY: Final = _call(0x4A, "Keyed Verify Password", _KEYED, EMPTY)
-KEYED_CHANGE: Final = _call(
-    0x4B,
-    "Keyed Change Password",
-    Form(KeyedChange, Fixed(KEY_SIZE), BE16, TEXT, U8, Fixed(HASH_SIZE)),
-    EMPTY,
-)
 
 BINDERY_CALLS: Final = {
     call.key: call for call in list(globals().values()) if isinstance(call, NcpCall)

@@ -166,6 +166,7 @@ NOT_SERVED: Final = {
     (0x16, 0x27): "Add Extended Trustee to Directory or File",
     (0x16, 0x2A): "Get Effective Rights for Directory Entry",
     (0x17, 0x47): "Scan Bindery Object Trustee Paths",
+    (0x17, 0x4B): "Keyed Change Password",
     (0x68, None): "NDS calls, the ping of them too",
 }
 """What clients ask for that queue services do without; answered like anything unknown: 0xFB."""
