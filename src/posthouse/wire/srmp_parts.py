@@ -1,0 +1,234 @@
+"""The payload of an SRMP message: an envelope, or one with body and extension as MIME parts.
+
+[MC-MQSRM] 2.2.2 and the examples of section 4. MSMQ puts no CRLF in front of a delimiter, which
+standard parsers take for a part of the body; so each part ends where its Content-Length says
+(decision 68). Both forms are read, MSMQ's is written.
+"""
+
+import re
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from posthouse.model.errors import MalformedPacket
+from posthouse.model.text import excerpt
+from posthouse.wire.srmp_values import write_guid
+
+XML: Final = "text/xml"
+MULTIPART: Final = "multipart/related"
+OCTETS: Final = "application/octet-stream"
+BODY: Final = "body@"  # of a Content-Id, 2.2.7.1.2
+EXTENSION: Final = "extension@"
+PARTS_MAX: Final = 8
+PART_HEADERS_SIZE_MAX: Final = 4096
+BOUNDARY_LENGTH_MAX: Final = 70  # [RFC2046] 5.1.1
+CONTENT_TYPE_LENGTH_MAX: Final = 1024
+BOUNDARIES_TRIED: Final = 8
+
+_PARAMETER: Final = re.compile(
+    r'\s*;\s*([!#$%&\'*+\-.^_`|~0-9A-Za-z]+)\s*=\s*("(?:[^"\\]|\\.)*"|[^\s;"]+)', re.ASCII
+)
+_BOUNDARY: Final = re.compile(r"[0-9A-Za-z'()+_,\-./:=? ]*[0-9A-Za-z'()+_,\-./:=?]", re.ASCII)
+_FIELD: Final = re.compile(rb"([!#$%&'*+\-.^_`|~0-9A-Za-z]+):[ \t]*([^\r\n\0]*?)[ \t]*\r\n")
+_LENGTH: Final = re.compile(rb"[0-9]{1,10}")
+
+
+class Parts(NamedTuple):
+    """A payload taken apart; a part that is not there is empty and has no identifier."""
+
+    envelope: bytes
+    body: bytes = b""
+    extension: bytes = b""
+    body_at: int = 0  # its offset in the payload; the end of the payload if there is none
+    body_id: str = ""  # Content-Id: `body@` and a GUID
+    extension_id: str = ""
+    body_content_type: str = ""
+    payload: bytes = b""
+
+
+class _Part(NamedTuple):
+    at: int
+    content: bytes
+    content_type: str
+    content_id: str
+
+
+def read_parts(content_type: str, payload: bytes) -> Parts:
+    """The parts of a payload of this Content-Type; `MalformedPacket` if it has another form."""
+    boundary = _boundary_of(content_type)
+    if boundary is None:
+        return Parts(payload, body_at=len(payload), payload=payload)
+    envelope, *attached = _split(payload, boundary)
+    if _media_type(envelope.content_type) != XML:
+        raise MalformedPacket(f"the first part is {excerpt(envelope.content_type)}, not {XML}")
+    body = extension = None
+    for part in attached:
+        if part.content_id.startswith(EXTENSION):
+            if extension is not None:
+                raise MalformedPacket("two extension parts")
+            extension = part
+        elif body is None:
+            body = part
+        else:
+            raise MalformedPacket("two body parts")
+    return Parts(
+        envelope.content,
+        body.content if body else b"",
+        extension.content if extension else b"",
+        body.at if body else len(payload),
+        body.content_id if body else "",
+        extension.content_id if extension else "",
+        body.content_type if body else "",
+        payload,
+    )
+
+
+@lru_cache(1024)
+def _boundary_of(content_type: str) -> bytes | None:
+    """`--` and the boundary of a multipart payload, None for a bare envelope."""
+    kind = _media_type(content_type)
+    if kind == XML:
+        return None
+    if kind != MULTIPART or len(content_type) > CONTENT_TYPE_LENGTH_MAX:
+        raise MalformedPacket(f"content type {excerpt(content_type)}")
+    boundary = _parameters(content_type).get("boundary", "")
+    if len(boundary) > BOUNDARY_LENGTH_MAX or not _BOUNDARY.fullmatch(boundary):
+        raise MalformedPacket(f"boundary {excerpt(boundary)}")
+    return b"--" + boundary.encode("ascii")
+
+
+def _media_type(content_type: str) -> str:
+    return content_type.partition(";")[0].strip().lower()
+
+
+def _parameters(content_type: str) -> dict[str, str]:
+    """The parameters behind the media type, [RFC2045] 5.1; of two of a name the message is bad."""
+    found: dict[str, str] = {}
+    at = content_type.find(";")
+    while at >= 0 and content_type[at:].strip():
+        match = _PARAMETER.match(content_type, at)
+        if match is None or match[1].lower() in found:
+            raise MalformedPacket(f"content type {excerpt(content_type)}")
+        value = match[2]
+        if value.startswith('"'):
+            value = re.sub(r"\\(.)", r"\1", value[1:-1])
+        found[match[1].lower()] = value
+        at = match.end()
+    return found
+
+
+def _split(payload: bytes, delimiter: bytes) -> list[_Part]:
+    parts: list[_Part] = []
+    at = 2 if payload.startswith(b"\r\n") else 0
+    at = _behind(payload, at, delimiter)
+    while not payload.startswith(b"--", at):
+        if len(parts) == PARTS_MAX:
+            raise MalformedPacket(f"more than {PARTS_MAX} parts")
+        if not payload.startswith(b"\r\n", at):
+            raise MalformedPacket("something else than a line end behind a delimiter")
+        part = _read_part(payload, at + 2, delimiter)
+        parts.append(part)
+        at = part.at + len(part.content)
+        if payload.startswith(b"\r\n", at):  # the standard form
+            at += 2
+        at = _behind(payload, at, delimiter)
+    if payload[at + 2 :] not in (b"\r\n", b""):
+        raise MalformedPacket("something behind the closing delimiter")
+    if not parts:
+        raise MalformedPacket("a multipart payload without parts")
+    return parts
+
+
+def _behind(payload: bytes, at: int, delimiter: bytes) -> int:
+    if not payload.startswith(delimiter, at):
+        raise MalformedPacket(f"no delimiter at offset {at} of the payload")
+    return at + len(delimiter)
+
+
+def _read_part(payload: bytes, at: int, delimiter: bytes) -> _Part:
+    """The headers of a part and as many octets as they announce."""
+    end = payload.find(b"\r\n\r\n", at - 2, at + PART_HEADERS_SIZE_MAX)
+    if end < 0:
+        raise MalformedPacket("a part without an end of its headers")
+    fields = _read_fields(payload[at : end + 2])
+    start = end + 4
+    size = fields.get(b"content-length")
+    if size is None:
+        # Choice: who does not tell the length means the standard form, [RFC2046] 5.1.1.
+        stop = payload.find(b"\r\n" + delimiter, start - 2)
+        if stop < 0:
+            raise MalformedPacket("a part without Content-Length and without end")
+        stop = max(stop, start)
+    elif not _LENGTH.fullmatch(size):
+        raise MalformedPacket(f"a part with Content-Length {size[:32]!r}")
+    else:
+        stop = start + int(size)
+        if stop > len(payload):
+            raise MalformedPacket("a part that is longer than the payload")
+    kind = fields.get(b"content-type", b"").decode("latin-1")
+    return _Part(start, payload[start:stop], kind, _identifier(fields.get(b"content-id", b"")))
+
+
+@lru_cache(1024)
+def _read_fields(raw: bytes) -> dict[bytes, bytes]:
+    fields: dict[bytes, bytes] = {}
+    at = 0
+    while at < len(raw):
+        match = _FIELD.match(raw, at)
+        if match is None or match[1].lower() in fields:
+            raise MalformedPacket("a header of a part that is none, or is there twice")
+        fields[match[1].lower()] = match[2]
+        at = match.end()
+    return fields
+
+
+def _identifier(content_id: bytes) -> str:
+    """A Content-Id; the standard form has angle brackets around it."""
+    text = content_id.decode("latin-1")
+    return text[1:-1] if text.startswith("<") and text.endswith(">") else text
+
+
+# -- the writer's side
+
+
+def write_parts(
+    envelope: bytes,
+    body: bytes = b"",
+    extension: bytes = b"",
+    *,
+    guid: bytes,
+    number: int,
+    body_content_type: str = OCTETS,
+) -> tuple[str, bytes]:
+    """Content-Type and payload in MSMQ's form; the number makes the boundary.
+
+    Parts without octets are left out, as there is nothing to attach then.
+    """
+    boundary = _boundary(number, envelope, body, extension)
+    delimiter = f"--{boundary}".encode()
+    sender = write_guid(guid)
+    parts = [_pack(delimiter, f"{XML}; charset=UTF-8", "", envelope), envelope]
+    if body:
+        parts += (_pack(delimiter, body_content_type, f"{BODY}{sender}", body), body)
+    if extension:
+        parts += (_pack(delimiter, OCTETS, f"{EXTENSION}{sender}", extension), extension)
+    parts.append(delimiter + b"--\r\n")
+    return f'{MULTIPART}; boundary="{boundary}"; type={XML}', b"".join(parts)
+
+
+def _boundary(number: int, *contents: bytes) -> str:
+    """One that none of the contents has in it, for readers who search for it.
+
+    Whoever goes by Content-Length needs none of that, so a sender who makes fun of it may.
+    """
+    for tried in range(BOUNDARIES_TRIED):
+        boundary = f"MSMQ - SOAP boundary, {number + tried}"
+        raw = f"--{boundary}".encode()
+        if not any(raw in content for content in contents):
+            break
+    return boundary
+
+
+def _pack(delimiter: bytes, content_type: str, content_id: str, content: bytes) -> bytes:
+    identifier = f"Content-Id: {content_id}\r\n" if content_id else ""
+    head = f"\r\nContent-Type: {content_type}\r\nContent-Length: {len(content)}\r\n{identifier}\r\n"
+    return delimiter + head.encode("latin-1")
