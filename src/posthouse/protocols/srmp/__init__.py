@@ -1,0 +1,1 @@
+"""Messages over HTTP and HTTPS: the SOAP Reliable Messaging Protocol ([MC-MQSRM])."""
