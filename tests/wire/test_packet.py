@@ -57,7 +57,7 @@ def test_sample_message_is_read_whole() -> None:
     assert (packet.body_type, packet.application_tag, packet.privacy_level) == (8, 0, 0)
     assert packet.correlation_identifier == MessageId(bytes(16), 0)
     assert (packet.soap, packet.multi_queue, packet.session) == (None, None, None)
-    assert packet.tail == (0, 0, 0, 0, 2224)
+    assert packet.tail == (0, 0, 0, 0, 2224, 0, 0)
     assert packet.tracing_queue == bytes(16)
     assert not packet.encrypted
     assert not packet.session_follows

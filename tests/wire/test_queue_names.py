@@ -231,7 +231,6 @@ def test_subqueues_are_direct_names_in_lists() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "MULTICAST=234.1.1.1:8001",
         "CONNECTOR=00000000-0000-0000-0000-000000000001",
         r"DIRECT=OS:a\q,DIRECT=OS:b\q",
     ],

@@ -338,7 +338,7 @@ def test_identifiers_of_another_size_are_refused(attributes: dict[str, Any]) -> 
     "attributes",
     [
         {"destination_queue_format_name": f"{DIRECT},{DIRECT}"},
-        {"destination_queue_format_name": "MULTICAST=234.1.1.1:8001"},
+        {"administration_queue_format_name": "MULTICAST=234.1.1.1:8001"},
         {"administration_queue_format_name": "nonsense"},
         {"response_queue_format_name": "DL=77777777-7777-7777-7777-777777777777"},
         {"destination_multi_queue_format_name": (f"{DIRECT},{DIRECT}",)},

@@ -12,22 +12,26 @@ from posthouse.model.errors import MalformedPacket
 from posthouse.protocols.remote_read.stubs import Received, Section, SectionType
 from posthouse.wire.frames import Delivered
 from posthouse.wire.glance import RECOVERABLE, SECURITY, TRANSACTION, Glance, glance
-from posthouse.wire.headers import INFINITE, PACKET_SIZE_MAX, SecurityFlags
+from posthouse.wire.headers import (
+    COMPOUND_MESSAGE_HEADER,
+    INFINITE,
+    PACKET_SIZE_MAX,
+    SecurityFlags,
+)
 from posthouse.wire.layout import align4
 from posthouse.wire.patch import PACKET_SIZE_AT
 from posthouse.wire.read_packet import (
-    OVER_HTTP,
     SIZE_AND_TIME,
     Trailers,
     read_packet,
     read_trailers,
 )
+from posthouse.wire.srmp_stored import stored_form
 from posthouse.wire.tail import BASE_TAIL, USER_TAIL
 
 # Of all sections together; a computer that claims more does not have us make room for it.
 SECTIONS_SIZE_MAX: Final = 4 * PACKET_SIZE_MAX
 _AUTHENTICATED: Final = int(SecurityFlags.of(authenticated=1))
-_TAIL: Final = USER_TAIL | OVER_HTTP
 _WHOLE: Final = SectionType.FULL_PACKET
 _FIRST: Final = (SectionType.BINARY_FIRST_SECTION, SectionType.SRMP_FIRST_SECTION)
 _SECOND: Final = {
@@ -41,9 +45,9 @@ class CutMessage(Message):
 
     __slots__ = ("_body_came",)
 
-    def __init__(self, delivered: Delivered, queue: str, withheld: int) -> None:
+    def __init__(self, delivered: Delivered, queue: str, came: int) -> None:
         super().__init__(delivered, queue)
-        self._body_came = max(super().body_size - withheld, 0)
+        self._body_came = came
 
     @property
     def body(self) -> bytes:
@@ -58,7 +62,7 @@ def rebuilt(received: Received, queue: str) -> Message:
         joined, withheld = sections[0][2], 0
     else:
         joined, withheld = _joined(sections)
-    message, trailers, seen = _apart(joined)
+    message, trailers, seen, withheld = _apart(joined, len(sections[0][2]), withheld)
     delivered = Delivered(
         lookup_id,
         arrived,
@@ -72,26 +76,32 @@ def rebuilt(received: Received, queue: str) -> Message:
         b"",
         message,
     )
-    return CutMessage(delivered, queue, withheld) if withheld else Message(delivered, queue)
+    if not withheld:
+        return Message(delivered, queue)
+    return CutMessage(delivered, queue, max(seen.body_size - withheld, 0))
 
 
-def _apart(packet: bytes) -> tuple[bytes, Trailers, Glance]:
-    """The UserMessage by itself, and what the headers behind it say.
+def _apart(packet: bytes, first: int, withheld: int) -> tuple[bytes, Trailers, Glance, int]:
+    """The UserMessage by itself, what the headers behind it say, and how much of its body lacks.
 
     Nearly all messages end with their body: for these it is done here, and most of a queue share
     what the other computer adds to them.
     """
     if len(packet) <= PACKET_SIZE_MAX:
         seen = glance(packet)
-        if not (seen.base_flags & BASE_TAIL or seen.user_flags & _TAIL):
+        if not (seen.base_flags & BASE_TAIL or seen.user_flags & USER_TAIL):
             end, reach = align4(seen.body_at + seen.body_size), seen.time_to_reach_queue
             if reach != INFINITE:  # on the way it is the time of expiry
                 reach = max(reach - seen.sent_time, 0)
             head = SIZE_AND_TIME.pack(end, reach)
             message = b"".join((packet[:PACKET_SIZE_AT], head, packet[PACKET_SIZE_AT + 8 : end]))
-            return message, _trailers(packet[end:]), seen
-    message, trailers, _ = read_packet(packet)
-    return message, trailers, glance(message)
+            return message, _trailers(packet[end:]), seen, withheld
+    message, trailers, srmp = read_packet(packet)
+    if srmp is not None:  # the body is inside the compound message, and the cut behind its front
+        body_at = srmp.compound_at + COMPOUND_MESSAGE_HEADER.size + srmp.message_body_offset
+        message = stored_form(message, glance(message))
+        withheld = min(max(body_at + srmp.message_body_size - first, 0), withheld)
+    return message, trailers, glance(message), withheld
 
 
 @lru_cache(1024)

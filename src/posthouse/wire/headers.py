@@ -40,6 +40,8 @@ ADMINISTRATION_TYPES = ADMINISTRATION_QUEUE_TYPES
 # Section and header identifiers of the optional headers.
 SOAP_HEADER_SECTION = 0x0320  # [MS-MQMQ] 2.2.20.7
 SOAP_BODY_SECTION = 0x0384
+SRMP_ENVELOPE = 0x0190  # as Windows has them; [MS-MQRR] 2.2.5.1.2 names no values
+COMPOUND_MESSAGE = 0x01F4
 MQF_DESTINATION = 0x0064  # [MS-MQMQ] 2.2.20.2
 MQF_ADMINISTRATION = 0x00C8
 MQF_RESPONSE = 0x012C
@@ -90,6 +92,7 @@ class UserFlags(Flags):
     soap_header = bits(28)
 
 
+OVER_HTTP = int(UserFlags.of(over_http=1))
 QUEUE_NAME_FLAGS = UserFlags.of(
     destination_type=7, administration_type=7, response_type=7, connector_type=1
 )
@@ -210,6 +213,32 @@ class SoapSection(NamedTuple):
 
 SOAP_SECTION = Layout(SoapSection)
 assert SOAP_SECTION.size == 8
+
+
+class SrmpEnvelopeHeader(NamedTuple):
+    """[MS-MQRR] 2.2.5.1.2.1: followed by the SOAP envelope, UTF-16 with its NUL."""
+
+    header_id: u16
+    reserved: u16
+    data_length: u32  # in UTF-16 units with the NUL, as the SoapHeader counts
+
+
+SRMP_ENVELOPE_HEADER = Layout(SrmpEnvelopeHeader)
+assert SRMP_ENVELOPE_HEADER.size == 8
+
+
+class CompoundMessageHeader(NamedTuple):
+    """[MS-MQRR] 2.2.5.1.2.2: followed by the HTTP message that brought the message."""
+
+    header_id: u16
+    reserved: u16
+    http_body_size: u32
+    message_body_size: u32
+    message_body_offset: u32
+
+
+COMPOUND_MESSAGE_HEADER = Layout(CompoundMessageHeader)
+assert COMPOUND_MESSAGE_HEADER.size == 16
 
 
 class MqfAddressHeader(NamedTuple):

@@ -5,8 +5,10 @@ directions use the union of the two (open point O16).
 """
 
 from posthouse.model.message import Message, MessageId, TxSequenceId
+from posthouse.model.names import MulticastName
 from posthouse.wire.packet import Packet
 from posthouse.wire.serialize import UserMessage, construct, serialize
+from posthouse.wire.srmp_stored import soap_texts, stored_parts
 
 __all__ = ["UserMessage", "construct", "deserialize", "serialize"]
 
@@ -101,9 +103,22 @@ def _read_tail(packet: Packet, message: Message) -> None:
     message.tracing_queue_identifier = packet.tracing_queue
     if packet.soap is not None:
         message.soap_header, message.soap_body = packet.soap
+    if packet.user_flags.over_http:
+        _read_srmp(packet, message)
     lists = packet.multi_queue
     if lists is not None:
         message.destination_multi_queue_format_name = tuple(map(str, lists.destination))
         message.administration_multi_queue_format_name = tuple(map(str, lists.administration))
         message.response_multi_queue_format_name = tuple(map(str, lists.response))
         message.multiple_destination_signature = lists.signature
+        first = lists.destination[0] if lists.destination else None
+        if isinstance(first, MulticastName) and not message.destination_queue_format_name:
+            message.destination_queue_format_name = str(first)  # it has no place of its own
+
+
+def _read_srmp(packet: Packet, message: Message) -> None:
+    """What a message has of the HTTP message that brought it; for readers only."""
+    srmp = stored_parts(packet.data, packet.glance)
+    message.soap_envelope, message.soap_compound_message = srmp.envelope, srmp.compound
+    if packet.soap is None:
+        message.soap_header, message.soap_body = soap_texts(srmp.envelope)

@@ -4,7 +4,8 @@
 """
 
 from functools import lru_cache
-from typing import NamedTuple
+from ipaddress import IPv4Address
+from typing import Annotated, NamedTuple
 
 from posthouse.model.errors import IllegalFormatName, MalformedPacket
 from posthouse.model.guids import NULL_GUID
@@ -13,6 +14,7 @@ from posthouse.model.names import (
     DistributionListName,
     FormatName,
     FormatType,
+    MulticastName,
     PrivateName,
     PublicName,
     SingleName,
@@ -52,6 +54,13 @@ class DirectCount(NamedTuple):
     size: u16  # Count: bytes of the text with its NUL
 
 
+class MulticastElement(NamedTuple):
+    """MULTICAST_ID: a group and its port, as Windows has them; no document shows them in a list."""
+
+    address: Annotated[bytes, "4s"]  # in network order
+    port: u32
+
+
 class ElementType(NamedTuple):
     """The start of an MQFFormatNameElement, [MS-MQMQ] 2.2.18.1.4."""
 
@@ -62,6 +71,7 @@ QUEUE_NUMBER = Layout(QueueNumber)
 QUEUE_NUMBER_ON_HOST = Layout(QueueNumberOnHost)
 DIRECT_COUNT = Layout(DirectCount)
 ELEMENT_TYPE = Layout(ElementType)
+MULTICAST_ELEMENT = Layout(MulticastElement)
 
 # A busy sender writes the same few names into every packet. Names are short, so this is small.
 CACHED_NAMES_MAX = 1024
@@ -141,7 +151,12 @@ def _direct_name(text: str) -> DirectName:
 
 
 def destination_type(name: FormatName | None) -> int:
-    """The code DQ of [MS-MQMQ] 2.2.19.2; a private destination lies on the destination machine."""
+    """The code DQ of [MS-MQMQ] 2.2.19.2; a private destination lies on the destination machine.
+
+    There is none for a multicast address, which stands in the list of destinations instead.
+    """
+    if isinstance(name, MulticastName):
+        return QUEUE_NONE
     return QUEUE_PRIVATE_ON_DESTINATION if isinstance(name, PrivateName) else _types(name, {})[0]
 
 
@@ -220,7 +235,16 @@ def read_element(reader: Reader) -> SingleName:
         return PrivateName(*reader.read(QUEUE_NUMBER_ON_HOST))
     if format_type == FormatType.DL:
         return DistributionListName(reader.take(16))
+    if format_type == FormatType.MULTICAST:
+        return _multicast_name(*reader.read(MULTICAST_ELEMENT))
     raise MalformedPacket(f"format name of type {format_type} in a list")
+
+
+def _multicast_name(address: bytes, port: int) -> MulticastName:
+    try:
+        return MulticastName(str(IPv4Address(address)), port)
+    except IllegalFormatName as error:
+        raise MalformedPacket(error.cause) from None
 
 
 def append_element(buffer: bytearray, name: FormatName) -> None:
@@ -242,4 +266,6 @@ def _element_payload(name: FormatName) -> bytes:
         return pack_queue_name(name, QUEUE_PUBLIC)
     if isinstance(name, DistributionListName):
         return name.guid
+    if isinstance(name, MulticastName):
+        return MULTICAST_ELEMENT.codec.pack(IPv4Address(name.address).packed, name.port)
     raise IllegalFormatName(f"{name} cannot stand in a list of a packet")

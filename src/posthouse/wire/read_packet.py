@@ -11,11 +11,17 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final, NamedTuple
 
 from posthouse.model.errors import MalformedPacket
-from posthouse.wire.glance import SESSION, Glance, glance
-from posthouse.wire.headers import INFINITE, PACKET_SIZE_MAX, SESSION_HEADER, UserFlags
-from posthouse.wire.layout import Layout, Reader, align4, encode_text, u16, u32
+from posthouse.wire.glance import Glance, glance
+from posthouse.wire.headers import (
+    COMPOUND_MESSAGE_HEADER,
+    INFINITE,
+    OVER_HTTP,
+    PACKET_SIZE_MAX,
+    SRMP_ENVELOPE_HEADER,
+)
+from posthouse.wire.layout import Reader, align4, encode_text
 from posthouse.wire.patch import PACKET_SIZE_AT
-from posthouse.wire.tail import locate_tail, skip_debug, skip_multi_queue, skip_soap
+from posthouse.wire.tail import locate_tail
 
 EXTENSION: Final = struct.Struct("<IIB3x")  # 2.2.5.2
 SUBQUEUE: Final = struct.Struct("<IIIII64s64s")  # 2.2.5.3
@@ -28,31 +34,8 @@ TRAILERS_SIZE: Final = EXTENSION.size + SUBQUEUE.size + ADDRESS.size
 
 DL, SQ, DI, EA = 0x01, 0x02, 0x08, 0x10  # flags of the ExtensionHeader
 IPV4, IPV6 = 0x0001, 0x0006
-OVER_HTTP: Final = int(UserFlags.of(over_http=1))
 NAME_SIZE: Final = 64
 _UNKNOWN: Final = (4, IPV4, 0, bytes(4))
-
-
-class SrmpEnvelopeHeader(NamedTuple):
-    """2.2.5.1.2.1: followed by the SOAP envelope, UTF-16 with its NUL."""
-
-    header_id: u16
-    reserved: u16
-    data_length: u32  # in UTF-16 units with the NUL, as the SoapHeader counts
-
-
-class CompoundMessageHeader(NamedTuple):
-    """2.2.5.1.2.2: followed by the HTTP message that brought the message."""
-
-    header_id: u16
-    reserved: u16
-    http_body_size: u32
-    message_body_size: u32
-    message_body_offset: u32
-
-
-SRMP_ENVELOPE_HEADER = Layout(SrmpEnvelopeHeader)
-COMPOUND_MESSAGE_HEADER = Layout(CompoundMessageHeader)
 
 
 class Srmp(NamedTuple):
@@ -66,30 +49,19 @@ class Srmp(NamedTuple):
 
 
 def locate_srmp(packet: bytes, seen: Glance) -> tuple[Srmp, int]:
-    """The headers of an SRMP message behind its DebugHeader, and where all its headers end."""
-    flags = UserFlags(seen.user_flags)
-    reader = Reader(packet, seen.body_at + seen.body_size, seen.packet_size)
-    if seen.base_flags & 0x20:
-        skip_debug(reader)
-    reader.align()
+    """The headers of an SRMP message in the document's form, and where all its headers end."""
+    body_end = seen.body_at + seen.body_size
+    tail = locate_tail(packet, body_end, seen.packet_size, seen.base_flags, seen.user_flags)
+    if not tail.compound_at:
+        raise MalformedPacket("a message that did not come over HTTP")
+    reader = Reader(packet, tail.envelope_at, tail.compound_at)
     envelope = reader.text(reader.read(SRMP_ENVELOPE_HEADER).data_length)
-    reader.align()
-    at = reader.at
-    header = reader.read(COMPOUND_MESSAGE_HEADER)
-    reader.skip(header.http_body_size)
+    header = COMPOUND_MESSAGE_HEADER.unpack(packet, tail.compound_at)
     if header.message_body_offset + header.message_body_size > header.http_body_size:
         raise MalformedPacket("the body of an SRMP message is not inside its compound message")
-    size = reader.at - at
-    if flags.soap_header:
-        skip_soap(reader)
-    if flags.multi_queue_header:
-        skip_multi_queue(reader)
-    if seen.base_flags & SESSION and reader.remaining >= SESSION_HEADER.size:
-        reader.align()
-        reader.skip(SESSION_HEADER.size)
-    reader.align()
+    size = COMPOUND_MESSAGE_HEADER.size + header.http_body_size
     body = header.message_body_offset, header.message_body_size
-    return Srmp(envelope, at, size, *body), reader.at
+    return Srmp(envelope, tail.compound_at, size, *body), tail.end
 
 
 # -- the writer's side

@@ -1,8 +1,10 @@
-"""Packets with another administration queue, everything else left alone, [MS-MQMQ] 2.2.19.2."""
+"""Packets with another queue name, everything else left alone, [MS-MQMQ] 2.2.19.2."""
 
+from posthouse.model.names import DirectName
 from posthouse.wire.glance import NAME_SIZES, NAMES_AT, Glance
 from posthouse.wire.headers import QUEUE_DIRECT, QUEUE_PRIVATE_ON_OTHER, UserFlags
 from posthouse.wire.patch import PACKET_SIZE_AT, U32, USER_FLAGS_AT
+from posthouse.wire.queue_names import pack_queue_name
 
 
 def with_private_administration(packet: bytes, seen: Glance, guid: bytes, number: int) -> bytes:
@@ -14,9 +16,32 @@ def with_private_administration(packet: bytes, seen: Glance, guid: bytes, number
     flags = UserFlags(seen.user_flags)
     start = _name_end(packet, NAMES_AT, flags.destination_type)
     end = _name_end(packet, start, flags.administration_type)
-    name = guid + U32.pack(number)
+    flags = flags.replace(administration_type=QUEUE_PRIVATE_ON_OTHER)
+    return _renamed(packet, seen, start, end, guid + U32.pack(number), flags)
+
+
+def with_direct_administration(packet: bytes, seen: Glance, name: DirectName) -> bytes:
+    """The packet with that direct name for its administration queue, AQ 7."""
+    flags = UserFlags(seen.user_flags)
+    start = _name_end(packet, NAMES_AT, flags.destination_type)
+    end = _name_end(packet, start, flags.administration_type)
+    flags = flags.replace(administration_type=QUEUE_DIRECT)
+    return _renamed(packet, seen, start, end, pack_queue_name(name, QUEUE_DIRECT), flags)
+
+
+def with_direct_destination(packet: bytes, seen: Glance, name: DirectName) -> bytes:
+    """The packet with that direct name for its destination, DQ 7."""
+    flags = UserFlags(seen.user_flags)
+    end = _name_end(packet, NAMES_AT, flags.destination_type)
+    flags = flags.replace(destination_type=QUEUE_DIRECT)
+    return _renamed(packet, seen, NAMES_AT, end, pack_queue_name(name, QUEUE_DIRECT), flags)
+
+
+def _renamed(
+    packet: bytes, seen: Glance, start: int, end: int, name: bytes, flags: UserFlags
+) -> bytes:
     whole = bytearray(b"".join((packet[:start], name, packet[end:])))
-    U32.pack_into(whole, USER_FLAGS_AT, flags.replace(administration_type=QUEUE_PRIVATE_ON_OTHER))
+    U32.pack_into(whole, USER_FLAGS_AT, flags)
     U32.pack_into(whole, PACKET_SIZE_AT, seen.packet_size + len(name) - (end - start))
     return bytes(whole)
 

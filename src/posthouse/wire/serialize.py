@@ -50,6 +50,7 @@ from posthouse.wire.queue_names import (
 
 FIXED_SIZE = HEAD.size + MESSAGE_PROPERTIES_HEADER.size
 RECOVERABLE = int(DeliveryGuarantee.RECOVERABLE)
+MULTICAST = "MULTICAST="
 TRANSACTION_NUMBER_MAX = 0xFFFFF  # [MS-MQMQ] 2.2.20.5: 20 bits
 
 
@@ -381,8 +382,11 @@ def _pack_soap(message: Message) -> bytes:
 
 def _pack_multi_queue(message: Message) -> bytes:
     """MultiQueueFormatHeader, [MS-MQMQ] 2.2.20.1."""
+    destinations = message.destination_multi_queue_format_name
+    if not destinations and message.destination_queue_format_name[:10].upper() == MULTICAST:
+        destinations = (message.destination_queue_format_name,)
     lists = (
-        message.destination_multi_queue_format_name,
+        destinations,
         message.administration_multi_queue_format_name,
         message.response_multi_queue_format_name,
     )

@@ -1,24 +1,26 @@
-"""Where the headers behind the body are: Debug, Soap, MultiQueueFormat, Session.
+"""Where the headers behind the body are: Debug, the two of SRMP, Soap, MultiQueueFormat, Session.
 
-[MS-MQMQ] 2.2.20 gives their order.
+[MS-MQMQ] 2.2.20 gives their order, [MS-MQRR] 2.2.5.1 that of a message that came over HTTP.
 """
 
 from typing import NamedTuple
 
 from posthouse.model.errors import MalformedPacket
 from posthouse.wire.headers import (
+    COMPOUND_MESSAGE_HEADER,
     DEBUG_HEADER,
     MQF_ADDRESS_HEADER,
     MQF_SIGNATURE_HEADER,
     SESSION_HEADER,
     SOAP_SECTION,
+    SRMP_ENVELOPE_HEADER,
     BaseFlags,
     UserFlags,
 )
 from posthouse.wire.layout import Reader
 
 BASE_TAIL = int(BaseFlags.of(debug_header=1, session_header=1))
-USER_TAIL = int(UserFlags.of(soap_header=1, multi_queue_header=1))
+USER_TAIL = int(UserFlags.of(soap_header=1, multi_queue_header=1, over_http=1))
 
 
 class Tail(NamedTuple):
@@ -29,6 +31,8 @@ class Tail(NamedTuple):
     multi_queue_at: int
     session_at: int
     end: int  # of the last known header inside PacketSize
+    envelope_at: int = 0
+    compound_at: int = 0
 
 
 def locate_tail(data: bytes, body_end: int, packet_size: int, base: int, user: int) -> Tail:
@@ -42,11 +46,13 @@ def locate_tail(data: bytes, body_end: int, packet_size: int, base: int, user: i
         return Tail(0, 0, 0, 0, reader.at)
     base_flags, user_flags = BaseFlags(base), UserFlags(user)
     debug_at = skip_debug(reader) if base_flags.debug_header else 0
+    envelope_at, compound_at = skip_srmp(reader) if user_flags.over_http else (0, 0)
     soap_at = skip_soap(reader) if user_flags.soap_header else 0
     multi_queue_at = skip_multi_queue(reader) if user_flags.multi_queue_header else 0
     session_at = _skip_session(reader) if base_flags.session_header else 0
     reader.align()
-    return Tail(debug_at, soap_at, multi_queue_at, session_at, reader.at)
+    offsets = debug_at, soap_at, multi_queue_at, session_at, reader.at
+    return Tail(*offsets, envelope_at, compound_at)
 
 
 def skip_debug(reader: Reader) -> int:
@@ -56,6 +62,17 @@ def skip_debug(reader: Reader) -> int:
     if reader.read(DEBUG_HEADER).flags.queue_type == 1:
         reader.skip(16)
     return start
+
+
+def skip_srmp(reader: Reader) -> tuple[int, int]:
+    """Steps over SRMPEnvelopeHeader and CompoundMessageHeader, [MS-MQRR] 2.2.5.1.2."""
+    reader.align()
+    envelope_at = reader.at
+    reader.skip(2 * reader.read(SRMP_ENVELOPE_HEADER).data_length)
+    reader.align()
+    compound_at = reader.at
+    reader.skip(reader.read(COMPOUND_MESSAGE_HEADER).http_body_size)
+    return envelope_at, compound_at
 
 
 def skip_soap(reader: Reader) -> int:

@@ -28,6 +28,7 @@ from posthouse.wire.glance import (
 from posthouse.wire.headers import (
     LABEL_UNITS_MAX,
     MESSAGE_PROPERTIES_HEADER,
+    OVER_HTTP,
     PACKET_SIZE_MAX,
     QUEUE_DIRECT,
     SECURITY_HEADER,
@@ -253,7 +254,7 @@ class _Walk:
         return _lines(matrix), behind
 
     def _are_consistent(self) -> Flags:
-        """Sizes agree with each other and with the packet's; no header lies behind the body."""
+        """Sizes agree with each other and with the packet's; no list lies behind the body."""
         front, properties, span = self.front, self.properties, self._arrival
         label_size, extension_size = _long(span["label_size"]), _long(span["extension_size"])
         body_size = _long(span["body_size"])
@@ -261,7 +262,7 @@ class _Walk:
         extension_end = label_end + extension_size
         flags: Flags = (
             ((self._flags & PROPERTIES) != 0)
-            & ((self._flags & USER_TAIL) == 0)
+            & ((self._flags & (USER_TAIL & ~OVER_HTTP)) == 0)
             & ((front["base_flags"] & BASE_TAIL) == 0)
             & (front["packet_size"] == self._sizes)
             & (self._sizes <= PACKET_SIZE_MAX)

@@ -9,17 +9,17 @@ from posthouse.engine.remote_reads import Particulars
 from posthouse.model.errors import RemoteProtocolError
 from posthouse.protocols.remote_read.stubs import Section
 from posthouse.wire.glance import Glance, glance
-from posthouse.wire.headers import INFINITE, QUEUE_DIRECT
+from posthouse.wire.headers import INFINITE, OVER_HTTP, QUEUE_DIRECT
 from posthouse.wire.layout import align4
 from posthouse.wire.patch import PACKET_SIZE_AT, USER_FLAGS_AT
 from posthouse.wire.read_packet import (
-    OVER_HTTP,
     SIZE_AND_TIME,
     U32,
     address_overlay,
     locate_srmp,
     pack_trailers,
 )
+from posthouse.wire.srmp_stored import document_form
 from posthouse.wire.tail import BASE_TAIL, USER_TAIL, locate_tail
 
 FULL_PACKET: Final = 0  # SectionType, 2.2.7
@@ -44,10 +44,10 @@ def sections(
     user_flags = seen.user_flags
     limited_at, limited_size, allowed = seen.body_at, seen.body_size, body_size_max
     first, second = BINARY_FIRST, BINARY_SECOND
-    if not (seen.base_flags & BASE_TAIL or user_flags & (USER_TAIL | OVER_HTTP)):
+    if not (seen.base_flags & BASE_TAIL or user_flags & USER_TAIL):
         end = align4(seen.body_at + seen.body_size)
     elif user_flags & OVER_HTTP and (found := _srmp(packet, seen)) is not None:
-        limited_at, limited_size, end = found
+        packet, seen, limited_at, limited_size, end = found
         allowed, first, second = compound_size_max, SRMP_FIRST, SRMP_SECOND
     else:
         end = _binary_end(packet, seen)
@@ -75,20 +75,25 @@ def cut(
     return (front, Section(second, len(trailers), trailers)) if trailers else (front,)
 
 
-def _srmp(packet: bytes, seen: Glance) -> tuple[int, int, int] | None:
-    """Where the compound message is and where all headers end; None: it is no SRMP message."""
+def _srmp(packet: bytes, seen: Glance) -> tuple[bytes, Glance, int, int, int] | None:
+    """The packet with its body in the compound message, where that is and where all headers end.
+
+    None: it is no SRMP message.
+    """
     try:
+        packet = document_form(packet, seen)
+        seen = glance(packet)
         srmp, end = locate_srmp(packet, seen)
     except RemoteProtocolError:
         return None
-    return srmp.compound_at, srmp.compound_size, end
+    return packet, seen, srmp.compound_at, srmp.compound_size, end
 
 
 def _binary_end(packet: bytes, seen: Glance) -> int:
     """Where the last known header ends; what a peer has put behind it is not handed on."""
-    body_end = seen.body_at + seen.body_size
+    body_end, flags = seen.body_at + seen.body_size, seen.user_flags & ~OVER_HTTP
     try:
-        tail = locate_tail(packet, body_end, seen.packet_size, seen.base_flags, seen.user_flags)
+        tail = locate_tail(packet, body_end, seen.packet_size, seen.base_flags, flags)
     except RemoteProtocolError:
         return align4(seen.packet_size)  # nobody has looked at these headers yet: as they came
     return align4(tail.end)
