@@ -38,7 +38,9 @@ _REPEATED_MAX: Final = 1024  # values of which that many copies are kept
 _HEX: Final = np.array(
     [int.from_bytes(f"{byte:02x}".encode(), "little") for byte in range(256)], "<u2"
 )
-_POWERS: Final = 10 ** np.arange(9, -1, -1, dtype=np.uint32)
+_POWERS: Final = 10 ** np.arange(10, dtype=np.uint32)
+_FOUR: Final = 10_000
+_FOURS: Final = np.frombuffer(b"".join(b"%04d" % number for number in range(_FOUR)), "<u4")
 _DELIVERIES: Final = ("recoverable", "express", "transactional", "transactional")
 _FIRST: Final = int(TransactionFlags.of(first=1))
 _LAST: Final = int(TransactionFlags.of(last=1))
@@ -237,11 +239,16 @@ class Values:
 
 def _identifiers(front: Bytes, ordinals: Any) -> Any:
     """Texts that begin with these bytes and end in a number."""
-    digits = (ordinals[:, None] // _POWERS % 10 + ord("0")).astype(np.uint8)
-    sizes = np.maximum(np.searchsorted(_POWERS[::-1], ordinals, "right"), 1)
+    fours = np.empty((len(ordinals), 3), "<u4")  # four digits in each
+    high = ordinals // _FOUR
+    fours[:, 0], fours[:, 1], fours[:, 2] = (
+        _FOURS[part] for part in (high // _FOUR, high % _FOUR, ordinals % _FOUR)
+    )
+    digits = fours.view(np.uint8)
+    sizes = np.maximum(np.searchsorted(_POWERS, ordinals, "right"), 1)
     width, most = front.shape[1], int(sizes.max())
     matrix = np.empty((len(ordinals), width + most), np.uint8)
-    matrix[:, :width], matrix[:, width:] = front, digits[:, len(_POWERS) - most :]
+    matrix[:, :width], matrix[:, width:] = front, digits[:, digits.shape[1] - most :]
     ends = np.zeros(len(ordinals) + 1, np.int32)
     np.cumsum(sizes + width, out=ends[1:])
     if int(sizes.min()) < most:
