@@ -103,6 +103,12 @@ def test_a_session_has_the_settings(spark: SparkSession) -> None:
     assert {key: spark.conf.get(key) for key in chosen} == chosen
 
 
+def test_java_does_not_check_arrow_a_second_time(spark: SparkSession) -> None:
+    machine = spark.sparkContext._jvm
+    assert machine is not None
+    assert machine.System.getProperty("arrow.enable_unsafe_memory_access") == "true"
+
+
 def test_a_session_is_the_one_that_is_there(spark: SparkSession) -> None:
     assert session_of("another").sparkContext is spark.sparkContext
 

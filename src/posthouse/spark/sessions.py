@@ -20,6 +20,11 @@ SOCKET_FOLDER_MAX: Final = 60
 RENAMING_CHECKPOINTS: Final = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 )
+# Columns that come from Python are whole: pyarrow made them. Checking the bounds of every value
+# again is an eighth of what Java does with a row.
+UNCHECKED_ARROW: Final = (
+    "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
+)
 
 
 class SparkMissing(ImportError):
@@ -82,6 +87,8 @@ def settings(master: str | None) -> dict[str, str]:
         "spark.sql.session.timeZone": "UTC",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",
+        "spark.driver.defaultJavaOptions": UNCHECKED_ARROW,
+        "spark.executor.defaultJavaOptions": UNCHECKED_ARROW,
     }
     if is_local(master):
         chosen |= {
