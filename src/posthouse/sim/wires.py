@@ -1,14 +1,15 @@
-"""The binary protocol on a simulated network: connections, names and pings."""
+"""The binary protocol on a simulated network: connections, names and pings.
+
+`posthouse.sim.posts` has the same for SRMP, on the same connections.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from posthouse.model.enumerations import ConnectionStatus
 from posthouse.protocols.binary.network import Attempt, Resolved
 from posthouse.protocols.binary.resolving import STANDARD_PORT
-from posthouse.protocols.binary.session import Session
 from posthouse.sim.clock import Timer
 from posthouse.sim.network import Address, Connection, Reason
 
@@ -23,8 +24,24 @@ RESOLVE_MS = 30
 _STATUS = ConnectionStatus
 
 
+class Party(Protocol):
+    """Who has a connection: a session of the binary protocol, or an end of an HTTP connection."""
+
+    def receive(self, data: bytes) -> None:
+        """Bytes of the peer."""
+        ...
+
+    def pump(self) -> None:
+        """The peer takes more."""
+        ...
+
+    def lost(self, words: str) -> None:
+        """The connection has ended."""
+        ...
+
+
 class Wire:
-    """One connection: the `Transport` of its session, and its `Endpoint`."""
+    """One connection: the `Transport` of its party, and its `Endpoint`."""
 
     def __init__(self, manager: SimManager, connection: Connection) -> None:
         self._manager = manager
@@ -32,7 +49,7 @@ class Wire:
         self._life = manager.life
         self._held: list[bytes] | None = None  # what came while nobody read
         self._watched = False
-        self.session: Session | None = None
+        self.party: Party | None = None
 
     # -- Transport
 
@@ -40,6 +57,11 @@ class Wire:
     def writable(self) -> bool:
         """Whether little enough is on its way."""
         return self._connection.unsent < WRITABLE_BYTES
+
+    @property
+    def local_address(self) -> str:
+        """Where we are."""
+        return self._connection.local.host
 
     def send(self, parts: list[bytes]) -> None:
         """The machine may go off before or after the bytes have left it."""
@@ -54,8 +76,8 @@ class Wire:
         self._watched = not self.writable and self._connection.state != "closed"
         if self._watched:
             self._manager.later(LOOK_AGAIN_MS, self._look)
-        elif self.session is not None:
-            self.session.pump()
+        elif self.party is not None:
+            self.party.pump()
 
     def close(self) -> None:
         """Ends it behind what was sent."""
@@ -85,21 +107,33 @@ class Wire:
     def _hand_over(self, data: bytes) -> None:
         if self._held is not None:
             self._held.append(data)
-        elif self.session is not None:
+        elif self.party is not None:
             self._manager.point()
-            self.session.receive(data)
+            self.party.receive(data)
 
     def closed(self, reason: Reason, now_ms: int) -> None:
         """The connection is over."""
-        if self.session is not None:
-            lost = self.session.lost
+        if self.party is not None:
+            lost = self.party.lost
             self._manager.enter(lambda: lost(f"the connection ended: {reason}"), self._life)
 
 
-class _Dialling:
+class Caller(Protocol):
+    """Who waits for a connection, of either protocol."""
+
+    def connected(self, transport: Wire) -> Party | None:
+        """It is there."""
+        ...
+
+    def failed(self, status: ConnectionStatus, words: str) -> None:
+        """It is not."""
+        ...
+
+
+class Dialling:
     """A connection that is not there yet; afterwards its wire gets everything."""
 
-    def __init__(self, manager: SimManager, connection: Connection, attempt: Attempt) -> None:
+    def __init__(self, manager: SimManager, connection: Connection, attempt: Caller) -> None:
         self._manager = manager
         self._life = manager.life
         self._connection = connection
@@ -109,8 +143,8 @@ class _Dialling:
 
     def _opened(self) -> None:
         wire = Wire(self._manager, self._connection)
-        wire.session = self._attempt.connected(wire)
-        if wire.session is None:
+        wire.party = self._attempt.connected(wire)
+        if wire.party is None:
             self._connection.reset()
         self._wire = wire
 
@@ -126,6 +160,16 @@ class _Dialling:
         refused = reason == "refused"
         status = _STATUS.CONNECTION_REFUSED if refused else _STATUS.SOCKET_CONNECT_FAILURE
         self._manager.enter(lambda: self._attempt.failed(status, reason), self._life)
+
+
+def resolve(manager: SimManager, host: str, done: Resolved) -> None:
+    """Asks the names of the world; sometimes nobody answers."""
+    address = manager.world.names.get(host.upper())
+    if address is None or manager.world.happens("unnamed"):
+        addresses, words = list[str](), f"{host} cannot be resolved"
+    else:
+        addresses, words = [address], ""
+    manager.later(manager.chance.randint(0, RESOLVE_MS), lambda: done(addresses, words))
 
 
 class Wires:
@@ -148,7 +192,7 @@ class Wires:
         wire = Wire(manager, connection)
 
         def begin() -> None:
-            wire.session = manager.protocol.accept(wire, connection.remote.host)
+            wire.party = manager.protocol.accept(wire, connection.remote.host)
 
         manager.enter(begin, manager.life)
         if not manager.up:
@@ -158,16 +202,8 @@ class Wires:
     # -- Network
 
     def resolve(self, host: str, done: Resolved) -> None:
-        """Asks the names of the world; sometimes nobody answers."""
-        manager = self._manager
-        address = manager.world.names.get(host.upper())
-        if address is None or manager.world.happens("unnamed"):
-            self._later(lambda: done([], f"{host} cannot be resolved"))
-        else:
-            self._later(lambda: done([address], ""))
-
-    def _later(self, action: Callable[[], None]) -> None:
-        self._manager.later(self._manager.chance.randint(0, RESOLVE_MS), action)
+        """Asks the names of the world."""
+        resolve(self._manager, host, done)
 
     def connect(self, address: str, port: int, attempt: Attempt) -> None:
         """Opens a connection; it learns later how that went."""
@@ -175,7 +211,7 @@ class Wires:
         self._network.connect(
             manager.address,
             Address(address, port),
-            lambda connection: _Dialling(manager, connection, attempt),
+            lambda connection: Dialling(manager, connection, attempt),
         )
 
     def ping(self, address: str, datagram: bytes) -> None:
