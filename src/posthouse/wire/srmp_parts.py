@@ -197,20 +197,24 @@ def write_parts(
     *,
     guid: bytes,
     number: int,
-    body_content_type: str = OCTETS,
+    body_id: str = "",
+    extension_id: str = "",
+    body_content_type: str = "",
 ) -> tuple[str, bytes]:
     """Content-Type and payload in MSMQ's form; the number makes the boundary.
 
-    Parts without octets are left out, as there is nothing to attach then.
+    Parts without octets are left out, as there is nothing to attach then; what they are called
+    is given only for parts that were called so before.
     """
     boundary = _boundary(number, envelope, body, extension)
     delimiter = f"--{boundary}".encode()
-    sender = write_guid(guid)
     parts = [_pack(delimiter, f"{XML}; charset=UTF-8", "", envelope), envelope]
     if body:
-        parts += (_pack(delimiter, body_content_type, f"{BODY}{sender}", body), body)
+        name = body_id or BODY + write_guid(guid)
+        parts += (_pack(delimiter, body_content_type or OCTETS, name, body), body)
     if extension:
-        parts += (_pack(delimiter, OCTETS, f"{EXTENSION}{sender}", extension), extension)
+        name = extension_id or EXTENSION + write_guid(guid)
+        parts += (_pack(delimiter, OCTETS, name, extension), extension)
     parts.append(delimiter + b"--\r\n")
     return f'{MULTIPART}; boundary="{boundary}"; type={XML}', b"".join(parts)
 
