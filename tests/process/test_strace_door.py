@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -30,7 +31,7 @@ START_S = 60.0
 SENDS, BATCHES, COMMITS, RECEIVES = 20, 5, 10, 20
 
 
-def traced(folder: Path) -> list[Call]:
+def traced(folder: Path, work: Callable[[Path], None]) -> list[Call]:
     """What a server did while one client worked, one thing at a time."""
     trace, ready, home = folder / "trace", folder / "ready.json", folder / "home"
     command = ["strace", "-f", "-y", "-xx", "-s", "1000000", "-e", f"trace={CALLS}"]
@@ -76,17 +77,23 @@ def work(home: Path) -> None:
                 qm.queue(RIGHT).send(b"right", tx=tx)
 
 
-def answers(call: Call) -> list[int]:
-    """The kinds of the frames in a write to a client."""
+def written(call: Call) -> bytes:
+    """What a call wrote to a client."""
     if call.name not in SOCKET_WRITES or not call.path.startswith("socket:"):
-        return []
-    data = b"".join(map(unescaped, BYTES.findall(call.text)))
+        return b""
+    return b"".join(map(unescaped, BYTES.findall(call.text)))
+
+
+def frames_in(data: bytes) -> list[str]:
+    """The names of the frames that tell of something durable."""
     if data.startswith(b"HTTP/"):
         data = data.partition(b"\r\n\r\n")[2]
-    return [kind for kind, _, _ in Splitter().feed(data)]
+    return [NAMES[kind] for kind, _, _ in Splitter().feed(data) if kind in NAMES]
 
 
-def account(calls: list[Call], store: str) -> tuple[Counter[str], list[str]]:
+def account(
+    calls: list[Call], store: str, answers: Callable[[bytes], list[str]] = frames_in
+) -> tuple[Counter[str], list[str]]:
     """What was seen, and the answers that left while something of the log was not synced."""
     unsynced: set[str] = set()
     early: list[str] = []
@@ -104,10 +111,10 @@ def account(calls: list[Call], store: str) -> tuple[Counter[str], list[str]]:
             seen["log syncs"] += 1
         elif name == "fsync" and path == store:
             unsynced.discard(store)
-        for kind in answers(call):
-            seen[NAMES.get(kind, "other frames")] += 1
-            if kind in NAMES and unsynced:
-                early.append(f"{NAMES[kind]} while {sorted(unsynced)} wait")
+        for answer in answers(written(call)):
+            seen[answer] += 1
+            if unsynced:
+                early.append(f"{answer} while {sorted(unsynced)} wait")
     return seen, early
 
 
@@ -117,7 +124,7 @@ NAMES = {frames.SENT: "SENT", frames.ENDED: "ENDED", frames.DONE: "DONE"}
 @pytest.mark.peer("strace")
 @pytest.mark.spec("MS-MQDMPR 3.1.7.1.9/11")
 def test_answers_leave_the_socket_when_the_kernel_has_synced(tmp_path: Path) -> None:
-    calls = traced(tmp_path)
+    calls = traced(tmp_path, work)
     store = str((tmp_path / "home" / "store").resolve())
     seen, early = account(calls, store)
     print(dict(seen))
