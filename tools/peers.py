@@ -61,6 +61,11 @@ PEERS = {
         ),
         why="lets two queue managers have a network of their own, with a cable that is cut",
     ),
+    "tmpfs": Peer(
+        package="mount",
+        probe=("unshare", "--mount", "mount", "-t", "tmpfs", "posthouse", "/mnt"),
+        why="is a small disk that fills up (it takes root to mount one)",
+    ),
     "nginx": Peer(
         package="nginx",
         probe=("nginx", "-v"),
