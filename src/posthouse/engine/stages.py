@@ -8,6 +8,7 @@ there or not, a batch is published or not, and a second publish of a batch finds
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from itertools import compress, islice, pairwise
 
@@ -110,6 +111,7 @@ class Stages:
         self.uploads: set[Upload] = set()
         self.published_batches = self.published_messages = 0  # since the start
         self._keys_of: dict[str, set[StageKey]] = {}
+        self._owners_of: dict[str, Counter[bytes]] = {}  # how many stages each has of a query
         self._due_utc: int | None = None
 
     def load(self) -> None:
@@ -401,11 +403,14 @@ class Stages:
 
     def _forget(self, key: StageKey, change: Change) -> None:
         """A stage is no more; what becomes of its messages is said elsewhere."""
-        del self.stages[key]
-        keys = self._keys_of[key.query]
+        stage = self.stages.pop(key)
+        keys, owners = self._keys_of[key.query], self._owners_of[key.query]
         keys.discard(key)
+        owners[stage.owner] -= 1
+        if not owners[stage.owner]:
+            del owners[stage.owner]
         if not keys:
-            del self._keys_of[key.query]
+            del self._keys_of[key.query], self._owners_of[key.query]
         self.core.define(TABLE_STAGE, key.pack(), None, change)
 
     # -- shared
@@ -413,6 +418,7 @@ class Stages:
     def _add(self, key: StageKey, stage: Stage) -> None:
         self.stages[key] = stage
         self._keys_of.setdefault(key.query, set()).add(key)
+        self._owners_of.setdefault(key.query, Counter())[stage.owner] += 1
         due = stage.created + self.core.settings.stage_expiry_s
         self._due_utc = due if self._due_utc is None else min(self._due_utc, due)
 
@@ -432,10 +438,8 @@ class Stages:
         if caller.is_administrator and caller.scopes is None:
             return
         known = self.queries.get(query)
-        owners = {self.stages[key].owner for key in self._keys_of.get(query, ())}
-        if known is not None:
-            owners.add(known.owner)
-        if owners - {caller.sid}:
+        owners = self._owners_of.get(query, Counter()).keys()
+        if owners - {caller.sid} or (known is not None and known.owner != caller.sid):
             raise AccessDenied(f"the query {query} belongs to somebody else")
 
     # -- the clock

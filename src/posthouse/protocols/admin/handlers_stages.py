@@ -204,6 +204,11 @@ def list_stages(
     """Lists stages that wait for their batch; those of other users are administrators' only."""
     caller, expiry_s = context.caller, manager.core.settings.stage_expiry_s
     everything = caller.is_administrator and caller.scopes is None
+    found = [
+        (key, stage)
+        for key, stage in manager.stages.stages.items()
+        if everything or stage.owner == caller.sid
+    ]
     shown = [
         StageJson(
             query=key.query,
@@ -215,10 +220,9 @@ def list_stages(
             created_time=time_text(stage.created),
             expires_time=time_text(stage.created + expiry_s),
         )
-        for key, stage in manager.stages.stages.items()
-        if everything or stage.owner == caller.sid
+        for key, stage in found[:LISTED_MAX]
     ]
-    return StageListJson(stages=shown[:LISTED_MAX], left_out=max(len(shown) - LISTED_MAX, 0))
+    return StageListJson(stages=shown, left_out=len(found) - len(shown))
 
 
 def show_query(
