@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import typer
 
+from posthouse.cli.ncp_view import is_ncp, ncp_extent, view_ncp
 from posthouse.cli.output import print_json, say
 from posthouse.cli.packet_view import View, view_packet, view_ping
 from posthouse.model.errors import RemoteProtocolError, Truncated
@@ -59,8 +60,9 @@ def decode(
     """Print packets field by field, with the section of the document for each header.
 
     Takes what one side of a session sends: handshake, messages and acknowledgments of all kinds;
-    also ping datagrams. A packet that breaks its document ends the command with exit code 1 and
-    the offset; the packets in front of it are printed.
+    also ping datagrams, and requests or replies of NCP as they came over TCP, or one datagram of
+    it. A packet that breaks its document ends the command with exit code 1 and the offset; the
+    packets in front of it are printed.
 
     Example: posthouse decode message.bin
     """
@@ -112,12 +114,17 @@ def take(data: bytes, at: int) -> Found:
     front = data[at : at + BASE_HEADER.size]
     if is_ping(front):
         return Found(at, PING_SIZE, view_ping(data[at : at + PING_SIZE]))
+    if is_ncp(front):
+        return _whole(data, at, ncp_extent(data, at), view_ncp)
     if len(front) < BASE_HEADER.size:
         raise Truncated(f"{len(front)} bytes are left, a BaseHeader has {BASE_HEADER.size}")
-    size = packet_extent(data, at, len(data))
+    return _whole(data, at, packet_extent(data, at, len(data)), view_packet)
+
+
+def _whole(data: bytes, at: int, size: int, view: Callable[[bytes], View]) -> Found:
     if at + size > len(data):
         raise Truncated(f"it has {size} bytes, but only {len(data) - at} are left")
-    return Found(at, size, view_packet(data[at : at + size]))
+    return Found(at, size, view(data[at : at + size]))
 
 
 def is_ping(front: bytes) -> bool:

@@ -187,32 +187,40 @@ class Stream:
         """Bytes of a message that is not whole yet."""
         return len(self._held)
 
+    def add(self, data: bytes) -> None:
+        """Bytes that came."""
+        self._held += data
+
+    def take(self) -> bytes | None:
+        """The next whole message; `RemoteProtocolError` where there can be none."""
+        held = self._held
+        size = self._size() if held else 0
+        if not size or size > len(held):
+            return None
+        message = bytes(held[self._head : size])
+        del held[:size]
+        return message
+
     def feed(self, data: bytes) -> Iterator[bytes]:
         """The messages that are whole now; `RemoteProtocolError` behind the last good one."""
-        held = self._held
-        held += data
-        at = 0
-        try:
-            while at < len(held) and (size := self._size_at(at)) and at + size <= len(held):
-                at += size
-                yield bytes(held[at - size + self._head : at])
-        finally:
-            del held[:at]
+        self.add(data)
+        while (message := self.take()) is not None:
+            yield message
 
-    def _size_at(self, at: int) -> int:
-        """The size of the PDU that begins there; 0: not enough of it has come."""
+    def _size(self) -> int:
+        """The size of the PDU in front; 0: not enough of it has come."""
         held, magic = self._held, self._magic
-        if held[at : at + 4] != magic[: len(held) - at]:
+        if held[:4] != magic[: len(held)]:
             raise MalformedPacket(f"no {magic.decode()} where a PDU begins")
-        if len(held) - at < 8:
+        if len(held) < 8:
             return 0
-        size = int.from_bytes(held[at + 4 : at + 8], "big")
+        size = int.from_bytes(held[4:8], "big")
         if size & SIGNED:
             raise MalformedPacket("a signed PDU; signing was never agreed on")
         if not self._head + REQUEST_SIZE <= size <= self._size_max:
             raise MalformedPacket(f"a PDU of {size} bytes")
-        if magic == REQUEST_MAGIC and len(held) - at >= 12:
-            version = int.from_bytes(held[at + 8 : at + 12], "big")
+        if magic == REQUEST_MAGIC and len(held) >= 12:
+            version = int.from_bytes(held[8:12], "big")
             if version != TCP_VERSION:
                 raise MalformedPacket(f"NCP over TCP of version {version}")
         return size
