@@ -6,6 +6,8 @@ its callers are stale: queues they have open refuse them from the next operation
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import msgspec
 
 from posthouse.engine.certificates import Certificates
@@ -25,11 +27,16 @@ from posthouse.security.certificates import NONCE_SIZE
 from posthouse.security.nt_hash import open_nt_hash, seal_nt_hash
 from posthouse.security.sids import FIRST_ACCOUNT_RID, local_sid
 
+if TYPE_CHECKING:
+    from posthouse.engine.bindery import Bindery
+
 _KEY = b"user:"
 
 
 class Accounts:
     """The users of this queue manager."""
+
+    bindery: Bindery  # in which each of them is an object
 
     def __init__(self, core: Core) -> None:
         self.core = core
@@ -74,13 +81,19 @@ class Accounts:
         doors: tuple[Door, ...] = (Door.HTTP,),
         http: ScryptVerifier | None = None,
         nt_hash: bytes | None = None,
+        netware_password: str | None = None,
     ) -> Account:
-        """A new account; its SID is never given to another one.
+        """A new account; its SID is never given to another one. It is a user of the bindery, too.
 
-        Of the NT hash nothing is kept unless the account has the rpc door.
+        Nothing is kept of the NT hash and the NetWare password but at the doors rpc and ncp.
         """
         if user_key(name) in self._accounts:
             raise IllegalUser(f"a user {name} exists", "Choose another name.")
+        if nt_hash is not None and Door.RPC in doors:
+            self.sealing_key()  # refuses before anything is changed
+        if netware_password is not None and Door.NCP in doors:
+            self.sealing_key()
+        self.bindery.check_room()
         rid = self._rids.next()
         account = Account(
             name=name,
@@ -91,8 +104,11 @@ class Accounts:
             http=http,
             created_s=self.core.utc,
         ).checked()
+        change = Change()
+        self.bindery.user_added(account, change)
         account = self.with_nt_hash(account, nt_hash)
-        self._store(account)
+        account = self.with_netware_password(account, netware_password)
+        self._store(account, change)
         return account
 
     def with_nt_hash(self, account: Account, nt_hash: bytes | None) -> Account:
@@ -103,14 +119,22 @@ class Accounts:
         if nt_hash is None or Door.RPC not in account.doors:
             return msgspec.structs.replace(account, rpc=b"")
         nonce = self.core.random_bytes(NONCE_SIZE)
-        sealed = seal_nt_hash(nt_hash, self._sealing_key(), nonce, account.sid)
+        sealed = seal_nt_hash(nt_hash, self.sealing_key(), nonce, account.sid)
         return msgspec.structs.replace(account, rpc=sealed)
 
     def nt_hash(self, account: Account) -> bytes:
         """The verifier of the rpc door; raises CorruptedSecurityData where it cannot be opened."""
-        return open_nt_hash(account.rpc, self._sealing_key(), account.sid)
+        return open_nt_hash(account.rpc, self.sealing_key(), account.sid)
 
-    def _sealing_key(self) -> bytes:
+    def with_netware_password(self, account: Account, password: str | None) -> Account:
+        """The account with another verifier at its ncp door; without that door with none."""
+        if password is None or Door.NCP not in account.doors:
+            return msgspec.structs.replace(account, ncp=b"")
+        sealed = self.bindery.sealed_for_account(account, password)
+        return msgspec.structs.replace(account, ncp=sealed)
+
+    def sealing_key(self) -> bytes:
+        """What verifiers are sealed with: the key file of the home."""
         key_file = self.certificates.key_file
         if key_file is None:
             raise CorruptedSecurityData("this queue manager has no place for the keys of accounts")
@@ -121,7 +145,7 @@ class Accounts:
         old = self.find(account.name)
         if (old.rid, old.sid) != (account.rid, account.sid):
             raise IllegalUser(f"the identity of {account.name} cannot be changed")
-        self._store(account.checked())
+        self._store(account.checked(), Change())
 
     def remove(self, name: str) -> None:
         """The account is gone; its queues stay, owned by a SID that nobody has."""
@@ -130,6 +154,7 @@ class Accounts:
         del self._accounts[account.key], self._by_sid[account.sid]
         self.certificates.withdraw_all(account.sid)
         change = Change()
+        self.bindery.user_removed(account, change)
         self.core.define(TABLE_ACCOUNT, _KEY + account.key.encode(), None, change)
         self.core.commit(change)
 
@@ -143,11 +168,10 @@ class Accounts:
             caller = self._callers[account.key] = account.caller()
         return caller
 
-    def _store(self, account: Account) -> None:
+    def _store(self, account: Account, change: Change) -> None:
         self._outdate(account.key)
         self._accounts[account.key] = account
         self._by_sid[account.sid] = account.key
-        change = Change()
         key = _KEY + account.key.encode()
         self.core.define(TABLE_ACCOUNT, key, encode_record(account), change)
         self.core.commit(change)

@@ -40,7 +40,7 @@ class Logins:
 
     def wait_ms(self, user: str, address: str) -> int:
         """How long this name has to wait at this address before a password counts again."""
-        return self.guard.wait_ms(self._counted(user), _network(address), self._now_ms())
+        return self.guard.wait_ms(self._counted(user), network_of(address), self._now_ms())
 
     def nt_hash(self, user: str, address: str) -> bytes | None:
         """What to compare a proof with; None where no proof would do."""
@@ -58,12 +58,12 @@ class Logins:
         """Nothing was proved. Tries during the wait are not failures: they were not looked at."""
         self.refusals += 1
         if not self.wait_ms(user, address):
-            self.guard.failed(self._counted(user), _network(address), self._now_ms())
+            self.guard.failed(self._counted(user), network_of(address), self._now_ms())
         self.told(user[:NAME_TOLD_MAX], address, cause)
 
     def accepted(self, user: str, address: str) -> Proved:
         """The proof was right."""
-        self.guard.succeeded(user, _network(address))
+        self.guard.succeeded(user, network_of(address))
         return _proved(self.accounts.find(user))
 
     def vouched(self, user: str) -> Proved | None:
@@ -98,7 +98,7 @@ class Logins:
             return None
 
 
-def _network(address: str) -> str:
+def network_of(address: str) -> str:
     """Where somebody is. Of IPv6 everybody has 2^64 addresses, which count as one."""
     try:
         known = ip_address(address.partition("%")[0])

@@ -12,27 +12,29 @@ from posthouse.directory.queue_path import QueuePath
 from posthouse.engine.accounts import Accounts
 from posthouse.engine.acks import Acks
 from posthouse.engine.admission import Admission
+from posthouse.engine.bindery import Bindery
+from posthouse.engine.bindery_stations import Stations
 from posthouse.engine.books import Books, books_of, machine_books
 from posthouse.engine.client_sessions import ClientSessions
 from posthouse.engine.core import Core
-from posthouse.engine.cursor import Cursor
 from posthouse.engine.descriptor import (
     OpenQueueDescriptor,
     QueueAccessType,
     QueueShareMode,
 )
-from posthouse.engine.effects import Effects, Read
+from posthouse.engine.effects import Effects
 from posthouse.engine.expiry import Expiry
 from posthouse.engine.fetching import Fetching, ReadPackets
 from posthouse.engine.groups import Groups
+from posthouse.engine.job_queues import JobQueues
 from posthouse.engine.machine import ManagerRecord, provision, store
+from posthouse.engine.manager_reads import ManagerReads
 from posthouse.engine.moving import Moving
 from posthouse.engine.opening import Opening
 from posthouse.engine.outcome import Outcomes
 from posthouse.engine.public_queues import DirectoryOfQueues
 from posthouse.engine.queue import Queue
 from posthouse.engine.queues import Queues, checked_properties
-from posthouse.engine.reading import MessageSeekAction
 from posthouse.engine.receiving import Receiving
 from posthouse.engine.remote import Peer, Verdict
 from posthouse.engine.sending import Sending
@@ -51,9 +53,8 @@ from posthouse.model.errors import (
     OperationCancelled,
     QueueError,
     ServiceNotAvailable,
-    UnsupportedOperation,
 )
-from posthouse.model.message import ACK_RECEIVE, Message, MessageId
+from posthouse.model.message import Message, MessageId
 from posthouse.model.names import FormatName, PathName, parse_name
 from posthouse.model.properties import QueueManagerState as QueueManagerState
 from posthouse.model.properties import QueueProperties
@@ -70,7 +71,7 @@ from posthouse.wire.glance import Glance
 Name = str | PathName | FormatName
 
 
-class QueueManager:
+class QueueManager(ManagerReads):
     """The queue manager of [MS-MQDMPR]. One owner, no locks, no clock of its own."""
 
     def __init__(
@@ -103,6 +104,9 @@ class QueueManager:
         self.expiry = Expiry(core)
         self.accounts = Accounts(core)
         self.accounts.certificates.directory = self.directory.service
+        self.stations = Stations(core)
+        self.bindery = self.accounts.bindery = Bindery(core, self.accounts, self.stations)
+        self.job_queues = JobQueues(core, self.bindery)
         self.receiving = Receiving(core, self.directory, self.accounts.certificates)
         self.client_sessions = ClientSessions(core)
         self.record = ManagerRecord(b"", 0, 0)
@@ -137,6 +141,7 @@ class QueueManager:
         self.transfer.load(self.record.sequence_timestamp)
         self.receiving.history.load()
         self.accounts.load()
+        self.bindery.load()
         self.queues.load_aliases()
         self.groups.load()
         self.client_sessions.load()
@@ -148,6 +153,7 @@ class QueueManager:
         for queue in self.queues.all():
             self.queues.drop_empty_subqueue(queue)
         self.directory.start()
+        self.job_queues.load()
         self._follow_enterprise()
         core.effects.active.update(
             queue.number for queue in self.queues.outgoing_queues() if queue.state.count
@@ -171,6 +177,8 @@ class QueueManager:
         self.waiting.expire_waits()
         self.transactions.abort_idle()
         self.stages.expire()
+        self.stations.run()
+        self.job_queues.bridge.run()
         self.two_phase.run()
         self.receiving.history.run_timer()
         self.directory.service.advance(now_ms)
@@ -206,6 +214,8 @@ class QueueManager:
             self.waiting.next_deadline_ms(),
             self.transactions.next_deadline_ms(),
             self.stages.next_deadline_ms(),
+            self.stations.next_deadline_ms(),
+            self.job_queues.bridge.next_deadline_ms(),
             self.two_phase.next_deadline_ms(),
             self.receiving.history.next_deadline_ms(),
             self.directory.service.next_deadline(self.core.now_ms),
@@ -350,175 +360,6 @@ class QueueManager:
         self._ready()
         return self.receiving.receive(peer, packets, looks)
 
-    # -- reading
-
-    def open_cursor(self, descriptor: OpenQueueDescriptor) -> Cursor:
-        """Open Cursor (3.1.7.1.1)."""
-        return self.opening.open_cursor(descriptor)
-
-    def close_cursor(self, cursor: Cursor) -> None:
-        """Close Cursor (3.1.7.1.2)."""
-        self.opening.close_cursor(cursor)
-
-    def dequeue_message(
-        self,
-        descriptor: OpenQueueDescriptor,
-        *,
-        timeout_ms: int | None = None,
-        cursor: Cursor | None = None,
-        transaction: Transaction | None = None,
-        tag: object = None,
-        two_phase: bool = False,
-        token: object = None,
-    ) -> Read | None:
-        """Dequeue Message (3.1.7.1.10). None: it waits, and `token` is woken later."""
-        self.opening.check(descriptor, QueueAccessType.RECEIVE)
-        self._own(cursor, descriptor)
-        return self.reading.dequeue(
-            descriptor,
-            timeout_ms=timeout_ms,
-            cursor=cursor,
-            transaction=transaction,
-            tag=tag,
-            two_phase=two_phase,
-            token=token,
-        )
-
-    def dequeue_messages(
-        self,
-        descriptor: OpenQueueDescriptor,
-        count: int,
-        transaction: Transaction | None = None,
-        *,
-        two_phase: bool = False,
-    ) -> list[Read]:
-        """Up to `count` messages that are there now, not what follows from their ends."""
-        self.opening.check(descriptor, QueueAccessType.RECEIVE)
-        two_phase = two_phase and transaction is None
-        return self.reading.dequeue_many(descriptor, count, transaction, two_phase=two_phase)
-
-    def dequeue_messages_end(self, descriptor: OpenQueueDescriptor, lookup_ids: list[int]) -> None:
-        """Dequeue Message End, positive, for many: all of them or none."""
-        self.opening.check(descriptor, QueueAccessType.RECEIVE)
-        self.reading.end_many(descriptor, lookup_ids)
-
-    def dequeue_message_begin(
-        self,
-        descriptor: OpenQueueDescriptor,
-        *,
-        timeout_ms: int | None = None,
-        cursor: Cursor | None = None,
-        transaction: Transaction | None = None,
-        tag: object = None,
-        token: object = None,
-    ) -> Read | None:
-        """Dequeue Message Begin (3.1.7.1.11): the message is locked until the end call."""
-        return self.dequeue_message(
-            descriptor,
-            timeout_ms=timeout_ms,
-            cursor=cursor,
-            transaction=transaction,
-            tag=tag,
-            two_phase=True,
-            token=token,
-        )
-
-    def dequeue_message_end(
-        self,
-        descriptor: OpenQueueDescriptor,
-        lookup_id: int,
-        *,
-        positive: bool,
-        message_class: int = ACK_RECEIVE,
-    ) -> None:
-        """Dequeue Message End (3.1.7.1.12); a rejection is positive with that class."""
-        self.opening.check(descriptor, QueueAccessType.RECEIVE)
-        self.reading.end_dequeue(
-            descriptor, lookup_id, positive=positive, message_class=message_class
-        )
-
-    def read_message_by_lookup_identifier(
-        self,
-        descriptor: OpenQueueDescriptor,
-        lookup_id: int,
-        action: MessageSeekAction = MessageSeekAction.CURRENT,
-        *,
-        peek: bool,
-        transaction: Transaction | None = None,
-        two_phase: bool = False,
-        allow_peek: bool = False,
-    ) -> Read:
-        """Read Message By Lookup Identifier (3.1.7.1.13)."""
-        self.opening.check(descriptor, QueueAccessType.PEEK if peek else QueueAccessType.RECEIVE)
-        return self.reading.read_by_lookup_id(
-            descriptor,
-            lookup_id,
-            action,
-            peek=peek,
-            transaction=transaction,
-            two_phase=two_phase,
-            allow_peek=allow_peek,
-        )
-
-    def peek_message(
-        self,
-        descriptor: OpenQueueDescriptor,
-        *,
-        timeout_ms: int | None = None,
-        cursor: Cursor | None = None,
-        tag: object = None,
-        token: object = None,
-    ) -> Read | None:
-        """Peek Message (3.1.7.1.15). None: it waits."""
-        self.opening.check(descriptor, QueueAccessType.PEEK)
-        self._own(cursor, descriptor)
-        return self.reading.peek(
-            descriptor, timeout_ms=timeout_ms, cursor=cursor, tag=tag, token=token
-        )
-
-    def peek_next_message(
-        self,
-        descriptor: OpenQueueDescriptor,
-        cursor: Cursor,
-        *,
-        timeout_ms: int | None = None,
-        tag: object = None,
-        token: object = None,
-    ) -> Read | None:
-        """Peek Next Message (3.1.7.1.14). None: it waits."""
-        self.opening.check(descriptor, QueueAccessType.PEEK)
-        self._own(cursor, descriptor)
-        return self.reading.peek_next(
-            descriptor, cursor, timeout_ms=timeout_ms, tag=tag, token=token
-        )
-
-    def move_message(
-        self,
-        source: OpenQueueDescriptor,
-        lookup_id: int,
-        target: OpenQueueDescriptor,
-        transaction: Transaction | None = None,
-    ) -> None:
-        """Move Message (3.1.7.1.16): rights on both, and both of the same association and user."""
-        from_queue = self.opening.check_source_of_move(source)
-        to_queue = self.opening.check(target, QueueAccessType.MOVE)
-        same_user = source.caller.sid == target.caller.sid
-        if source.association is not target.association or not same_user:
-            raise AccessDenied("the move's target was opened by somebody else")
-        self.moving.move(from_queue, lookup_id, to_queue, transaction)
-
-    def cancel_waiting_message_read_request(
-        self, descriptor: OpenQueueDescriptor, tag: object, error: QueueError | None = None
-    ) -> None:
-        """Cancel Waiting Message Read Request (3.1.7.1.17)."""
-        queue = descriptor.target()
-        status = error or OperationCancelled("the read was cancelled")
-        self.waiting.cancel_tag(queue, tag, status)
-
-    def _own(self, cursor: Cursor | None, descriptor: OpenQueueDescriptor) -> None:
-        if cursor is not None and cursor.descriptor is not descriptor:
-            raise UnsupportedOperation("the cursor belongs to another open queue")
-
     # -- transactions
 
     def create_transaction(self, identifier: bytes, owner: object = None) -> Transaction:
@@ -558,6 +399,7 @@ class QueueManager:
         self.waiting.cancel_session(association, OperationCancelled("the session has ended"))
         self.transactions.abort_of(association)
         self.opening.close_of(association)
+        self.stations.end_of(association)
 
     # -- operations
 

@@ -26,6 +26,7 @@ DEADXACT = 2
 JOURNAL = 3
 ORDER_QUEUE = 4
 NOTIFY_QUEUE = 5
+JOB_FILES = 6
 FIRST_FREE_NUMBER = 16
 
 
@@ -39,6 +40,7 @@ class QueueRole(StrEnum):
     SYSTEM_JOURNAL = "system_journal"
     INTERNAL = "internal"  # order_queue$, notify_queue$: never opened by applications
     OUTGOING = "outgoing"
+    JOB_FILES = "job_files"  # data of jobs, which only the job queues see
 
 
 class QueueDefinition(msgspec.Struct, omit_defaults=True):

@@ -14,6 +14,7 @@ from posthouse.engine.queue import (
     DEADLETTER,
     DEADXACT,
     HELD,
+    JOB_FILES,
     JOURNAL,
     NOTIFY_QUEUE,
     ORDER_QUEUE,
@@ -59,6 +60,7 @@ from posthouse.security.access import (
 from posthouse.security.descriptors import unpack_descriptor
 from posthouse.security.rights import ACCESS_SYSTEM_SECURITY, QUEUE, TAKE_QUEUE_OWNERSHIP
 
+JOB_FILES_NAME = "(job files)"  # for people; no name leads there
 _U32 = struct.Struct("<I")
 # Which properties can be changed, where not all of them can.
 _SETTABLE = {
@@ -160,6 +162,15 @@ class Queues(QueueNames):
                 modify_time=now,
                 security=system_queue_descriptor(),
             )
+        yield QueueDefinition(
+            number=JOB_FILES,
+            queue_type=QueueType.SYSTEM,
+            role=QueueRole.JOB_FILES,
+            pathname="",
+            format_name=JOB_FILES_NAME,
+            create_time=now,
+            modify_time=now,
+        )
 
     def _orphan(self, number: int) -> None:
         """A queue deleted while a prepared transaction held messages of it."""
@@ -526,8 +537,10 @@ class Queues(QueueNames):
         return self._register(definition)
 
     def all(self) -> list[Queue]:
-        """Every queue, outgoing ones too, in order of their numbers."""
-        return [queue for _, queue in sorted(self.core.queues.items()) if not queue.deleted]
+        """Every queue of messages, outgoing ones too, in order of their numbers."""
+        hidden = QueueRole.JOB_FILES
+        queues = [queue for _, queue in sorted(self.core.queues.items()) if not queue.deleted]
+        return [queue for queue in queues if queue.definition.role is not hidden]
 
     def outgoing_queues(self) -> list[Queue]:
         """The outgoing queues."""

@@ -422,3 +422,7 @@ TABLE_GROUP = 17  # named groups, by queue and name
 TABLE_PURGED = 18  # the highest lookup identifier that was ever purged, by queue
 TABLE_STAGE = 19  # messages that wait for their batch to be published
 TABLE_QUERY = 20  # the last batch that each query published
+TABLE_BINDERY = 22  # objects, properties and members of sets
+TABLE_JOB_QUEUE = 23  # job queues, and the last number of each
+TABLE_JOB = 24  # jobs: what was asked for, how they stand, where their data is
+TABLE_JOB_HISTORY = 25  # what became of jobs

@@ -12,6 +12,23 @@ TIME_TO_REACH_QUEUE_MAX = 0x54600  # four days: [MS-MQDMPR] 3.1.1.12, note 12
 
 
 @dataclass(frozen=True, slots=True)
+class QmsSettings:
+    """Limits of job queues and of the bindery (qms-facts 2.3; decision 98)."""
+
+    jobs_max: int = 250  # of one queue; numbers end at 999 up to it, and at 65,535 above
+    servers_max: int = 25  # attached to one queue
+    queues_max: int = 10_000
+    objects_max: int = 100_000
+    properties_max: int = 256  # of one object
+    members_max: int = 100_000  # of one set
+    stations_max: int = 1_000  # connections at a time, whatever door they came through
+    file_max: int = 1 << 30  # bytes of one job file
+    history_max: int = 10_000  # jobs that have ended and are remembered
+    empty_passwords: bool = False
+    bridge_retry_s: int = 5  # a job queue that takes no jobs is tried again after it
+
+
+@dataclass(frozen=True, slots=True)
 class EngineSettings:
     """Who this queue manager is and how it behaves. Every timer of the document is here."""
 
@@ -59,6 +76,7 @@ class EngineSettings:
     # What purges and deletions may take of one turn, and expiry again; the rest follows.
     step_messages: int = 20_000
     step_bytes: int = 16 << 20
+    qms: QmsSettings = QmsSettings()
 
     own_names: frozenset[str] = field(init=False)
 
