@@ -33,9 +33,10 @@ from posthouse.directory.objects import (
     RoutingLink,
     Site,
 )
+from posthouse.directory.routing import Hops, NoRoute, Topology, next_hops
 from posthouse.directory.topology import gate_identifiers, refreshed_gates
 from posthouse.model.errors import DsError
-from posthouse.model.guids import NULL_GUID
+from posthouse.model.guids import NULL_GUID, format_guid
 from posthouse.security.access import Caller
 
 _SUCCESS = DirectoryOperationResult.SUCCESS
@@ -115,6 +116,8 @@ class DirectoryService:
         self.enterprise = Enterprise()
         self.sites: dict[bytes, Site] = {}
         self.site_gates: dict[bytes, dict[bytes, QueueManager]] = {}
+        self._topology: Topology | None = None
+        self._topology_is_stale = True
         self._directory = directory
         self._local = local
         self._timers = timers or DirectoryTimers()
@@ -152,6 +155,7 @@ class DirectoryService:
         status, identifier = self._directory.create(
             value, utc_s, attributes, self._identity(caller)
         )
+        self._changed(value)
         self._note(status, now_ms)
         operation = ChangeOperation.QUEUE_CREATION if isinstance(value, Queue) else None
         return self._outcome(status, operation, value, identifier)
@@ -163,6 +167,7 @@ class DirectoryService:
         if not self.integrated:
             return Outcome(_NOT_CONNECTED)
         status = self._directory.delete(value, self._identity(caller))
+        self._changed(value)
         self._note(status, now_ms)
         operation = ChangeOperation.QUEUE_DELETION if isinstance(value, Queue) else None
         return self._outcome(status, operation, value, value.identifier)
@@ -179,6 +184,7 @@ class DirectoryService:
         if not self.integrated:
             return Outcome(_NOT_CONNECTED)
         status = self._directory.write(value, utc_s, attributes, self._identity(caller))
+        self._changed(value)
         self._note(status, now_ms)
         operation = None
         if isinstance(value, Queue):
@@ -270,7 +276,11 @@ class DirectoryService:
                 self.sites[identifier] = found.merged(site)
 
     def directory_site_gates_update(self, now_ms: int) -> None:
-        """Directory Site Gates Update, [MS-MQDMPR] 3.1.6.2; gates named since are added."""
+        """Directory Site Gates Update, [MS-MQDMPR] 3.1.6.2; gates named since are added.
+
+        The routing table of [MS-MQBR] has a timer with the same period: it is made anew as well.
+        """
+        self._topology_is_stale = True
         links = self.read_all(RoutingLink, now_ms)
         for identifier in self.sites:
             known = self.site_gates.get(identifier, {})
@@ -303,6 +313,33 @@ class DirectoryService:
     def default_time_to_reach_queue_s(self) -> int:
         """DefaultTimeToLive: what messages get that state no time, [MS-MQDMPR] 3.1.1.6."""
         return self.enterprise.default_time_to_live
+
+    # -- routing ([MS-MQBR])
+
+    def next_hops(self, destination: bytes, now_ms: int) -> Hops:
+        """Whom to hand messages for a queue manager to. Raises NoRoute, with the reason."""
+        own = self._local.own_queue_manager()
+        found = self.read_directory(QueueManager, equals("identifier", destination), now_ms)
+        if found.status is _NOT_CONNECTED:
+            raise NoRoute("the directory cannot be reached")
+        if found.value is None:
+            raise NoRoute(f"the directory has no queue manager {format_guid(destination)}")
+        return next_hops(self.topology(now_ms), own, found.value)
+
+    def topology(self, now_ms: int) -> Topology:
+        """Sites, links and routing servers; as they were, while they cannot be read."""
+        if self._topology is None or self._topology_is_stale:
+            sites, links = self.read_all(Site, now_ms), self.read_all(RoutingLink, now_ms)
+            machines = self.read_all(QueueManager, now_ms)
+            if sites is not None and links is not None and machines is not None:
+                self._topology = Topology(sites, links, machines)
+                self._topology_is_stale = False
+        return self._topology or Topology((), (), ())
+
+    def _changed(self, value: DirectoryObject) -> None:
+        """What routing is made of has to be looked at again."""
+        if isinstance(value, Site | RoutingLink | QueueManager):
+            self._topology_is_stale = True
 
     def _deadlines(self) -> tuple[int | None, int | None, int | None]:
         return self._online_at_ms, self._sites_at_ms, self._gates_at_ms
