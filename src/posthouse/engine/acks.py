@@ -94,13 +94,22 @@ class Acks:
         )
 
     def administration(
-        self, packet: bytes, row: Row, message_class: int, change: Change | None
+        self,
+        packet: bytes,
+        row: Row,
+        message_class: int,
+        change: Change | None,
+        name: FormatName | None = None,
     ) -> None:
-        """Send Administration Acknowledgment (3.1.7.15)."""
+        """Send Administration Acknowledgment (3.1.7.15).
+
+        To an HTTP name it is a delivery or commitment receipt ([MC-MQSRM] 3.1.1.3.1, 3.1.1.3.4);
+        delivery receipts may have an address of their own, `name`.
+        """
         core = self.core
         try:
             original = Packet(packet)
-            administration = original.administration_queue
+            administration = name or original.administration_queue
             if administration is None:
                 return
             target = self._administration_queue(administration, original, row, change)
@@ -155,7 +164,8 @@ class Acks:
         )
         secret = original.encrypted or original.privacy_level
         repeated = message_class & _NEGATIVE and message_class != NACK_MESSAGE_TOO_LARGE
-        if repeated and not secret:
+        receipt = administration[:12].upper().startswith("DIRECT=HTTP")  # decision 64: text alone
+        if repeated and not secret and not receipt:
             message.body, message.body_type = original.body, original.body_type
         return message
 
@@ -166,7 +176,9 @@ class Acks:
         if self.is_enough(source):
             return False
         found = self.core.transfer.incoming_of(queue, source)
-        sent = [self._order(source, info) for info in found if info.sequence_number]
+        sent = [
+            self._order(source, info) for info in found if info.sequence_number and not info.via
+        ]
         return any(sent)
 
     def is_enough(self, source: bytes) -> bool:

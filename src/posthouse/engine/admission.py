@@ -121,6 +121,8 @@ class Admission:
                 else "the packet has a TransactionHeader, but is sent outside a transaction"
             )
         definition = queue.definition
+        if transactional and definition.multicast:
+            raise TransactionUsage("messages to a multicast address cannot be transactional")
         if queue.outgoing is not None or definition.role is QueueRole.INTERNAL:
             return  # of an outgoing queue its destination decides
         if definition.transactional != transactional:

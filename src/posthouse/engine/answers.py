@@ -8,9 +8,10 @@ from posthouse.model.errors import ComputerDoesNotSupportEncryption
 from posthouse.model.names import DirectName
 from posthouse.security.message_security import privacy_wanted
 from posthouse.wire.glance import Glance, glance
-from posthouse.wire.headers import QUEUE_DIRECT, UserFlags
+from posthouse.wire.headers import OVER_HTTP, QUEUE_DIRECT, UserFlags
 from posthouse.wire.packet import Packet
 from posthouse.wire.renaming import with_private_administration
+from posthouse.wire.srmp_stored import without_srmp
 
 
 def answerable(
@@ -35,7 +36,13 @@ def answerable(
 
 
 def addressed(core: Core, queue: Queue, packet: bytes, seen: Glance) -> tuple[bytes, Glance]:
-    """The same for a packet that a client built; what cannot be encrypted is refused at once."""
+    """The same for a packet that a client built; what cannot be encrypted is refused at once.
+
+    One that was read elsewhere may say that it came over HTTP: sent anew it did not.
+    """
+    if seen.user_flags & OVER_HTTP:
+        packet = without_srmp(packet, seen)
+        seen = glance(packet)
     direct = UserFlags(seen.user_flags).destination_type == QUEUE_DIRECT
     if queue.outgoing is not None and direct and privacy_wanted(packet, seen):
         raise ComputerDoesNotSupportEncryption(

@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from posthouse.engine.outcome import Outcomes
     from posthouse.engine.queues import Queues
     from posthouse.engine.sending import Sending
+    from posthouse.engine.srmp import Srmp
     from posthouse.engine.stages import Stages
     from posthouse.engine.targets import Targets
     from posthouse.engine.tracing import Tracing
@@ -213,6 +214,7 @@ class Core:
     admission: Admission
     groups: Groups
     sending: Sending
+    srmp: Srmp
     stages: Stages
     outcomes: Outcomes
     transactions: Transactions

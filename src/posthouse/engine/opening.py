@@ -12,7 +12,7 @@ from posthouse.engine.descriptor import (
     QueueAccessType,
     QueueShareMode,
 )
-from posthouse.engine.naming import REFUSED_PROTOCOLS
+from posthouse.engine.naming import REFUSED_PROTOCOLS, is_service_queue
 from posthouse.engine.owned import Owned
 from posthouse.engine.queue import Queue, QueueRole
 from posthouse.model.errors import (
@@ -168,6 +168,8 @@ class Opening:
         if isinstance(name, DirectName):
             if name.is_web and not sending:
                 raise UnsupportedFormatNameOperation("an HTTP name is for sending only")
+            if name.is_web and is_service_queue(name):
+                raise AccessDenied(f"{name.queue} belongs to the queue managers themselves")
             if name.protocol in REFUSED_PROTOCOLS:
                 raise UnsupportedFormatNameOperation(
                     f"{name.protocol} is a transport this program does not have",

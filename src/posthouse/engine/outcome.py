@@ -40,9 +40,12 @@ from posthouse.model.message import (
 )
 from posthouse.model.names import parse_name
 from posthouse.wire.glance import HEAD
+from posthouse.wire.srmp_stored import came_over_http
 
 INFINITE = 0xFFFFFFFF
 _FINAL_ANSWER = WANT_FINAL_ACK | WANT_DEAD_LETTER | WANT_JOURNAL
+# [MC-MQSRM] 3.1.7.3.2: over HTTP these leave no dead letter where the message was to be received.
+_NO_DEAD_LETTER_OF_HTTP = frozenset({NACK_QUEUE_DELETED, NACK_RECEIVE_REJECTED})
 
 # What is taken out of an outgoing queue by hand has not arrived, however it was done.
 _BEFORE_ARRIVAL = {
@@ -110,6 +113,9 @@ class Outcomes:
         if not remote or not row.wants & _FINAL_ANSWER or queue.outgoing is not None:
             return
         packet = self.core.packet(number)
+        if packet and came_over_http(packet):
+            self.core.srmp.streams.ended(queue.root, packet, row, message_class, step)
+            return
         source = self.core.transfer.incoming(queue.root, packet[16:32]) if packet else None
         address = "" if source is None else source.address
         self.core.acks.final(packet, message_class, address, step)
@@ -164,10 +170,17 @@ class Outcomes:
         targets = [] if journal is None else [journal]
         if message_class != ACK_RECEIVE:
             targets = self._dead_letter_queues(number, row)
+            if targets and self._is_not_kept_here(number, row, message_class):
+                targets = []
         for target in targets:
             if self._keep(target, number, row, message_class, column, step):
                 return
         self.core.end(number, row, column, step)
+
+    def _is_not_kept_here(self, number: int, row: Row, message_class: int) -> bool:
+        remote = row.flags & FLAG_REMOTE and message_class in _NO_DEAD_LETTER_OF_HTTP
+        packet = self.core.packet(number) if remote else b""
+        return bool(packet) and came_over_http(packet)
 
     # -- what becomes of messages that other machines get
 
@@ -226,7 +239,10 @@ class Outcomes:
         Those whose sender wants to know more stay for their final answers.
         """
         damaged = self.core.reading.damaged
-        if not damaged and not [row for row in rows if row[12] & _FINAL_ANSWER]:
+        # [MC-MQSRM] 3.1.5.1.8.4: over HTTP a journal does not wait for the final answer.
+        web = queue.outgoing is not None and queue.outgoing.web
+        asked = WANT_DEAD_LETTER if web else _FINAL_ANSWER
+        if not damaged and not [row for row in rows if row[12] & asked]:
             self.transferred_all(queue, numbers, rows)
             return
         gone: list[int] = []
@@ -235,7 +251,7 @@ class Outcomes:
             if number in damaged:  # it could not be sent
                 self.core.reading.release(number)
                 self.delete(queue, number, row, NACK_PURGED, self.core.effects.change)
-            elif row[12] & _FINAL_ANSWER:
+            elif row[12] & asked:
                 self._await_answer(queue, number, row)
             else:
                 gone.append(number)

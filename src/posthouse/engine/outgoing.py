@@ -259,6 +259,15 @@ class Sender:
         self._again_end = self._marks[_SEQUENCED]
         self._core.effects.active.add(self.queue.number)
 
+    def send_again_behind(self, lookup_id: int) -> None:
+        """Sequenced messages behind this one have new places: what was taken is taken again."""
+        if self._marks[_SEQUENCED] <= lookup_id:
+            return
+        begun = self._again < self._again_end
+        self._again = min(self._again, lookup_id) if begun else lookup_id
+        self._again_end = self._marks[_SEQUENCED]
+        self._core.effects.active.add(self.queue.number)
+
     def end(self) -> None:
         """The session is over, or has no more to do with this queue: what it sent waits again."""
         if not self.live:

@@ -103,12 +103,19 @@ class Outgoing:
         "service",
         "settled",
         "state",
+        "web",
     )
 
     def __init__(
-        self, state: OutgoingQueueState, history_max: int, *, service: bool = False
+        self,
+        state: OutgoingQueueState,
+        history_max: int,
+        *,
+        service: bool = False,
+        web: bool = False,
     ) -> None:
         self.state = state
+        self.web = web  # its messages travel over HTTP
         self.service = service  # it leads to a queue by which queue managers talk
         self.sender: Sender | None = None  # of the session that sends its messages
         self.settled = 0  # lookup identifier: up to there all wait for final answers only

@@ -198,6 +198,7 @@ class Queues(QueueNames):
                 self._start_state(definition),
                 core.settings.history_max,
                 service=is_service_queue(name),
+                web=isinstance(name, DirectName) and name.is_web,
             )
             self._outgoing[name.key] = queue
             return queue
@@ -284,8 +285,19 @@ class Queues(QueueNames):
         self._store(journal, change)
         queue = self._register(definition)
         self._register(journal)
+        self._tell_multicast(queue)
         core.commit(change)
         return queue
+
+    def multicast_addresses(self) -> set[str]:
+        """The multicast addresses whose messages come into queues of this machine."""
+        queues = [queue for queue in self.core.queues.values() if not queue.deleted]
+        return {queue.definition.multicast_address for queue in queues} - {""}
+
+    def _tell_multicast(self, queue: Queue) -> None:
+        """Whoever listens for multicast messages looks which addresses there are now."""
+        if queue.definition.multicast_address:
+            self.core.effects.active.add(queue.number)
 
     def _creatable(self, path: PathName) -> PathName:
         if path.kind is PathKind.SYSTEM or path.subqueue or path.suffix is not Suffix.NONE:
@@ -359,6 +371,7 @@ class Queues(QueueNames):
         core, change = self.core, Change()
         if queue.definition.role is not QueueRole.PLAIN:
             raise AccessDenied(f"{queue.name} is no queue that can be deleted")
+        self._tell_multicast(queue)
         family = [queue, *queue.subqueues.values()]
         if queue.journal is not None:
             family.append(queue.journal)
@@ -442,6 +455,8 @@ class Queues(QueueNames):
         self, queue: Queue, change: Change | None = None, **values: object
     ) -> None:
         """New values of persistent attributes; ModifyTime moves."""
+        if "multicast_address" in values:
+            self.core.effects.active.add(queue.number)
         for name, value in values.items():
             setattr(queue.definition, name, value)
         queue.definition.modify_time = self.core.utc

@@ -72,7 +72,7 @@ from posthouse.model.names import DirectName, PrivateName, SingleName
 from posthouse.security.access import Caller, Guard
 from posthouse.security.rights import WRITE_MESSAGE
 from posthouse.wire.glance import SESSION, Glance, glance
-from posthouse.wire.headers import HOP_COUNT_MAX
+from posthouse.wire.headers import HOP_COUNT_MAX, OVER_HTTP
 from posthouse.wire.order_acks import ack_class, read_final_ack, read_order_ack
 from posthouse.wire.packet import Packet
 from posthouse.wire.patch import USER_FLAGS_AT, drop_session_header, patch
@@ -94,8 +94,6 @@ _NAMES_MAX = 1024
 _PRIVACY_OPTIONAL = 1
 _HOPS = 0x1F  # UserHeader.Flags.RC
 _FORGOTTEN = _HOPS | POSITIVE_JOURNAL  # of the flags of a message that is passed on
-_OVER_HTTP = 1 << 25  # UserHeader.Flags: the message belongs to another protocol
-_TAILED = USER_TAIL | _OVER_HTTP  # UserHeader.Flags: more than meets the eye
 
 
 class Receiving:
@@ -138,7 +136,7 @@ class Receiving:
         """How many packets can be read in every part, and what is wrong with the next."""
         for at, (packet, seen) in enumerate(zip(packets, looks, strict=True)):
             try:
-                if seen.user_flags & _OVER_HTTP:
+                if seen.user_flags & OVER_HTTP:
                     return at, "a message that travels over HTTP"
                 Packet(packet, seen).check()
                 if ack_class(packet, seen.base_flags, seen.user_flags) and self._is_here(seen):
@@ -250,7 +248,7 @@ class Receiving:
         """A message for a queue of this machine."""
         core, seen = self.core, arrival.seen
         name = self._own_name(Packet(arrival.packet, seen).destination_queue)
-        queue = self._local_queue(name)
+        queue = self.local_queue(name)
         place = None if queue is None else self._place(batch, queue, arrival)
         if place is not None and place.is_old:
             place.reject(batch)
@@ -261,7 +259,7 @@ class Receiving:
             raise Refusal(NACK_BAD_DEST_QUEUE)
         self._check_kind(queue, seen)
         caller = self._open(arrival)
-        self._guard(queue).require(caller, WRITE_MESSAGE)
+        self.guard(queue).require(caller, WRITE_MESSAGE)
         if place is not None and (not place.follows or self._is_given_up(batch, arrival)):
             place.reject(batch)
             return
@@ -294,7 +292,7 @@ class Receiving:
             arrival.flags |= FLAG_AUTHENTICATED
         return self.certificates.sender(verified)
 
-    def _guard(self, queue: Queue) -> Guard:
+    def guard(self, queue: Queue) -> Guard:
         """The access check of a queue; for a public one the directory has the last word."""
         definition = queue.definition
         if definition.queue_type is QueueType.PUBLIC:
@@ -316,7 +314,7 @@ class Receiving:
         reach = seen.time_to_reach_queue
         return reach != INFINITE and seen.sent_time + reach < self.core.utc
 
-    def _local_queue(self, name: SingleName | None) -> Queue | None:
+    def local_queue(self, name: SingleName | None) -> Queue | None:
         """The queue of this machine with that name, if anybody may send there.
 
         What a direct name means is remembered until any queue changes.
@@ -453,7 +451,7 @@ class Receiving:
             return None
         core, first = self.core, looks[0]
         source, address, now = first.source_guid, first.address_guid, core.utc
-        if first.user_flags & _TAILED or address not in (NULL_GUID, core.guid):
+        if first.user_flags & USER_TAIL or address not in (NULL_GUID, core.guid):
             return None
         if source == core.guid and first.transaction_at:
             return None
@@ -482,7 +480,7 @@ class Receiving:
         """The queue of a packet, if it has room for so much and takes it from anybody."""
         core = self.core
         try:
-            queue = self._local_queue(self._own_name(Packet(packet, seen).destination_queue))
+            queue = self.local_queue(self._own_name(Packet(packet, seen).destination_queue))
         except RemoteProtocolError:
             return None
         if queue is None:
@@ -495,7 +493,7 @@ class Receiving:
             or core.throttled
             or core.settings.machine_quota_kib != INFINITE
             or queue.state.bytes + queue.reserved + size > queue.limit
-            or not self._guard(queue).allows(_ANYBODY, WRITE_MESSAGE)
+            or not self.guard(queue).allows(_ANYBODY, WRITE_MESSAGE)
         ):
             return None
         return queue

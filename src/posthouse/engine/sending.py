@@ -49,11 +49,12 @@ from posthouse.model.message import (
 from posthouse.model.names import parse_name
 from posthouse.security.access import Caller
 from posthouse.wire.glance import Glance, glance, glance_all
+from posthouse.wire.headers import OVER_HTTP
 from posthouse.wire.message import serialize
 from posthouse.wire.packet import Packet
 from posthouse.wire.patch import patch, stamp, stamp_plain, stamp_transactional
 
-_ASKS = NEGATIVE_JOURNAL | POSITIVE_JOURNAL | TRANSACTION_HEADER
+_ASKS = NEGATIVE_JOURNAL | POSITIVE_JOURNAL | TRANSACTION_HEADER | OVER_HTTP
 _SENDER_SID = SenderIdentifierType.SID
 _AT_ONCE = WANT_JOURNAL | WANT_ARRIVAL  # what follows from the arrival itself
 
@@ -274,6 +275,7 @@ class Sending:
         if (
             (definition.role is not QueueRole.PLAIN and not leaving)
             or (definition.transactional is not in_transaction and not leaving)
+            or (definition.multicast and in_transaction)
             or definition.authentication
             or definition.privacy_level != PRIVACY_OPTIONAL
             or core.throttled

@@ -171,6 +171,38 @@ class Sequences:
         self.core.effects.commit(change)
         self.core.event("sequence_begun_anew", queue=queue.name)
 
+    def begin_behind(self, queue: Queue, gone: Row, change: Change) -> None:
+        """What follows a message that its destination turned away gets a new sequence, for good.
+
+        Decision 82: the destination took nothing behind it, and would wait for it. Messages in
+        front of it, and those that have arrived, keep their places.
+        """
+        table, info, numbers = self.core.state.table, self.info(queue), []
+        for _, number in queue.state.order.lane(SEQUENCED).after(gone.lookup_id):
+            (row,) = table.rows((number,))
+            if row.flags & _UNFINISHED == FLAG_TRANSACTIONAL:
+                numbers.append((number, row))
+        if not numbers:
+            return
+        self._drop_behind(queue, gone.lookup_id, change)
+        if queue.number in self._unfinished:
+            self._unfinished[queue.number] -= len(numbers)
+        self._begin(queue, info, numbers[0][1].lookup_id, change)
+        for number, row in numbers:
+            numbered, _ = self.number(queue, row, None, change)
+            self.core.settle(number, numbered, KEPT, change)
+        outgoing = queue.outgoing
+        if outgoing is not None and outgoing.sender is not None:
+            outgoing.sender.send_again_behind(gone.lookup_id)
+        self.core.event("sequence_begun_anew", queue=queue.name)
+
+    def _drop_behind(self, queue: Queue, lookup_id: int, change: Change) -> None:
+        """Sequences that began behind this: all their messages are numbered again."""
+        firsts, ids = self._starts[queue.number]
+        while firsts and firsts[-1] > lookup_id:
+            self.core.define(TABLE_SEQUENCE, _U64.pack(ids[-1]), None, change)
+            del self._queue_of[ids[-1]], firsts[-1], ids[-1]
+
     def _add(self, sequence_id: int, queue: int, lookup_id: int) -> None:
         firsts, ids = self._starts.setdefault(queue, ([], []))
         firsts.append(lookup_id)

@@ -9,6 +9,7 @@ these may be the peer's own: what is sent to it goes to the peer.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 
 from posthouse.directory import objects
@@ -40,6 +41,8 @@ class Targets:
             self._allow(text)
         # By peer, for others and for its own: since when, which machines or queues.
         self._named: dict[tuple[str, int], tuple[int, set[str]]] = {}
+        # Ports of receipt addresses, by the address and the GUID of who named them.
+        self._ports: dict[tuple[str, bytes], tuple[int, int]] = {}
 
     def _allow(self, text: str) -> None:
         """A host, a host with a port, a network or `*`."""
@@ -89,6 +92,45 @@ class Targets:
         if name.port is not None or self._is_here(host):
             return peer.is_loopback and self._is_here(host)
         return self._knows_computer(name.host) and self._count(peer, host)
+
+    def receipt_name(self, peer: Peer, source: bytes, name: DirectName) -> DirectName | None:
+        """Where receipts to a URL in a message of the peer's may go; None: nowhere.
+
+        As for other answers (decision 9), but a URL may have a port: the peer's own one, the same
+        in all its messages (decision 83). A computer name that nobody here knows is taken for the
+        peer's own, and led to the address that it came from.
+        """
+        host = host_key(name.host)
+        if self.core.registry.is_own(name.host, name.port):
+            return name
+        if self.core.srmp.redirects.is_forbidden(name.host, name.port):
+            return None
+        if self._is_allowed(host, name.port):
+            return name if self._count(peer, name.address.casefold()) else None
+        if host == peer.host or (peer.is_loopback and self._is_here(host)):
+            return name if self._is_own_port(peer, source, name.port) else None
+        if _is_address(host) or self._is_here(host):
+            return None
+        if not self._is_own_port(peer, source, name.port):
+            return None
+        if self._knows_computer(name.host):
+            return name if self._count(peer, host) else None
+        return replace(name, host=peer.host) if _is_address(peer.host) else None
+
+    def _is_own_port(self, peer: Peer, source: bytes, port: int | None) -> bool:
+        """Decision 83: a machine has one port for receipts; on this computer anything goes."""
+        if port is None or peer.is_loopback:
+            return self._count(peer, f"{source.hex()}:{port}", OWN_NAMES)
+        key, now_ms = (peer.host, source), self.core.now_ms
+        since, known = self._ports.get(key, (now_ms, port))
+        if known != port and now_ms - since < PERIOD_MS:
+            return False
+        if not self._count(peer, f"{source.hex()}:{port}"):
+            return False
+        if key not in self._ports and len(self._ports) >= PEERS_MAX:
+            del self._ports[next(iter(self._ports))]
+        self._ports[key] = since if known == port else now_ms, port
+        return True
 
     def _is_here(self, host: str) -> bool:
         """Whether a host is this computer, where another queue manager may listen too."""

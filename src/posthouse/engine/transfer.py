@@ -23,15 +23,21 @@ from posthouse.engine.queue import (
     OutgoingQueueState,
     Queue,
 )
-from posthouse.engine.records import TABLE_INCOMING, Change, Row
+from posthouse.engine.records import FLAG_ARRIVED, TABLE_INCOMING, Change, Row
 from posthouse.engine.remote import Peer
-from posthouse.engine.sequences import OutgoingTransferInfo, OutgoingTransferReport, Sequences
+from posthouse.engine.sequences import (
+    OutgoingTransferInfo,
+    OutgoingTransferReport,
+    Sequences,
+    is_numbered,
+)
 from posthouse.model.errors import (
     MessageNotFound,
     QueueError,
     QueueNotFound,
     UnsupportedOperation,
 )
+from posthouse.model.message_classes import NACK_BAD_DEST_QUEUE
 from posthouse.model.names import parse_format_name
 from posthouse.wire.glance import Glance
 
@@ -59,6 +65,11 @@ class IncomingTransactionalTransferInfo(msgspec.Struct, omit_defaults=True):
     reject_count: int = 0  # rejections before the last acceptance, or so far
     rejected: int = 0  # since the last acceptance
     address: str = ""  # where the source's session came from the last time
+    # Of a stream of SRMP ([MC-MQSRM] 3.1.1.1.6) only: the host it came from, its name as sent, ...
+    via: str = ""
+    stream_id: str = ""
+    receipts_to: str = ""  # ... SendReceiptsTo as a format name, empty where none may be sent
+    acknowledged: int = 0  # LastAcknowledgedStreamMessage
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -70,12 +81,17 @@ def _key(queue: int, source: bytes, name: str) -> bytes:
 
 
 @lru_cache(1024)
-def _identity(format_name: str) -> str:
-    """What tells one name from another, as its sender tells them."""
+def _identity(format_name: str, via: str = "") -> str:
+    """What tells one name from another, as its sender tells them.
+
+    A stream belongs to the host that it came from: GUIDs can be made up, and nobody may take a
+    stranger's stream for that of the machine he pretends to be (decision 65).
+    """
     try:
-        return parse_format_name(format_name).key
+        name = parse_format_name(format_name).key
     except QueueError:
-        return format_name.casefold()
+        name = format_name.casefold()
+    return f"{name} {via}" if via else name
 
 
 class Transfer:
@@ -225,7 +241,7 @@ class Transfer:
     # -- incoming sequences
 
     def incoming(
-        self, queue: Queue, source: bytes, format_name: str = ""
+        self, queue: Queue, source: bytes, format_name: str = "", via: str = ""
     ) -> IncomingTransactionalTransferInfo | None:
         """What is known of a sender's sequence into a queue; without a name, of its latest.
 
@@ -233,7 +249,7 @@ class Transfer:
         """
         found = self._incoming.get(queue.number, {}).get(source, {})
         if format_name:
-            return found.get(_identity(format_name))
+            return found.get(_identity(format_name, via))
         return next(reversed(found.values()), None)
 
     def incoming_of(
@@ -260,7 +276,7 @@ class Transfer:
         info = IncomingTransactionalTransferInfo(
             source, format_name, sequence_id, number, self.core.utc, rejected, 0, address
         )
-        self._store_incoming(queue, info, change)
+        self.keep_incoming(queue, info, change)
 
     def reject(self, queue: Queue, source: bytes, format_name: str, address: str = "") -> bool:
         """A message out of sequence: counted, but the sequence stays where it was.
@@ -270,6 +286,13 @@ class Transfer:
         old = self.incoming(queue, source, format_name)
         if old is None:
             return False
+        self.count_reject(queue, old, address)
+        return True
+
+    def count_reject(
+        self, queue: Queue, old: IncomingTransactionalTransferInfo, address: str = ""
+    ) -> None:
+        """The same for a sequence that was found."""
         rejected = old.rejected + 1
         info = msgspec.structs.replace(
             old,
@@ -278,12 +301,12 @@ class Transfer:
             rejected=rejected,
             address=address or old.address,
         )
-        self._store_incoming(queue, info, None)
-        return True
+        self.keep_incoming(queue, info, None)
 
-    def _store_incoming(
+    def keep_incoming(
         self, queue: Queue, info: IncomingTransactionalTransferInfo, change: Change | None
     ) -> None:
+        """What is known of a sequence into a queue from now on."""
         name = self._keep_incoming(queue.number, info)
         key = _key(queue.number, info.source, name)
         self.core.define(TABLE_INCOMING, key, _encode(info), change)
@@ -301,7 +324,7 @@ class Transfer:
 
     def _keep_incoming(self, queue: int, info: IncomingTransactionalTransferInfo) -> str:
         found = self._incoming.setdefault(queue, {}).setdefault(info.source, {})
-        name = _identity(info.format_name)
+        name = _identity(info.format_name, info.via)
         found.pop(name, None)  # the latest comes last
         found[name] = info
         self._moved.pop((queue, info.source, name), None)
@@ -427,6 +450,22 @@ class Transfer:
         if row is None or row.queue != queue.number:
             return None
         return number not in self.core.locks
+
+    def refused_by_peer(self, queue_number: int, number: int) -> None:
+        """HTTP 400 for a message ([MC-MQSRM] 3.1.7.2.5): it ends, and its stream begins anew.
+
+        Nothing is done where it ended meanwhile, by a receipt for one.
+        """
+        queue, row = self.core.queues.get(queue_number), self.core.state.table.get(number)
+        if queue is None or row is None or row.queue != queue_number or row.flags & FLAG_ARRIVED:
+            return
+        row, change = self._taken(queue, number), Change()
+        self.core.reading.release(number)
+        self.core.acks.ended(number, row, NACK_BAD_DEST_QUEUE, change)
+        self.core.outcomes.refused(queue, number, row, NACK_BAD_DEST_QUEUE, change)
+        if is_numbered(row.flags):
+            self.sequences.begin_behind(queue, row, change)
+        self.core.commit(change)
 
     def delivered(self, queue: Queue, number: int) -> None:
         """A protocol's report: the destination has the message, for good."""

@@ -2,7 +2,7 @@
 
 from posthouse.model.guids import NULL_GUID
 from posthouse.model.message import NULL_MESSAGE_ID, MessageId
-from posthouse.model.names import SingleName
+from posthouse.model.names import MulticastName, SingleName
 from posthouse.wire.glance import NAMES_AT, Glance, glance
 from posthouse.wire.headers import (
     BASE_HEADER,
@@ -112,6 +112,14 @@ class Packet:
     def destination_queue(self) -> SingleName | None:
         """The queue this packet goes to."""
         return self.names.destination
+
+    @property
+    def destination_text(self) -> str:
+        """The same as a format name; a multicast address has its place among the lists only."""
+        text = self.names.texts[0]
+        lists = None if text else self.multi_queue
+        first = lists.destination[0] if lists and lists.destination else None
+        return str(first) if isinstance(first, MulticastName) else text
 
     @property
     def administration_queue(self) -> SingleName | None:

@@ -130,7 +130,7 @@ class OpenedQueue:
             packet.check()
         except RemoteProtocolError as error:
             raise bad_packet(error, place) from None
-        if packet.names.texts[0].casefold() not in self._names:
+        if packet.destination_text.casefold() not in self._names:
             raise IllegalFormatName(
                 f"packet {place} of the batch is for another queue than the one that is open",
                 "Address packets with the destination that the open queue has.",

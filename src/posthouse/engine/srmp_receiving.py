@@ -1,0 +1,447 @@
+"""SRMP Message Received: how messages come in over HTTP and multicast ([MC-MQSRM] 3.1.5.1).
+
+In the order of the document: destination, expiry, kind, signature, place in the stream, duplicate,
+insertion. Everything recoverable of a turn is one atomic step: messages, their identifiers in the
+history, their places in streams, their receipts; so an answer that waits for the turn to be synced
+never tells of anything that a crash could undo. What is refused leaves no trace but a count.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import TYPE_CHECKING, NamedTuple
+
+from posthouse.engine.arriving import Arriving, Batch
+from posthouse.engine.certificates import Certificates
+from posthouse.engine.core import Core
+from posthouse.engine.queue import ORDER_QUEUE, Queue, QueueRole, QueueType
+from posthouse.engine.receiving import Receiving
+from posthouse.engine.records import (
+    FLAG_AUTHENTICATED,
+    FLAG_REMOTE,
+    NEVER,
+    WANT_ARRIVAL,
+)
+from posthouse.engine.remote import Peer
+from posthouse.engine.rows import flags_of, row_of, wants_of
+from posthouse.engine.srmp_redirects import web_name
+from posthouse.engine.srmp_streams import StreamPlace
+from posthouse.model.errors import (
+    AccessDenied,
+    InsufficientResources,
+    MachineQuotaExceeded,
+    QueueError,
+    QueueQuotaExceeded,
+    RemoteProtocolError,
+    ServiceNotAvailable,
+)
+from posthouse.model.guids import NULL_GUID
+from posthouse.model.message_classes import ACK_REACH_QUEUE, NORMAL
+from posthouse.model.names import DirectName
+from posthouse.security.access import Caller, Guard
+from posthouse.security.rights import WRITE_MESSAGE
+from posthouse.security.sids import EVERYONE
+from posthouse.security.xml_signatures import XmlVerified, verify
+from posthouse.wire.glance import Glance, glance
+from posthouse.wire.headers import INFINITE
+from posthouse.wire.packet import Packet
+from posthouse.wire.renaming import with_direct_administration, with_direct_destination
+from posthouse.wire.srmp_mapping import packet_of
+from posthouse.wire.srmp_message import SrmpKind, SrmpMessage, kind_of
+from posthouse.wire.srmp_parts import Parts
+
+if TYPE_CHECKING:
+    from posthouse.engine.srmp import Srmp
+
+# Decision 33: what may be over the next time.
+_TEMPORARY = (
+    MachineQuotaExceeded,
+    QueueQuotaExceeded,
+    InsufficientResources,
+    ServiceNotAvailable,
+)
+_ANYBODY = Caller.anonymous()
+# 3.1.5.1.12: a signature proves who wrote a message, and gives nobody a right (decision 10).
+_EVERYBODY = Caller(EVERYONE, "everyone", frozenset((EVERYONE,)), True, False)
+_RECEIPTS = frozenset({SrmpKind.STREAM_RECEIPT, SrmpKind.FINAL_STREAM_RECEIPT})
+
+
+class SrmpArrival(NamedTuple):
+    """A message that a door has read: from whom, its elements, its parts, its HTTP head."""
+
+    peer: Peer
+    message: SrmpMessage
+    parts: Parts
+    head: bytes
+
+
+class SrmpVerdict(NamedTuple):
+    """The answer: 200 done with, 400 never, 500 not now; and why."""
+
+    status: int
+    why: str = ""
+
+
+DONE = SrmpVerdict(200)
+
+
+class _Refused(Exception):
+    """A refusal that will not change with time: 400 (decision 33)."""
+
+
+class SrmpReceiving:
+    """How messages come in over HTTP and multicast."""
+
+    def __init__(
+        self, core: Core, srmp: Srmp, receiving: Receiving, certificates: Certificates
+    ) -> None:
+        self.core = core
+        self.srmp = srmp
+        self.receiving = receiving
+        self.certificates = certificates
+        self._open_guards: dict[int, tuple[bytes, Guard]] = {}
+
+    def receive(self, arrivals: list[SrmpArrival]) -> list[SrmpVerdict]:
+        """SRMP Message Received (3.1.5.1), each as if it had come alone."""
+        batch = Batch(arrivals[0].peer if arrivals else Peer(b"", ""))
+        with self.core.untold():
+            verdicts = [self._answered(batch, arrival) for arrival in arrivals]
+        self._commit(batch)
+        return verdicts
+
+    def _commit(self, batch: Batch) -> None:
+        if batch.recoverable or batch.express:
+            self.receiving.history.add(batch.recoverable, batch.express, batch.change)
+        self.core.commit(batch.change)
+
+    def _answered(self, batch: Batch, arrival: SrmpArrival) -> SrmpVerdict:
+        try:
+            return self._take(batch, arrival)
+        except (_Refused, RemoteProtocolError) as error:
+            self.core.refusals["srmp_refused"] += 1
+            return SrmpVerdict(400, str(error))
+        except QueueError as error:
+            self.core.refusals[error.name] += 1
+            status = 500 if isinstance(error, _TEMPORARY) else 400
+            return SrmpVerdict(status, str(error))
+
+    def _take(self, batch: Batch, arrival: SrmpArrival) -> SrmpVerdict:
+        message = arrival.message
+        kind = kind_of(message)
+        if kind in _RECEIPTS:
+            return self._acknowledged(arrival, kind)
+        name = self._destination(message.to)
+        queue = self._queue(name, message)
+        if self._is_late(message):
+            return self._ignored("expired_on_arrival", "its time was over")
+        if kind is SrmpKind.IGNORED:
+            return self._ignored("srmp_message_ignored", "a message of no known kind")
+        if queue is None:
+            self._forward(batch, arrival, name)
+            return DONE
+        place = None
+        if message.stream is not None:
+            place = StreamPlace(
+                self.core, arrival.peer.host, queue, f"DIRECT={message.to}", message.stream
+            )
+            if not place.follows:
+                return self._out_of_place(place)
+        elif self._is_known(batch, message):
+            return self._ignored("duplicate", "it came before")
+        self._insert(batch, arrival, queue, place)
+        return DONE
+
+    def _ignored(self, counter: str, why: str) -> SrmpVerdict:
+        """Done with, and nothing came of it; whoever sent it shall not send it again."""
+        self.core.refusals[counter] += 1
+        return SrmpVerdict(200, why)
+
+    # -- where it goes (3.1.5.1.3)
+
+    def _destination(self, to: str) -> DirectName:
+        """The queue of `to`, or the one that an inbound redirection puts in its place.
+
+        Choice: redirections are looked up first, so that a name of a web server in front of us can
+        be led here; the document knows those of our own names only.
+        """
+        name = web_name(self.srmp.redirects.inbound(to) or to)
+        if name is None:
+            raise _Refused("its destination is no queue that can be reached over HTTP")
+        return name
+
+    def _queue(self, name: DirectName, message: SrmpMessage) -> Queue | None:
+        """The queue here, None for a queue elsewhere."""
+        if not self.core.registry.is_own(name.host, name.port):
+            return None
+        queue = self.receiving.local_queue(name)
+        if queue is None:
+            raise _Refused(f"there is no queue {name} here")
+        if queue.definition.transactional is not (message.stream is not None):
+            kind = "transactional" if queue.definition.transactional else "not transactional"
+            raise _Refused(f"the queue {queue.name} is {kind}, the message is the opposite")
+        return queue
+
+    def _is_late(self, message: SrmpMessage) -> bool:
+        """Decision 34: a message whose time is over is not delivered, and nobody is told."""
+        expires = message.expires()
+        return expires != INFINITE and expires < self.core.utc
+
+    def _forward(self, batch: Batch, arrival: SrmpArrival, name: DirectName) -> None:
+        """On to another machine: where we are told to, or as transparent store-and-forward server.
+
+        An own address with another port is not ours, and nobody's to forward to (decision 61).
+        """
+        core, settings, message = self.core, self.core.settings, arrival.message
+        redirected = self.srmp.redirects.inbound(message.to) is not None
+        if not redirected and not (settings.routing_server and settings.srmp_forwarding):
+            raise _Refused("it is for another computer, and nothing is forwarded from here")
+        if not redirected and self._is_own_host(name):
+            raise _Refused("no queue manager of ours has that port")
+        if self.srmp.redirects.is_forbidden(name.host, name.port):
+            raise _Refused("nothing is sent to that address from here")
+        if message.stream is None and self._is_known(batch, message):
+            self.core.refusals["duplicate"] += 1
+            return
+        packet = packet_of(message, arrival.parts, arrival.head, core.utc)
+        seen = glance(packet)
+        if redirected:
+            packet = with_direct_destination(packet, seen, name)
+            seen = glance(packet)
+        queue = core.registry.sending_target(name, batch.change)
+        seen = seen._replace(ack_flags=0)  # its destination answers
+        admitted = core.admission.admit(queue, packet, seen, FLAG_REMOTE, False)
+        core.sending.accept(admitted, None, b"", "", batch.change)
+        self._note(batch, message, seen)
+
+    def _is_own_host(self, name: DirectName) -> bool:
+        return self.core.registry.is_own(name.host, None)
+
+    # -- duplicates (3.1.5.1.11) and streams (3.1.5.1.6.3)
+
+    def _source(self, message: SrmpMessage) -> bytes:
+        """Whose identifier it is in the history (decision 84).
+
+        The copies of a message to several queues share it, so the queue belongs to it there.
+        """
+        if not message.destination_mqf:
+            return message.source_guid
+        return message.source_guid + blake2b(message.to.encode(), digest_size=8).digest()
+
+    def _is_known(self, batch: Batch, message: SrmpMessage) -> bool:
+        if message.source_guid == NULL_GUID and message.ordinal == 1:
+            return False
+        source, ordinal = self._source(message), message.ordinal
+        return self.receiving.history.knows(source, ordinal) or batch.has(source, ordinal)
+
+    def _note(self, batch: Batch, message: SrmpMessage, seen: Glance) -> None:
+        """Of a stream its place tells what is new, as with transactional messages elsewhere."""
+        anonymous = message.source_guid == NULL_GUID and message.ordinal == 1
+        if message.stream is None and not anonymous:
+            batch.note(self._source(message), seen)
+
+    def _out_of_place(self, place: StreamPlace) -> SrmpVerdict:
+        """A duplicate, or too early: 200 and ignored; the receipt tells how far the stream is."""
+        if place.reject():
+            self.srmp.streams.touch(place.key)
+        counter = "duplicate" if place.is_repeated else "out_of_order"
+        return self._ignored(counter, "it came before" if place.is_repeated else "out of order")
+
+    # -- insertion (3.1.5.1.6, 3.1.5.1.12)
+
+    def _insert(
+        self, batch: Batch, arrival: SrmpArrival, queue: Queue, place: StreamPlace | None
+    ) -> None:
+        core, message = self.core, arrival.message
+        verified = self._verified(arrival)
+        if verified.refusal:
+            raise _Refused(verified.refusal)
+        self._guard(queue, verified.authenticated).require(
+            _EVERYBODY if verified.authenticated else _ANYBODY, WRITE_MESSAGE
+        )
+        packet = packet_of(message, arrival.parts, arrival.head, core.utc, verified.security)
+        one = Arriving(packet, glance(packet))
+        one.flags = FLAG_REMOTE | (FLAG_AUTHENTICATED if verified.authenticated else 0)
+        delivery_to = self._with_allowed_receipts(arrival, one)
+        self._accept(batch, arrival, queue, one, delivery_to)
+        if place is not None:
+            receipts_to = self._receipts_to(arrival, place)
+            place.accept(arrival.peer.address, receipts_to, batch.change)
+            self.srmp.streams.touch(place.key)
+        self._note(batch, message, one.seen)
+
+    def _accept(
+        self,
+        batch: Batch,
+        arrival: SrmpArrival,
+        queue: Queue,
+        one: Arriving,
+        delivery_to: DirectName | None,
+    ) -> None:
+        core, change = self.core, batch.change
+        admitted = core.admission.admit(queue, one.packet, one.seen, one.flags, False)
+        core.sending.accept(admitted, None, b"", "", change)
+        if delivery_to is not None:
+            flags = flags_of(one.seen, one.flags)
+            row = row_of(one.seen, queue.number, core.utc, NEVER, flags, wants_of(one.seen))
+            core.acks.administration(one.packet, row, ACK_REACH_QUEUE, change, delivery_to)
+        core.tracing.received(one.packet, one.seen, change)
+
+    def _verified(self, arrival: SrmpArrival) -> XmlVerified:
+        """Checking Message Signature (3.1.5.1.6.1)."""
+        weak = self.certificates.security.settings.weak_algorithms
+        return verify(arrival.message, arrival.parts, self.certificates, weak=weak)
+
+    def _guard(self, queue: Queue, authenticated: bool) -> Guard:
+        """The access check; of a public queue the directory's word counts, or the sender waits."""
+        definition = queue.definition
+        security = definition.security
+        if definition.queue_type is QueueType.PUBLIC:
+            found = self.receiving.targets.find_queue(definition.identifier)
+            if found is None:
+                raise ServiceNotAvailable("the directory does not tell who may send there")
+            security = found.security or security
+        if not authenticated:
+            return self.receiving.guard(queue)
+        known = self._open_guards.get(queue.number)
+        if known is None or known[0] != security:
+            known = self._open_guards[queue.number] = security, Guard(security, queue.name)
+        return known[1]
+
+    # -- receipts that the sender asks for (decisions 9 and 83)
+
+    def _with_allowed_receipts(self, arrival: SrmpArrival, one: Arriving) -> DirectName | None:
+        """Leaves of what its sender asks for what may be sent; acknowledgments ask for nothing.
+
+        Returns the address of the delivery receipt where it has one of its own.
+        """
+        message, seen = arrival.message, one.seen
+        if not seen.ack_flags:
+            return None
+        if message.message_class != NORMAL:
+            one.seen = seen._replace(ack_flags=0)
+            return None
+        name = Packet(one.packet, seen).administration_queue
+        allowed = self._allowed(arrival, name) if isinstance(name, DirectName) else None
+        delivery_to = None
+        apart = message.delivery_receipt_to and message.commitment_receipt_to
+        if apart and message.delivery_receipt_to != message.commitment_receipt_to:
+            wanted = web_name(message.delivery_receipt_to)
+            delivery_to = None if wanted is None else self._allowed(arrival, wanted)
+            seen = seen._replace(ack_flags=seen.ack_flags & ~WANT_ARRIVAL)
+        if allowed is None:
+            seen = seen._replace(ack_flags=0)
+        elif allowed != name:
+            flags = seen.ack_flags
+            one.packet = with_direct_administration(one.packet, seen, allowed)
+            seen = glance(one.packet)._replace(ack_flags=flags)
+        one.seen = seen
+        return delivery_to
+
+    def _allowed(self, arrival: SrmpArrival, name: DirectName) -> DirectName | None:
+        targets, source = self.receiving.targets, arrival.message.source_guid
+        allowed = targets.receipt_name(arrival.peer, source, name)
+        if allowed is None:
+            self.core.refusals["target_not_allowed"] += 1
+        return allowed
+
+    def _receipts_to(self, arrival: SrmpArrival, place: StreamPlace) -> str:
+        """SendReceiptsTo of a stream that begins, as a format name; empty where none may go."""
+        url = place.stream.send_receipts_to
+        name = web_name(url) if url else None
+        if name is None or not place.opens:
+            return ""
+        allowed = self._allowed(arrival, name)
+        return "" if allowed is None else str(allowed)
+
+    # -- receipts of streams of ours (3.1.5.1.8-9)
+
+    def _acknowledged(self, arrival: SrmpArrival, kind: SrmpKind) -> SrmpVerdict:
+        """They are for the sequences, and never come into a queue (decision 87).
+
+        Those that fit nothing sent, or come from where none may, delete nothing and are counted.
+        """
+        message, transfer = arrival.message, self.core.transfer
+        if not self._is_order_queue(message.to):
+            raise _Refused("it is not for the order queue of this machine")
+        receipt = message.stream_receipt
+        assert receipt is not None
+        if receipt.guid != self.core.guid:
+            return self._ignored("order_acknowledgment_ignored", "a stream of another machine")
+        if kind is SrmpKind.STREAM_RECEIPT:
+            transfer.order_acknowledged_by(arrival.peer, receipt.sequence_id, receipt.last_ordinal)
+            return DONE
+        committed = message.commitment_receipt
+        assert committed is not None
+        transfer.final_acknowledged_by(
+            arrival.peer,
+            message.message_class,
+            *committed.id,
+            receipt.sequence_id,
+            receipt.last_ordinal,
+        )
+        return DONE
+
+    def _is_order_queue(self, to: str) -> bool:
+        if self.srmp.redirects.leads_here(to):
+            return True
+        name = web_name(self.srmp.redirects.inbound(to) or to)
+        found = None if name is None else self.core.registry.find_local(name)
+        return found is not None and found.number == ORDER_QUEUE
+
+    # -- multicast (3.1.5.1.3)
+
+    def receive_multicast(self, address: str, arrivals: list[SrmpArrival]) -> None:
+        """Messages to a multicast address: a copy for each queue that has it, and none else."""
+        queues = [
+            queue
+            for queue in self.core.registry.all()
+            if queue.definition.multicast_address == address
+            and queue.definition.role is QueueRole.PLAIN
+        ]
+        batch = Batch(arrivals[0].peer if arrivals else Peer(b"", ""))
+        with self.core.untold():
+            for arrival in arrivals:
+                for queue in queues:
+                    self._take_copy(batch, arrival, queue)
+        self._commit(batch)
+
+    def _take_copy(self, batch: Batch, arrival: SrmpArrival, queue: Queue) -> None:
+        """One copy; a queue that does not want it keeps no other from its own."""
+        message = arrival.message
+        try:
+            if kind_of(message) is not SrmpKind.USER or message.stream is not None:
+                raise _Refused("only user messages outside of streams come by multicast")
+            if queue.definition.transactional:
+                raise _Refused(f"the queue {queue.name} is transactional")
+            if self._is_late(message):
+                self.core.refusals["expired_on_arrival"] += 1
+                return
+            source = message.source_guid + queue.number.to_bytes(8, "little")
+            if self._copy_is_known(batch, source, message.ordinal):
+                self.core.refusals["duplicate"] += 1
+                return
+            self._insert_copy(batch, arrival, queue, source)
+        except (_Refused, RemoteProtocolError):
+            self.core.refusals["srmp_refused"] += 1
+        except QueueError as error:
+            self.core.refusals[error.name] += 1
+
+    def _copy_is_known(self, batch: Batch, source: bytes, ordinal: int) -> bool:
+        if source[:16] == NULL_GUID and ordinal == 1:
+            return False
+        return self.receiving.history.knows(source, ordinal) or batch.has(source, ordinal)
+
+    def _insert_copy(self, batch: Batch, arrival: SrmpArrival, queue: Queue, source: bytes) -> None:
+        core, message = self.core, arrival.message
+        verified = self._verified(arrival)
+        if verified.refusal:
+            raise AccessDenied(verified.refusal)
+        self._guard(queue, verified.authenticated).require(
+            _EVERYBODY if verified.authenticated else _ANYBODY, WRITE_MESSAGE
+        )
+        packet = packet_of(message, arrival.parts, arrival.head, core.utc, verified.security)
+        one = Arriving(packet, glance(packet)._replace(ack_flags=0))  # nobody answers a crowd
+        one.flags = FLAG_REMOTE | (FLAG_AUTHENTICATED if verified.authenticated else 0)
+        self._accept(batch, arrival, queue, one, None)
+        if source[:16] != NULL_GUID or message.ordinal != 1:
+            batch.note(source, one.seen)

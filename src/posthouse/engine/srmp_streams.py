@@ -1,0 +1,246 @@
+"""Incoming streams of SRMP: places, receipts, coalescing ([MC-MQSRM] 3.1.1.1.6, 3.1.1.2-3).
+
+A stream is an incoming sequence as the binary protocol has them, with the address that its receipts
+go to. It is known by the GUID in its name, by the queue and by the host that it came from. What was
+accepted and not yet acknowledged lies between two numbers of its record, so a restart knows it too.
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+
+import msgspec
+
+from posthouse.engine.acks import ANSWERS_MAX
+from posthouse.engine.admission import Admitted
+from posthouse.engine.core import Core
+from posthouse.engine.queue import Queue
+from posthouse.engine.records import WANT_DEAD_LETTER, Change, Row
+from posthouse.engine.rows import flags_of
+from posthouse.engine.transfer import IncomingTransactionalTransferInfo as Incoming
+from posthouse.model.errors import QueueError, RemoteProtocolError
+from posthouse.model.message_classes import ACK_RECEIVE
+from posthouse.model.names import parse_format_name
+from posthouse.wire.glance import glance
+from posthouse.wire.order_acks import FinalAck, Origin
+from posthouse.wire.places import place_of
+from posthouse.wire.srmp_envelope import read_envelope
+from posthouse.wire.srmp_message import NEGATIVE_CLASSES, Stream
+from posthouse.wire.srmp_receipts import final_stream_receipt, stream_receipt
+from posthouse.wire.srmp_stored import stored_parts
+
+Key = tuple[int, bytes, str, str]  # queue, GUID of the stream's sender, name of the queue, host
+_STOPPED = -1
+_TELLING = NEGATIVE_CLASSES | {ACK_RECEIVE}  # 3.1.7.3.3: of other ends nobody is told
+
+
+class StreamPlace:
+    """A message's place in its stream (3.1.5.1.6.3; decisions 35 and 65)."""
+
+    __slots__ = ("core", "follows", "format_name", "is_repeated", "known", "queue", "stream", "via")
+
+    def __init__(
+        self, core: Core, host: str, queue: Queue, format_name: str, stream: Stream
+    ) -> None:
+        self.core = core
+        self.queue = queue
+        self.stream = stream
+        self.format_name = format_name
+        known = _find(core, queue, format_name, stream, host)
+        self.known = known
+        self.via = host if known is None else known.via
+        last_id, last = (0, 0) if known is None else (known.sequence_id, known.sequence_number)
+        sequence_id, current, previous = stream.sequence_id, stream.current, stream.previous
+        if sequence_id == last_id:
+            self.follows = current == last + 1 or previous <= last < current
+        else:
+            opens = stream.send_receipts_to is not None and previous == 0 < current
+            self.follows = opens and sequence_id > last_id
+        self.is_repeated = (sequence_id, current) <= (last_id, last)
+
+    @property
+    def opens(self) -> bool:
+        """Whether the message is the first of a stream that nobody here knows."""
+        return self.known is None or self.known.sequence_id != self.stream.sequence_id
+
+    @property
+    def key(self) -> Key:
+        """By which the stream's receipts are scheduled."""
+        return self.queue.number, self.stream.guid, self.format_name, self.via
+
+    def accept(self, address: str, receipts_to: str, change: Change) -> None:
+        """The stream moves on, in the same step as the message comes in (decisions 22 and 84)."""
+        old, stream = self.known, self.stream
+        info = Incoming(
+            stream.guid,
+            self.format_name,
+            stream.sequence_id,
+            stream.current,
+            self.core.utc,
+            0 if old is None else old.rejected,
+            0,
+            address,
+            self.via,
+            stream.stream_id,
+            receipts_to,
+        )
+        if old is not None and not self.opens:
+            info.receipts_to, info.acknowledged = old.receipts_to, old.acknowledged
+        self.core.transfer.keep_incoming(self.queue, info, change)
+
+    def reject(self) -> bool:
+        """Counted. Whether a receipt is due: it tells how far the stream has come."""
+        if self.known is None:
+            return False
+        self.core.transfer.count_reject(self.queue, self.known)
+        return True
+
+
+def _find(core: Core, queue: Queue, format_name: str, stream: Stream, host: str) -> Incoming | None:
+    """What is known of a stream; that of its host, unless the very stream came from another."""
+    known = core.transfer.incoming(queue, stream.guid, format_name, host)
+    if known is not None and known.sequence_id == stream.sequence_id:
+        return known
+    for info in core.transfer.incoming_of(queue, stream.guid):
+        same = info.via and info.sequence_id == stream.sequence_id
+        if same and info is core.transfer.incoming(queue, stream.guid, format_name, info.via):
+            return info
+    return known
+
+
+class _Timer:
+    """Stream Receipt Coalescing Timer, and UnackedStreamMessageArrivalTime."""
+
+    __slots__ = ("due_ms", "oldest_ms")
+
+    def __init__(self, now_ms: int) -> None:
+        self.due_ms = _STOPPED
+        self.oldest_ms = now_ms
+
+
+class IncomingStreams:
+    """When receipts of incoming streams are sent, and what they say."""
+
+    def __init__(self, core: Core) -> None:
+        self.core = core
+        self._timers: dict[Key, _Timer] = {}
+        self._heap: list[tuple[int, Key]] = []  # a timer is due then, or later
+
+    def load(self) -> None:
+        """What was accepted and not acknowledged before a restart still is (3.1.3.2)."""
+        for queue in self.core.registry.all():
+            for info in self.core.transfer.incoming_of(queue):
+                if info.via and info.acknowledged < info.sequence_number:
+                    self.touch((queue.number, info.source, info.format_name, info.via))
+
+    # -- the coalescing timer (3.1.2.3, 3.1.5.1.6.3, 3.1.6.3)
+
+    def touch(self, key: Key) -> None:
+        """A message of the stream was accepted, or came again: its receipt is due soon.
+
+        Each further message puts it off, but none when the oldest has waited for long enough.
+        """
+        settings, now_ms = self.core.settings, self.core.now_ms
+        timer = self._timers.get(key)
+        if timer is None:
+            timer = self._timers[key] = _Timer(now_ms)
+        elif now_ms - timer.oldest_ms >= settings.srmp_receipt_max_ms:
+            del self._timers[key]
+            self._acknowledge(key)
+            return
+        started = timer.due_ms != _STOPPED
+        timer.due_ms = now_ms + settings.srmp_receipt_ms
+        if not started:
+            heappush(self._heap, (timer.due_ms, key))
+
+    def run_timers(self) -> None:
+        """Stream Receipt Coalescing Timer (3.1.6.3): one receipt for each stream that is due."""
+        heap, now_ms = self._heap, self.core.now_ms
+        while heap and heap[0][0] <= now_ms:
+            _, key = heappop(heap)
+            timer = self._timers.get(key)
+            if timer is None:
+                continue
+            if timer.due_ms > now_ms:
+                heappush(heap, (timer.due_ms, key))
+                continue
+            del self._timers[key]
+            self._acknowledge(key)
+
+    def next_deadline_ms(self) -> int | None:
+        """When to look again; nothing is due earlier."""
+        return self._heap[0][0] if self._heap else None
+
+    def _acknowledge(self, key: Key) -> None:
+        """A stream receipt for everything that was accepted; a lost one is asked for again."""
+        core = self.core
+        number, source, format_name, via = key
+        queue = core.queues.get(number)
+        info = None if queue is None else core.transfer.incoming(queue, source, format_name, via)
+        if queue is None or info is None or not info.receipts_to:
+            return
+        change = Change()
+        packet = stream_receipt(
+            *(info.stream_id, source, info.sequence_id, info.sequence_number),
+            info.receipts_to,
+            self._origin(),
+        )
+        if self._send(info.receipts_to, packet, change, enough=ANSWERS_MAX):
+            told = msgspec.structs.replace(info, acknowledged=info.sequence_number)
+            core.transfer.keep_incoming(queue, told, change)
+        core.commit(change)
+
+    def _origin(self) -> Origin:
+        return Origin(self.core.guid, self.core.ordinals.next(), self.core.utc)
+
+    def _send(self, to: str, packet: bytes, change: Change, enough: int | None = None) -> bool:
+        """Into the outgoing queue for a receipt address; no quota refuses it."""
+        core = self.core
+        try:
+            target = core.registry.sending_target(parse_format_name(to), change)
+        except QueueError as error:
+            core.refusals["receipt_dropped"] += 1
+            core.event("receipt_dropped", to=to, why=str(error))
+            return False
+        if target.outgoing is None or (enough is not None and target.state.count >= enough):
+            core.refusals["receipt_dropped"] += 1
+            return False
+        seen = glance(packet)
+        admitted = Admitted(target, packet, seen, flags_of(seen, 0))
+        core.sending.accept(admitted, None, b"", "", change)
+        return True
+
+    # -- final stream receipts (3.1.7.3.3)
+
+    def ended(
+        self, queue: Queue, packet: bytes, row: Row, message_class: int, step: Change
+    ) -> None:
+        """A stream message left its queue: its sender learns how, if it is to be dead-lettered."""
+        if not row.wants & WANT_DEAD_LETTER or message_class not in _TELLING:
+            return
+        seen = glance(packet)
+        try:
+            envelope = stored_parts(packet, seen).envelope
+            message = read_envelope(envelope.encode("utf-8", "surrogatepass"))
+        except RemoteProtocolError:
+            return
+        stream = message.stream
+        receipts_to = "" if stream is None else self._receipts_to(queue, stream)
+        if stream is None or not receipts_to:
+            return
+        _, number, previous = place_of(packet)
+        body = FinalAck(
+            *(stream.sequence_id, number, min(previous, number - 1)),
+            *(seen.source_guid, seen.ordinal),
+        )
+        receipt = final_stream_receipt(
+            body, message_class, message.label, stream.stream_id, receipts_to, self._origin()
+        )
+        self._send(receipts_to, receipt, step)
+
+    def _receipts_to(self, queue: Queue, stream: Stream) -> str:
+        """The address from the start of the stream, or of the one that came after it."""
+        found = [i for i in self.core.transfer.incoming_of(queue, stream.guid) if i.via]
+        exact = [i for i in found if i.sequence_id == stream.sequence_id]
+        later = [i for i in found if i.sequence_id > stream.sequence_id]
+        return next((info.receipts_to for info in exact or reversed(later)), "")
