@@ -28,6 +28,20 @@ class QmsSettings:
     bridge_retry_s: int = 5  # a job queue that takes no jobs is tried again after it
 
 
+Pairs = tuple[tuple[str, str], ...]  # From, To
+
+
+@dataclass(frozen=True, slots=True)
+class RedirectSettings:
+    """The collections of [MC-MQSRM] 3.1.1.1.8-10, empty until an administrator fills them."""
+
+    outbound: Pairs = ()  # OutboundRedirectionCollection
+    outbound_exceptions: tuple[str, ...] = ()  # OutboundRedirectionExceptionCollection
+    inbound: Pairs = ()  # InboundRedirectionCollection
+    receipt_urls: Pairs = ()  # StreamReceiptURLReplacementCollection
+    default_receipt_url: str = ""  # DefaultStreamReceiptURLReplacement
+
+
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
     """Who this queue manager is and how it behaves. Every timer of the document is here."""
@@ -63,6 +77,11 @@ class EngineSettings:
     operations_max: int = 1_000_000  # of one transaction
     history_max: int = 50  # ConnectionHistory entries kept per outgoing queue
     outgoing_queues_max: int = 100_000
+    # [MC-MQSRM] 3.1.2.3, 3.1.1.3.2: a stream receipt waits so long for more to acknowledge.
+    srmp_receipt_ms: int = 500
+    srmp_receipt_max_ms: int = 10_000
+    srmp_forwarding: bool = False  # TransparentStoreAndForward; needs routing_server (decision 15)
+    srmp_redirect: RedirectSettings = RedirectSettings()
     message_history_max: int = 10_000  # [MS-MQQB] 3.1.1.3: identifiers of received messages kept
     message_history_s: int = 30 * 60  # [MS-MQQB] 3.1.2.8, note 47
     # Decision 9: hosts and networks that names from other machines may make us connect to.
