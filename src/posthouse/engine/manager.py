@@ -39,6 +39,8 @@ from posthouse.engine.receiving import Receiving
 from posthouse.engine.remote import Peer, Verdict
 from posthouse.engine.sending import Sending
 from posthouse.engine.settings import EngineSettings
+from posthouse.engine.srmp import Srmp
+from posthouse.engine.srmp_receiving import SrmpArrival, SrmpVerdict
 from posthouse.engine.stages import Stages
 from posthouse.engine.state import State
 from posthouse.engine.steps import Work
@@ -108,6 +110,7 @@ class QueueManager(ManagerReads):
         self.bindery = self.accounts.bindery = Bindery(core, self.accounts, self.stations)
         self.job_queues = JobQueues(core, self.bindery)
         self.receiving = Receiving(core, self.directory, self.accounts.certificates)
+        core.srmp = self.srmp = Srmp(core, self.receiving, self.accounts.certificates)
         self.client_sessions = ClientSessions(core)
         self.record = ManagerRecord(b"", 0, 0)
         self.retry_at_ms: int | None = None  # after a failed start: when to try again
@@ -140,6 +143,7 @@ class QueueManager(ManagerReads):
         self.queues.load()
         self.transfer.load(self.record.sequence_timestamp)
         self.receiving.history.load()
+        self.srmp.load()
         self.accounts.load()
         self.bindery.load()
         self.queues.load_aliases()
@@ -181,6 +185,7 @@ class QueueManager(ManagerReads):
         self.job_queues.bridge.run()
         self.two_phase.run()
         self.receiving.history.run_timer()
+        self.srmp.streams.run_timers()
         self.directory.service.advance(now_ms)
         self._follow_enterprise()
 
@@ -218,6 +223,7 @@ class QueueManager(ManagerReads):
             self.job_queues.bridge.next_deadline_ms(),
             self.two_phase.next_deadline_ms(),
             self.receiving.history.next_deadline_ms(),
+            self.srmp.streams.next_deadline_ms(),
             self.directory.service.next_deadline(self.core.now_ms),
         )
         return min((d for d in deadlines if d is not None), default=None)
@@ -359,6 +365,16 @@ class QueueManager(ManagerReads):
         """
         self._ready()
         return self.receiving.receive(peer, packets, looks)
+
+    def receive_srmp(self, arrivals: list[SrmpArrival]) -> list[SrmpVerdict]:
+        """SRMP Message Received ([MC-MQSRM] 3.1.5.1), all requests of a turn in their order."""
+        self._ready()
+        return self.srmp.receive(arrivals)
+
+    def receive_multicast(self, address: str, arrivals: list[SrmpArrival]) -> None:
+        """The same for messages to a multicast address, `A.B.C.D:PORT`; nobody is answered."""
+        self._ready()
+        self.srmp.receive_multicast(address, arrivals)
 
     # -- transactions
 
