@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -22,6 +22,8 @@ from posthouse.protocols.admin.binary_metrics import AskFigures, binary_metrics
 from posthouse.protocols.admin.queue_metrics import QueueMetrics
 from posthouse.protocols.admin.remote_read_metrics import AskFigures as AskRemoteRead
 from posthouse.protocols.admin.remote_read_metrics import remote_read_metrics
+
+AskMetrics = Callable[[], Iterable[Metric]]
 
 QUEUES_MAX: Final = 10_000
 """More queues than these are left out, and counted: a scrape has to end."""
@@ -59,6 +61,7 @@ class Metrics(Collector):
         sync_times: SyncTimes | None = None,
         binary: AskFigures | None = None,
         remote_read: AskRemoteRead | None = None,
+        more: Sequence[AskMetrics] = (),
     ) -> None:
         self.manager = manager
         self.traffic = traffic
@@ -66,6 +69,7 @@ class Metrics(Collector):
         self.sync_times = sync_times
         self.binary = binary
         self.remote_read = remote_read
+        self.more = more  # of doors that make their families themselves
         self._registry = CollectorRegistry()
         self._registry.register(self)
 
@@ -99,6 +103,8 @@ class Metrics(Collector):
             yield from binary_metrics(self.binary())
         if self.remote_read is not None:
             yield from remote_read_metrics(self.remote_read())
+        for ask in self.more:
+            yield from ask()
         if self.sync_times is not None:
             yield _histogram(self.sync_times)
 

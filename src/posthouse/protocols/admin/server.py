@@ -8,7 +8,7 @@ import socket
 import ssl
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +28,7 @@ from posthouse.protocols.admin.gate import (
     Identity,
 )
 from posthouse.protocols.admin.http import HttpFace, Pending, RequestHandler
-from posthouse.protocols.admin.metrics import Metrics, SyncTimes, Traffic
+from posthouse.protocols.admin.metrics import AskMetrics, Metrics, SyncTimes, Traffic
 from posthouse.protocols.admin.outside import (
     Backup,
     awaited,
@@ -84,6 +84,7 @@ class Admin:
         memory: MemoryAccount | None = None,
         binary: AskFigures | None = None,
         remote_read: AskRemoteRead | None = None,
+        more_metrics: Sequence[AskMetrics] = (),
         store: LogStore | None = None,
     ) -> None:
         manager = desk.manager
@@ -109,7 +110,9 @@ class Admin:
             fault=fault,
         )
         self.api = Api(desk, self.services)
-        metrics = Metrics(manager, self.traffic, version, sync_times, binary, remote_read)
+        metrics = Metrics(
+            manager, self.traffic, version, sync_times, binary, remote_read, more_metrics
+        )
         self.pages = Pages(manager, metrics, version, healthy)
         self.sessions: dict[str, set[Connection]] = {}
         self._sampling: asyncio.TimerHandle | None = None
@@ -242,9 +245,11 @@ class AdminServer(AdminDoor):
         admin: Admin,
         connections: Connections | None = None,
         tls: ssl.SSLContext | None = None,
+        listening: Callable[[int], None] = lambda port: None,
     ) -> None:
         super().__init__(admin, connections, Gate(admin.tokens, admin.hosts))
         self._tls = tls
+        self._listening = listening  # told the port
 
     def address_of(self, transport: asyncio.Transport) -> str:
         """The peer's address, without its port."""
@@ -268,6 +273,7 @@ class AdminServer(AdminDoor):
             _keep_alive(listener)
         self.admin.enter()
         address = self._server.sockets[0].getsockname()
+        self._listening(address[1])
         shown = f"[{address[0]}]" if ":" in address[0] else address[0]
         return f"{shown}:{address[1]}"
 

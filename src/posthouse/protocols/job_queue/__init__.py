@@ -1,0 +1,1 @@
+"""NetWare queue services and the bindery over NCP."""
