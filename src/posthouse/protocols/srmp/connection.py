@@ -1,0 +1,275 @@
+"""A connection that somebody opened to us: requests in, responses out, in order ([MC-MQSRM] 2.1.1).
+
+What is wrong with a request as such is answered here; what it carries goes to the engine with the
+requests of all other connections (`Host.hand_in`), and is answered once that is durable.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from ipaddress import ip_address
+from typing import Protocol
+
+from posthouse.engine.remote import Peer
+from posthouse.engine.settings import host_key
+from posthouse.engine.srmp_receiving import SrmpArrival
+from posthouse.model.errors import RemoteProtocolError
+from posthouse.protocols.srmp.http_head import RequestHead
+from posthouse.protocols.srmp.http_reader import Request, RequestReader
+from posthouse.protocols.srmp.http_writer import CONTINUE, response
+from posthouse.protocols.srmp.network import Transport
+from posthouse.protocols.srmp.settings import SrmpSettings
+from posthouse.wire.srmp_envelope import read_envelope
+from posthouse.wire.srmp_parts import read_parts
+
+PATH = "/msmq/"
+
+
+class Slot:
+    """A request that waits for its response, in the order of requests."""
+
+    __slots__ = ("connection", "is_old", "keep", "response", "size")
+
+    def __init__(self, connection: Connection, head: RequestHead, size: int) -> None:
+        self.connection = connection
+        self.keep = head.keep
+        self.is_old = head.is_old
+        self.size = size
+        self.response = b""
+
+    def answer(self, status: int, why: str = "", *, keep: bool = True) -> None:
+        """The response, which goes out behind those to earlier requests."""
+        self.keep = self.keep and keep
+        self.response = response(status, why, keep=self.keep, is_old=self.is_old)
+
+
+class Host(Protocol):
+    """What a connection has of its protocol."""
+
+    @property
+    def refuses(self) -> str:
+        """Why no request is taken now; empty: they are."""
+        ...
+
+    def hand_in(self, slot: Slot, arrival: SrmpArrival) -> None:
+        """Has the engine look at a message; answers the slot later."""
+        ...
+
+    def answered(self, status: int) -> None:
+        """Counts a response."""
+        ...
+
+    def peer_at(self, address: str) -> Peer:
+        """The other end as the engine knows it."""
+        ...
+
+    def rearm(self, connection: Connection) -> None:
+        """A connection has something to do earlier than it thought."""
+        ...
+
+    def closed(self, connection: Connection) -> None:
+        """A connection is gone."""
+        ...
+
+
+class Connection:
+    """The server's end of one connection."""
+
+    def __init__(
+        self,
+        settings: SrmpSettings,
+        transport: Transport,
+        host: Host,
+        address: str,
+        now: Callable[[], int],
+    ) -> None:
+        self.settings = settings
+        self.address = address
+        self.unsynced_bytes = 0
+        self._transport = transport
+        self._host = host
+        self._now = now
+        self._reader = RequestReader(settings)
+        self._slots: deque[Slot] = deque()
+        self._peer = host.peer_at(address)
+        self._is_proxy = host_key(address) in settings.reverse_proxies
+        self._quiet_since_ms = self._begun_at_ms = now()
+        self._paused = False
+        self._ending = False  # what follows is not read any more
+        self.is_closed = False
+
+    # -- bytes in
+
+    @property
+    def held_bytes(self) -> int:
+        """Of a request that is not whole yet."""
+        return self._reader.held
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a request waits for its response."""
+        return bool(self._slots)
+
+    def receive(self, data: bytes) -> None:
+        """Bytes of the peer."""
+        if self._ending:
+            return
+        was_begun = self._reader.is_begun
+        requests = self._reader.feed(data)
+        for request in requests:
+            self._take(request)
+            if self._ending:
+                return
+        if self._reader.error is not None:
+            self._break_off(self._reader.error.status, self._reader.error.words)
+        elif self._reader.is_begun and (requests or not was_begun):
+            self._begun_at_ms = self._now()
+            self._host.rearm(self)
+        if not self._slots:
+            self._flush()
+        elif self._is_full and not self._paused:
+            self._paused = True
+            self._transport.pause()
+
+    @property
+    def _is_full(self) -> bool:
+        ahead = self.unsynced_bytes >= self.settings.receive_ahead_bytes
+        return ahead or len(self._slots) >= self.settings.pending_max
+
+    def _take(self, request: Request) -> None:
+        head, body = request
+        slot = Slot(self, head, len(head.raw) + len(body))
+        self._slots.append(slot)
+        self._ending = not head.keep
+        refusal = self._host.refuses
+        if refusal:
+            slot.answer(503, refusal, keep=False)
+        elif head.method != b"POST":
+            slot.answer(405, "messages come by POST")
+        elif not head.path.lower().startswith(PATH):
+            slot.answer(404, f"messages go to {PATH}, and nothing else is here")
+        else:
+            self._read(slot, head, body)
+        if not slot.keep:
+            self._ending = True
+        if slot.response and self._slots[0] is slot:
+            self._flush()
+
+    def _read(self, slot: Slot, head: RequestHead, body: bytes) -> None:
+        """Message Deserialization (3.1.5.1.1), as far as it needs no queue."""
+        try:
+            parts = read_parts(head.content_type, body)
+            message = read_envelope(parts.envelope)
+        except RemoteProtocolError as fault:
+            slot.answer(400, str(fault))  # 3.1.5.1.2
+            return
+        self.unsynced_bytes += slot.size
+        arrival = SrmpArrival(self._peer_of(head), message, parts, head.raw)
+        self._host.hand_in(slot, arrival)
+
+    def _peer_of(self, head: RequestHead) -> Peer:
+        """Who sent it; a reverse proxy of ours says for whom it speaks."""
+        if not self._is_proxy or not head.forwarded_for:
+            return self._peer
+        told = head.forwarded_for.rpartition(",")[2].strip()
+        try:
+            return self._host.peer_at(str(ip_address(told.strip("[]"))))
+        except ValueError:
+            return self._peer
+
+    def _break_off(self, status: int, words: str) -> None:
+        """Nobody knows where the next request would begin."""
+        slot = Slot(self, _UNREADABLE, 0)
+        slot.answer(status, words)
+        self._slots.append(slot)
+        self._ending = True
+        self._flush()
+
+    # -- responses out
+
+    def answered(self, slot: Slot, status: int, why: str) -> None:
+        """What the engine said of a request is durable."""
+        self.unsynced_bytes -= slot.size
+        slot.answer(status, "" if status == 200 else why, keep=not self._host.refuses)
+        if self.is_closed:
+            return
+        self._flush()
+        self._transport.relieved()
+        if self._paused and not self._is_full and not self.is_closed:
+            self._paused = False
+            self._transport.resume()
+
+    def _flush(self) -> None:
+        """What is ready goes out, as far as all in front of it is."""
+        parts, slots = [], self._slots
+        while slots and slots[0].response:
+            slot = slots.popleft()
+            parts.append(slot.response)
+            self._host.answered(int(slot.response[9:12]))
+            if not slot.keep:
+                slots.clear()
+                self._send(parts)
+                self.leave()
+                return
+        if not slots and self._reader.expects:
+            self._reader.expects = False
+            parts.append(CONTINUE)
+        if parts:
+            self._send(parts)
+
+    def _send(self, parts: list[bytes]) -> None:
+        self._quiet_since_ms = self._now()
+        self._transport.send(parts)
+
+    def pump(self) -> None:
+        """The peer takes more."""
+        self._quiet_since_ms = self._now()
+
+    # -- time (decision 68)
+
+    def next_deadline_ms(self) -> int | None:
+        """When it has been silent, or slow, for too long."""
+        if self.is_closed:
+            return None
+        if self._reader.is_begun:
+            return self._begun_at_ms + self.settings.request_ms
+        return self._quiet_since_ms + self.settings.idle_ms
+
+    def tick(self) -> None:
+        """Closes it when its time is over."""
+        deadline_ms, now_ms = self.next_deadline_ms(), self._now()
+        if deadline_ms is None or deadline_ms > now_ms:
+            return
+        if self._slots and self._transport.writable:  # it is not the peer that is slow
+            self._begun_at_ms = self._quiet_since_ms = now_ms
+        elif self._reader.is_begun and not self._slots:
+            self._break_off(408, "the request came too slowly")
+        else:
+            self.leave()
+
+    # -- the end
+
+    def finish(self) -> None:
+        """Ends it when what waits is answered."""
+        self._ending = True
+        if not self._slots:
+            self.leave()
+
+    def leave(self) -> None:
+        """Closes it; what was written is still sent."""
+        if not self.is_closed:
+            self.is_closed = True
+            self._ending = True
+            self._transport.close()
+            self._host.closed(self)
+
+    def lost(self, words: str) -> None:
+        """The peer has closed it, or it broke."""
+        if not self.is_closed:
+            self.is_closed = True
+            self._ending = True
+            self._host.closed(self)
+
+
+_UNREADABLE = RequestHead(b"", b"", "", "", 0, False, False, False, "")

@@ -1,0 +1,418 @@
+"""All links: which outgoing queue is posted where, and when ([MC-MQSRM] 3.1.6.1, 3.1.7).
+
+A connection belongs to one outgoing queue, as the document has it. What a failure leaves behind is
+simple: the sender ends, so that everything waits again, and the retransmission timer begins anew.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+
+from posthouse.engine.manager import QueueManager
+from posthouse.engine.queue import HELD, OutgoingQueueState, Queue
+from posthouse.engine.settings import host_key
+from posthouse.engine.srmp_redirects import is_link_local
+from posthouse.model.enumerations import ConnectionStatus
+from posthouse.model.names import DirectName, parse_format_name
+from posthouse.model.next_hops import NextHop
+from posthouse.protocols.desk import Answer, Desk
+from posthouse.protocols.reports import Reports
+from posthouse.protocols.srmp.destinations import (
+    as_address,
+    destination_of,
+    is_handled,
+    usable_addresses,
+)
+from posthouse.protocols.srmp.exchange import Exchange, Posted
+from posthouse.protocols.srmp.http_head import ResponseHead
+from posthouse.protocols.srmp.link import Connecting, Link, LinkState
+from posthouse.protocols.srmp.network import Network, Transport
+from posthouse.protocols.srmp.requests import RequestMaker, Unsendable
+from posthouse.protocols.srmp.sending import NEVER, Taken
+from posthouse.protocols.srmp.settings import SrmpSettings
+from posthouse.protocols.timers import Timers
+
+_STATE = OutgoingQueueState
+_STATUS = ConnectionStatus
+_DOUBLINGS_MAX = 32
+FRESH_MS = 1_000  # what was taken longer ago is looked at again: it may have expired
+
+Tell = Callable[..., None]
+
+
+class Links:
+    """The links, by the numbers of their outgoing queues."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        settings: SrmpSettings,
+        network: Network,
+        now: Callable[[], int],
+        *,
+        timers: Timers,
+        requests: RequestMaker,
+        tell: Tell = lambda name, **details: None,
+    ) -> None:
+        self.desk = desk
+        self.settings = settings
+        self.stopped = False
+        self.statuses: Counter[int] = Counter()  # of responses to us
+        self.sent = self.sent_bytes = 0
+        self._network = network
+        self._now = now
+        self._timers = timers
+        self._requests = requests
+        self._tell = tell
+        self._reports = Reports(desk)
+        self._links: dict[int, Link] = {}
+
+    # -- which queue has one
+
+    def all(self) -> list[Link]:
+        """Every link, to look at."""
+        return list(self._links.values())
+
+    def look(self, number: int) -> None:
+        """Something has changed for an outgoing queue: its messages, or its state (3.1.7.7)."""
+        queue, link = self._queue(number), self._links.get(number)
+        if queue is None:
+            if link is not None:
+                self._rest(link)
+                self._drop(link)
+            return
+        if link is None:
+            if not queue.state.count:
+                return
+            link = self._add(queue)
+        if not self._may_send(queue):
+            self._rest(link)
+        else:
+            self._go_on(link, queue)
+        self._drop_if_done(link, queue)
+
+    def _go_on(self, link: Link, queue: Queue) -> None:
+        link.ready = True
+        if link.state is LinkState.OPEN:
+            self.pump(link)
+        elif link.state is LinkState.IDLE:
+            if self._has_reason(queue):
+                self._begin(link)
+        elif link.state is LinkState.WAITING and self._is_due(queue):
+            self._begin(link)
+
+    def _queue(self, number: int) -> Queue | None:
+        """An outgoing queue of this protocol; None for any other."""
+        queue = self.desk.manager.core.queues.get(number)
+        if queue is None or queue.deleted or queue.outgoing is None:
+            return None
+        return queue if is_handled(parse_format_name(queue.definition.format_name)) else None
+
+    def _add(self, queue: Queue) -> Link:
+        name = parse_format_name(queue.definition.format_name)
+        assert isinstance(name, DirectName)
+        link = self._links[queue.number] = Link(queue.number, name, self.settings, self)
+        self._learn_addresses(link)
+        return link
+
+    def _may_send(self, queue: Queue) -> bool:
+        """3.1.7.7: not OnHold; and the machine is online."""
+        assert queue.outgoing is not None
+        online = self.desk.manager.transfer.connection_active and not self.stopped
+        return online and queue.outgoing.state not in HELD
+
+    def _has_reason(self, queue: Queue) -> bool:
+        """Whether it has more than messages that wait for receipts only."""
+        waiting = self._reports.ask(lambda manager: manager.transfer.unacknowledged(queue), 0)
+        return queue.state.count > waiting
+
+    def _is_due(self, queue: Queue) -> bool:
+        """An operator may have brought the time of the next attempt forward."""
+        assert queue.outgoing is not None
+        return 0 < queue.outgoing.retry_time <= self.desk.manager.core.utc
+
+    def retry_now(self, number: int) -> bool:
+        """An operator asks: connects without waiting for the timer. False: nothing waits."""
+        link = self._links.get(number)
+        if link is not None and link.state is LinkState.WAITING:
+            self._begin(link)
+        elif link is None:
+            self.look(number)
+        return number in self._links
+
+    def _rest(self, link: Link) -> None:
+        """Pause Queue (3.1.7.4): timers are off, the connection is closed, nothing is sent."""
+        self._close(link)
+        self._end_sending(link)
+        link.state, link.retry_at_ms = LinkState.IDLE, NEVER
+        self._timers.forget(link)
+
+    def _drop_if_done(self, link: Link, queue: Queue) -> None:
+        if not queue.state.count and link.exchange is None:
+            self._rest(link)
+            self._drop(link)
+
+    def _drop(self, link: Link) -> None:
+        link.attempt += 1
+        self._timers.forget(link)
+        self._links.pop(link.number, None)
+
+    def stop(self) -> None:
+        """Nothing is begun any more, and every connection is closed."""
+        self.stopped = True
+        for link in self.all():
+            self._close(link)
+            link.attempt += 1
+            self._timers.forget(link)
+
+    # -- who may acknowledge (decision 24)
+
+    def may_acknowledge(self, number: int, address: str) -> bool:
+        """Whether stream receipts for a queue count from there: its name has to lead there."""
+        known, link = host_key(address), self._links.get(number)
+        if link is not None and (known in link.addresses or known in link.own_addresses):
+            return True
+        queue = self._queue(number)
+        if queue is None:
+            return False
+        name = parse_format_name(queue.definition.format_name)
+        return isinstance(name, DirectName) and host_key(name.host) == known
+
+    def _learn_addresses(self, link: Link) -> None:
+        """Receipts may come while nothing is sent, or while a proxy does that for us."""
+        address = as_address(link.name.host)
+        if address is not None:
+            link.own_addresses = frozenset({host_key(address)})
+            return
+
+        def learn(addresses: list[str], fault: str) -> None:
+            if addresses:
+                link.own_addresses = frozenset(map(host_key, addresses))
+
+        self._network.resolve(link.name.host, learn)
+
+    # -- connecting: Establish Transport Connection (3.1.7.9)
+
+    def _begin(self, link: Link) -> None:
+        link.attempt += 1
+        link.state, link.retry_at_ms = LinkState.RESOLVING, NEVER
+        self._reports.state([link.number], _STATE.WAITING)
+        found = self._reports.ask(
+            lambda manager: destination_of(manager, link.name, self.settings), None
+        )
+        if found is None:
+            return  # the engine has ended
+        link.destination, link.hops, link.at = found, [], 0
+        address = as_address(found.host)
+        if address is not None:
+            self._resolved(link, link.attempt, [address], "")
+        else:
+            self._network.resolve(found.host, partial(self._resolved, link, link.attempt))
+
+    def _resolved(self, link: Link, attempt: int, addresses: list[str], fault: str) -> None:
+        destination = link.destination
+        if link.attempt != attempt or destination is None:
+            return
+        usable = usable_addresses(addresses)
+        if destination.is_redirected:  # decision 11; the name may lead there by now
+            usable = [address for address in usable if not is_link_local(address)]
+        if not usable:
+            words = fault or f"{destination.host} has no address"
+            self._fail(link, _STATUS.DNS_FAILURE, words)
+            return
+        link.hops = usable
+        link.addresses = frozenset(map(host_key, usable))
+        self._reports.next_hops([link.number], map(NextHop.of_ip, usable))
+        self._connect(link)
+
+    def _connect(self, link: Link) -> None:
+        destination, hop = link.destination, link.hop
+        assert destination is not None
+        assert hop is not None
+        link.state = LinkState.CONNECTING
+        link.attempt += 1
+        attempt = Connecting(self, link)
+        self._network.connect(hop, destination.port, destination.secure, attempt)
+
+    def not_connected(self, link: Link, status: ConnectionStatus, words: str) -> None:
+        """There is no connection; the next address is tried at once."""
+        if link.at + 1 < len(link.hops):
+            self._history(link, status)
+            link.at += 1
+            self._connect(link)
+        else:
+            self._fail(link, status, words)
+
+    def connected(self, link: Link, transport: Transport) -> Exchange:
+        """3.1.7.9: the queue is Connected, and the Session Cleanup Timer runs."""
+        link.state = LinkState.OPEN
+        link.exchange = Exchange(self.settings, transport, link, self._now)
+        link.ready = True
+        hop = link.hop
+        assert hop is not None
+        self._reports.next_hops([link.number], [NextHop.of_ip(hop)])
+        self._history(link, _STATUS.ESTABLISHED)
+        self._reports.state([link.number], _STATE.CONNECTED)
+        self._network.soon(partial(self.pump, link))
+        self._timers.arm(link)
+        return link.exchange
+
+    def _history(self, link: Link, status: ConnectionStatus) -> None:
+        hop = None if link.hop is None else NextHop.of_ip(link.hop)
+        self._reports.history([link.number], status, hop)
+
+    # -- sending: Send User Message (3.1.7.2, 3.1.7.8)
+
+    def pump(self, link: Link) -> None:
+        """Posts what the connection takes, and has more ready."""
+        exchange = link.exchange
+        if exchange is None or self.stopped:
+            return
+        if link.fetched and self._now() - link.fetched_at_ms > FRESH_MS:
+            link.fetched.clear()
+            link.sending.begins_anew = link.ready = True
+        while link.fetched and exchange.has_room:
+            self._post(link, exchange)
+        if link.ready and not link.fetched and not link.is_taking and not exchange.is_closed:
+            link.ready, link.is_taking = False, True
+            self.desk.decide(
+                lambda manager: link.sending.take(manager, self._now()), partial(self._taken, link)
+            )
+
+    def _taken(self, link: Link, answer: Answer) -> None:
+        link.is_taking = False
+        taken = answer.value
+        if not isinstance(taken, Taken) or taken.sender is not link.sending.sender:
+            return  # it was ended meanwhile, or its queue is gone
+        link.fetched.extend(taken.messages)
+        link.fetched_at_ms = self._now()
+        link.ready = link.ready or taken.has_more
+        self._timers.arm(link)
+        self.pump(link)
+
+    def _post(self, link: Link, exchange: Exchange) -> None:
+        message = link.fetched.popleft()
+        assert link.destination is not None
+        try:
+            parts = self._requests.make(
+                message.packet, link.name, link.destination, exchange.local_address
+            )
+        except Unsendable as fault:
+            self._tell("message_not_sent", to=str(link.name), cause=str(fault))
+            self._refused(link, message.number, message.transactional)
+            return
+        self.sent += 1
+        self.sent_bytes += sum(map(len, parts))
+        exchange.post(message.number, message.transactional, parts)
+        self._timers.arm(link)
+
+    def answered(self, link: Link, posted: Posted, head: ResponseHead) -> None:
+        """3.1.7.2.5, decision 66: what became of a message by the status of its response."""
+        self.statuses[head.status] += 1
+        if 200 <= head.status < 300:
+            self._succeeded(link)
+            self._decide(lambda manager: link.sending.acknowledged([posted.number]))
+        elif head.status == 400:
+            self._succeeded(link)
+            self._refused(link, posted.number, posted.transactional)
+        else:
+            status = f"{head.status} {head.reason}".strip()
+            self._fail(link, _STATUS.CONNECTION_REFUSED, f"the answer was {status}")
+
+    def _succeeded(self, link: Link) -> None:
+        if link.failures or link.last_error:
+            link.failures, link.last_error = 0, ""
+            self._reports.retry([link.number], None, "")
+        link.hurried = False
+
+    def _refused(self, link: Link, message: int, transactional: bool) -> None:
+        """400: dead-lettered where that was asked for; a stream begins anew (decision 82)."""
+        self._decide(lambda manager: manager.transfer.refused_by_peer(link.number, message))
+        if transactional:
+            link.fetched.clear()
+            link.sending.begins_anew = link.ready = True
+
+    def _decide(self, call: Callable[[QueueManager], None]) -> None:
+        self._reports.ask(call, None)
+
+    # -- the end of a connection, and the Retransmission Timer (3.1.6.1)
+
+    def ended(self, link: Link, exchange: Exchange, words: str) -> None:
+        """Session cleanup (3.1.6.4), a peer that closed what was idle, or a failure (3.1.7.1)."""
+        if link.exchange is not exchange:
+            return
+        link.exchange = None
+        lost = bool(exchange.in_flight)
+        if words and not (lost and exchange.answers and not link.hurried):
+            self._fail(link, _STATUS.UNKNOWN_FAILURE, words)
+            return
+        if lost:  # it was idle, and closed while our request was on its way: nobody has failed
+            link.hurried = True
+            self._end_sending(link)
+        link.state = LinkState.IDLE
+        self._reports.state([link.number], _STATE.DISCONNECTED)
+        if lost or link.fetched:
+            self._begin(link)
+        else:
+            self._network.soon(partial(self.look, link.number))
+
+    def _fail(self, link: Link, status: ConnectionStatus, words: str) -> None:
+        """Decision 32: Disconnected, and once more after a while, which grows."""
+        self._close(link)
+        self._end_sending(link)
+        link.attempt += 1
+        link.failures += 1
+        pause_ms = self._pause_ms(link.failures)
+        link.state, link.last_error = LinkState.WAITING, words
+        link.retry_at_ms = self._now() + pause_ms
+        self._history(link, status)
+        self._reports.state([link.number], _STATE.DISCONNECTED)
+        self._reports.retry([link.number], pause_ms, words)
+        self._timers.arm(link)
+        self._tell("peer_not_reached", to=str(link.name), cause=words, retry_s=pause_ms / 1000)
+
+    def _pause_ms(self, failures: int) -> int:
+        settings = self.settings
+        first = settings.retransmission_ms + settings.round_trip_ms
+        most = max(settings.retransmission_max_ms, first)
+        return min(first << min(failures - 1, _DOUBLINGS_MAX), most)
+
+    def _close(self, link: Link) -> None:
+        exchange, link.exchange = link.exchange, None
+        if exchange is not None:
+            exchange.leave()
+
+    def _end_sending(self, link: Link) -> None:
+        link.fetched.clear()
+        if link.sending.sender is not None:
+            self._decide(lambda manager: link.sending.end())
+
+    def due(self, link: Link) -> None:
+        """Retransmission Timer (3.1.6.1) and Stream Receipt Wait Timer (3.1.6.2)."""
+        now_ms = self._now()
+        if link.state is LinkState.WAITING and link.retry_at_ms <= now_ms:
+            self._retransmit(link)
+        if link.sending.resend_at_ms <= now_ms:
+            self.desk.decide(
+                lambda manager: link.sending.expire(manager, now_ms), partial(self._resend, link)
+            )
+
+    def _retransmit(self, link: Link) -> None:
+        queue = self._queue(link.number)
+        if queue is None or not self._may_send(queue) or not queue.state.count:
+            link.state = LinkState.IDLE
+            self.look(link.number)
+        else:
+            self._begin(link)
+
+    def _resend(self, link: Link, answer: Answer) -> None:
+        self._timers.arm(link)
+        if answer.value is not True or self._links.get(link.number) is not link:
+            return
+        link.ready = True
+        if link.state is LinkState.OPEN:
+            self.pump(link)
+        elif link.state is LinkState.IDLE:
+            self._begin(link)

@@ -1,0 +1,111 @@
+"""What SRMP needs of a network; asyncio and the simulation each have one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+from posthouse.model.enumerations import ConnectionStatus
+
+Resolved = Callable[[list[str], str], None]
+"""Gets the addresses of a host, or none and why in words."""
+
+
+class Transport(Protocol):
+    """One connection, as its owner uses it."""
+
+    @property
+    def writable(self) -> bool:
+        """Whether the peer takes what is written."""
+        ...
+
+    @property
+    def local_address(self) -> str:
+        """Our own address on this connection, without port."""
+        ...
+
+    def send(self, parts: list[bytes]) -> None:
+        """Writes, or keeps what the peer does not take now."""
+        ...
+
+    def close(self) -> None:
+        """Ends it when what was written is sent; its owner hears nothing more."""
+        ...
+
+    def pause(self) -> None:
+        """Reads nothing until `resume`."""
+        ...
+
+    def resume(self) -> None:
+        """Reads on."""
+        ...
+
+    def relieved(self) -> None:
+        """What the owner holds has become less."""
+        ...
+
+
+class Owner(Protocol):
+    """Who has a connection: an incoming one, or one of a link."""
+
+    @property
+    def held_bytes(self) -> int:
+        """Of a message that is not whole yet."""
+        ...
+
+    @property
+    def unsynced_bytes(self) -> int:
+        """Of requests that are not answered yet."""
+        ...
+
+    def receive(self, data: bytes) -> None:
+        """Bytes of the peer."""
+        ...
+
+    def pump(self) -> None:
+        """The peer takes more."""
+        ...
+
+    def lost(self, words: str) -> None:
+        """The connection has ended, not by `close`."""
+        ...
+
+
+class Attempt(Protocol):
+    """Who waits for a connection; exactly one of the two is called, once."""
+
+    def connected(self, transport: Transport) -> Owner | None:
+        """The owner that gets the bytes; None: nobody wants the connection any more."""
+        ...
+
+    def failed(self, status: ConnectionStatus, words: str) -> None:
+        """There is no connection."""
+        ...
+
+
+class Secure(NamedTuple):
+    """A connection over TLS (2.1.1)."""
+
+    server_name: str  # that its certificate has to name
+    tunnel: str = ""  # `host:port` that the proxy there is asked for first
+
+
+class Network(Protocol):
+    """Calls return at once; what they ask for is told later, never from inside the call."""
+
+    def resolve(self, host: str, done: Resolved) -> None:
+        """Looks a host name up afresh."""
+        ...
+
+    def connect(self, address: str, port: int, secure: Secure | None, attempt: Attempt) -> None:
+        """Opens a connection (2.1.1); gives up after `connect_timeout_ms`."""
+        ...
+
+    def soon(self, action: Callable[[], None]) -> None:
+        """Calls it when everything that has arrived by now was handed over."""
+        ...
+
+    def wake_at(self, when_ms: int) -> None:
+        """`SrmpProtocol.tick` is to be called then; only ever earlier than asked before, or
+        after a tick."""
+        ...

@@ -1,0 +1,75 @@
+"""Messages as requests: URL, head, and where receipts are to come to ([MC-MQSRM] 3.1.7.2.4)."""
+
+from __future__ import annotations
+
+from ipaddress import ip_address
+
+from posthouse.engine.srmp_redirects import url_text
+from posthouse.model.errors import QueueError, RemoteProtocolError
+from posthouse.model.names import DirectName, Protocol
+from posthouse.protocols.desk import Desk
+from posthouse.protocols.srmp.destinations import Destination
+from posthouse.protocols.srmp.http_writer import request
+from posthouse.protocols.srmp.settings import SrmpSettings
+from posthouse.wire.glance import glance
+from posthouse.wire.srmp_serialize import ORDER_QUEUE_PATH, SrmpContext, request_target, srmp_of
+
+
+class Unsendable(Exception):
+    """A message that SRMP has no words for."""
+
+
+class RequestMaker:
+    """Makes requests of packets. It knows where we listen, for others have to answer us there."""
+
+    def __init__(self, desk: Desk, settings: SrmpSettings) -> None:
+        self._desk = desk
+        self._settings = settings
+        self._listeners: dict[str, tuple[str, int]] = {}  # by scheme: address and port
+
+    def listens(self, scheme: str, address: str, port: int) -> None:
+        """A listener of ours is open."""
+        self._listeners[scheme] = address, port
+
+    def make(
+        self, packet: bytes, name: DirectName, destination: Destination, local_address: str
+    ) -> list[bytes]:
+        """The request for a packet that goes to a queue by way of a destination."""
+        srmp, url = self._desk.manager.srmp, url_text(name)
+        base = self.base_url(name.protocol is Protocol.HTTPS, local_address)
+        try:
+            made = srmp_of(
+                packet,
+                glance(packet),
+                SrmpContext(
+                    srmp.redirects.receipts_to(url, base + ORDER_QUEUE_PATH),
+                    lambda each: srmp.url_of(each, base),
+                    name,
+                ),
+            )
+        except (QueueError, RemoteProtocolError) as fault:
+            raise Unsendable(str(fault)) from None
+        host, target = request_target(made.url)
+        if destination.to_proxy:
+            target = f"http://{host}{target}"
+        return request(target, host, made.fields, made.payload)
+
+    def base_url(self, is_secure: bool, local_address: str) -> str:
+        """Decision 60: our own URL, as the other end can reach it; over TLS as it is reached."""
+        secure = is_secure and "https" in self._listeners
+        scheme = "https" if secure or "http" not in self._listeners else "http"
+        address, port = self._listeners.get(scheme, ("", 0))
+        host = self._settings.receipt_host
+        if not host and scheme == "https":
+            host = self._desk.manager.core.settings.qualified_computer_name
+        if not host:
+            host = local_address if _is_any(address) else address
+        shown = f"[{host}]" if ":" in host else host
+        return f"{scheme}://{shown}:{port}" if port else f"{scheme}://{shown}"
+
+
+def _is_any(address: str) -> bool:
+    try:
+        return ip_address(address).is_unspecified
+    except ValueError:
+        return True

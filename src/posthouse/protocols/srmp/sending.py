@@ -1,0 +1,120 @@
+"""What an outgoing queue sends, and the Stream Receipt Wait Timer ([MC-MQSRM] 3.1.2.2, 3.1.6.2)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from posthouse.engine.manager import QueueManager
+from posthouse.engine.outgoing import Sender
+from posthouse.engine.queue import OutgoingQueueState
+from posthouse.engine.remote import Outbound
+from posthouse.protocols.srmp.settings import SrmpSettings
+
+NEVER = 1 << 62  # a time that does not come
+
+
+class Taken(NamedTuple):
+    """Messages on their way out, and whose they are."""
+
+    sender: Sender
+    messages: list[Outbound]
+    has_more: bool
+
+
+class SendingQueue:
+    """All but looking is called from inside the engine's turns.
+
+    A sender lives as long as nothing goes wrong, also while its connection is closed for idleness:
+    what waits for its stream receipt only is not sent again by a new connection.
+    """
+
+    __slots__ = (
+        "_last_ack",
+        "_settings",
+        "begins_anew",
+        "number",
+        "resend_at_ms",
+        "resend_index",
+        "sender",
+    )
+
+    def __init__(self, number: int, settings: SrmpSettings) -> None:
+        self.number = number
+        self.sender: Sender | None = None  # begun with the first take
+        self.begins_anew = False  # what was taken and not sent has to be taken again
+        self.resend_index = 0  # into ResendTimerTable
+        self.resend_at_ms = NEVER
+        self._settings = settings
+        self._last_ack = (0, 0)  # stream and number of the last receipt
+
+    def take(self, manager: QueueManager, now_ms: int) -> Taken:
+        """The next messages; they are about to be sent (3.1.7.7-8)."""
+        sender = self._begin(manager)
+        self._look_for_progress(manager.core.utc, now_ms)
+        settings = self._settings
+        messages = sender.take(settings.send_batch, settings.send_batch_bytes)
+        if self.resend_at_ms == NEVER and any(message.transactional for message in messages):
+            self._start(manager.core.utc, now_ms)
+        return Taken(sender, messages, sender.waiting)
+
+    def _begin(self, manager: QueueManager) -> Sender:
+        if self.sender is None or self.begins_anew or not self.sender.live:
+            self.begins_anew = False
+            self.sender = manager.transfer.begin_sending(self.number)
+            self._last_ack = _last_ack_of(self.sender)
+        else:
+            manager.transfer.set_state(self.sender.queue, OutgoingQueueState.CONNECTED)
+        return self.sender
+
+    def acknowledged(self, numbers: list[int]) -> None:
+        """200: others have them now. Those of streams stay until their receipts (3.1.7.2.5)."""
+        if self.sender is not None and self.sender.live:
+            self.sender.acknowledged(numbers)
+
+    def _start(self, utc_s: int, now_ms: int) -> None:
+        """Starts the timer; administrators see when it ends, 3.1.7.2.3."""
+        assert self.sender is not None
+        interval_ms = self._settings.resend_ms[self.resend_index]
+        self.resend_at_ms = now_ms + interval_ms
+        interval_s = interval_ms // 1000
+        self.sender.transfer.resend_planned(
+            self.sender.queue, self.resend_index, interval_s, utc_s + interval_s
+        )
+
+    def _look_for_progress(self, utc_s: int, now_ms: int) -> None:
+        """A receipt takes the interval back to the first one (state-machines 8.4 e)."""
+        sender = self.sender
+        if sender is None or (last := _last_ack_of(sender)) == self._last_ack:
+            return
+        self._last_ack = last
+        self.resend_index, self.resend_at_ms = 0, NEVER
+        if sender.unacknowledged:
+            self._start(utc_s, now_ms)
+
+    def expire(self, manager: QueueManager, now_ms: int) -> bool:
+        """Stream Receipt Wait Timer (3.1.6.2): whether messages are to be sent again."""
+        sender, utc_s = self.sender, manager.core.utc
+        self._look_for_progress(utc_s, now_ms)
+        if sender is None or now_ms < self.resend_at_ms:
+            return False
+        self.resend_at_ms = NEVER
+        if not sender.unacknowledged:
+            self.resend_index = 0
+            return False
+        sender.resend()
+        self.resend_index = min(self.resend_index + 1, len(self._settings.resend_ms) - 1)
+        self._start(utc_s, now_ms)
+        return True
+
+    def end(self) -> None:
+        """Nothing of it is under way any more: all of it waits again."""
+        self.resend_at_ms = NEVER
+        self.begins_anew = False
+        sender, self.sender = self.sender, None
+        if sender is not None:
+            sender.end()
+
+
+def _last_ack_of(sender: Sender) -> tuple[int, int]:
+    info = sender.transfer.info(sender.queue)
+    return info.last_ack_id, info.last_ack_number
