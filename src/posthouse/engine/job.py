@@ -77,10 +77,30 @@ encode = msgspec.msgpack.Encoder().encode
 decode_entry = msgspec.msgpack.Decoder(JobEntry).decode
 
 
+class Progress(NamedTuple):
+    """How far a server has come with a job, in its own words."""
+
+    done: int = 0
+    total: int = 0  # 0: unknown
+    text: str = ""
+
+
+class JobDetails(NamedTuple):
+    """What is known of a job beside its structure."""
+
+    serial: int  # never given to another job
+    size: int
+    entered: int  # UTC seconds
+    begun: int  # of the last service; 0: none yet
+    attempts: int
+    finished_queue: str
+    progress: Progress
+
+
 class Job:
     """A job; `serial` is never given to another one."""
 
-    __slots__ = ("due", "entry", "file", "serial", "server", "state", "submitter")
+    __slots__ = ("due", "entry", "file", "progress", "serial", "server", "state", "submitter")
 
     def __init__(self, serial: int, entry: JobEntry, state: JobState, file: JobFile) -> None:
         self.serial = serial
@@ -89,6 +109,7 @@ class Job:
         self.file = file
         self.submitter: Station | None = None  # while it is open
         self.server: Station | None = None  # while it is serviced
+        self.progress = Progress()  # as its server last told
         self.due: int | None = None  # second on the server's clock from which it may be serviced
         self.set_due()
 

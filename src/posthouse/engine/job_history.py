@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections import deque
+from itertools import islice
 
 import msgspec
 
@@ -76,12 +77,16 @@ class JobHistory:
             key = _SERIAL.pack(self._serials.popleft())
             self.core.define(TABLE_JOB_HISTORY, key, None, change)
 
-    def rows(self, queue_id: int | None = None) -> list[EndedJob]:
-        """Those of a queue or all, the first to end first."""
-        definitions = self.core.state.definitions
-        found = (definitions[TABLE_JOB_HISTORY, _SERIAL.pack(s)] for s in self._serials)
-        rows = map(_decode, found)
-        return [row for row in rows if queue_id is None or row.queue_id == queue_id]
+    def rows(
+        self, queue_id: int | None = None, after: int = 0, count: int | None = None
+    ) -> list[EndedJob]:
+        """Those of a queue or all, the first to end first; behind a serial, if it is still here."""
+        definitions, serials = self.core.state.definitions, list(self._serials)
+        if after in serials:
+            serials = serials[serials.index(after) + 1 :]
+        found = (definitions[TABLE_JOB_HISTORY, _SERIAL.pack(s)] for s in serials)
+        rows = (row for row in map(_decode, found) if queue_id in (None, row.queue_id))
+        return list(islice(rows, count))
 
     def find(self, serial: int) -> EndedJob | None:
         """What became of one job."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from posthouse.engine.bindery_stations import Station
-from posthouse.engine.job import Attachment, Job, JobQueue
+from posthouse.engine.job import Attachment, Job, JobQueue, Progress
 from posthouse.engine.job_history import FAILED, FINISHED
 from posthouse.engine.jobs import Jobs
 from posthouse.engine.records import Change
@@ -30,6 +30,7 @@ from posthouse.model.qms import (
 )
 
 ATTEMPTS_MAX = 0xFFFF
+PROGRESS_MAX = 200
 
 
 class JobService(Jobs):
@@ -101,7 +102,7 @@ class JobService(Jobs):
             attempts=min(job.state.attempts + 1, ATTEMPTS_MAX),
         )
         self.set_state(job, state, change)
-        job.server = station
+        job.server, job.progress = station, Progress()
         station.servicing[job.serial] = job
         self.files.open(station, job, readable=True)
         self.core.commit(change)
@@ -154,6 +155,13 @@ class JobService(Jobs):
         self.release(job)
         state = job.state._replace(server_station=0, server_task=0, server_id=0)
         self.set_state(job, state, change)
+
+    def report_progress(
+        self, station: Station, queue_id: int, number: int, done: int, total: int, text: str = ""
+    ) -> None:
+        """How far the server has come with a job. Nothing is kept of it but in memory."""
+        job = self._serviced(station, queue_id, number)
+        job.progress = Progress(max(done, 0), max(total, 0), text[:PROGRESS_MAX])
 
     # -- rights of the client
 

@@ -7,7 +7,7 @@ from collections.abc import Collection
 import msgspec
 
 from posthouse.engine.bindery_stations import Station
-from posthouse.engine.job import Job, JobEntry, JobQueue, JobState
+from posthouse.engine.job import Job, JobDetails, JobEntry, JobQueue, JobState
 from posthouse.engine.job_files import JobFile, check_readable, check_writable
 from posthouse.engine.job_ground import JobGround
 from posthouse.engine.job_history import ABANDONED, REMOVED, EndedJob
@@ -263,14 +263,40 @@ class Jobs(JobGround):
         self.check_view(station, queue)
         return JobSize(queue_id, number, self.job(queue, number).file.size)
 
-    def ended_jobs(self, station: Station, queue_id: int | None = None) -> list[EndedJob]:
-        """What became of the jobs of a queue, for who sees that queue; of all for a supervisor."""
+    def details(self, station: Station, queue_id: int, number: int) -> JobDetails:
+        """What is known of a job beside its structure, for who may see that."""
+        queue = self.queue(queue_id)
+        self.check_view(station, queue)
+        job = self.job(queue, number)
+        entry, state = job.entry, job.state
+        return JobDetails(
+            job.serial,
+            job.file.size,
+            entry.entered,
+            state.begun,
+            state.attempts,
+            entry.finished_queue,
+            job.progress,
+        )
+
+    def ended_jobs(
+        self,
+        station: Station,
+        queue_id: int | None = None,
+        *,
+        after: int = 0,
+        count: int | None = None,
+    ) -> list[EndedJob]:
+        """What became of the jobs of a queue, for who sees that queue; of all for a supervisor.
+
+        The first to end comes first; `after` is the serial of the last one seen.
+        """
         if queue_id is not None and queue_id in self.queues:
             self.check_view(station, self.queues[queue_id])
         else:
             allowed = self.bindery.is_supervisor(station)
             self.require(allowed, station, "see the jobs of all queues", NO_Q_RIGHTS)
-        return self.history.rows(queue_id)
+        return self.history.rows(queue_id, after, count)
 
     # -- changing
 

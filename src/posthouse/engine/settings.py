@@ -26,6 +26,7 @@ class QmsSettings:
     history_max: int = 10_000  # jobs that have ended and are remembered
     empty_passwords: bool = False
     bridge_retry_s: int = 5  # a job queue that takes no jobs is tried again after it
+    local_clock: bool = True  # of entry and execution times; the runtime knows the time zone
 
 
 Pairs = tuple[tuple[str, str], ...]  # From, To

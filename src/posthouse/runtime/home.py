@@ -31,6 +31,11 @@ def real_clock() -> tuple[int, int]:
     return time.monotonic_ns() // 1_000_000, int(time.time())
 
 
+def local_offset_s(utc: int) -> int:
+    """How far the clock on this machine's wall is ahead of UTC."""
+    return time.localtime(utc).tm_gmtoff
+
+
 def lock_home(home: Path) -> int:
     """Takes a home for this process; the lock goes with the returned descriptor."""
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -103,6 +108,8 @@ def start_manager(
     recovered = store.recover()
     manager = QueueManager(settings, recovered.state, store.read, os.urandom, store.read_many)
     manager.accounts.certificates.key_file = key_file(home.path)
+    if settings.qms.local_clock:
+        manager.job_queues.utc_offset_s = local_offset_s
     driver = Driver(manager, store, real_clock)
     driver.on_event = on_event
     manager.start(*real_clock())

@@ -26,6 +26,7 @@ from posthouse.runtime.settings_kinds import (
     Port,
 )
 from posthouse.runtime.settings_protocols import BinarySection, PingSection, SecuritySection
+from posthouse.runtime.settings_qms import QmsSection
 from posthouse.runtime.settings_rpc import EpmSection, RpcSection
 from posthouse.security.access import Access
 from posthouse.security.rights import parse_rights
@@ -458,6 +459,7 @@ class Settings(Struct, frozen=True):
     ping: PingSection = PingSection()
     rpc: RpcSection = RpcSection()
     epm: EpmSection = EpmSection()
+    qms: QmsSection = QmsSection()
     security: SecuritySection = SecuritySection()
     log: LogSection = LogSection()
 
@@ -514,6 +516,7 @@ def engine_settings(settings: Settings, name: str, ports: PortSet) -> EngineSett
         stages_max=limits.stages_max,
         stage_expiry_s=limits.stage_expiry_s,
         query_expiry_s=limits.query_expiry_s,
+        qms=settings.qms.settings(),
     )
 
 

@@ -99,7 +99,12 @@ def add_user(context: Context, params: Nothing, body: UserCreateBody) -> Steps[U
         groups = (ADMINISTRATORS,) if body.administrator else ()
         doors = _doors(body.doors)
         account = manager.accounts.add(
-            body.name, groups=groups, doors=doors, http=verifier, nt_hash=_nt_hash(body.password)
+            body.name,
+            groups=groups,
+            doors=doors,
+            http=verifier,
+            nt_hash=_nt_hash(body.password),
+            netware_password=body.password,
         )
         context.tell(manager, "user_added", user=account.name, administrator=body.administrator)
         return _user_json(account)
@@ -174,6 +179,7 @@ def set_password(context: Context, params: UserParams, body: PasswordBody) -> St
     def store(manager: QueueManager) -> Done:
         account = msgspec.structs.replace(check(manager), http=verifier)
         account = manager.accounts.with_nt_hash(account, _nt_hash(body.password))
+        account = manager.accounts.with_netware_password(account, body.password)
         manager.accounts.replace(account)
         _end_sessions(context, account)
         context.tell(manager, "password_changed", user=account.name)
