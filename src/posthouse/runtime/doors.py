@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
+from posthouse.protocols.admin.metrics import AskMetrics
+from posthouse.protocols.admin.ncp_metrics import ncp_metrics
+from posthouse.protocols.admin.pgm_metrics import pgm_metrics
 from posthouse.protocols.admin.server import Admin, AdminServer, AdminSettings, ControlSocket
 from posthouse.protocols.admin.session_handles import SessionLimits
+from posthouse.protocols.admin.srmp_metrics import srmp_metrics
 from posthouse.protocols.binary.server import BinaryNode, BinaryServer, PingServer
+from posthouse.protocols.job_queue.server import NcpNode, NcpServer
 from posthouse.protocols.remote_read.server import (
     EndpointMapperServer,
     RemoteReadNode,
@@ -17,23 +22,48 @@ from posthouse.protocols.remote_read.server import (
 from posthouse.rpc.kerberos import KerberosMissing, KerberosService
 from posthouse.rpc.ntlm import ServerNames
 from posthouse.runtime.backup import backup
+from posthouse.runtime.pgm_doors import pgm_door, pgm_node
 from posthouse.runtime.ports import port_of
 from posthouse.runtime.serve import NotStarted, Place, Service, event_writer, place_of
 from posthouse.runtime.settings_protocols import binary_settings
+from posthouse.runtime.srmp_doors import srmp_doors, srmp_node
 
 
 def standard_doors(service: Service) -> list[Place]:
     """Every listener that the settings ask for; a protocol that is switched off has none."""
     section = service.settings.admin
-    node, reads = binary_node(service), remote_read_node(service)
-    admin = make_admin(service, node, reads)
+    node, reads, ncp = binary_node(service), remote_read_node(service), ncp_node(service)
+    srmp, pgm = srmp_node(service), pgm_node(service)
+    for protocol in [each.protocol for each in (node, srmp, pgm) if each is not None]:
+        _tell_active(service, protocol.active)
+    more = [] if ncp is None else [_ncp_metrics(ncp)]
+    more += [] if srmp is None else [lambda: srmp_metrics(srmp.protocol.figures())]
+    more += [] if pgm is None else [lambda: pgm_metrics(pgm.protocol.figures())]
+    admin = make_admin(service, node, reads, more)
     places = [Place(ControlSocket(admin, service.connections()), str(service.home), 0)]
     if section.enabled:
         port = port_of("admin", service.ports) if section.port is None else section.port
-        door = AdminServer(admin, service.connections(), tls_context(service))
+        door = AdminServer(
+            admin, service.connections(), tls_context(service), _port_forbidder(service)
+        )
         places.append(Place(door, section.listen, port))
     places += [] if node is None else binary_doors(service, node)
-    return places + ([] if reads is None else remote_read_doors(service, reads))
+    places += [] if srmp is None else srmp_doors(service, srmp, _port_teller(service))
+    places += [] if pgm is None else [pgm_door(service, pgm)]
+    places += [] if reads is None else remote_read_doors(service, reads)
+    return places + ([] if ncp is None else [ncp_door(service, ncp)])
+
+
+def _tell_active(service: Service, active: Callable[[set[int]], None]) -> None:
+    """Each protocol hears of every outgoing queue that has changed, and knows its own."""
+    driver = service.started.driver
+    others = driver.on_active
+
+    def tell(queues: set[int]) -> None:
+        others(queues)
+        active(queues)
+
+    driver.on_active = tell
 
 
 def binary_node(service: Service) -> BinaryNode | None:
@@ -48,7 +78,6 @@ def binary_node(service: Service) -> BinaryNode | None:
         connections=service.connections(),
     )
     node.protocol.on_event = event_writer(service.log)
-    service.started.driver.on_active = node.protocol.active
     return node
 
 
@@ -107,6 +136,31 @@ def remote_read_doors(service: Service, node: RemoteReadNode) -> list[Place]:
     return places
 
 
+def ncp_node(service: Service) -> NcpNode | None:
+    """NetWare queue services."""
+    section = service.settings.ncp
+    if not section.enabled or service.settings.queue_manager.hardened:
+        return None
+    return NcpNode(
+        service.desk,
+        section.protocol(),
+        service.name,
+        memory=service.memory,
+        connections=service.connections(),
+    )
+
+
+def ncp_door(service: Service, node: NcpNode) -> Place:
+    """Its listener: on the loopback until the settings say otherwise (decision 13)."""
+    section = service.settings.ncp
+    port = port_of("ncp", service.ports) if section.port is None else section.port
+    return Place(NcpServer(node), section.listen, port)
+
+
+def _ncp_metrics(node: NcpNode) -> AskMetrics:
+    return lambda: ncp_metrics(node.protocol.figures)
+
+
 def _mapper_misser(service: Service) -> Callable[[str, OSError], None]:
     """A mapper that nobody asked for is no reason not to start."""
 
@@ -139,8 +193,22 @@ def _port_teller(service: Service) -> Callable[[int], None]:
     return tell
 
 
+def _port_forbidder(service: Service) -> Callable[[int], None]:
+    """No message is ever redirected to our own admin port (decision 11)."""
+
+    def tell(port: int) -> None:
+        service.desk.decide(
+            lambda manager: manager.srmp.redirects.forbid_port(port), lambda answer: None
+        )
+
+    return tell
+
+
 def make_admin(
-    service: Service, node: BinaryNode | None = None, reads: RemoteReadNode | None = None
+    service: Service,
+    node: BinaryNode | None = None,
+    reads: RemoteReadNode | None = None,
+    more_metrics: Sequence[AskMetrics] = (),
 ) -> Admin:
     """What the admin endpoint and the control socket share."""
     section = service.settings.admin
@@ -162,6 +230,7 @@ def make_admin(
         memory=service.memory,
         binary=None if node is None else node.protocol.figures,
         remote_read=None if reads is None else reads.figures,
+        more_metrics=more_metrics,
         store=service.started.store,
     )
 

@@ -173,7 +173,8 @@ def open_log(settings: Settings, home: Path) -> Log:
 
 
 def _run_in(home: Home, options: Options, settings: Settings, log: Log, doors: Doors) -> Outcome:
-    listeners = 1 + settings.binary.enabled + 2 * settings.rpc.enabled
+    listeners = 1 + settings.binary.enabled + 2 * settings.rpc.enabled + settings.ncp.enabled
+    listeners += settings.http.enabled
     limit = raise_file_limit(listeners * settings.limits.connections_max, settings.store.open_files)
     if not limit.enough:
         log.warning("few_files_allowed", allowed=limit.allowed, wanted=limit.wanted)

@@ -25,9 +25,12 @@ from posthouse.runtime.settings_kinds import (
     Names,
     Port,
 )
+from posthouse.runtime.settings_ncp import NcpSection
+from posthouse.runtime.settings_pgm import PgmSection
 from posthouse.runtime.settings_protocols import BinarySection, PingSection, SecuritySection
 from posthouse.runtime.settings_qms import QmsSection
 from posthouse.runtime.settings_rpc import EpmSection, RpcSection
+from posthouse.runtime.settings_srmp import HttpSection, HttpsSection, SrmpSection
 from posthouse.security.access import Access
 from posthouse.security.rights import parse_rights
 from posthouse.security.sids import PRINCIPALS
@@ -459,6 +462,11 @@ class Settings(Struct, frozen=True):
     ping: PingSection = PingSection()
     rpc: RpcSection = RpcSection()
     epm: EpmSection = EpmSection()
+    http: HttpSection = HttpSection()
+    https: HttpsSection = HttpsSection()
+    srmp: SrmpSection = SrmpSection()
+    pgm: PgmSection = PgmSection()
+    ncp: NcpSection = NcpSection()
     qms: QmsSection = QmsSection()
     security: SecuritySection = SecuritySection()
     log: LogSection = LogSection()
@@ -504,6 +512,10 @@ def engine_settings(settings: Settings, name: str, ports: PortSet) -> EngineSett
         targets_per_peer=machine.targets_per_peer,
         message_history_max=settings.binary.message_history_max,
         message_history_s=settings.binary.message_history_s,
+        srmp_receipt_ms=settings.srmp.receipt_ms,
+        srmp_receipt_max_ms=settings.srmp.receipt_max_ms,
+        srmp_forwarding=settings.srmp.forwarding,
+        srmp_redirect=settings.srmp.redirections(),
         default_access=default_access(machine.default_access),
         waiting_reads_max=limits.waiting_reads_max,
         open_handles_max=limits.open_handles_max,

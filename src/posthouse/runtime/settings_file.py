@@ -9,7 +9,7 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from types import UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeGuard, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import Meta, Struct
@@ -20,7 +20,9 @@ from posthouse.model.queue_parts import NameFault
 from posthouse.model.text import excerpt
 from posthouse.runtime.settings import Settings, default_access
 from posthouse.runtime.settings_kinds import SIZE
+from posthouse.runtime.settings_pgm import pgm_faults
 from posthouse.runtime.settings_protocols import BinarySection
+from posthouse.runtime.settings_srmp import srmp_faults
 from posthouse.security.sids import PRINCIPALS
 
 SETTINGS_NAME = "posthouse.toml"
@@ -89,6 +91,11 @@ def _fields(section: type[Struct]) -> dict[str, Any]:
     return get_type_hints(section, include_extras=True)
 
 
+def is_section(kind: object) -> TypeGuard[type[Struct]]:
+    """Whether a field of a section is a section in it."""
+    return isinstance(kind, type) and issubclass(kind, Struct)
+
+
 def nearest(name: str, known: list[str]) -> str:
     """The known name that is most like one that is not."""
     return difflib.get_close_matches(name[:80].lower(), known, 1, 0.0)[0]
@@ -100,7 +107,10 @@ def _section(name: str, section: type[Struct], value: object, problems: list[str
         return None
     values: dict[str, object] = {}
     for key, given in value.items():
-        path = f"[{name}] {key}"
+        path, kind = f"[{name}] {key}", _fields(section).get(key)
+        if is_section(kind):
+            values[key] = _section(f"{name}.{key}", kind, given, problems)
+            continue
         try:
             values[key] = _value(name, key, section, given)
         except _Wrong as wrong:
@@ -239,6 +249,8 @@ def _contradictions(settings: Settings) -> Iterator[str]:
     if settings.transactions.peer_retry_s > settings.transactions.peer_retry_max_s:
         yield "[transactions] peer_retry_s: this is more than peer_retry_max_s"
     yield from _binary_faults(settings.binary)
+    yield from srmp_faults(settings.https, settings.srmp)
+    yield from pgm_faults(settings.pgm)
     if limits.unsynced > limits.memory:
         yield "[limits] unsynced: this is more than memory allows"
 

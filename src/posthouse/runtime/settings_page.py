@@ -8,7 +8,14 @@ from typing import get_type_hints
 import msgspec
 
 from posthouse.runtime.settings import Settings
-from posthouse.runtime.settings_file import SIZE_WORDS, allowed, metas, size_text, unit_of
+from posthouse.runtime.settings_file import (
+    SIZE_WORDS,
+    allowed,
+    is_section,
+    metas,
+    size_text,
+    unit_of,
+)
 from posthouse.runtime.settings_kinds import SIZE
 
 _TOP = f"""# Configuration
@@ -32,8 +39,7 @@ file = ""            # standard error, for systemd and containers
 format = "json"
 ```
 
-This page is made from `src/posthouse/runtime/settings.py`, `settings_protocols.py` and
-`settings_rpc.py`.
+This page is made from the declarations in `src/posthouse/runtime/settings*.py`.
 """
 
 
@@ -46,9 +52,11 @@ def configuration_page() -> str:
 def _section(name: str, section: type[msgspec.Struct]) -> str:
     kinds = get_type_hints(section, include_extras=True)
     defaults = section()
-    rows = [_row(key, kind, getattr(defaults, key)) for key, kind in kinds.items()]
+    inner = {key: kind for key, kind in kinds.items() if is_section(kind)}
+    rows = [_row(key, kinds[key], getattr(defaults, key)) for key in kinds if key not in inner]
     head = ["| Setting | Default | Allowed | Meaning |", "|---|---|---|---|"]
-    return "\n".join(["", f"## [{name}]", "", str(section.__doc__), "", *head, *rows, ""])
+    own = "\n".join(["", f"## [{name}]", "", str(section.__doc__), "", *head, *rows, ""])
+    return own + "".join(_section(f"{name}.{key}", kind) for key, kind in inner.items())
 
 
 def _row(key: str, kind: object, default: object) -> str:
