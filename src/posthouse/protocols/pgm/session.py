@@ -146,7 +146,9 @@ class Reception:
 
     # -- time
 
-    def _deadline_ms(self, receiver: Receiver) -> int:
+    def _deadline_ms(self, receiver: Receiver) -> int | None:
+        if receiver not in self._of:
+            return None
         silent_at = receiver.heard_ms + self.settings.silence_ms
         due = receiver.next_deadline_ms()
         return silent_at if due is None else min(due, silent_at)

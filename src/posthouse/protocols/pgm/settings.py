@@ -41,7 +41,10 @@ class PgmSettings:
     receive_total: int = 64 << 20  # the same of all sources together
     sessions_max: int = 1_000  # ours: sources that are listened to at once
     unit_bytes: int = 65_536  # the longest application data unit, sent or received
+    receive_ahead: int = 8 << 20  # ours: received and not yet on disk
     # Network
+    retry_ms: int = 5_000  # ours: a group that cannot be reached; the pause doubles
+    retry_max_ms: int = 300_000
     encapsulation: Encapsulation = "auto"
     udp_multicast_port: int = 3056  # as other implementations have them
     udp_unicast_port: int = 3055

@@ -1,0 +1,56 @@
+"""The metrics of multicast, from figures that its door gives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final, Protocol
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+
+class PgmFigures(Protocol):
+    """What PGM says of itself; another door's type, so only its form is known here."""
+
+    @property
+    def sources(self) -> int:
+        """Sessions that send."""
+
+    @property
+    def groups(self) -> int:
+        """Groups that are joined."""
+
+    @property
+    def sessions(self) -> int:
+        """Sessions of others."""
+
+    @property
+    def sent(self) -> Mapping[str, int]:
+        """What sources sent and heard, by kind."""
+
+    @property
+    def received(self) -> Mapping[str, int]:
+        """What receivers heard and sent, by kind."""
+
+
+_GAUGES: Final = {
+    "sources": "Multicast sessions that send, those that only repair included.",
+    "groups": "Multicast groups that are joined.",
+    "sessions": "Multicast sessions of sources that are listened to.",
+}
+
+
+def pgm_metrics(figures: PgmFigures) -> Iterator[Metric]:
+    """Every family of the protocol."""
+    for name, about in _GAUGES.items():
+        yield GaugeMetricFamily(f"posthouse_pgm_{name}", about, getattr(figures, name))
+    about = "What sources of multicast messages sent, and requests that they heard."
+    yield _counter("source", about, figures.sent)
+    about = "What receivers of multicast messages heard, delivered, lost and asked for."
+    yield _counter("receiver", about, figures.received)
+
+
+def _counter(name: str, about: str, values: Mapping[str, int]) -> Metric:
+    family = CounterMetricFamily(f"posthouse_pgm_{name}", about, labels=["what"])
+    for key, count in sorted(values.items()):
+        family.add_metric([key], count)
+    return family
