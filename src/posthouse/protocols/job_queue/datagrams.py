@@ -100,6 +100,8 @@ class DatagramConnection:
             self._datagrams.over(self, message)
         elif self.service.station is None:
             self._datagrams.drop(self)  # there are too many
+        else:
+            self._protocol.timers.arm(self)  # a login changes what is waited for
         self._datagrams.send(message, self.peer)
 
     # -- the watchdog
