@@ -1,0 +1,219 @@
+"""[MC-MQSRM] 2.2.2: payloads in MSMQ's form and in the standard one."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from email.message import Message as EmailMessage
+from email.parser import BytesParser
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from posthouse.model.errors import MalformedPacket
+from posthouse.wire.srmp_parts import PARTS_MAX, Parts, read_parts, write_parts
+from tests.wire.srmp import EXAMPLES, GUID, GUID_TEXT, example
+
+ENVELOPE = b"<se:Envelope/>"
+KIND = 'multipart/related; boundary="MSMQ - SOAP boundary, 5"; type=text/xml'
+DELIMITER = b"--MSMQ - SOAP boundary, 5"
+XML_PART = b"Content-Type: text/xml; charset=UTF-8\r\nContent-Length: 14\r\n\r\n" + ENVELOPE
+
+
+def part(content: bytes, name: str = "body", size: int | None = None) -> bytes:
+    length = len(content) if size is None else size
+    head = f"Content-Type: application/octet-stream\r\nContent-Length: {length}\r\n"
+    return f"{head}Content-Id: {name}@{GUID_TEXT}\r\n\r\n".encode() + content
+
+
+def joined(*parts: bytes, crlf: bytes = b"", end: bytes = b"\r\n") -> bytes:
+    """A payload; `crlf` stands in front of delimiters."""
+    text = b"".join(DELIMITER + b"\r\n" + one + crlf for one in parts)
+    return text + DELIMITER + b"--" + end
+
+
+def contents(parts: Parts) -> tuple[bytes, bytes, bytes]:
+    return parts.envelope, parts.body, parts.extension
+
+
+def refused(payload: bytes, kind: str = KIND) -> None:
+    with pytest.raises(MalformedPacket):
+        read_parts(kind, payload)
+
+
+BODIES = [
+    b"",
+    b"First Message",
+    b"\r\n",
+    b"\r\n--MSMQ - SOAP boundary, 5--\r\n",
+    b"--MSMQ - SOAP boundary, 5",
+    bytes(range(256)) * 5,
+    b"\r\n\r\n",
+]
+
+
+@pytest.mark.spec("MC-MQSRM 2.2.2/5", "MC-MQSRM 2.2.2/8", "MC-MQSRM 2.2.2/9", "MC-MQSRM 2.2.2/10")
+@pytest.mark.parametrize("crlf", [b"", b"\r\n"])
+@pytest.mark.parametrize("end", [b"", b"\r\n"])
+@pytest.mark.parametrize("body", BODIES)
+def test_both_forms_give_the_same_octets(body: bytes, crlf: bytes, end: bytes) -> None:
+    payload = joined(XML_PART, part(body), part(b"ext", "extension"), crlf=crlf, end=end)
+    found = read_parts(KIND, payload)
+    assert contents(found) == (ENVELOPE, body, b"ext")
+    assert payload[found.body_at : found.body_at + len(body)] == body
+    assert found.body_id == f"body@{GUID_TEXT}"
+    assert found.extension_id == f"extension@{GUID_TEXT}"
+    assert found.payload is payload
+
+
+@pytest.mark.spec("MC-MQSRM 2.2.2/6")
+@pytest.mark.parametrize("kind", ["text/xml", "text/xml; charset=UTF-8", "Text/XML"])
+def test_a_bare_envelope_has_no_parts(kind: str) -> None:
+    found = read_parts(kind, ENVELOPE)
+    assert contents(found) == (ENVELOPE, b"", b"")
+    assert found.body_at == len(ENVELOPE)
+
+
+@pytest.mark.spec("MC-MQSRM 2.2.2/7")
+def test_msmqs_form_is_written() -> None:
+    kind, payload = write_parts(ENVELOPE, b"First Message", guid=GUID, number=5)
+    assert kind == KIND
+    assert payload == joined(XML_PART, part(b"First Message"))
+    assert payload.endswith(b"First Message" + DELIMITER + b"--\r\n")
+    assert ENVELOPE + DELIMITER + b"\r\n" in payload
+
+
+@pytest.mark.spec("MC-MQSRM 2.2.2/7", "MC-MQSRM 2.2.2/10")
+@given(st.binary(max_size=300), st.binary(max_size=50), st.integers(0, 0xFFFF))
+def test_what_is_written_is_read(body: bytes, extension: bytes, number: int) -> None:
+    kind, payload = write_parts(ENVELOPE, body, extension, guid=GUID, number=number)
+    assert contents(read_parts(kind, payload)) == (ENVELOPE, body, extension)
+
+
+def test_the_boundary_is_not_in_the_body() -> None:
+    kind, payload = write_parts(ENVELOPE, DELIMITER * 3, guid=GUID, number=5)
+    assert "boundary, 6" in kind
+    assert contents(read_parts(kind, payload)) == (ENVELOPE, DELIMITER * 3, b"")
+
+
+def test_a_body_full_of_boundaries_still_gets_through() -> None:
+    body = b"".join(b"--MSMQ - SOAP boundary, %d" % number for number in range(5, 99))
+    kind, payload = write_parts(ENVELOPE, body, guid=GUID, number=5)
+    assert read_parts(kind, payload).body == body
+
+
+@pytest.mark.spec("MC-MQSRM 2.2.2/8")
+def test_a_standard_multipart_is_read() -> None:
+    """As a library for mail makes it: no lengths, angle brackets around identifiers."""
+    payload = (
+        b"--xx\r\nContent-Type: text/xml\r\n\r\n<se:Envelope/>\r\n"
+        b"--xx\r\nContent-Type: text/plain\r\nContent-ID: <body@x>\r\n\r\n"
+        b"\r\nhello\r\n\r\n--xx--\r\n"
+    )
+    found = read_parts("multipart/related; boundary=xx", payload)
+    assert contents(found) == (ENVELOPE, b"\r\nhello\r\n", b"")
+    assert (found.body_id, found.body_content_type) == ("body@x", "text/plain")
+
+
+def test_a_standard_parser_reads_the_standard_form() -> None:
+    payload = joined(XML_PART, part(b"First Message"), crlf=b"\r\n")
+    mail: EmailMessage = BytesParser().parsebytes(
+        f"Content-Type: {KIND}\r\n\r\n".encode() + payload
+    )
+    attached = mail.get_payload()
+    assert isinstance(attached, list)
+    assert len(attached) == 2
+
+
+def test_a_part_without_octets_and_without_length_is_empty() -> None:
+    payload = b"--xx\r\nContent-Type: text/xml\r\n\r\n<a/>\r\n--xx\r\nA: b\r\n\r\n\r\n--xx--\r\n"
+    assert read_parts("multipart/related; boundary=xx", payload).body == b""
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b"",
+        b"x",
+        DELIMITER,
+        DELIMITER + b"--\r\n",
+        joined(),
+        b"preamble\r\n" + joined(XML_PART),
+        joined(XML_PART, end=b"\r\nx"),
+        joined(XML_PART, end=b"x"),
+        joined(XML_PART)[:-3],
+        joined(part(b"first")),
+        joined(XML_PART, part(b"body", size=3)),
+        joined(XML_PART, part(b"body", size=5)),
+        joined(XML_PART, part(b"body", size=1 << 40)),
+        joined(XML_PART, part(b"body").replace(b"Length: 4", b"Length: x")),
+        joined(XML_PART, part(b"body").replace(b"Length: 4", b"Length: +4")),
+        joined(XML_PART, part(b"body").replace(b"Length: 4", b"Length: ")),
+        joined(XML_PART, part(b"body").replace(b"Length: 4", b"Length: 4\r\nContent-Length: 4")),
+        joined(XML_PART, part(b"body").replace(b"Length: 4", b"Length:\r\n 4")),
+        joined(XML_PART, part(b"body").replace(b"\r\n", b"\n")),
+        joined(XML_PART, b"no header\r\n\r\nbody"),
+        joined(XML_PART, part(b"a"), part(b"b")),
+        joined(XML_PART, part(b"a", "extension"), part(b"b", "extension")),
+        joined(XML_PART, *[part(b"a")] * PARTS_MAX),
+        joined(XML_PART, b"X: " + b"y" * 5000 + b"\r\n\r\n"),
+        joined(XML_PART).replace(b"\r\nContent-Type", b" \r\nContent-Type"),
+    ],
+)
+def test_other_payloads_are_malformed(payload: bytes) -> None:
+    refused(payload)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "",
+        "text/plain",
+        "application/soap+xml",
+        "multipart/related",
+        "multipart/mixed; boundary=xx",
+        'multipart/related; boundary=""',
+        'multipart/related; boundary="a\r\nb"',
+        'multipart/related; boundary="a b "',
+        f"multipart/related; boundary={'x' * 71}",
+        "multipart/related; boundary=a; boundary=b",
+        "multipart/related; boundary",
+        "multipart/related; boundary=a b",
+        "multipart/related; boundary=é",
+        f"multipart/related; boundary=a; x={'y' * 2000}",
+    ],
+)
+def test_other_content_types_are_malformed(kind: str) -> None:
+    refused(joined(XML_PART), kind)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        'Multipart/Related;boundary="MSMQ - SOAP boundary, 5";type=text/xml',
+        'multipart/related; type="text/xml" ; BOUNDARY="MSMQ - SOAP boundary, 5" ',
+        'multipart/related; boundary="MSMQ - SOAP\\ boundary, 5"',
+    ],
+)
+def test_parameters_of_the_content_type_may_be_spelled_otherwise(kind: str) -> None:
+    assert read_parts(kind, joined(XML_PART, part(b"x"))).body == b"x"
+
+
+@given(st.data())
+def test_any_damage_gives_parts_or_the_proper_error(data: st.DataObject) -> None:
+    _, kind, payload, _ = example(data.draw(st.sampled_from(EXAMPLES)))
+    changed = bytearray(payload)
+    for _ in range(data.draw(st.integers(1, 4))):
+        at = data.draw(st.integers(0, len(changed)))
+        end = at + data.draw(st.integers(0, 40))
+        changed[at:end] = data.draw(st.binary(max_size=12) | st.just(b"\r\n"))
+    with suppress(MalformedPacket):
+        found = read_parts(kind, bytes(changed))
+        assert found.payload[found.body_at :].startswith(found.body)
+
+
+@given(st.text(max_size=80), st.binary(max_size=80))
+def test_any_content_type_gives_parts_or_the_proper_error(kind: str, payload: bytes) -> None:
+    for text in (kind, f"multipart/related; boundary={kind}", f"multipart/related; {kind}"):
+        with suppress(MalformedPacket):
+            read_parts(text, payload)
