@@ -9,6 +9,7 @@ from typing import ClassVar, Final
 
 import msgspec
 
+from posthouse.directory.addresses import Address
 from posthouse.model.errors import (
     IllegalFormatName,
     IllegalPropertyValue,
@@ -114,6 +115,9 @@ class QueueManager(DirectoryObject, frozen=True, kw_only=True, tag="QueueManager
     public_signing_key_list: bytes = b""
     security: bytes = b""
     clustered: bool = False
+    addresses: tuple[str, ...] = ()
+    """Where it listens, host or host:port; without any, its name is looked up. Ours: the document's
+    directories leave this to the name service."""
 
     @property
     def unique_name(self) -> str:
@@ -137,6 +141,9 @@ class QueueManager(DirectoryObject, frozen=True, kw_only=True, tag="QueueManager
         _check_guids("the in-routing servers", self.in_routing_server_identifier_list)
         _check_blob("the encryption keys", unpack_provider_keys, self.public_encryption_key_list)
         _check_blob("the signing keys", unpack_provider_keys, self.public_signing_key_list)
+        _check_number("the number of addresses", len(self.addresses), 0, IDENTIFIERS_MAX)
+        for address in self.addresses:
+            Address.parse(address)
 
 
 class Queue(DirectoryObject, frozen=True, kw_only=True, tag="Queue"):

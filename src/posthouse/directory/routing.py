@@ -139,7 +139,7 @@ def _lot(source: bytes, candidate: bytes) -> bytes:
 def _decide(topology: Topology, source: QueueManager, destination: QueueManager) -> Hops:
     """The table of conditions; the first that holds decides."""
     name = destination.computer_name
-    shared = set(source.site_identifier_list) & set(destination.site_identifier_list)
+    shared = share_a_site(topology, source, destination)
     entrances = destination.in_routing_server_identifier_list
     if not source.routing_server:
         if source.out_routing_server_identifier_list:
@@ -166,6 +166,19 @@ def _decide(topology: Topology, source: QueueManager, destination: QueueManager)
             raise NoRoute(f"no site of {source.computer_name} has a gate to other sites")
         return Hops(gates, f"{name} is in another site, and gates lead there")
     return _over_a_link(topology, source, destination)
+
+
+def share_a_site(topology: Topology, one: QueueManager, other: QueueManager) -> bool:
+    """Whether two machines are well connected; where nobody has made sites, all are."""
+    sites = set(one.site_identifier_list) & set(other.site_identifier_list)
+    return bool(sites) or not topology.sites
+
+
+def routes_for(topology: Topology, machine: QueueManager, router: QueueManager) -> bool:
+    """Whether messages for a machine may come from there though others sent them."""
+    if router.identifier in machine.in_routing_server_identifier_list:
+        return True
+    return router.routing_server and share_a_site(topology, machine, router)
 
 
 def _of_sites(by_site: Mapping[bytes, list[bytes]], machine: QueueManager) -> tuple[bytes, ...]:

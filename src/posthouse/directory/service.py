@@ -33,7 +33,7 @@ from posthouse.directory.objects import (
     RoutingLink,
     Site,
 )
-from posthouse.directory.routing import Hops, NoRoute, Topology, next_hops
+from posthouse.directory.routing import Hops, NoRoute, Topology, next_hops, routes_for
 from posthouse.directory.topology import gate_identifiers, refreshed_gates
 from posthouse.model.errors import DsError
 from posthouse.model.guids import NULL_GUID, format_guid
@@ -186,6 +186,9 @@ class DirectoryService:
         status = self._directory.write(value, utc_s, attributes, self._identity(caller))
         self._changed(value)
         self._note(status, now_ms)
+        if status is _SUCCESS and value.identifier == self._local.own_queue_manager().identifier:
+            self._read_own(now_ms)
+            self._read_surroundings(now_ms)
         operation = None
         if isinstance(value, Queue):
             operation = ChangeOperation.QUEUE_UPDATE
@@ -325,6 +328,12 @@ class DirectoryService:
         if found.value is None:
             raise NoRoute(f"the directory has no queue manager {format_guid(destination)}")
         return next_hops(self.topology(now_ms), own, found.value)
+
+    def routes_for_us(self, machine: bytes, now_ms: int) -> bool:
+        """Whether messages of others may come to us from there, acknowledgments among them."""
+        found = self.read_directory(QueueManager, equals("identifier", machine), now_ms).value
+        own = self._local.own_queue_manager()
+        return found is not None and routes_for(self.topology(now_ms), own, found)
 
     def topology(self, now_ms: int) -> Topology:
         """Sites, links and routing servers; as they were, while they cannot be read."""

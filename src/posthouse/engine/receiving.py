@@ -170,7 +170,7 @@ class Receiving:
             else:
                 self.core.refusals["not_from_here"] += 1
             return
-        source = source_of(packet, seen)
+        source = self._source(packet, seen)
         if self._is_known(batch, source, seen.ordinal):
             batch.note(source, seen)
             return
@@ -179,6 +179,15 @@ class Receiving:
             batch.note(refused, seen)
         elif self._take_new(batch, packet, seen):
             batch.note(source, seen)
+
+    def _source(self, packet: bytes, seen: Glance) -> bytes:
+        """The source of an identifier in the history.
+
+        What only passes through may come around in a circle, some hops later. Taken for a
+        duplicate it would be lost without a word; its hop count ends it with one.
+        """
+        source = source_of(packet, seen)
+        return source if self._is_here(seen) else source + bytes([seen.user_flags & _HOPS])
 
     def _came_around(self, peer: Peer, packet: bytes, seen: Glance) -> bool:
         """Whether a message in our own name can have come back here on a way around.
@@ -411,7 +420,7 @@ class Receiving:
         The history remembers it, but not as one that came in: anybody can send under a name.
         """
         seen = arrival.seen
-        source = refused_of(source_of(arrival.packet, seen), batch.peer)
+        source = refused_of(self._source(arrival.packet, seen), batch.peer)
         known = self._is_known(batch, source, seen.ordinal)
         batch.note(source, seen)
         return not known
@@ -423,7 +432,7 @@ class Receiving:
         full queue, but taken in after all it would have two ends.
         """
         seen = arrival.seen
-        source = refused_of(source_of(arrival.packet, seen), batch.peer)
+        source = refused_of(self._source(arrival.packet, seen), batch.peer)
         known = self._is_known(batch, source, seen.ordinal)
         return known and self._may_be_told(batch.peer, seen)
 

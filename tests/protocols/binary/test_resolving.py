@@ -172,7 +172,7 @@ def test_a_machine_without_a_domain_goes_by_its_computer_name() -> None:
 
 @pytest.mark.spec("MS-MQQB 3.1.7.5/2")
 def test_routing_fails_where_the_directory_has_no_entry() -> None:
-    with pytest.raises(Unresolved, match="nothing is known of queue manager"):
+    with pytest.raises(Unresolved, match="the directory has no queue manager"):
         get_next_hops(manager_with(), BETA)
 
 

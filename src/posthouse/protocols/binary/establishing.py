@@ -124,6 +124,7 @@ class Establishing:
 
     def _reachable(self, link: Link, by_timer: bool) -> None:
         link.addresses = frozenset(host_key(hop.address) for hop in link.hops)
+        link.places = frozenset((hop.guid, host_key(hop.address)) for hop in link.hops)
         self._reports.next_hops(link.queues, link.hops)
         self._ping_or_connect(link, by_timer=by_timer)
 

@@ -36,6 +36,7 @@ class Link:
         self.hops: list[NextHop] = []  # NextHopCollection
         self.at = 0  # NextHopIndexer
         self.addresses: frozenset[str] = frozenset()  # where the name led to the last time
+        self.places: frozenset[tuple[bytes, str]] = frozenset()  # the same, with the GUIDs expected
         self.guid = b""  # of the queue manager that answered there
         self.peers: set[bytes | str] = set()  # what it is found by, in `Links`
         self.attempt = 0  # a number for each, so that late answers are known as such
@@ -50,6 +51,10 @@ class Link:
     def hop(self) -> NextHop | None:
         """The next hop in use."""
         return self.hops[self.at] if self.at < len(self.hops) else None
+
+    def leads_to(self, guid: bytes, address: str) -> bool:
+        """Whether this queue manager is a next hop of it, and has this address."""
+        return (guid, address) in self.places
 
     @property
     def has_further_hop(self) -> bool:

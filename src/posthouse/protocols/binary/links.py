@@ -25,6 +25,7 @@ from posthouse.protocols.binary.resolving import (
     Unresolved,
     is_handled,
     resolvable,
+    routed_or_none,
 )
 from posthouse.protocols.binary.session import Session, Transport
 from posthouse.protocols.binary.settings import BinarySettings
@@ -150,7 +151,7 @@ class Links:
         """Puts a queue where its messages go, and connects if nobody does so already."""
         found = self._destination(queue)
         if isinstance(found, Destination):
-            session = None if found.is_direct else self._carrier(found.guid, queue.number)
+            session = None if found.is_direct else self._session_towards(found.guid, queue.number)
             if session is not None:
                 self._carry(queue.number, session)
                 return
@@ -163,6 +164,15 @@ class Links:
             self._reports.state([queue.number], _state_on(link))
             self._reports.next_hops([queue.number], link.hops)
             self._attach(link, queue.number, link.session)
+
+    def _session_towards(self, guid: bytes, number: int) -> Session | None:
+        """A session that is there anyway: with the queue manager itself, or with a next hop."""
+        session = self._carrier(guid, number)
+        if session is None:
+            hops = self._reports.ask(lambda manager: routed_or_none(manager, guid), ())
+            found = (self._carrier(hop, number) for hop in hops)
+            session = next((each for each in found if each is not None), None)
+        return session
 
     def _destination(self, queue: Queue) -> Destination | Unresolved:
         name = queue.definition.format_name
@@ -220,6 +230,10 @@ class Links:
             if not self._by_peer[peer]:
                 del self._by_peer[peer]
         link.peers = set()
+
+    def is_hop(self, guid: bytes, address: str) -> bool:
+        """Whether a link leads, or has led, to this queue manager at this address."""
+        return any(link.leads_to(guid, address) for link in self._links.values())
 
     # -- sessions that are there anyway (decision 40)
 

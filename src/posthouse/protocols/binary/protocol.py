@@ -19,7 +19,7 @@ from posthouse.protocols.binary.links import Links
 from posthouse.protocols.binary.network import Network
 from posthouse.protocols.binary.order_acks import OrderAckTimers
 from posthouse.protocols.binary.ping import Pinger
-from posthouse.protocols.binary.resolving import NextHop, as_address
+from posthouse.protocols.binary.resolving import NextHop, as_address, entered_places
 from posthouse.protocols.binary.session import Role, Session, Transport
 from posthouse.protocols.binary.settings import BinarySettings
 from posthouse.protocols.desk import Answer, Desk
@@ -304,7 +304,30 @@ class BinaryProtocol:
             return True
         if number in self.links.cargo_of(session):
             return True
-        return host_key(session.remote_address) in self._ack_from or self._leads_to(number, session)
+        if host_key(session.remote_address) in self._ack_from or self._leads_to(number, session):
+            return True
+        return self._is_router(session) and self._is_routed(number)
+
+    def _is_router(self, session: Session) -> bool:
+        """Whether the directory has the other end as a machine that routes messages to us.
+
+        Anybody can claim its GUID, so it has to be where we have reached it, or where its entry
+        or a link of ours leads.
+        """
+        manager, guid = self.desk.manager, session.remote_guid
+        if not manager.directory.service.routes_for_us(guid, manager.core.now_ms):
+            return False
+        address = host_key(session.remote_address)
+        reached, port = manager.transfer.address_of(guid) or ("", None)
+        if port is not None and host_key(reached) == address:
+            return True
+        places = {host_key(place.host) for place in entered_places(manager, guid)}
+        return address in places or self.links.is_hop(guid, address)
+
+    def _is_routed(self, number: int) -> bool:
+        """Whether others may bring acknowledgments: the destination is a machine, not a host."""
+        name = parse_format_name(self.desk.manager.core.queues[number].definition.format_name)
+        return not isinstance(name, DirectName)
 
     def _leads_to(self, number: int, session: Session) -> bool:
         """Whether the name of an outgoing queue leads to the other end of a session.

@@ -1,16 +1,15 @@
-"""Where messages for a name go: Get Destination Info and Get Next Hops ([MS-MQQB] 3.1.7.4-5).
-
-Routing over other machines is [MS-MQBR]'s and not here yet: the only next hop towards a queue
-manager is that queue manager itself.
-"""
+"""Where messages for a name go: Get Destination Info and Get Next Hops ([MS-MQQB] 3.1.7.4-5)."""
 
 from __future__ import annotations
 
+from functools import partial
 from ipaddress import ip_address
 from typing import NamedTuple
 
 from posthouse.directory import objects
+from posthouse.directory.addresses import Address
 from posthouse.directory.base import DirectoryOperationResult, equals
+from posthouse.directory.routing import NoRoute
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.settings import host_key
 from posthouse.model.enumerations import ConnectionStatus
@@ -130,19 +129,19 @@ def candidates(
 ) -> list[Candidate]:
     """Whom to try, in order; `caller` is where the queue manager has last called from.
 
-    3.1.5.2.1: a direct name is its host, anything else a next hop. Decision 40: first where the
-    queue manager was last reached. Anybody can call under a GUID, so that counts only where nothing
-    else is known. Raises Unresolved where there is nobody.
+    3.1.5.2.1: a direct name is its host, anything else a next hop. Anybody can call under a GUID,
+    so that counts only where nothing else is known. Raises Unresolved where there is nobody.
     """
     if destination.is_direct:
         return [Candidate(destination.host, destination.port or STANDARD_PORT)]
-    guid, known = destination.guid, _reached(manager, destination.guid)
+    guid = destination.guid
     try:
-        known += get_next_hops(manager, guid)
+        return get_next_hops(manager, guid)
     except Unresolved:
+        known = _reached(manager, guid)
         if not known and not caller:
             raise
-    return list(dict.fromkeys(known)) or [Candidate(caller, STANDARD_PORT, guid)]
+    return known or [Candidate(caller, STANDARD_PORT, guid)]
 
 
 def _reached(manager: QueueManager, guid: bytes) -> list[Candidate]:
@@ -154,13 +153,52 @@ def _reached(manager: QueueManager, guid: bytes) -> list[Candidate]:
 
 
 def get_next_hops(manager: QueueManager, guid: bytes) -> list[Candidate]:
-    """Get Next Hops (3.1.7.5): those of the routing that the directory has an entry of."""
+    """Get Next Hops (3.1.7.5): those of the routing that the directory has an entry of.
+
+    Decision 40: each is tried first where it was last reached.
+    """
+    found: list[Candidate] = []
+    for machine in map(partial(_machine, manager), routed(manager, guid)):
+        if machine is not None:
+            found += _reached(manager, machine.identifier) + _places(machine)
+    if not found:
+        words = f"the directory has no next hop towards queue manager {format_guid(guid)}"
+        raise Unresolved(ConnectionStatus.ROUTING_DATA_NOT_AVAILABLE, words)
+    return list(dict.fromkeys(found))
+
+
+def routed(manager: QueueManager, guid: bytes) -> tuple[bytes, ...]:
+    """The queue managers that messages for another one are handed to, the first choice first."""
+    try:
+        return manager.directory.service.next_hops(guid, manager.core.now_ms).candidates
+    except NoRoute as fault:
+        raise Unresolved(ConnectionStatus.ROUTING_DATA_NOT_AVAILABLE, str(fault)) from None
+
+
+def routed_or_none(manager: QueueManager, guid: bytes) -> tuple[bytes, ...]:
+    """The same, none of them while there is no way."""
+    try:
+        return routed(manager, guid)
+    except Unresolved:
+        return ()
+
+
+def _machine(manager: QueueManager, guid: bytes) -> objects.QueueManager | None:
     service, now_ms = manager.directory.service, manager.core.now_ms
-    found = service.read_directory(objects.QueueManager, equals("identifier", guid), now_ms)
-    if found.value is None:
-        raise _not_found(found.status, f"nothing is known of queue manager {format_guid(guid)}")
-    host = found.value.qualified_computer_name or found.value.computer_name
-    return [Candidate(host, STANDARD_PORT, guid)]
+    return service.read_directory(objects.QueueManager, equals("identifier", guid), now_ms).value
+
+
+def entered_places(manager: QueueManager, guid: bytes) -> list[Candidate]:
+    """Where the directory says that a queue manager listens."""
+    machine = _machine(manager, guid)
+    return [] if machine is None else _places(machine)
+
+
+def _places(machine: objects.QueueManager) -> list[Candidate]:
+    """Where a machine listens, as its entry says."""
+    named = machine.qualified_computer_name or machine.computer_name
+    places = [Address.parse(text) for text in machine.addresses] or [Address(named)]
+    return [Candidate(host, port or STANDARD_PORT, machine.identifier) for host, port in places]
 
 
 def as_address(host: str) -> str | None:
