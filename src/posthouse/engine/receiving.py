@@ -197,7 +197,7 @@ class Receiving:
         """
         (sequence_id, _, _) = SEQUENCE.unpack_from(packet, seen.transaction_at + 4)
         queue = self.core.transfer.sequences.queue_of(sequence_id)
-        return queue is not None and peer.may_acknowledge(queue.number)
+        return queue is not None and bool(peer.may_acknowledge(queue.number))
 
     def _is_known(self, batch: Batch, source: bytes, ordinal: int) -> bool:
         return self.history.knows(source, ordinal) or batch.has(source, ordinal)

@@ -15,11 +15,15 @@ class Peer:
     __slots__ = ("address", "guid", "may_acknowledge")
 
     def __init__(
-        self, guid: bytes, address: str, may_acknowledge: Callable[[int], bool] = lambda queue: True
+        self,
+        guid: bytes,
+        address: str,
+        may_acknowledge: Callable[[int], bool | None] = lambda queue: True,
     ) -> None:
         self.guid = guid  # as it says
         self.address = address  # an IPv4 or IPv6 address without port
-        # Decision 24: whether acknowledgments for this outgoing queue count from here.
+        # Decision 24: whether acknowledgments for this outgoing queue count from here. None: that
+        # is not known yet, and a door that can do so has them sent again.
         self.may_acknowledge = may_acknowledge
 
     @property

@@ -367,6 +367,9 @@ class SrmpReceiving:
         assert receipt is not None
         if receipt.guid != self.core.guid:
             return self._ignored("order_acknowledgment_ignored", "a stream of another machine")
+        queue = transfer.sequences.queue_of(receipt.sequence_id)
+        if queue is not None and arrival.peer.may_acknowledge(queue.number) is None:
+            return SrmpVerdict(500, "where that stream leads to is not known at the moment")
         if kind is SrmpKind.STREAM_RECEIPT:
             transfer.order_acknowledged_by(arrival.peer, receipt.sequence_id, receipt.last_ordinal)
             return DONE

@@ -187,7 +187,7 @@ class Transfer:
     def order_acknowledged_by(self, peer: Peer, sequence_id: int, number: int) -> bool:
         """Receiving an OrderAck packet (3.1.5.6); what does not count is counted."""
         queue = self.sequences.queue_of(sequence_id)
-        allowed = queue is not None and peer.may_acknowledge(queue.number)
+        allowed = queue is not None and bool(peer.may_acknowledge(queue.number))
         return self._counted("order", allowed and self.order_acknowledged(sequence_id, number))
 
     def final_acknowledged(
@@ -209,7 +209,7 @@ class Transfer:
     ) -> bool:
         """Receiving a FinalAck packet (3.1.5.7); what does not count is counted."""
         queue = self.sequences.queue_of(sequence_id)
-        allowed = queue is not None and peer.may_acknowledge(queue.number)
+        allowed = queue is not None and bool(peer.may_acknowledge(queue.number))
         return self._counted(
             "final",
             allowed
