@@ -38,7 +38,7 @@ RECEIPTS_NAME = f"DIRECT={RECEIPTS}"
 ADMIN = f"http://{FAR}/msmq/private$/admin"
 OUR_RECEIPTS = "http://alpha/msmq/private$/order_queue$"
 AWAY = "DIRECT=HTTP://far.example/msmq/private$/inbox"
-HEAD = b"POST /msmq/private$/orders HTTP/1.1\r\nHost: alpha\r\n\r\n"
+REQUEST = "POST /msmq/private$/orders HTTP/1.1\r\nHost: alpha\r\n"
 SEQUENCE = 5 << 32 | 1
 
 
@@ -46,11 +46,15 @@ def stream_id(guid: bytes, sequence_id: int) -> str:
     return f"uid:{format_guid(guid)}\\{sequence_id}"
 
 
+def head_of(content_type: str) -> bytes:
+    return f"{REQUEST}Content-Type: {content_type}\r\n\r\n".encode()
+
+
 def arrival_of(message: SrmpMessage, body: bytes = b"", peer: Peer = PEER) -> SrmpArrival:
     """A message as the door reads it from the wire."""
     content_type, payload = write_parts(write_envelope(message), body, guid=FAR_GUID, number=1)
     parts = read_parts(content_type, payload)
-    return SrmpArrival(peer, read_envelope(parts.envelope), parts, HEAD)
+    return SrmpArrival(peer, read_envelope(parts.envelope), parts, head_of(content_type))
 
 
 class WebRig(PostRig):
@@ -148,7 +152,7 @@ class WebRig(PostRig):
 
     # -- what goes out
 
-    def outgoing(self, name: str) -> Queue:
+    def away(self, name: str = AWAY) -> Queue:
         queue = self.manager.queues.find_outgoing(parse_format_name(name))
         assert queue is not None
         return queue
@@ -175,9 +179,9 @@ class WebRig(PostRig):
         content_type = dict(request.fields)["Content-Type"]
         return request, read_envelope(read_parts(content_type, request.payload).envelope)
 
-    def take(self, name: str, count: int = 100) -> list[Packet]:
+    def take(self, name: str = AWAY, count: int = 100) -> list[Packet]:
         """What a session sends next of an outgoing queue."""
-        queue = self.outgoing(name)
+        queue = self.away(name)
         assert queue.outgoing is not None
         sender = queue.outgoing.sender
         if sender is None:
