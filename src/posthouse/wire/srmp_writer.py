@@ -75,7 +75,13 @@ def _services(message: SrmpMessage) -> str:
 
 
 def _stream(stream: Stream) -> str:
-    previous = f"<previous>{stream.previous}</previous>" if stream.previous else ""
+    """A number of 0 is left out where readers find it by themselves.
+
+    They do not where a stream begins late, because what was in front has expired (decision 76).
+    """
+    previous = ""
+    if stream.previous or stream.current > 1:
+        previous = f"<previous>{stream.previous}</previous>"
     start = stream.send_receipts_to
     if start is not None:
         start = f"<start><sendReceiptsTo>{escape(start)}</sendReceiptsTo></start>"
