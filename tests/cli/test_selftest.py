@@ -11,14 +11,14 @@ from posthouse.engine.history import MessageHistory
 
 
 def test_trials_are_summed_up(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["selftest", "--seeds", "2"]) == 0
+    assert run(["selftest", "--seeds", "1"]) == 0
     assert capsys.readouterr().out.startswith("2 trials passed: ")
 
 
 def test_each_trial_is_a_line_of_json(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["selftest", "--seeds", "2", "--first", "5", "--json"]) == 0
+    assert run(["selftest", "--seeds", "2", "--first", "5", "--protocol", "srmp", "--json"]) == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [line["seed"] for line in lines] == [5, 6]
+    assert [(line["seed"], line["protocol"]) for line in lines] == [(5, "srmp"), (6, "srmp")]
     assert all(line["passed"] and line["sent"] for line in lines)
 
 
@@ -27,7 +27,7 @@ def test_a_failure_says_how_to_see_it_again(
     wants_json: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(MessageHistory, "_define", lambda *arguments: None)
-    switches = ["--json"] if wants_json else []
+    switches = ["--protocol", "binary", *(["--json"] if wants_json else [])]
     assert run(["selftest", "--seeds", "60", *switches]) == 1
     written = capsys.readouterr()
     if wants_json:
@@ -35,4 +35,4 @@ def test_a_failure_says_how_to_see_it_again(
         assert not last["passed"]
         assert f"--first {last['seed']} --seeds 1" in last["failure"]
     else:
-        assert "Replay it: posthouse selftest --first" in written.err
+        assert "Replay it: posthouse selftest --protocol binary --first" in written.err

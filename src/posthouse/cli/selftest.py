@@ -9,7 +9,7 @@ import typer
 
 from posthouse.cli.output import complain, print_json, say
 from posthouse.cli.progress import bar
-from posthouse.sim.trial import Failed, Trial
+from posthouse.sim.trial import PROTOCOLS, Failed, Protocol, Trial
 
 FAILED = 1
 
@@ -26,13 +26,17 @@ def selftest(
     first: Annotated[
         int, typer.Option("--first", metavar="SEED", min=0, help="The seed of the first.")
     ] = 0,
+    protocol: Annotated[
+        Protocol | None, typer.Option("--protocol", help="Only over this one; default: both.")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="One line of JSON for each trial.")] = False,
 ) -> None:
     """Try the delivery of messages out, without a disk or a network of this machine.
 
     Each trial has two or three queue managers with simulated disks that forget and tear, a network
-    that cuts, delays and loses, and crashes at any moment. In the end every message has to be where
-    it was to go, once and in order, and all journals, dead letters and acknowledgments with it.
+    that cuts, delays and loses, and crashes at any moment; once over the binary protocol, once
+    over HTTP (SRMP). In the end every message has to be where it was to go, once and in order, and
+    all journals, dead letters and acknowledgments with it.
     Everything follows from the seed, so a trial that failed fails again.
 
     Exit code 0: all as promised, 1: not.
@@ -40,32 +44,35 @@ def selftest(
     Example: posthouse selftest --seeds 20
     """
     totals: Counter[str] = Counter()
-    with bar("trials", seeds, quiet=json) as advance:
-        for done, seed in enumerate(range(first, first + seeds)):
+    ways: tuple[Protocol, ...] = PROTOCOLS if protocol is None else (protocol,)
+    trials = [(seed, way) for seed in range(first, first + seeds) for way in ways]
+    with bar("trials", len(trials), quiet=json) as advance:
+        for done, (seed, way) in enumerate(trials):
             try:
-                summary = Trial(seed).run()
+                summary = Trial(seed, way).run()
             except Failed as failure:
-                _tell_failure(seed, failure, json)
+                _tell_failure(seed, way, failure, json)
                 raise typer.Exit(FAILED) from None
             totals.update(summary.figures())
             if json:
-                print_json({"passed": True, **summary._asdict()})
-            advance(done + 1, seeds)
+                print_json({"passed": True, "protocol": way, **summary._asdict()})
+            advance(done + 1, len(trials))
     if not json:
-        _tell(seeds, totals)
+        _tell(len(trials), totals)
 
 
-def _tell(seeds: int, totals: Counter[str]) -> None:
+def _tell(trials: int, totals: Counter[str]) -> None:
     say(
-        f"{seeds:,} trials passed: {totals['sent']:,} messages sent, {totals['crashes']:,} crashes,"
-        f" {totals['cuts']:,} cuts, {totals['connections']:,} connections,"
+        f"{trials:,} trials passed: {totals['sent']:,} messages sent,"
+        f" {totals['crashes']:,} crashes, {totals['cuts']:,} cuts,"
+        f" {totals['connections']:,} connections,"
         f" {totals['simulated_s'] // 3600:,} simulated hours."
     )
 
 
-def _tell_failure(seed: int, failure: Failed, json: bool) -> None:
+def _tell_failure(seed: int, way: Protocol, failure: Failed, json: bool) -> None:
     if json:
-        print_json({"passed": False, "seed": seed, "failure": str(failure)})
+        print_json({"passed": False, "protocol": way, "seed": seed, "failure": str(failure)})
     else:
         for line in str(failure).splitlines():
             complain(line)

@@ -164,7 +164,7 @@ class Account:
             yield self._turned_away(letter)
         else:
             yield from (self._ended(letter, end) for end in ends)
-        if letter.queue in self.tight:
+        if letter.queue in self.tight and not letter.posted:
             yield self._without_room(letter)
         if letter.hurries:
             yield from self._too_late(letter, ends)
@@ -185,10 +185,14 @@ class Account:
     def _ended(self, letter: Letter, end: End) -> Traces:
         """It came to its queue and was received there, or not."""
         good, sequenced = end == "received", letter.kind == "transactional"
+        # Over HTTP a journal does not wait for what became of the message, and a message that its
+        # reader rejects is not kept by his machine ([MC-MQSRM] 3.1.5.1.8.4, 3.1.7.3.2).
+        delivered = good or not sequenced or letter.posted
+        kept_there = not sequenced and not (letter.posted and end == "rejected")
         return Traces(
-            journal=int(letter.positive and (good or not sequenced)),
+            journal=int(letter.positive and delivered),
             dead_at_sender=int(letter.negative and not good and sequenced),
-            dead_at_target=int(letter.negative and not good and not sequenced),
+            dead_at_target=int(letter.negative and not good and kept_there),
             kept=int(good and letter.queue in JOURNALED),
             reached=int(bool(letter.acks & ACK_POS_ARRIVAL)),
             received=int(good and bool(letter.acks & ACK_POS_RECEIVE)),
@@ -200,7 +204,12 @@ class Account:
         return self.insecure_nacks and bool(letter.acks & kind)
 
     def _turned_away(self, letter: Letter) -> Traces:
-        """Its target does not want it: for a sequence that is a final acknowledgment."""
+        """Its target does not want it: for a sequence that is a final acknowledgment.
+
+        Over HTTP it is the answer to the post, so the sender's own machine tells of it.
+        """
+        if letter.posted:
+            return self._given_up(letter)
         sequenced = letter.kind == "transactional"
         return Traces(
             journal=int(letter.positive and not sequenced),
@@ -220,13 +229,12 @@ class Account:
 
         The sender's machine may not know that it came in time, and says what it knows.
         """
-        given_up = Traces(
-            dead_at_sender=int(letter.negative),
-            negative=int(bool(letter.acks & ACK_NEG_ARRIVAL)),
-        )
+        given_up = self._given_up(letter)
         yield given_up
         refusals = [self._turned_away(letter)]
-        if letter.queue in self.tight:
+        if letter.posted:
+            refusals = [Traces(journal=int(letter.positive))]  # answered as if all were well
+        elif letter.queue in self.tight:
             refusals.append(self._without_room(letter))
         for refusal in refusals:
             yield refusal
@@ -241,6 +249,13 @@ class Account:
                 )
                 yield came  # only its final answer came too late
                 yield came._replace(negative=came.negative + given_up.negative)
+
+    def _given_up(self, letter: Letter) -> Traces:
+        """Its own machine says that it did not come."""
+        return Traces(
+            dead_at_sender=int(letter.negative),
+            negative=int(bool(letter.acks & ACK_NEG_ARRIVAL)),
+        )
 
     def _check_express(self, letter: Letter) -> None:
         """At most once, and surely while no machine on its way forgets what it had in memory."""

@@ -58,6 +58,11 @@ class Letter:
         """Whether its queue exists and takes messages of its kind."""
         return self.queue in (SEQUENCED if self.kind == "transactional" else PLAIN)
 
+    @property
+    def posted(self) -> bool:
+        """Whether it goes over HTTP."""
+        return self.format_name.startswith("DIRECT=HTTP")
+
     def message(self) -> Message:
         """As the application hands it over."""
         durable = self.kind != "express"

@@ -1,4 +1,4 @@
-"""Queue managers on simulated machines: the real engine, store and binary protocol.
+"""Queue managers on simulated machines: the real engine, store and protocols between them.
 
 Everything that reaches a machine comes through `SimManager.enter`. When its power goes, in the
 middle of whatever it does, `PowerLost` leads back there, and its disk is what a crash left of it.
@@ -16,11 +16,14 @@ from posthouse.engine.settings import EngineSettings
 from posthouse.protocols.binary.protocol import BinaryProtocol
 from posthouse.protocols.binary.settings import BinarySettings
 from posthouse.protocols.desk import Answer, Call, Release
+from posthouse.protocols.srmp.protocol import SrmpProtocol
+from posthouse.protocols.srmp.settings import SrmpSettings
 from posthouse.runtime.driver import Driver
 from posthouse.sim.clock import SimClock, Timer
 from posthouse.sim.disk import Policy, SimDisk
 from posthouse.sim.faults import PowerLost
 from posthouse.sim.network import SimNetwork
+from posthouse.sim.posts import HTTP_PORT, Posts
 from posthouse.sim.wires import Wires
 from posthouse.store.log import LogStore
 from posthouse.store.settings import StoreSettings
@@ -45,6 +48,8 @@ class World:
     chance: Random
     binary: BinarySettings
     insecure_nacks: bool = False
+    srmp: SrmpSettings | None = None  # None: nobody listens for HTTP
+    receipt_ms: tuple[int, int] = (500, 10_000)  # how long stream receipts wait, at most
     names: dict[str, str] = field(default_factory=dict)  # of computers, to addresses
     chances: dict[str, float] = field(default_factory=dict)  # of faults, each time
 
@@ -163,7 +168,11 @@ class SimManager:
         state = self.store.recover().state
         self.point()
         settings = EngineSettings(
-            self.name, addresses=(self.address,), send_insecure_nacks=world.insecure_nacks
+            self.name,
+            addresses=(self.address,),
+            send_insecure_nacks=world.insecure_nacks,
+            srmp_receipt_ms=world.receipt_ms[0],
+            srmp_receipt_max_ms=world.receipt_ms[1],
         )
         self.manager = QueueManager(
             settings, state, self.store.read, self.chance.randbytes, self.store.read_many
@@ -173,10 +182,33 @@ class SimManager:
         self.desk = SimDesk(self, driver)
         wires = Wires(self)
         self.protocol = BinaryProtocol(self.desk, world.binary, wires, lambda: clock.now_ms)
-        driver.on_active = self.protocol.active
+        driver.on_active = self._active
         wires.plug_in()
+        self.srmp: SrmpProtocol | None = None
+        if world.srmp is not None:
+            self.srmp = self._start_srmp(world.srmp)
         self.desk.begin()
         self.protocol.start()
+        if self.srmp is not None:
+            self.srmp.start()
+
+    def _start_srmp(self, settings: SrmpSettings) -> SrmpProtocol:
+        clock, posts = self.world.clock, Posts(self)
+        srmp = SrmpProtocol(self.desk, settings, posts, lambda: clock.now_ms)
+        posts.plug_in(srmp)
+        srmp.listens("http", self.address, HTTP_PORT)
+        return srmp
+
+    def _active(self, numbers: set[int]) -> None:
+        self.protocol.active(numbers)
+        if self.srmp is not None:
+            self.srmp.active(numbers)
+
+    @property
+    def connected(self) -> bool:
+        """Whether it has sessions or connections with others."""
+        links = [] if self.srmp is None else self.srmp.links.all()
+        return bool(self.protocol.sessions or links or (self.srmp and self.srmp.connections))
 
     def enter(self, action: Callable[[], None], life: int) -> None:
         """Lets something happen to this machine, unless it is off or that was another life."""
@@ -212,6 +244,8 @@ class SimManager:
 
     def _stop(self) -> None:
         self.protocol.stop()
+        if self.srmp is not None:
+            self.srmp.stop()
         self.desk.finish()
         self.desk.driver.close()
         self.up = False

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from random import Random
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from posthouse.model.guids import format_guid
 from posthouse.model.message import (
@@ -22,6 +22,8 @@ from posthouse.model.message import (
 from posthouse.model.names import parse_name
 from posthouse.model.properties import UNLIMITED, QueueProperties
 from posthouse.protocols.binary.settings import BinarySettings, resend_table
+from posthouse.protocols.srmp.settings import SrmpSettings
+from posthouse.protocols.srmp.settings import resend_table as srmp_resend_table
 from posthouse.sim import errands
 from posthouse.sim.account import Account
 from posthouse.sim.clock import SimClock
@@ -51,8 +53,24 @@ SHORT = BinarySettings(
     connect_timeout_ms=1_000,
     refusal_linger_ms=50,
 )
-TIGHT_KIB = 8  # the quota of some queues in some trials
+SHORT_SRMP = SrmpSettings(
+    retransmission_ms=1_000,
+    retransmission_max_ms=15_000,
+    resend_ms=srmp_resend_table(1_500, 15_000, 90_000, 1_080_000),
+    cleanup_ms=15_000,
+    connect_timeout_ms=1_000,
+    response_ms=3_000,
+    idle_ms=6_000,
+    request_ms=6_000,
+)
+TIGHT_KIB = {"binary": 8, "srmp": 20}  # the quota of some queues in some trials
 SHORTER = 20  # the timers above are so many times shorter than the document's
+
+
+Protocol = Literal["binary", "srmp"]
+"""What the messages of a trial travel by; with `srmp` some still go over the binary protocol."""
+
+PROTOCOLS: tuple[Protocol, ...] = ("binary", "srmp")
 
 
 class Failed(AssertionError):
@@ -79,8 +97,9 @@ class Summary(NamedTuple):
 class Trial:
     """Two or three queue managers, from the first message to the last acknowledgment."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, protocol: Protocol = "binary") -> None:
         self.seed = seed
+        self.protocol = protocol
         self.chance = chance = Random(seed)
         self.short = chance.random() < 0.7
         self.pace_ms = 1_000 // SHORTER if self.short else 1_000
@@ -90,6 +109,9 @@ class Trial:
         self.world = World(
             self.clock, self.network, chance, binary, insecure_nacks=chance.random() < 0.5
         )
+        if protocol == "srmp":
+            self.world.srmp = self._srmp_settings()
+            self.world.receipt_ms = (25, 500) if self.short else (500, 10_000)
         self.told = Told()
         self.cuts = 0
         self.storming = False
@@ -118,12 +140,21 @@ class Trial:
             receive_ahead_bytes=chance.choice((4 << 10, 8 << 20)),
         )
 
+    def _srmp_settings(self) -> SrmpSettings:
+        chance = self.chance
+        return replace(
+            SHORT_SRMP if self.short else SrmpSettings(),
+            pipeline=chance.choice((1, 1, 4)),
+            send_batch=chance.choice((1, 3, 32)),
+            pending_max=chance.choice((1, 64)),
+        )
+
     def _furnish(self, machine: SimManager) -> None:
         for name in (ADMIN, *PLAIN, *SEQUENCED):
             properties = QueueProperties(
                 transactional=name in SEQUENCED,
                 journaling=name in JOURNALED,
-                quota_kib=TIGHT_KIB if name in self.tight else UNLIMITED,
+                quota_kib=TIGHT_KIB[self.protocol] if name in self.tight else UNLIMITED,
             )
             machine.now(lambda m, n=name, p=properties: m.create_queue(path(n), p, BOSS))  # type: ignore[misc]
 
@@ -160,7 +191,8 @@ class Trial:
         shown = "\n  ".join(faults[:10])
         return (
             f"seed {self.seed}, after {self.clock.now_ms} ms: {len(faults)} faults\n  {shown}\n"
-            f"Replay it: posthouse selftest --first {self.seed} --seeds 1"
+            f"Replay it: posthouse selftest --protocol {self.protocol}"
+            f" --first {self.seed} --seeds 1"
         )
 
     def _summary(self) -> Summary:
@@ -286,6 +318,11 @@ class Trial:
     def _name_of(self, target: SimManager, queue: str) -> str:
         """A direct name, or one by GUID; one and the same for a queue in most trials."""
         style = self.chance.random() if self._two_names else Random(f"{self.seed}{queue}").random()
+        if self.protocol == "srmp":
+            if style < 0.8:
+                host = target.address if style < 0.4 else target.name
+                return f"DIRECT=HTTP://{host}/msmq/private$/{queue}"
+            style = (style - 0.8) * 5
         if style < 0.4:
             return f"DIRECT=TCP:{target.address}\\private$\\{queue}"
         if style < 0.8 or queue == NOWHERE:
@@ -299,7 +336,11 @@ class Trial:
             letter.acks = chance.choice(
                 (ACK_BITS, ACK_POS_ARRIVAL, ACK_POS_RECEIVE, ACK_NEG_ARRIVAL, ACK_NONE)
             )
-            letter.administration = f"DIRECT=TCP:{sender.address}\\private$\\{ADMIN}"
+            letter.administration = (
+                f"DIRECT=HTTP://{sender.address}/msmq/private$/{ADMIN}"
+                if letter.posted
+                else f"DIRECT=TCP:{sender.address}\\private$\\{ADMIN}"
+            )
         if chance.random() < 0.1:
             letter.reach_s, letter.negative = self._some_s(), True
         if chance.random() < 0.05:
@@ -432,8 +473,11 @@ class Trial:
             self._resume_everything()
             self.clock.advance(wait_ms)
             wait_ms = min(wait_ms * 2, longest_ms // 50)
-        self.clock.advance(3 * max(binary.cleanup_ms, binary.ack_wait_max_ms * 2))
-        if self._unsettled() or any(machine.protocol.sessions for machine in self.machines):
+        cleanup_ms = max(binary.cleanup_ms, binary.ack_wait_max_ms * 2)
+        if self.world.srmp is not None:
+            cleanup_ms = max(cleanup_ms, self.world.srmp.cleanup_ms, self.world.srmp.idle_ms)
+        self.clock.advance(3 * cleanup_ms)
+        if self._unsettled() or any(machine.connected for machine in self.machines):
             raise Failed(self._words(["a session stays", *self._unsettled()]))
 
     def _unsettled(self) -> list[str]:
