@@ -19,6 +19,7 @@ from posthouse.security.accounts import (
     Account,
     Door,
     ScryptVerifier,
+    check_user_name,
     decode_account,
     encode_record,
     user_key,
@@ -87,6 +88,7 @@ class Accounts:
 
         Nothing is kept of the NT hash and the NetWare password but at the doors rpc and ncp.
         """
+        check_user_name(name)
         if user_key(name) in self._accounts:
             raise IllegalUser(f"a user {name} exists", "Choose another name.")
         if nt_hash is not None and Door.RPC in doors:

@@ -232,10 +232,8 @@ class Bindery(Accounting):
         self.core.commit(change)
 
     def get_object_id(self, station: Station, kind: int, name: str) -> ObjectInfo:
-        """NWGetObjectID (0x35)."""
-        one = self.objects.get(kind, object_name(name))
-        self._check_visible(station, one)
-        return one.info
+        """NWGetObjectID (0x35); for anybody: the answer of a keyed login needs the ID (4.3)."""
+        return self.objects.get(kind, object_name(name)).info
 
     def get_object_name(self, station: Station, object_id: int) -> ObjectInfo:
         """NWGetObjectName (0x36)."""
@@ -282,6 +280,7 @@ class Bindery(Accounting):
         self._check_levels(station, one, security)
         if prop in one.properties:
             raise QmsError(PROPERTY_EXISTS, f"{one.name} has a property {prop}")
+        self.objects.check_properties(one)
         change = Change()
         self.objects.create_property(one, prop, flags & (DYNAMIC | SET), security, change)
         self.core.commit(change)
@@ -381,6 +380,7 @@ class Bindery(Accounting):
             raise QmsError(NO_SUCH_OBJECT, f"{other.name} is no user and no group")
         if found.has(other.id):
             raise QmsError(MEMBER_EXISTS, f"{other.name} is in {found.name} of {one.name}")
+        self.objects.check_members(one, found)
         change = Change()
         self.objects.add_member(one, found, other.id, change)
         self.core.commit(change)

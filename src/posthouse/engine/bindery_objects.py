@@ -227,6 +227,16 @@ class BinderyObjects:
         if full or self._counter.value > ID_MAX:
             raise QmsError(SERVER_OUT_OF_MEMORY, "the bindery has as many objects as it may")
 
+    def check_members(self, one: BinderyObject, prop: Property) -> None:
+        """Refuses where one more member is too many."""
+        if len(prop.members) >= self.core.settings.qms.members_max:
+            raise QmsError(SERVER_OUT_OF_MEMORY, f"{prop.name} of {one.name} is full")
+
+    def check_properties(self, one: BinderyObject) -> None:
+        """Refuses where one more property is too many."""
+        if len(one.properties) >= self.core.settings.qms.properties_max:
+            raise QmsError(SERVER_OUT_OF_MEMORY, f"{one.name} has as many properties as it may")
+
     def new_id(self) -> int:
         """An ID that no object ever had; `check_room` was asked before."""
         return self._counter.next()
@@ -275,8 +285,6 @@ class BinderyObjects:
         self, one: BinderyObject, name: str, flags: int, security: int, change: Change
     ) -> Property:
         """A new property, empty."""
-        if len(one.properties) >= self.core.settings.qms.properties_max:
-            raise QmsError(SERVER_OUT_OF_MEMORY, f"{one.name} has as many properties as it may")
         prop = one.properties[name] = Property(name, StoredProperty(flags, security))
         self.store_property(one, prop, change)
         return prop
@@ -296,8 +304,6 @@ class BinderyObjects:
 
     def add_member(self, one: BinderyObject, prop: Property, member: int, change: Change) -> None:
         """An object is in a set."""
-        if len(prop.members) >= self.core.settings.qms.members_max:
-            raise QmsError(SERVER_OUT_OF_MEMORY, f"{prop.name} of {one.name} is full")
         self._list(prop, one.id, member)
         self._touched(prop)
         self.core.define(TABLE_BINDERY, _member_key(one.id, member, prop.name), b"\1", change)

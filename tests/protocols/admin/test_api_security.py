@@ -18,6 +18,7 @@ USERS, TOKENS = "/api/v1/users", "/api/v1/tokens"
 
 def test_a_user_comes_changes_and_goes(tmp_path: Path) -> None:
     async def work(rig: ApiRig) -> None:
+        rig.desk.manager.accounts.certificates.key_file = lambda: b"s" * 32
         made = await rig.post(
             USERS, {"name": "Bob", "password": "s3cret", "doors": ["http", "ncp"]}
         )
