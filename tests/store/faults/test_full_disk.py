@@ -115,7 +115,7 @@ def go_on(world: World, steps: int) -> str:
         try:
             step(world)
             world.tidy(2)
-        except (QueueError, ValueError, StopIteration):
+        except (QueueError, ValueError, LookupError, StopIteration):
             continue  # what it needs was refused before
         except StoreFailed as failure:
             cause = failure.__cause__
