@@ -361,6 +361,9 @@ class Machine:
         mine.owner = attempt.connected(mine)
         if mine.owner is not None:
             theirs.owner = target.accept(theirs, self.address)
+            for machine in self.web.machines:
+                if machine.protocol is target:
+                    machine.cables.append(theirs)
 
     def soon(self, action: Callable[[], None]) -> None:
         self.web.events.append(action)

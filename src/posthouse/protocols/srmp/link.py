@@ -75,6 +75,8 @@ class Link:
         self.at = 0  # of them in use
         self.addresses: frozenset[str] = frozenset()  # where it led to the last time
         self.own_addresses: frozenset[str] = frozenset()  # of the host in its name
+        self.learned_at_ms = 0
+        self.is_learning = False
         self.attempt = 0  # a number for each, so that late answers are known as such
         self.failures = 0  # in a row
         self.hurried = False  # a connection that was closed for idleness was renewed at once

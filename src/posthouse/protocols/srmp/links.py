@@ -6,7 +6,7 @@ simple: the sender ends, so that everything waits again, and the retransmission 
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 from functools import partial
 
@@ -37,6 +37,7 @@ from posthouse.protocols.timers import Timers
 _STATE = OutgoingQueueState
 _STATUS = ConnectionStatus
 _DOUBLINGS_MAX = 32
+LEARNED_MS = 60_000  # addresses of a host name are believed for so long when others come
 FRESH_MS = 1_000  # what was taken longer ago is looked at again: it may have expired
 
 Tell = Callable[..., None]
@@ -169,29 +170,40 @@ class Links:
 
     # -- who may acknowledge (decision 24)
 
-    def may_acknowledge(self, number: int, address: str) -> bool:
-        """Whether stream receipts for a queue count from there: its name has to lead there."""
-        known, link = host_key(address), self._links.get(number)
-        if link is not None and (known in link.addresses or known in link.own_addresses):
-            return True
-        queue = self._queue(number)
+    def may_acknowledge(self, number: int, address: str) -> bool | None:
+        """Whether stream receipts for a queue count from there: its name has to lead there.
+
+        None: that is not known yet, and worth asking again. Nobody says a final receipt twice.
+        """
+        queue, link = self._queue(number), self._links.get(number)
         if queue is None:
             return False
-        name = parse_format_name(queue.definition.format_name)
-        return isinstance(name, DirectName) and host_key(name.host) == known
+        if link is None:
+            link = self._add(queue)
+        known = host_key(address)
+        if known in link.addresses or known in link.own_addresses:
+            return True
+        if as_address(link.name.host) is not None:
+            return False
+        if self._now() - link.learned_at_ms < LEARNED_MS and link.own_addresses:
+            return False
+        self._learn_addresses(link)
+        return None
 
     def _learn_addresses(self, link: Link) -> None:
         """Receipts may come while nothing is sent, or while a proxy does that for us."""
         address = as_address(link.name.host)
         if address is not None:
             link.own_addresses = frozenset({host_key(address)})
-            return
+        elif not link.is_learning:
+            link.is_learning = True
+            self._network.resolve(link.name.host, partial(self._learned, link))
 
-        def learn(addresses: list[str], fault: str) -> None:
-            if addresses:
-                link.own_addresses = frozenset(map(host_key, addresses))
-
-        self._network.resolve(link.name.host, learn)
+    def _learned(self, link: Link, addresses: list[str], fault: str) -> None:
+        link.is_learning = False
+        if addresses:
+            link.own_addresses = frozenset(map(host_key, addresses))
+            link.learned_at_ms = self._now()
 
     # -- connecting: Establish Transport Connection (3.1.7.9)
 
@@ -330,9 +342,9 @@ class Links:
     def _refused(self, link: Link, message: int, transactional: bool) -> None:
         """400: dead-lettered where that was asked for; a stream begins anew (decision 82)."""
         self._decide(lambda manager: manager.transfer.refused_by_peer(link.number, message))
-        if transactional:
-            link.fetched.clear()
-            link.sending.begins_anew = link.ready = True
+        if transactional:  # what follows it has another place now, and is taken again
+            link.fetched = deque(each for each in link.fetched if not each.transactional)
+            link.ready = True
 
     def _decide(self, call: Callable[[QueueManager], None]) -> None:
         self._reports.ask(call, None)

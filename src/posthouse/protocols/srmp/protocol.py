@@ -161,11 +161,11 @@ class SrmpProtocol:
         """The other end as the engine knows it."""
         return Peer(b"", address, partial(self._may_acknowledge, address))
 
-    def _may_acknowledge(self, address: str, number: int) -> bool:
+    def _may_acknowledge(self, address: str, number: int) -> bool | None:
         """Decision 24: from where the name of the queue leads to, or whom the operator trusts."""
-        return host_key(address) in self._receipts_from or self.links.may_acknowledge(
-            number, address
-        )
+        if host_key(address) in self._receipts_from:
+            return True
+        return self.links.may_acknowledge(number, address)
 
     def rearm(self, connection: Connection) -> None:
         """A connection has something to do earlier than it thought."""

@@ -1,0 +1,208 @@
+"""Streams between two queue managers, and whose receipts count ([MC-MQSRM] 3.1.2.2, 3.1.6.2)."""
+
+from __future__ import annotations
+
+import pytest
+
+from posthouse.engine.queue import OutgoingQueueState
+from posthouse.protocols.srmp.settings import SrmpSettings
+from tests.protocols.srmp.memory_web import SILENCE, Machine, Site, Web
+
+TO = "DIRECT=HTTP://10.0.0.2/msmq/private$/tx"
+NAMED = "DIRECT=HTTP://beta/msmq/private$/tx"
+TX = "BETA\\private$\\tx"
+
+
+@pytest.fixture
+def web() -> Web:
+    return Web()
+
+
+@pytest.fixture
+def alpha(web: Web) -> Machine:
+    return web.machine("ALPHA", "10.0.0.1")
+
+
+@pytest.fixture
+def beta(web: Web) -> Machine:
+    made = web.machine("BETA", "10.0.0.2")
+    made.create(TX, transactional=True)
+    return made
+
+
+def count_of(machine: Machine, name: str = TO) -> int:
+    return machine.outgoing(name).state.count
+
+
+@pytest.mark.spec("MC-MQSRM 3.1.7.2.5/4", "MC-MQSRM 3.1.1.1.2.4/1", "MC-MQSRM 3.1.1.4.2/1")
+def test_a_stream_message_stays_until_its_receipt(web: Web, alpha: Machine, beta: Machine) -> None:
+    alpha.send_in_transaction(TO, b"one", b"two")
+    assert beta.bodies(TX) == [b"one", b"two"]
+    assert count_of(alpha) == 2
+    web.advance(600)
+    assert count_of(alpha) == 0
+    assert alpha.protocol.figures().requests == {"200": 1}
+
+
+@pytest.mark.spec("MC-MQSRM 3.1.2.2/1", "MC-MQSRM 3.1.3.2/2")
+def test_the_receipt_wait_timer_runs_from_the_first_message_on(web: Web, alpha: Machine) -> None:
+    web.site("10.0.0.2")
+    alpha.send(TO, b"no stream")
+    (link,) = alpha.protocol.links.all()
+    assert link.sending.resend_at_ms > web.clock.now_ms + 1_000_000_000
+    alpha.send_in_transaction(TO, b"one")
+    assert link.sending.resend_at_ms == web.clock.now_ms + 30_000
+    report = alpha.manager.transfer.report(alpha.outgoing(TO))
+    assert report.resend_interval_s == 30
+    assert report.resend_time == web.clock.utc_seconds + 30
+
+
+@pytest.mark.spec("MC-MQSRM 3.1.2.2/2", "MC-MQSRM 3.1.6.2/1", "MC-MQSRM 3.1.6.2/3")
+def test_messages_without_receipt_are_sent_again_in_order_by_the_table(
+    web: Web, alpha: Machine
+) -> None:
+    site = web.site("10.0.0.2")
+    alpha.send_in_transaction(TO, b"one", b"two")
+    at = []
+    for _ in range(11):
+        before = len(site.requests)
+        while len(site.requests) == before:
+            web.advance(10_000)
+        at.append(web.clock.now_ms // 1_000)
+    waits = [30] * 3 + [300] * 3 + [1_800] * 3 + [21_600] * 2
+    assert at == [sum(waits[: i + 1]) for i in range(11)]
+    assert site.bodies == [b"one", b"two"] * 12
+    streams = {str(message.stream) for message in site.messages()}
+    assert len(streams) == 2  # the same places each time
+
+
+@pytest.mark.spec("MC-MQSRM 3.1.6.2/1")
+def test_an_idle_connection_is_opened_again_for_them(web: Web, alpha: Machine) -> None:
+    settings = SrmpSettings(cleanup_ms=5_000)
+    alpha = web.machine("ALPHA", "10.0.0.1", settings=settings)
+    site = web.site("10.0.0.2")
+    alpha.send_in_transaction(TO, b"one")
+    web.advance(6_000)
+    assert site.visits[0].is_over
+    outgoing = alpha.outgoing(TO).outgoing
+    assert outgoing is not None
+    assert outgoing.state is OutgoingQueueState.DISCONNECTED
+    web.advance(25_000)
+    assert site.bodies == [b"one"] * 2
+    alpha.send_in_transaction(TO, b"two")
+    assert site.bodies == [b"one", b"one", b"two"]
+
+
+@pytest.mark.spec("MC-MQSRM 3.1.7.2.5/11")
+def test_a_failure_stops_the_receipt_wait_timer(web: Web, alpha: Machine) -> None:
+    site = web.site("10.0.0.2")
+    site.say(200, 500, 200)
+    alpha.send_in_transaction(TO, b"one")
+    alpha.send_in_transaction(TO, b"two")
+    (link,) = alpha.protocol.links.all()
+    assert link.sending.resend_at_ms > web.clock.now_ms + 1_000_000_000
+    web.advance(20_000)
+    assert site.bodies == [b"one", b"two", b"one", b"two"]
+
+
+@pytest.mark.spec("MC-MQSRM 3.1.3.2/1", "MC-MQSRM 3.1.1.1.3/2")
+def test_a_stream_goes_on_after_restarts_of_both(web: Web, alpha: Machine, beta: Machine) -> None:
+    alpha.send_in_transaction(TO, b"one")
+    alpha.restart()
+    beta.restart()
+    alpha.send_in_transaction(TO, b"two")
+    web.advance(40_000)
+    assert beta.bodies(TX) == [b"one", b"two"]
+    assert count_of(alpha) == 0
+
+
+def test_a_lost_answer_costs_nothing(web: Web, alpha: Machine, beta: Machine) -> None:
+    alpha.send_in_transaction(TO, b"one")
+    alpha.cables[-1].other.other = None  # type: ignore[union-attr] # nothing comes back any more
+    alpha.send_in_transaction(TO, b"two")
+    web.advance(120_000)
+    assert beta.bodies(TX) == [b"one", b"two"]
+    assert count_of(alpha) == 0
+
+
+# -- whose receipts count (decision 24)
+
+
+def test_receipts_count_from_where_the_name_leads(web: Web, alpha: Machine, beta: Machine) -> None:
+    alpha.send_in_transaction(NAMED, b"one")
+    queue = alpha.outgoing(NAMED).number
+    links = alpha.protocol.links
+    assert links.may_acknowledge(queue, "10.0.0.2") is True
+    assert links.may_acknowledge(queue, "10.0.0.66") is False
+    web.advance(600)
+    assert count_of(alpha, NAMED) == 0
+
+
+def test_receipts_from_elsewhere_count_for_nothing(web: Web, alpha: Machine) -> None:
+    site = web.site("10.0.0.2")
+    alpha.send_in_transaction(TO, b"one")
+    assert site.bodies == [b"one"]
+    queue = alpha.outgoing(TO).number
+    assert alpha.protocol.links.may_acknowledge(queue, "10.0.0.66") is False
+    trusting = SrmpSettings(receipts_from=("10.0.0.66",))
+    gamma = web.machine("GAMMA", "10.0.0.3", settings=trusting)
+    gamma.send_in_transaction(TO, b"one")
+    peer = gamma.protocol.peer_at("10.0.0.66")
+    assert peer.may_acknowledge(gamma.outgoing(TO).number)
+
+
+def test_what_is_not_known_yet_is_found_out(web: Web, alpha: Machine) -> None:
+    site = web.site("10.0.0.2")
+    site.answers = [SILENCE]
+    alpha.send_in_transaction(NAMED, b"one")  # the name service is silent
+    queue, links = alpha.outgoing(NAMED).number, alpha.protocol.links
+    assert links.may_acknowledge(queue, "10.0.0.2") is None
+    web.run()
+    web.names["beta"] = ["10.0.0.2"]
+    assert links.may_acknowledge(queue, "10.0.0.2") is None
+    web.run()
+    assert links.may_acknowledge(queue, "10.0.0.2") is True
+
+
+def test_a_host_that_has_moved_is_found_out(web: Web, alpha: Machine) -> None:
+    web.names["beta"] = ["10.0.0.2"]
+    web.site("10.0.0.2")
+    alpha.send_in_transaction(NAMED, b"one")
+    queue, links = alpha.outgoing(NAMED).number, alpha.protocol.links
+    web.names["beta"] = ["10.0.0.3"]
+    assert links.may_acknowledge(queue, "10.0.0.3") is False
+    web.clock.advance_to(web.clock.now_ms + 61_000)
+    assert links.may_acknowledge(queue, "10.0.0.3") is None
+    web.run()
+    assert links.may_acknowledge(queue, "10.0.0.3") is True
+
+
+# -- where receipts are to come to (decision 60)
+
+
+@pytest.mark.spec("MC-MQSRM 3.1.7.2.4/16")
+def test_receipts_are_asked_to_where_we_listen(web: Web) -> None:
+    def address_of(site: Site) -> str | None:
+        stream = site.messages()[-1].stream
+        assert stream is not None
+        return stream.send_receipts_to
+
+    site = web.site("10.0.0.2")
+    alpha = web.machine("ALPHA", "10.0.0.1", 8080)
+    alpha.send_in_transaction(TO, b"one")
+    assert address_of(site) == "http://10.0.0.1:8080/MSMQ/PRIVATE$/order_queue$"
+    beta = web.machine("BETA", "10.0.0.4", settings=SrmpSettings(receipt_host="mail.example"))
+    beta.send_in_transaction(TO, b"one")
+    assert address_of(site) == "http://mail.example:80/MSMQ/PRIVATE$/order_queue$"
+
+
+@pytest.mark.spec("MC-MQSRM 3.1.7.2.4/16")
+def test_the_scheme_of_receipts_is_that_of_the_destination(web: Web) -> None:
+    alpha = web.machine("ALPHA", "10.0.0.1")
+    requests = alpha.protocol.requests
+    assert requests.base_url(True, "10.0.0.1") == "http://10.0.0.1:80"
+    alpha.protocol.listens("https", "0.0.0.0", 443)
+    assert requests.base_url(True, "10.0.0.1") == "https://ALPHA:443"
+    assert requests.base_url(False, "10.0.0.1") == "http://10.0.0.1:80"
+    alpha.protocol.listens("http", "::", 80)
+    assert requests.base_url(False, "fd00::1") == "http://[fd00::1]:80"
