@@ -408,7 +408,9 @@ class Core:
         """The last trace of a deleted queue, once no transaction holds messages of it."""
         if number in self.deleted_queues and not self.state.queue(number).count:
             self.deleted_queues.discard(number)
-            self.queues.pop(number, None)
+            queue = self.queues.pop(number, None)
+            if queue is not None:
+                self.transfer.forget_queue(queue, self.effects.change)
             self.state.forget_queue(number)
 
     def define(

@@ -118,6 +118,8 @@ class Transfer:
         ]
         for queue, info in sorted(found, key=lambda pair: pair[1].last_access_time):
             self._keep_incoming(queue, info)
+        for number in [number for number in self._incoming if number not in self.core.queues]:
+            self._forget_deleted(number)
 
     # -- outgoing sequences
 
@@ -332,12 +334,25 @@ class Transfer:
         return name
 
     def forget_queue(self, queue: Queue, change: Change) -> None:
-        """A deleted queue has no sequences any more."""
-        number = queue.number
+        """A deleted queue has no sequences any more.
+
+        But as long as there are messages of it, it is known where their streams are answered.
+        """
+        number, emptied = queue.number, not queue.state.count
         for source, found in list(self._incoming.get(number, {}).items()):
-            for name in list(found):
-                self._forget_incoming(number, source, name, change)
-        self._incoming.pop(number, None)
+            for name, info in list(found.items()):
+                if emptied or not info.via:
+                    self._forget_incoming(number, source, name, change)
+        if emptied:
+            self._incoming.pop(number, None)
+
+    def _forget_deleted(self, number: int) -> None:
+        change = Change()
+        for source, found in list(self._incoming.pop(number).items()):
+            for name in found:
+                del self._moved[number, source, name]
+                self.core.define(TABLE_INCOMING, _key(number, source, name), None, change)
+        self.core.effects.commit(change)
 
     # -- states (3.1.1.3; state-machines 7.3)
 

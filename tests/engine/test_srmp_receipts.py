@@ -1,0 +1,418 @@
+"""Receipts that we send: delivery, commitment and final stream receipts.
+
+[MC-MQSRM] 3.1.1.1.2.3, 3.1.1.1.2.6, 3.1.1.3-4, 3.1.5.1.6.2, 3.1.7.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from posthouse.engine.remote import Peer
+from posthouse.model.guids import NULL_GUID
+from posthouse.model.message import MessageId
+from posthouse.model.message_classes import (
+    ACK_REACH_QUEUE,
+    ACK_RECEIVE,
+    NACK_QUEUE_DELETED,
+    NACK_QUEUE_PURGED,
+    NACK_RECEIVE_REJECTED,
+    NACK_RECEIVE_TIMEOUT,
+)
+from posthouse.security.sids import EVERYONE
+from posthouse.wire.srmp_message import SrmpMessage
+from tests.engine.letters import DEAD_LETTERS, DEAD_TRANSACTIONAL, FAR_GUID
+from tests.engine.rig import MOVE, RECEIVE
+from tests.engine.web import (
+    ADMIN,
+    FAR,
+    ORDERS,
+    RECEIPTS,
+    RECEIPTS_NAME,
+    SEQUENCE,
+    WebRig,
+    stream_id,
+)
+
+OTHER_ADMIN = f"http://{FAR}/msmq/private$/delivered"
+BOTH = {
+    "delivery_receipt_to": ADMIN,
+    "commitment_receipt_to": ADMIN,
+    "positive_only": True,
+    "negative_only": True,
+}
+NEGATIVE_ENDS = [
+    (NACK_QUEUE_PURGED, lambda rig, name: rig.purge(name)),
+    (NACK_QUEUE_DELETED, lambda rig, name: rig.delete(name)),
+    (NACK_RECEIVE_REJECTED, lambda rig, name: rig.reject(name)),
+]
+End = Callable[[WebRig, str], None]
+
+
+@pytest.fixture
+def rig() -> WebRig:
+    return WebRig(send_insecure_nacks=True)
+
+
+def on_the_wire(rig: WebRig, url: str = ADMIN) -> list[SrmpMessage]:
+    """The receipts for an address as their receiver reads them."""
+    return [rig.request(packet)[1] for packet in rig.answers(url)]
+
+
+# -- delivery receipts (3.1.5.1.6.2)
+
+
+@pytest.mark.spec(
+    "MC-MQSRM 3.1.5.1.6.2/2",
+    "MC-MQSRM 3.1.5.1.6.2/3",
+    "MC-MQSRM 3.1.5.1.6.2/4",
+    "MC-MQSRM 3.1.5.1.6.2/5",
+    "MC-MQSRM 3.1.1.3.1/1",
+    "MC-MQSRM 3.1.1.1.2.2/1",
+)
+def test_a_message_that_was_taken_is_receipted(rig: WebRig) -> None:
+    message = rig.message(delivery_receipt_to=ADMIN)
+    assert rig.post(message, body=b"x") == [200]
+    assert rig.post(message, body=b"x") == [200]  # a duplicate has none
+    assert rig.post(rig.message(f"{ORDERS}x", delivery_receipt_to=ADMIN)) == [400]
+    (packet,) = rig.answers()
+    assert packet.message_class == ACK_REACH_QUEUE
+    request, receipt = rig.request(packet)
+    assert request.url == receipt.to == ADMIN
+    assert dict(request.fields)["Content-Type"].startswith("text/xml")
+    assert (receipt.action, receipt.message_class) == ("MSMQ:order", ACK_REACH_QUEUE)
+    assert receipt.delivery_receipt == (rig.utc, MessageId(FAR_GUID, message.ordinal))
+    assert receipt.correlation == MessageId(FAR_GUID, message.ordinal).pack()
+    assert (receipt.source_guid, receipt.ordinal) == (rig.guid, packet.identifier.ordinal)
+    assert receipt.delivery_receipt_to == receipt.commitment_receipt_to == ""
+
+
+@pytest.mark.spec("MC-MQSRM 3.1.5.1.6.2/4")
+def test_a_message_without_msmq_is_receipted_by_the_null_identifier(rig: WebRig) -> None:
+    """Decision 64: 1@NULL."""
+    message = SrmpMessage(
+        action="hello", to=ORDERS, id="x", sent_at=rig.utc, delivery_receipt_to=ADMIN
+    )
+    assert rig.post(message) == [200]
+    (receipt,) = on_the_wire(rig)
+    assert receipt.delivery_receipt is not None
+    assert receipt.delivery_receipt.id == MessageId(NULL_GUID, 1)
+    assert receipt.action == "MSMQ:"
+
+
+@pytest.mark.spec("MC-MQSRM 3.1.5.1.6.2/1", "MC-MQSRM 3.1.1.3.1/1")
+@pytest.mark.parametrize("stream", [False, True])
+def test_the_receipt_is_part_of_the_step_that_stores_the_message(rig: WebRig, stream: bool) -> None:
+    before = len(rig.store.log)
+    asks = {"delivery_receipt_to": ADMIN}
+    message = rig.streamed(1, **asks) if stream else rig.message(**asks)
+    assert rig.post(message) == [200]
+    assert rig.store.synced == len(rig.store.log) > before
+    for length in range(before, len(rig.store.log)):
+        cut = WebRig()
+        cut.store = type(rig.store)(rig.store.log[:length])
+        cut._boot(cut.store.recover_state())
+        assert cut.bodies("streamed" if stream else "orders") == []
+        assert cut.answers() == []
+        assert cut.known() == []
+
+
+def test_the_two_receipts_may_have_addresses_of_their_own(rig: WebRig) -> None:
+    asks = BOTH | {"delivery_receipt_to": OTHER_ADMIN}
+    assert rig.post(rig.message(**asks)) == [200]
+    assert [m.message_class for m in on_the_wire(rig, OTHER_ADMIN)] == [ACK_REACH_QUEUE]
+    assert on_the_wire(rig) == []
+    rig.receive("orders")
+    assert [m.message_class for m in on_the_wire(rig)] == [ACK_RECEIVE]
+    assert len(on_the_wire(rig, OTHER_ADMIN)) == 1
+
+
+def test_receipts_ask_for_no_receipts(rig: WebRig) -> None:
+    rig.create("admin")
+    asks = BOTH | {"correlation": b"c" * 20}
+    receipt = rig.delivery_receipt(
+        "http://alpha/msmq/private$/admin", MessageId(rig.guid, 1), **asks
+    )
+    assert rig.post(receipt) == [200]
+    rig.receive("admin")
+    assert rig.answers() == []
+
+
+# -- commitment receipts (3.1.7.3.1)
+
+
+@pytest.mark.spec(
+    "MC-MQSRM 3.1.7.3.1/1",
+    "MC-MQSRM 3.1.7.3.1/4",
+    "MC-MQSRM 3.1.7.3.1/5",
+    "MC-MQSRM 3.1.1.4.1/1",
+    "MC-MQSRM 3.1.1.1.2.3/1",
+    "MC-MQSRM 3.1.7.3/2",
+)
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_received_message_is_committed(rig: WebRig, restart: bool) -> None:
+    message = rig.message(**BOTH)
+    assert rig.post(message, body=b"x") == [200]
+    if restart:
+        rig.restart()
+    rig.advance(7)
+    rig.receive("orders")
+    delivered, committed = on_the_wire(rig)
+    assert delivered.message_class == ACK_REACH_QUEUE
+    assert committed.commitment_receipt is not None
+    assert committed.commitment_receipt.decision == "positive"
+    assert committed.commitment_receipt.decided_at == rig.utc
+    assert committed.commitment_receipt.id == MessageId(FAR_GUID, message.ordinal)
+    assert (committed.to, committed.message_class) == (ADMIN, ACK_RECEIVE)
+    assert committed.action == "MSMQ:order"
+    rig.check_books()
+
+
+@pytest.mark.spec("MC-MQSRM 3.1.7.3.1/2", "MC-MQSRM 3.1.7.3.1/5", "MC-MQSRM 3.1.1.1.2.3/1")
+@pytest.mark.parametrize(("code", "end"), NEGATIVE_ENDS)
+def test_a_message_that_is_lost_is_told_so(rig: WebRig, code: int, end: End) -> None:
+    asks = BOTH | {"delivery_receipt_to": ""}
+    assert rig.post(rig.message(**asks), body=b"secret") == [200]
+    end(rig, "orders")
+    (packet,) = rig.answers()
+    assert packet.body == b""  # decision 64: a receipt is text alone
+    (receipt,) = on_the_wire(rig)
+    assert receipt.commitment_receipt is not None
+    assert (receipt.commitment_receipt.decision, receipt.message_class) == ("negative", code)
+
+
+@pytest.mark.spec("MC-MQSRM 3.1.7.3.1/1", "MC-MQSRM 3.1.7.3.1/2", "MC-MQSRM 3.1.7.3.1/3")
+@pytest.mark.parametrize(
+    ("asked", "received", "purged"),
+    [({}, 0, 0), ({"positive_only": True}, 1, 0), ({"negative_only": True}, 0, 1)],
+)
+def test_only_what_was_asked_for_is_sent(
+    rig: WebRig, asked: dict[str, Any], received: int, purged: int
+) -> None:
+    asks = {"commitment_receipt_to": ADMIN} | asked
+    rig.post(rig.message(**asks), rig.message(**asks))
+    rig.receive("orders")
+    assert len(rig.answers()) == received
+    rig.purge("orders")
+    assert len(rig.answers()) == received + purged
+
+
+@pytest.mark.spec("MC-MQSRM 3.1.7.3.1/3", "MC-MQSRM 3.1.7.3/1")
+def test_a_move_is_no_end(rig: WebRig) -> None:
+    rig.post(rig.message(commitment_receipt_to=ADMIN, positive_only=True, negative_only=True))
+    source, target = rig.open("orders", RECEIVE), rig.open("orders;poison", MOVE)
+    (read,) = rig.reads("orders")
+    rig.run(lambda m: m.move_message(source, read.lookup_id, target))
+    assert rig.answers() == []
+
+
+def test_strangers_are_not_told_what_became_of_their_messages() -> None:
+    """Decisions 8 and 80."""
+    rig = WebRig()
+    rig.post(rig.message(commitment_receipt_to=ADMIN, negative_only=True))
+    rig.purge("orders")
+    assert rig.answers() == []
+
+
+# -- dead letters at the receiver (3.1.7.3.2)
+
+
+@pytest.mark.spec("MC-MQSRM 3.1.7.3.2/1", "MC-MQSRM 3.1.1.1.2.3/1", "MC-MQSRM 3.1.5.2.1.1/1")
+def test_a_purged_message_becomes_a_dead_letter_here(rig: WebRig) -> None:
+    rig.post(rig.message(dead_letter=True), body=b"x")
+    rig.post(rig.message(), body=b"y")
+    rig.purge("orders")
+    assert rig.bodies(DEAD_LETTERS) == [b"x"]
+    assert rig.reasons(DEAD_LETTERS) == [NACK_QUEUE_PURGED]
+    rig.check_books()
+
+
+@pytest.mark.spec("MC-MQSRM 3.1.7.3.2/2")
+@pytest.mark.parametrize(("code", "end"), NEGATIVE_ENDS[1:])
+def test_a_deleted_queue_and_a_rejection_leave_no_dead_letter(
+    rig: WebRig, code: int, end: End
+) -> None:
+    rig.post(rig.message(dead_letter=True), body=b"x")
+    end(rig, "orders")
+    assert rig.bodies(DEAD_LETTERS) == []
+    rig.check_books()
+
+
+# -- final stream receipts (3.1.7.3.3)
+
+
+@pytest.mark.spec(
+    "MC-MQSRM 3.1.7.3.3/1",
+    "MC-MQSRM 3.1.7.3.3/2",
+    "MC-MQSRM 3.1.7.3.3/4",
+    "MC-MQSRM 3.1.7.3.3/5",
+    "MC-MQSRM 3.1.1.3.3/1",
+    "MC-MQSRM 3.1.1.3.3/3",
+)
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_received_stream_message_is_finally_receipted(rig: WebRig, restart: bool) -> None:
+    first, second = rig.streamed(1, dead_letter=True), rig.streamed(2, dead_letter=True)
+    assert rig.post(first, second) == [200, 200]
+    rig.advance(1)
+    rig.receive("streamed")  # the first message is gone
+    if restart:
+        rig.restart()
+    rig.advance(9)
+    rig.receive("streamed")
+    final = on_the_wire(rig, RECEIPTS)[-1]
+    assert (final.to, final.message_class, final.action) == (RECEIPTS, ACK_RECEIVE, "MSMQ:order")
+    assert final.stream_receipt is not None
+    assert final.stream_receipt.stream_id == stream_id(FAR_GUID, SEQUENCE)
+    assert final.stream_receipt.last_ordinal == 2
+    assert final.commitment_receipt == (rig.utc, "positive", MessageId(FAR_GUID, second.ordinal))
+    rig.check_books()
+
+
+@pytest.mark.spec("MC-MQSRM 3.1.7.3.3/1", "MC-MQSRM 3.1.1.3.3/2", "MC-MQSRM 3.1.1.1.2.6/1")
+def test_without_dead_letter_there_is_no_final_receipt(rig: WebRig) -> None:
+    asks = {"commitment_receipt_to": ADMIN, "positive_only": True}
+    assert rig.post(rig.streamed(1, **asks)) == [200]
+    rig.advance(1)
+    rig.receive("streamed")
+    assert [receipt.final for receipt in rig.receipts()] == [False]
+    assert len(rig.answers()) == 1
+
+
+@pytest.mark.spec("MC-MQSRM 3.1.7.3.3/2", "MC-MQSRM 3.1.1.1.2.6/1", "MC-MQSRM 3.1.5.2.1.2/1")
+@pytest.mark.parametrize(("code", "end"), NEGATIVE_ENDS)
+@pytest.mark.parametrize("settings", [{}, {"send_insecure_nacks": True}], ids=["off", "on"])
+def test_a_lost_stream_message_is_dead_lettered_by_its_sender(
+    settings: dict[str, Any], code: int, end: End
+) -> None:
+    rig = WebRig(**settings)  # a final receipt belongs to the stream, decision 8 or not
+    asks = {"commitment_receipt_to": ADMIN, "negative_only": True, "dead_letter": True}
+    assert rig.post(rig.streamed(1, **asks)) == [200]
+    end(rig, "streamed")
+    final = on_the_wire(rig, RECEIPTS)[-1]
+    assert final.commitment_receipt is not None
+    assert (final.commitment_receipt.decision, final.message_class) == ("negative", code)
+    assert rig.bodies(DEAD_TRANSACTIONAL) == []
+    assert len(rig.answers()) == len(settings)
+    rig.check_books()
+
+
+@pytest.mark.spec("MC-MQSRM 3.1.7.3.3/5")
+def test_the_final_receipt_of_an_older_stream_goes_to_its_sender_too(rig: WebRig) -> None:
+    assert rig.post(rig.streamed(1, dead_letter=True)) == [200]
+    assert rig.post(rig.streamed(1, sequence=SEQUENCE + 1)) == [200]
+    rig.receive("streamed")
+    (final,) = [receipt for receipt in rig.receipts() if receipt.final]
+    assert final.stream_id == stream_id(FAR_GUID, SEQUENCE)
+
+
+@pytest.mark.spec("MC-MQSRM 3.1.7.3.3/3")
+def test_other_ends_bring_no_final_receipt(rig: WebRig) -> None:
+    assert rig.post(rig.streamed(1, dead_letter=True)) == [200]
+    (read,) = rig.reads("streamed")
+    queue = rig.queue("streamed")
+    row = rig.manager.core.state.table.get(read.number)
+    assert row is not None
+    rig.run(lambda m: m.core.outcomes.delete(queue, read.number, row, 0x8004))
+    assert rig.receipts() == []
+
+
+@pytest.mark.spec("MC-MQSRM 3.1.1.4.3/1")
+def test_a_stream_message_may_have_all_receipts_each_by_itself(rig: WebRig) -> None:
+    assert rig.post(rig.streamed(1, dead_letter=True, **BOTH)) == [200]
+    assert [m.message_class for m in on_the_wire(rig)] == [ACK_REACH_QUEUE]
+    rig.advance(1)
+    assert [receipt.final for receipt in rig.receipts()] == [False]
+    rig.receive("streamed")
+    assert [m.message_class for m in on_the_wire(rig)] == [ACK_REACH_QUEUE, ACK_RECEIVE]
+    assert [receipt.final for receipt in rig.receipts()] == [False, True]
+    rig.check_books()
+
+
+# -- where receipts may go (decisions 9 and 83)
+
+
+@pytest.mark.spec("MC-MQSRM 3.1.5.1.6.2/3")
+@pytest.mark.parametrize(
+    ("url", "goes_to"),
+    [
+        (f"http://{FAR}/msmq/private$/a", f"http://{FAR}/msmq/private$/a"),
+        (f"http://{FAR}:8080/msmq/private$/a", f"http://{FAR}:8080/msmq/private$/a"),
+        ("http://farhost:8080/msmq/private$/a", f"http://{FAR}:8080/msmq/private$/a"),
+        ("http://192.0.2.8/msmq/private$/a", None),  # somebody else
+        ("http://127.0.0.1:8080/msmq/private$/a", None),  # this machine, another door
+        ("http://169.254.169.254/msmq/private$/a", None),
+        ("http://localhost:8080/msmq/private$/a", None),
+    ],
+)
+@pytest.mark.parametrize("stream", [False, True])
+def test_receipts_go_to_the_peer_and_to_nobody_else(
+    rig: WebRig, url: str, goes_to: str | None, stream: bool
+) -> None:
+    message = rig.streamed(1, receipts_to=url) if stream else rig.message(delivery_receipt_to=url)
+    assert rig.post(message) == [200]
+    rig.advance(1)
+    outgoing = [q.name.lower() for q in rig.manager.queues.outgoing_queues()]
+    assert outgoing == ([] if goes_to is None else [f"direct={goes_to}"])
+    assert rig.manager.core.refusals["target_not_allowed"] == (goes_to is None)
+
+
+def test_a_machine_has_one_port_for_its_receipts(rig: WebRig) -> None:
+    def asking(port: int, guid: bytes = FAR_GUID) -> None:
+        url = f"http://{FAR}:{port}/msmq/private$/a"
+        assert rig.post(rig.message(delivery_receipt_to=url, source_guid=guid)) == [200]
+
+    asking(8080)
+    asking(8081)
+    asking(8080)
+    asking(9090, b"another machine!")
+    ports = sorted(q.name.split(":")[2][:4] for q in rig.manager.queues.outgoing_queues())
+    assert ports == ["8080", "9090"]
+    rig.advance(3601)
+    asking(8081)
+    assert len(rig.manager.queues.outgoing_queues()) == 3
+
+
+def test_on_one_machine_any_port_will_do(rig: WebRig) -> None:
+    local = Peer(b"", "127.0.0.1")
+    rig.manager.srmp.redirects.forbid_port(8816)
+    for port in (8080, 8081, 8816):
+        url = f"http://127.0.0.1:{port}/msmq/private$/a"
+        assert rig.post(rig.message(delivery_receipt_to=url), peer=local) == [200]
+    names = [q.name for q in rig.manager.queues.outgoing_queues()]
+    assert len(names) == 2
+    assert not any("8816" in name for name in names)  # decision 11: never our own admin port
+
+
+def test_the_operator_may_allow_more() -> None:
+    rig = WebRig(allowed_targets=("desk.example:8080",))
+    for url in ("http://desk.example:8080/msmq/q", "http://desk.example/msmq/q"):
+        assert rig.post(rig.message(delivery_receipt_to=url)) == [200]
+    (queue,) = [q for q in rig.manager.queues.outgoing_queues() if "desk" in q.name]
+    assert ":8080/" in queue.name
+
+
+@pytest.mark.spec("MC-MQSRM 3.1.5.1.6.2/3")
+def test_a_receipt_queue_of_ours_is_written_to_like_by_anybody(rig: WebRig) -> None:
+    rig.create("mine")
+    url = "http://alpha/msmq/private$/mine"
+    assert rig.post(rig.message(delivery_receipt_to=url)) == [200]
+    assert rig.classes("mine") == [ACK_REACH_QUEUE]
+    rig.set_security("mine", rig.security("mine").revoke(EVERYONE).pack())
+    assert rig.post(rig.message(delivery_receipt_to=url)) == [200]
+    assert len(rig.classes("mine")) == 1
+
+
+def test_expired_messages_bring_a_negative_receipt(rig: WebRig) -> None:
+    """A time to be received has no element, but a queue manager in between may have one."""
+    asks = {"commitment_receipt_to": ADMIN, "negative_only": True}
+    assert rig.post(rig.message(**asks)) == [200]
+    (read,) = rig.reads("orders")
+    queue, row = rig.queue("orders"), rig.manager.core.state.table.get(read.number)
+    assert row is not None
+    rig.run(lambda m: m.core.outcomes.expire(queue, read.number, row))
+    (receipt,) = on_the_wire(rig)
+    assert receipt.message_class == NACK_RECEIVE_TIMEOUT
+    assert rig.waiting(RECEIPTS_NAME) == []
+    assert rig.messages("orders") == []
