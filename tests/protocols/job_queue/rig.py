@@ -73,7 +73,7 @@ class NcpRig(Rig):
 
         def make(manager: Any) -> int:
             if name != SUPERVISOR:
-                manager.bindery.create_object(root, kind, name, 0, 0x30)
+                manager.bindery.create_object(root, kind, name)
             manager.bindery.change_object_password(root, kind, name, "", password)
             found: int = manager.bindery.get_object_id(root, kind, name).id
             manager.stations.end(root)
