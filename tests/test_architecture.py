@@ -34,13 +34,14 @@ MAY_IMPORT: dict[str, set[str]] = {
     "sim": DOORS | {"runtime"},
     "client": DOORS | {"runtime"},
     "console": {"", "model", "client"},
-    "spark": {"", "model", "client"},
-    "cli": DOORS | {"", "runtime", "sim", "client", "console", "spark"},
+    "qms": {"model", "client", "protocols"},
+    "spark": {"", "model", "client", "qms"},
+    "cli": DOORS | {"", "runtime", "sim", "client", "console", "qms", "spark"},
 }
 
 # Clocks, sockets and chance enter at the edge.
 EDGE_MODULES = {"asyncio", "random", "secrets", "select", "selectors", "socket", "ssl", "time"}
-EDGE_PACKAGES = {"runtime", "client", "sim", "spark"}
+EDGE_PACKAGES = {"runtime", "client", "sim", "qms", "spark"}
 EDGE_SERVERS = {"rpc", "protocols"}
 # What aiohttp calls, and what runs beside the loop: parts of the server next to them.
 EDGE_FILES = {

@@ -63,6 +63,11 @@ class Remote:
         return any(one is not None for one in self._place)
 
     @property
+    def home(self) -> Path | None:
+        """The home on the command line."""
+        return self._place[0]
+
+    @property
     def url(self) -> str | None:
         """The address on the command line."""
         return self._place[1]
@@ -107,13 +112,22 @@ class Remote:
         body: msgspec.Struct | None = None,
     ) -> T:
         """One request of the API; raises the queue manager's refusal."""
-        given = {name: _text(value) for name, value in (query or {}).items() if value is not None}
-        target = f"{path}?{urlencode(given, quote_via=quote)}" if given else path
-        answer = self.client.call(method, target, body)
+        answer = self.client.call(method, _target(path, query), body)
         try:
             return msgspec.convert(answer, result)
         except msgspec.ValidationError as error:
             raise RemoteProtocolError(f"the answer is not what it should be: {error}") from None
+
+    def octets(
+        self, method: str, path: str, octets: bytes = b"", *, query: Query | None = None
+    ) -> bytes:
+        """The same for paths that take or give bytes as they are."""
+        return self.client.call_octets(method, _target(path.removeprefix(PREFIX), query), octets)
+
+
+def _target(path: str, query: Query | None) -> str:
+    given = {name: _text(value) for name, value in (query or {}).items() if value is not None}
+    return f"{path}?{urlencode(given, quote_via=quote)}" if given else path
 
 
 def _text(value: str | int | bool | None) -> str:

@@ -33,6 +33,8 @@ NOUNS = {
     "send": ("send",),
     "receive": ("receive", "peek"),
     "message": ("message",),
+    "job": ("job",),
+    "bindery": ("bindery",),
     "pipeline": ("pipeline",),
     "user": ("user",),
     "token": ("token",),

@@ -221,6 +221,7 @@ def make_admin(
             header_timeout_s=section.header_timeout_s,
             body_timeout_s=section.body_timeout_s,
             idle_timeout_s=section.idle_timeout_s,
+            station_lease_s=service.settings.qms.station_lease_s,
         ),
         sync_times=service.desk.sync_times,
         backup=_backup_of(service),

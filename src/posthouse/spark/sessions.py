@@ -44,7 +44,7 @@ def require_spark() -> None:
 
 
 def session(name: str = "posthouse", master: str | None = None, **conf: Any) -> SparkSession:
-    """A Spark session, on `local[*]` unless told otherwise.
+    """A Spark session, on `local[*]` unless told otherwise; in a job where its server runs Spark.
 
     Finds Java or brings one along, lets workers run this Python, and talks to them over
     unix-domain sockets. With a local master everything listens on loopback, and checkpoints are
@@ -57,7 +57,8 @@ def session(name: str = "posthouse", master: str | None = None, **conf: Any) -> 
     from pyspark.sql import SparkSession
 
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # started by spark-submit, which has a Java
-    wanted = master or conf.get("spark.master") or (None if submitted else "local[*]")
+    usual = os.environ.get("POSTHOUSE_MASTER") or "local[*]"  # set for programs that are jobs
+    wanted = master or conf.get("spark.master") or (None if submitted else usual)
     if not submitted and SparkContext._gateway is None:
         prepare_environment(wanted)
     builder = SparkSession.builder.appName(name)

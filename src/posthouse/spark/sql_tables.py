@@ -11,6 +11,13 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, SparkSession
 
 from posthouse.client.bulk_http import BulkHttp
+from posthouse.spark.job_tables import (
+    HISTORY,
+    JOBS,
+    history_loader,
+    jobs_loader,
+    queue_names,
+)
 from posthouse.spark.sql_query import Table
 
 QUEUES: Final = "queues"
@@ -85,6 +92,8 @@ class LiveTables:
             return self._table(SYSTEM, name, f".\\system$;{name}")
         if namespace == LAKE and name == "messages" and self._lake is not None:
             return Table(LAKE, name, "the lake", self._lake)
+        if namespace == JOBS:
+            return self._of_jobs(name)
         if namespace not in (QUEUES, JOURNALS):
             return None
         short, _, inner = name.partition(";")
@@ -94,14 +103,33 @@ class LiveTables:
         return self._of_queue(namespace, name, f"{path};{inner}" if inner else path)
 
     def all(self) -> Iterator[Table]:
-        """All of them: queues, their journals, the system's queues, the lake."""
+        """All of them: queues, their journals, the system's queues, jobs, the lake."""
         for short, path in self._short.items():
             yield self._of_queue(QUEUES, short, path)
             yield self._of_queue(JOURNALS, short, path)
         for name in SYSTEM_TABLES:
             yield self._table(SYSTEM, name, f".\\system$;{name}")
+        for name in (HISTORY, *(name for name in self._job_queues if ":" not in name)):
+            found = self._of_jobs(name)
+            if found is not None:
+                yield found
         if self._lake is not None:
             yield Table(LAKE, "messages", "the lake", self._lake)
+
+    def _of_jobs(self, name: str) -> Table | None:
+        """A job queue, or the history; a queue of that name is `type:history`."""
+        if name == HISTORY:
+            return Table(JOBS, HISTORY, "jobs that have ended", history_loader(self._options))
+        reference = self._job_queues.get(name)
+        if reference is None:
+            return None
+        return Table(
+            JOBS, name, f"the job queue {name.upper()}", jobs_loader(self._options, reference)
+        )
+
+    @cached_property
+    def _job_queues(self) -> dict[str, str]:
+        return queue_names(self._http)
 
     def _of_queue(self, namespace: str, name: str, path: str) -> Table:
         return self._table(namespace, name, f"{path};journal" if namespace == JOURNALS else path)

@@ -62,13 +62,14 @@ class Api:
         outflow: Outflow | None = None,
         inflow: Inflow | None = None,
         association: object | None = None,
+        address: str = "",
     ) -> Conversation[Any] | None:
         """Runs a request; `done` gets status and JSON, once, perhaps before this returns.
 
         `target` is the path with its query, percent-encoded. What is returned can be cancelled.
         `fetched` is told how much memory a search takes, and may refuse it. A stream goes to
         `outflow`, and `done` is told of its end; a stream that is taken comes from `inflow`.
-        `association` is the client session that asks, if one does.
+        `association` is the client session that asks, if one does, `address` where it is.
         """
         try:
             path, _, query = target.partition("?")
@@ -79,7 +80,9 @@ class Api:
         except QueueError as error:
             self._refuse(error, done, counted=False)
             return None
-        context = Context(caller, role, self.services, fetched, outflow, inflow, association)
+        context = Context(
+            caller, role, self.services, fetched, outflow, inflow, association, address
+        )
 
         def finish(value: Any, error: Exception | None) -> None:
             if error is None:

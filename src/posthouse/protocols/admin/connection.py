@@ -249,6 +249,7 @@ class Connection(asyncio.Protocol):
             finished,
             loan.change,
             association=self.session,
+            address=self._address,
         )
         if call is not None and not call.ended:
             self._calls[asked] = call

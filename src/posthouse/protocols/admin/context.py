@@ -15,6 +15,7 @@ from posthouse.model.errors import AccessDenied, QueueNotFound
 from posthouse.model.names import FormatName, PathName, parse_name
 from posthouse.protocols.admin.conversation import Outside, Resume
 from posthouse.protocols.admin.rates import Rates
+from posthouse.protocols.admin.stations import StationBook
 from posthouse.security.access import Caller
 from posthouse.security.accounts import Role
 from posthouse.store.log import LogStore
@@ -72,8 +73,9 @@ class Services:
 
     `backup` makes the step that copies the home, `pause` one that takes so many seconds,
     `offload` and, for bulk reads, `gather` one that would hold up the loop;
-    `store` is for bulk reads alone. `revoked` is told of tokens whose sessions are to end, `fault`
-    of errors that are ours.
+    `store` is for bulk reads alone. `stations` are those of callers, `job_tokens` the tokens
+    that servers have for jobs, by serial numbers. `revoked` is told of tokens whose sessions are
+    to end, `fault` of errors that are ours.
     """
 
     tokens: Tokens
@@ -86,6 +88,9 @@ class Services:
     pause: Callable[[float], Outside] = field(default=lambda seconds: on_the_spot(lambda: None))
     revoked: Callable[[list[str]], None] = field(default=lambda token_ids: None)
     fault: Callable[[Exception], None] = field(default=lambda error: None)
+    stations: StationBook = field(default_factory=StationBook)
+    station_lease_ms: int = 60_000  # of stations over plain HTTP
+    job_tokens: dict[int, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -103,6 +108,8 @@ class Context:
     """The same for requests."""
     association: object | None = None
     """The client session that asks; None over plain HTTP."""
+    address: str = ""
+    """Where the caller is; wrong passwords count there."""
 
     def require_administrator(self) -> None:
         """For what concerns the whole queue manager: a token cut to some queues is not enough."""

@@ -172,6 +172,7 @@ class HttpFace:
                 loan.change,
                 None if request.method == "HEAD" else flow,
                 incoming,
+                request.remote or "",
             )
             loan.end()
             if flow.response is not None:
@@ -233,6 +234,7 @@ class HttpFace:
         fetched: Callable[[int], None],
         outflow: Streaming | None,
         inflow: Incoming | None,
+        address: str,
     ) -> tuple[int, bytes]:
         """The API's answer; when whoever asked is gone, waits end."""
         answered: asyncio.Future[tuple[int, bytes]] = asyncio.get_running_loop().create_future()
@@ -243,7 +245,7 @@ class HttpFace:
 
         caller, role = identity.caller, identity.role
         conversation = self._api.call(
-            caller, role, method, target, body, done, fetched, outflow, inflow
+            caller, role, method, target, body, done, fetched, outflow, inflow, None, address
         )
         if conversation is None:
             return answered.result()

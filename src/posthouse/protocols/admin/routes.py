@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final, NamedTuple
-
-import msgspec
+from typing import Final
 
 from posthouse.protocols.admin import arrow_read as arrow
 from posthouse.protocols.admin import handlers_bulk as bulk
@@ -24,98 +21,16 @@ from posthouse.protocols.admin import types_certificates as tc
 from posthouse.protocols.admin import types_groups as tg
 from posthouse.protocols.admin import types_stages as ts
 from posthouse.protocols.admin import types_two_phase as t2
-from posthouse.protocols.admin.context import Context
-from posthouse.protocols.admin.conversation import Steps, at_once, looked_at
-from posthouse.security.accounts import Role
-
-PREFIX: Final = "/api/v1"
-JSON: Final = "application/json"
-ARROW: Final = "application/vnd.apache.arrow.stream"
-OCTETS: Final = "application/octet-stream"
-READ, OPERATE, ADMINISTER = Role.READ, Role.OPERATE, Role.ADMINISTER
-
-Handler = Callable[[Context, Any, Any], Steps[Any]]
-Plain = Callable[..., Any]
-
-
-class Route(NamedTuple):
-    """A method and a path: who may, what comes in, what goes out.
-
-    `params` holds the parameters of the path and of the query, `body` is `Nothing` where none is
-    taken. The first line of the handler's docstring is the summary.
-    """
-
-    method: str
-    path: str
-    role: Role
-    params: type[msgspec.Struct]
-    body: type[msgspec.Struct]
-    result: type[msgspec.Struct]
-    handler: Handler
-    name: str
-    summary: str
-    description: str
-    status: int
-    produces: str = JSON  # media type of the answer; a stream of Arrow goes over HTTP only
-    consumes: str = JSON  # the same of the body; octets reach the handler as they are
-
-    @property
-    def segments(self) -> tuple[str, ...]:
-        """The parts of the path; one in braces stands for a parameter."""
-        return tuple(self.path.split("/")[1:])
-
-    @property
-    def takes_body(self) -> bool:
-        """Whether requests carry something."""
-        return self.body is not t.Nothing
-
-    @property
-    def body_required(self) -> bool:
-        """Whether a request without a body misses something."""
-        return any(field.required for field in msgspec.structs.fields(self.body))
-
-
-def _stepwise(method: str, handler: Plain) -> Handler:
-    """A handler that is one call on the engine, as one with steps."""
-    once = looked_at if method == "GET" else at_once
-
-    def steps(context: Context, params: Any, body: Any) -> Steps[Any]:
-        return once(lambda manager: handler(manager, context, params, body))
-
-    return steps
-
-
-def _route(
-    method: str,
-    path: str,
-    role: Role,
-    handler: Plain,
-    result: type[msgspec.Struct],
-    params: type[msgspec.Struct] = t.Nothing,
-    body: type[msgspec.Struct] = t.Nothing,
-    *,
-    steps: bool = False,
-    status: int = 200,
-    produces: str = JSON,
-    consumes: str = JSON,
-) -> Route:
-    summary, _, rest = (handler.__doc__ or "").partition("\n")
-    return Route(
-        method,
-        PREFIX + path,
-        role,
-        params,
-        body,
-        result,
-        handler if steps else _stepwise(method, handler),
-        handler.__name__,
-        summary.strip(),
-        " ".join(rest.split()),
-        status,
-        produces,
-        consumes,
-    )
-
+from posthouse.protocols.admin.route import ADMINISTER as ADMINISTER
+from posthouse.protocols.admin.route import ARROW as ARROW
+from posthouse.protocols.admin.route import JSON as JSON
+from posthouse.protocols.admin.route import OCTETS as OCTETS
+from posthouse.protocols.admin.route import OPERATE as OPERATE
+from posthouse.protocols.admin.route import PREFIX as PREFIX
+from posthouse.protocols.admin.route import READ as READ
+from posthouse.protocols.admin.route import Route as Route
+from posthouse.protocols.admin.route import route as _route
+from posthouse.protocols.admin.routes_jobs import JOB_ROUTES
 
 _QUEUE = "/queues/{queue}"
 _MESSAGE = _QUEUE + "/messages/{lookup_id}"
@@ -449,4 +364,5 @@ ROUTES: Final[tuple[Route, ...]] = (
         t.BackupBody,
         steps=True,
     ),
+    *JOB_ROUTES,
 )

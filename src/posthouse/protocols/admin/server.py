@@ -65,6 +65,7 @@ class AdminSettings:
     header_timeout_s: float = 10.0
     body_timeout_s: float = 60.0
     idle_timeout_s: float = 75.0
+    station_lease_s: float = 60.0
 
 
 class Admin:
@@ -108,6 +109,7 @@ class Admin:
             pause=paused,
             revoked=self.end_sessions_of,
             fault=fault,
+            station_lease_ms=int(self.settings.station_lease_s * 1000),
         )
         self.api = Api(desk, self.services)
         metrics = Metrics(

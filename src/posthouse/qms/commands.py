@@ -1,0 +1,288 @@
+"""A worker that runs one command for each job: no shell, a clean environment, a folder of its own.
+
+Nothing that a submitter wrote becomes a word of the command, a path or a variable: the command gets
+the job's file on standard input and under a name of ours, and what is known of the job as JSON.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import re
+import selectors
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from posthouse.model.job_types import job_type_name
+from posthouse.qms.serving import JobFailed, JobGone, Task
+
+FILE: Final = "{file}"  # in the command: the path of the job's file
+PATH: Final = "/usr/local/bin:/usr/bin:/bin"
+TAIL: Final = 3000  # bytes of output that are kept
+PIPE: Final = 1 << 16
+HEARTBEAT_S: Final = 2.0
+GRACE_S: Final = 5.0
+_PROGRESS: Final = re.compile(rb"\s*(\d{1,18})\s*/\s*(\d{1,18})\s*(.*)")
+_PR_SET_PDEATHSIG: Final = 1
+
+
+class Command(NamedTuple):
+    """What is run for a job."""
+
+    words: Sequence[str]
+    environment: Mapping[str, str]
+    folder: Path
+    timeout_s: float | None = None
+    user: int | None = None  # another uid, where the server may choose one
+    group: int | None = None
+
+
+class CommandWorker:
+    """Runs the same command for each job."""
+
+    def __init__(
+        self,
+        words: Sequence[str],
+        *,
+        types: Sequence[int] = (),
+        timeout_s: float | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self.types = types
+        self._words = tuple(words)
+        self._timeout_s = timeout_s
+        self._environment = dict(environment or {})
+
+    def __call__(self, task: Task) -> str:
+        """Runs it; exit code 0 finishes the job."""
+        with tempfile.TemporaryDirectory(prefix="posthouse-job-") as name:
+            folder = Path(name)
+            file = fetched(task, folder)
+            words = [str(file) if word == FILE else word for word in self._words]
+            environment = clean_environment(folder) | about(task, folder, file) | self._environment
+            command = Command(words, environment, folder, self._timeout_s)
+            return run(command, task, file)
+
+
+def fetched(task: Task, folder: Path) -> Path:
+    """The job's file, under a name of ours."""
+    path = folder / "job"
+    with path.open("xb") as file:
+        for piece in task.job.chunks():
+            file.write(piece)
+    return path
+
+
+def clean_environment(folder: Path) -> dict[str, str]:
+    """What a program needs, and nothing of this process."""
+    return {
+        "PATH": PATH,
+        "LANG": "C.UTF-8",
+        "HOME": str(folder),
+        "TMPDIR": str(folder),
+    }
+
+
+def about(task: Task, folder: Path, file: Path) -> dict[str, str]:
+    """What a command may know of its job; the submitter's own words are in a file only."""
+    taken, queue = task.job.taken, task.queue
+    known = folder / "job.json"
+    known.write_bytes(
+        msgspec.json.encode(
+            {
+                "queue": queue.name,
+                "number": task.number,
+                "type": taken.job_type,
+                "owner": task.owner,
+                "description": taken.description,
+                "record": taken.queue_record,
+            }
+        )
+    )
+    return {
+        "POSTHOUSE_JOB": str(known),
+        "POSTHOUSE_JOB_FILE": str(file),
+        "POSTHOUSE_JOB_NUMBER": str(task.number),
+        "POSTHOUSE_JOB_TYPE": job_type_name(taken.job_type),
+    }
+
+
+# -- one process
+
+
+def run(command: Command, task: Task, file: Path) -> str:
+    """Runs a command to its end, reports its progress, and returns the last of its output."""
+    reading, writing = os.pipe()  # for lines such as `3/10 words`, which the command writes
+    try:
+        process = _started(command, file, writing)
+        try:
+            watched = _Watched(process, reading, task, command.timeout_s)
+            watched.follow()
+        finally:
+            _end(process)
+    finally:
+        os.close(reading)
+    return _outcome(process.returncode, watched)
+
+
+def _started(command: Command, file: Path, writing: int) -> subprocess.Popen[bytes]:
+    """The process; the end of the pipe that it writes to is its own from then on."""
+    environment = {**command.environment, "POSTHOUSE_JOB_PROGRESS": str(writing)}
+    try:
+        with file.open("rb") as data:
+            return subprocess.Popen(
+                list(command.words),
+                stdin=data,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                cwd=command.folder,
+                env=environment,
+                pass_fds=(writing,),
+                start_new_session=True,
+                preexec_fn=_ends_with_us(),
+                **_identity(command),
+            )
+    except OSError as error:
+        raise JobFailed(f"the command cannot be run: {error.strerror}") from error
+    finally:
+        os.close(writing)
+
+
+def _identity(command: Command) -> dict[str, Any]:
+    if command.user is None:
+        return {}
+    return {"user": command.user, "group": command.group, "extra_groups": ()}
+
+
+def _ends_with_us() -> Callable[[], None]:
+    """When this server is killed its command is, too: nobody would hear of its end.
+
+    Loaded before the process forks, so that the child only makes the call.
+    """
+    prctl = ctypes.CDLL(None, use_errno=True).prctl
+
+    def ask() -> None:
+        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+    return ask
+
+
+class _Watched:
+    """A process whose output is read until it ends."""
+
+    def __init__(
+        self,
+        process: subprocess.Popen[bytes],
+        progress: int,
+        task: Task,
+        timeout_s: float | None,
+    ) -> None:
+        self.process = process
+        self.task = task
+        self.said: dict[str, bytes] = {"out": b"", "errors": b"", "progress": b""}
+        self.reported = (0, 0, "")
+        self.timed_out = False
+        self._deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        self._timeout_s = timeout_s
+        self._selector = selectors.DefaultSelector()
+        assert process.stdout is not None
+        assert process.stderr is not None
+        for name, file in (
+            ("out", process.stdout.fileno()),
+            ("errors", process.stderr.fileno()),
+            ("progress", progress),
+        ):
+            os.set_blocking(file, False)
+            self._selector.register(file, selectors.EVENT_READ, name)
+
+    def follow(self) -> None:
+        """Until it has ended, or is to be ended."""
+        beat = time.monotonic() + HEARTBEAT_S
+        with self._selector:
+            while self.process.poll() is None:
+                self._read(0.1)
+                now = time.monotonic()
+                if now >= beat:
+                    self.task.report(*self.reported)  # raises when the job is gone
+                    beat = now + HEARTBEAT_S
+                if self.task.stop.is_set():
+                    raise JobGone("the server stops")
+                if self._deadline is not None and now >= self._deadline:
+                    self.timed_out = True
+                    return
+            self._read(0.0)
+
+    def _read(self, timeout_s: float) -> None:
+        for key, _ in self._selector.select(timeout_s):
+            while data := _some(key.fd):
+                self._take(key.data, data)
+
+    def _take(self, name: str, data: bytes) -> None:
+        whole = self.said[name] + data
+        if name == "progress":
+            *lines, whole = whole[-PIPE:].split(b"\n")
+            for line in lines[-1:]:
+                self._report(line)
+        self.said[name] = whole[-TAIL:]
+
+    def _report(self, line: bytes) -> None:
+        found = _PROGRESS.fullmatch(line)
+        if found:
+            done, total, text = found.groups()
+            self.reported = (int(done), int(total), _text(text)[:200])
+        else:
+            self.reported = (*self.reported[:2], _text(line)[:200])
+        self.task.report(*self.reported)
+
+    @property
+    def timeout(self) -> str:
+        """How long it might have taken, for people."""
+        return f"{self._timeout_s:g} s"
+
+
+def _some(file: int) -> bytes:
+    try:
+        return os.read(file, PIPE)
+    except BlockingIOError:
+        return b""
+
+
+def _text(data: bytes) -> str:
+    """What a program wrote, in one line without controls."""
+    words = data.decode("utf-8", "replace")
+    return "".join(c if c.isprintable() else " " for c in words).strip()
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """With all that it started."""
+    for number, grace_s in ((signal.SIGTERM, GRACE_S), (signal.SIGKILL, None)):
+        if process.poll() is not None:
+            break
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, number)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(grace_s)
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)  # what outlived it
+    for stream in (process.stdout, process.stderr):
+        if stream is not None:
+            stream.close()
+
+
+def _outcome(code: int, watched: _Watched) -> str:
+    out, errors = (_text(watched.said[name]) for name in ("out", "errors"))
+    if watched.timed_out:
+        raise JobFailed(f"it took longer than {watched.timeout}")
+    if code < 0:
+        raise JobFailed(f"ended by signal {-code}. {errors or out}")
+    if code:
+        raise JobFailed(f"exit code {code}. {errors or out}")
+    return out
