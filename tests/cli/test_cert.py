@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -193,3 +194,32 @@ def test_encryption_is_a_wish_that_stays_with_the_message(ph: Posthouse) -> None
     shown = ph("receive", "./private$/sealed", "--json").value
     assert (shown["encrypted"], shown["body_text"]) == (True, "secret")
     ph("queue", "delete", "./private$/sealed")
+
+
+def test_a_certificate_for_https_is_made_in_the_home(ph: Posthouse, tmp_path: Path) -> None:
+    home = ("--home", tmp_path / "new")
+    made = ph("cert", "make", "--tls", "alpha.example", "--tls", "127.0.0.1", *home)
+    assert made.code == 0
+    assert 'certificate = "keys/tls.pem"' in made.out
+    key = tmp_path / "new" / "keys" / "tls.key"
+    assert key.stat().st_mode & 0o777 == 0o600
+    context = ssl.create_default_context(cafile=str(key.with_suffix(".pem")))
+    context.load_cert_chain(key.with_suffix(".pem"), key)
+    (authority,) = context.get_ca_certs()
+    names = authority["subjectAltName"]
+    assert names == (("DNS", "alpha.example"), ("IP Address", "127.0.0.1"))
+    again = ph("cert", "make", "--tls", "alpha.example", *home)
+    assert again.code == 2
+    assert "--replace" in again.err
+    before = key.read_bytes()
+    assert ph("cert", "make", "--tls", "alpha.example", "--replace", "--json", *home).value["hosts"]
+    assert key.read_bytes() != before
+
+
+def test_a_certificate_for_https_is_for_hosts_and_nobody_else(
+    ph: Posthouse, tmp_path: Path
+) -> None:
+    home = ("--home", tmp_path)
+    assert ph("cert", "make", "--tls", "a", "--user", "alice", *home).code == 2
+    assert ph("cert", "make", "--tls", "bücher", *home).code == 1
+    assert ph("cert", "make", "--tls", "a", "--url", "http://127.0.0.1:1").code == 2

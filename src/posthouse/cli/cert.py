@@ -10,6 +10,7 @@ from typing import Annotated, Final, Literal, cast
 import msgspec
 import typer
 
+from posthouse.cli.cert_tls import make_tls
 from posthouse.cli.command import DryRun, Yes, confirm, group, guid, talking
 from posthouse.cli.connection import Remote, path_of
 from posthouse.cli.output import print_json, print_table, say
@@ -67,14 +68,29 @@ def make(
             help="Make new ones; what was encrypted for the old keys can no longer be read.",
         ),
     ] = False,
+    tls: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--tls",
+            metavar="HOST",
+            help="For HTTPS instead, for this name or address; give it once for each.",
+        ),
+    ] = None,
 ) -> None:
     """Make a certificate with which a user signs messages, or the keys of this queue manager.
 
     Private keys stay in the home, sealed with its key file keys/seal.key. Without --user the keys
     are made that others encrypt messages for this queue manager with: show them with `cert export`.
+    With --tls the files keys/tls.pem and keys/tls.key are written into the home, for the settings
+    of [https]; the queue manager need not run for that.
 
     Example: posthouse cert make --user alice
     """
+    if tls:
+        if user is not None or bits is not None:
+            raise typer.BadParameter("--tls goes with neither --user nor --bits")
+        make_tls(remote, tls, days, replace=replace)
+        return
     if bits is not None and bits not in KEY_BITS:
         raise typer.BadParameter(f"keys have {', '.join(map(str, KEY_BITS))} bits")
     chosen = cast("Literal[1024, 2048, 3072, 4096] | None", bits)

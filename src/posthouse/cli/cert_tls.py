@@ -1,0 +1,50 @@
+"""`posthouse cert make --tls`: a certificate for HTTPS, as files in the home."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Final
+
+import typer
+
+from posthouse.cli.connection import Remote
+from posthouse.cli.output import print_json, say
+from posthouse.protocols.admin.control import default_home
+from posthouse.security.tls_certificates import make_tls_files
+
+FOLDER: Final = "keys"
+CERTIFICATE: Final = "tls.pem"
+PRIVATE_KEY: Final = "tls.key"
+DAYS_MAX: Final = 825  # more is refused by some clients
+
+
+def make_tls(remote: Remote, hosts: list[str], days: int, *, replace: bool) -> None:
+    """Writes certificate and key, and says which settings use them."""
+    if remote.url is not None:
+        raise typer.BadParameter("the files of --tls are made in a home here, not by --url")
+    folder = (remote.home or default_home()) / FOLDER
+    certificate, key = folder / CERTIFICATE, folder / PRIVATE_KEY
+    for file in (certificate, key):
+        if file.exists() and not replace:
+            raise typer.BadParameter(f"{file} is there already; --replace makes it anew")
+    made = make_tls_files(hosts, int(time.time()), min(days, DAYS_MAX))
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _write(certificate, made.certificate)
+    _write(key, made.private_key)
+    shown = {"certificate": f"{FOLDER}/{CERTIFICATE}", "private_key": f"{FOLDER}/{PRIVATE_KEY}"}
+    if remote.json:
+        print_json({"hosts": hosts, "file": str(certificate)} | shown)
+        return
+    say(f"{certificate} is a certificate for {', '.join(hosts)}. Put into posthouse.toml:")
+    say("\n[https]\n" + "\n".join(f'{name} = "{value}"' for name, value in shown.items()) + "\n")
+    say("Senders trust it by [srmp] authorities with a copy of that file, which holds no secret.")
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Nobody else reads it, not even for a moment."""
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(data)
+    temporary.replace(path)
