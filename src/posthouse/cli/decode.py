@@ -12,6 +12,7 @@ import typer
 from posthouse.cli.ncp_view import is_ncp, ncp_extent, view_ncp
 from posthouse.cli.output import print_json, say
 from posthouse.cli.packet_view import View, view_packet, view_ping
+from posthouse.cli.srmp_view import is_srmp, srmp_extent, view_srmp
 from posthouse.model.errors import RemoteProtocolError, Truncated
 from posthouse.wire.headers import BASE_HEADER, SIGNATURE
 from posthouse.wire.ping import PING_SIGNATURE, PING_SIZE
@@ -60,9 +61,9 @@ def decode(
     """Print packets field by field, with the section of the document for each header.
 
     Takes what one side of a session sends: handshake, messages and acknowledgments of all kinds;
-    also ping datagrams, and requests or replies of NCP as they came over TCP, or one datagram of
-    it. A packet that breaks its document ends the command with exit code 1 and the offset; the
-    packets in front of it are printed.
+    also ping datagrams, HTTP messages that carry SRMP with their answers, and requests or replies
+    of NCP as they came over TCP, or one datagram of it. A packet that breaks its document ends the
+    command with exit code 1 and the offset; the packets in front of it are printed.
 
     Example: posthouse decode message.bin
     """
@@ -116,6 +117,8 @@ def take(data: bytes, at: int) -> Found:
         return Found(at, PING_SIZE, view_ping(data[at : at + PING_SIZE]))
     if is_ncp(front):
         return _whole(data, at, ncp_extent(data, at), view_ncp)
+    if is_srmp(front):
+        return _whole(data, at, srmp_extent(data, at), view_srmp)
     if len(front) < BASE_HEADER.size:
         raise Truncated(f"{len(front)} bytes are left, a BaseHeader has {BASE_HEADER.size}")
     return _whole(data, at, packet_extent(data, at, len(data)), view_packet)

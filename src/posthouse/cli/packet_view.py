@@ -22,6 +22,7 @@ from posthouse.wire.layout import Flags, bits
 from posthouse.wire.order_acks import read_final_ack, read_order_ack
 from posthouse.wire.packet import Packet
 from posthouse.wire.ping import read_ping
+from posthouse.wire.srmp_stored import stored_parts
 from posthouse.wire.stream import PacketKind, packet_kind
 
 GUIDS = {
@@ -128,12 +129,23 @@ def _behind_the_body(packet: Packet) -> Iterator[Header]:
     if packet.tail.debug_at:
         queue = show(packet.tracing_queue, "queue")
         yield Header("MS-MQMQ 2.2.20.8", "DebugHeader", {"queue": queue})
+    if packet.tail.compound_at:
+        yield from _over_http(packet)
     if packet.soap:
         yield Header("MS-MQMQ 2.2.20.7", "SoapHeader", plain(packet.soap))
     if packet.multi_queue:
         yield Header("MS-MQMQ 2.2.20.1", "MultiQueueFormatHeader", plain(packet.multi_queue))
     if packet.session:
         yield Header(*SESSION, plain(packet.session))
+
+
+def _over_http(packet: Packet) -> Iterator[Header]:
+    """What a message that came over HTTP has of it."""
+    envelope, compound, offset, size = stored_parts(packet.data, packet.glance)
+    text = show(envelope)
+    yield Header("MS-MQRR 2.2.5.1.2.1", "SRMPEnvelopeHeader", {"envelope": text})
+    fields = {"message_body_offset": offset, "message_body_size": size, "data": compound}
+    yield Header("MS-MQRR 2.2.5.1.2.2", "CompoundMessageHeader", fields)
 
 
 READERS: dict[PacketKind, tuple[str, Callable[[bytes], Iterator[Header]]]] = {
