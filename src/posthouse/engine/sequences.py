@@ -182,12 +182,12 @@ class Sequences:
             (row,) = table.rows((number,))
             if row.flags & _UNFINISHED == FLAG_TRANSACTIONAL:
                 numbers.append((number, row))
-        if not numbers:
-            return
         self._drop_behind(queue, gone.lookup_id, change)
         if queue.number in self._unfinished:
             self._unfinished[queue.number] -= len(numbers)
-        self._begin(queue, info, numbers[0][1].lookup_id, change)
+        first = numbers[0][1].lookup_id if numbers else self.core.lookup_ids.value
+        self._begin(queue, info, first, change)
+        self._store(queue, change)
         for number, row in numbers:
             numbered, _ = self.number(queue, row, None, change)
             self.core.settle(number, numbered, KEPT, change)

@@ -130,6 +130,8 @@ class SrmpReceiving:
         kind = kind_of(message)
         if kind in _RECEIPTS:
             return self._acknowledged(arrival, kind)
+        if kind is SrmpKind.IGNORED and self._is_order_queue(message.to):
+            return self._ignored("srmp_message_ignored", "a receipt that contradicts itself")
         name = self._destination(message.to)
         queue = self._queue(name, message)
         if self._is_late(message):
