@@ -35,6 +35,7 @@ class Peer(NamedTuple):
 
 KERBEROS = "krb5kdc kdb5_util kadmin.local kinit"
 FIND_PROGRAM = 'PATH="$PATH:/usr/sbin" command -v "$each"'  # not on everybody's PATH
+LOADS_OPENPGM = "import ctypes; ctypes.CDLL('libpgm-5.3.so.0'); import zmq; assert zmq.has('pgm')"
 BUILDS_GSSAPI = """
 import shutil, subprocess, sysconfig
 from pathlib import Path
@@ -102,6 +103,11 @@ PEERS = {
         package="nmap",
         probe=("nmap", "--version"),
         why="recognises a DCE/RPC server by how it refuses strangers",
+    ),
+    "openpgm": Peer(
+        package="python3-zmq",
+        probe=("/usr/bin/python3", "-c", LOADS_OPENPGM),
+        why="another implementation of PGM: sends us multicast messages, and receives ours",
     ),
     "kerberos": Peer(
         package="krb5-kdc krb5-admin-server krb5-user",
