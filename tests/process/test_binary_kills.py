@@ -32,9 +32,18 @@ SEQUENCED = (LEFT, RIGHT)
 class Traffic:
     """Applications of one office that send to the other one, until they are told to stop."""
 
-    def __init__(self, here: Office, there: Office, seed: int) -> None:
+    def __init__(
+        self,
+        here: Office,
+        there: Office,
+        seed: int,
+        *,
+        most: int = 40,
+        pause_s: float = PAUSE_S,
+    ) -> None:
         self.here, self.there = here, there
         self.seed = seed
+        self.most, self.pause_s = most, pause_s  # messages at once, and between them
         self.sent: set[bytes] = set()  # recoverable, and answered
         self.journaled: set[bytes] = set()
         self.asked: set[bytes] = set()  # for an acknowledgment of their arrival
@@ -78,13 +87,13 @@ class Traffic:
                 while not self._stop.is_set():
                     step(qm, drawn)
                     self.steps += 1
-                    time.sleep(drawn.uniform(0, PAUSE_S))
+                    time.sleep(drawn.uniform(0, self.pause_s))
         except BaseException as error:
             self.failures.append(error)
 
     def _send(self, qm: posthouse.QueueManagerClient, drawn: random.Random) -> None:
         """Recoverable messages, some for the journal, some to be acknowledged."""
-        bodies = self._names[0].take(drawn.randint(1, 40))
+        bodies = self._names[0].take(drawn.randint(1, self.most))
         queue = qm.queue(self.there.name_of(PLAIN))
         journal, ask = drawn.random() < 0.3, drawn.random() < 0.3
         if ask:
@@ -101,7 +110,7 @@ class Traffic:
 
     def _commit(self, qm: posthouse.QueueManagerClient, drawn: random.Random) -> None:
         """The same messages to two queues, in one transaction."""
-        bodies = self._names[1].take(drawn.randint(1, 20))
+        bodies = self._names[1].take(drawn.randint(1, self.most // 2))
         journal = drawn.random() < 0.3
         try:
             with qm.transaction() as tx:
@@ -119,7 +128,7 @@ class Traffic:
         try:
             with qm.transaction() as tx:
                 found = qm.queue(f".\\private$\\{LEFT}").receive_many(
-                    drawn.randint(1, 40), 0.1, tx=tx
+                    drawn.randint(1, self.most), 0.1, tx=tx
                 )
         except (IoTimeout, TransactionAborted, ServerUnreachable):
             return  # there was nothing, or nobody, within its time

@@ -481,7 +481,8 @@ class Trial:
             raise Failed(self._words(["a session stays", *self._unsettled()]))
 
     def _unsettled(self) -> list[str]:
-        return [
+        down = [f"{machine.name} is down" for machine in self.machines if not machine.up]
+        return down + [
             f"{queue.name} of {machine.name} has {queue.state.count}"
             for machine in self.machines
             for queue in machine.manager.queues.all()
