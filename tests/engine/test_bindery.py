@@ -110,8 +110,9 @@ def test_anybody_scans_for_queues_even_before_login(rig: JobRig) -> None:
     assert scan(rig, stranger, NWOT_JOB_QUEUE, "jo?n") == ["JOIN"]
     assert scan(rig, stranger) == ["ALPHA", "JOBS", "JOIN"]  # users are for those logged in
     assert {"ANNA", "SRV1", "EVERYONE", "SUPERVISOR"} <= set(scan(rig, rig.user("EVA")))
+    anna = rig.bindery("get_object_id", stranger, NWOT_USER, "ANNA")  # a login needs the ID
     with rig.completion(0xF2):
-        rig.bindery("get_object_id", stranger, NWOT_USER, "ANNA")
+        rig.bindery("get_object_name", stranger, anna.id)
 
 
 @pytest.mark.spec("NCP 0x32/1", "QMS Supervisors/1", "QMS Creating Queue Servers/1")
@@ -431,7 +432,7 @@ def test_nobody_gives_more_than_he_has_and_netware_is_nobody(rig: JobRig) -> Non
         rig.bindery("change_object_security", rig.super, *PRINTER, 0x06)
     rig.bindery("change_object_security", rig.super, *PRINTER, 0x44)  # out of everybody's sight
     with rig.completion(0xF2):
-        rig.bindery("get_object_id", rig.super, *PRINTER)
+        rig.bindery("get_object_name", rig.super, itself.object_id)
     with rig.completion(0xF7):
         rig.bindery("create_property", rig.super, *PRINTER, "PASSWORD", 0, 0x30)
 
