@@ -168,6 +168,18 @@ class WebRig(PostRig):
         found = [read_stream_receipt(packet.data) for packet in self.waiting(name)]
         return [receipt for receipt in found if receipt is not None]
 
+    def collect(self) -> list[int]:
+        """The peer takes its stream receipts: how far they go."""
+        receipts = self.receipts()
+        if receipts:
+            self.take(RECEIPTS_NAME)
+            queue = self.away(RECEIPTS_NAME)
+            numbers = [number for _, number in queue.state.order.forward()]
+            sender = queue.outgoing.sender if queue.outgoing else None
+            assert sender is not None
+            self.run(lambda m: sender.acknowledged(numbers))
+        return [receipt.last_ordinal for receipt in receipts]
+
     def answers(self, url: str = ADMIN) -> list[Packet]:
         """The receipts that wait for an administration queue of the peer's."""
         return self.waiting(f"DIRECT={url}")

@@ -15,7 +15,7 @@ from posthouse.engine.acks import ANSWERS_MAX
 from posthouse.engine.admission import Admitted
 from posthouse.engine.core import Core
 from posthouse.engine.queue import Queue
-from posthouse.engine.records import WANT_DEAD_LETTER, Change, Row
+from posthouse.engine.records import PURGED, WANT_DEAD_LETTER, Change, Row
 from posthouse.engine.rows import flags_of
 from posthouse.engine.transfer import IncomingTransactionalTransferInfo as Incoming
 from posthouse.model.errors import QueueError, RemoteProtocolError
@@ -125,9 +125,13 @@ class IncomingStreams:
         self.core = core
         self._timers: dict[Key, _Timer] = {}
         self._heap: list[tuple[int, Key]] = []  # a timer is due then, or later
+        self._unsent: dict[Key, tuple[int, int, int]] = {}  # receipts: number, stream, how far
 
     def load(self) -> None:
-        """What was accepted and not acknowledged before a restart still is (3.1.3.2)."""
+        """What was accepted and not acknowledged before a restart still is (3.1.3.2).
+
+        Receipts are express: those that were to be sent are gone, unless the stop was a clean one.
+        """
         for queue in self.core.registry.all():
             for info in self.core.transfer.incoming_of(queue):
                 if info.via and info.acknowledged < info.sequence_number:
@@ -179,36 +183,61 @@ class IncomingStreams:
         info = None if queue is None else core.transfer.incoming(queue, source, format_name, via)
         if queue is None or info is None or not info.receipts_to:
             return
-        change = Change()
+        change, reached = Change(), (info.sequence_id, info.sequence_number)
+        if self._is_said(key, reached, change):
+            return
         packet = stream_receipt(
             *(info.stream_id, source, info.sequence_id, info.sequence_number),
             info.receipts_to,
             self._origin(),
         )
-        if self._send(info.receipts_to, packet, change, enough=ANSWERS_MAX):
+        sent = self._send(info.receipts_to, packet, change, enough=ANSWERS_MAX)
+        if sent:
+            self._unsent[key] = sent, *reached
             told = msgspec.structs.replace(info, acknowledged=info.sequence_number)
             core.transfer.keep_incoming(queue, told, change)
         core.commit(change)
 
+    def _is_said(self, key: Key, reached: tuple[int, int], change: Change) -> bool:
+        """Whether a receipt that waits to be sent says it; one that says less gives way to a newer.
+
+        So a peer that takes them slowly, or not at all, finds one for each stream.
+        """
+        core = self.core
+        number, *said = self._unsent.pop(key, (0, 0, 0))
+        row = core.state.table.get(number) if number else None
+        queue = None if row is None else core.queues.get(row.queue)
+        if row is None or queue is None or queue.outgoing is None or number in core.locks:
+            return False
+        if core.transfer.is_in_flight(queue, number, row):
+            return False
+        if tuple(said) == reached:
+            self._unsent[key] = number, *reached
+            return True
+        core.end(number, row, PURGED, change)
+        return False
+
     def _origin(self) -> Origin:
         return Origin(self.core.guid, self.core.ordinals.next(), self.core.utc)
 
-    def _send(self, to: str, packet: bytes, change: Change, enough: int | None = None) -> bool:
-        """Into the outgoing queue for a receipt address; no quota refuses it."""
+    def _send(self, to: str, packet: bytes, change: Change, enough: int | None = None) -> int:
+        """Into the outgoing queue for a receipt address; no quota refuses it.
+
+        Returns its number, 0 where it was dropped.
+        """
         core = self.core
         try:
             target = core.registry.sending_target(parse_format_name(to), change)
         except QueueError as error:
             core.refusals["receipt_dropped"] += 1
             core.event("receipt_dropped", to=to, why=str(error))
-            return False
+            return 0
         if target.outgoing is None or (enough is not None and target.state.count >= enough):
             core.refusals["receipt_dropped"] += 1
-            return False
+            return 0
         seen = glance(packet)
         admitted = Admitted(target, packet, seen, flags_of(seen, 0))
-        core.sending.accept(admitted, None, b"", "", change)
-        return True
+        return core.sending.accept(admitted, None, b"", "", change)
 
     # -- final stream receipts (3.1.7.3.3)
 
