@@ -18,7 +18,6 @@ from posthouse.model.bindery import (
     NWOT_USER,
     NWOT_USER_GROUP,
     NWOT_WILD,
-    Q_DIRECTORY,
     Q_OPERATORS,
     Q_SERVERS,
     Q_USERS,
@@ -149,7 +148,7 @@ class FileServer:
         raise QmsError(NO_QUEUE, f"there is no queue {name}")
 
     def queues(self, type: int | str = NWOT_WILD) -> list[JobQueue]:
-        """All queues: objects that have the set Q_USERS, Q_OPERATORS or Q_SERVERS."""
+        """All queues: objects that have the set Q_OPERATORS."""
         return [
             JobQueue(self.door, one.id, one.name, one.type)
             for one in self.bindery.objects(type)
@@ -157,9 +156,9 @@ class FileServer:
         ]
 
     def _is_queue(self, name: str, type: int) -> bool:
-        """Q_DIRECTORY is the supervisors' to read, but a scan shows that it is there."""
+        """Everybody sees that Q_OPERATORS is there; Q_DIRECTORY is the supervisors' to see."""
         try:
-            self.door.scan_property(name, type, Q_DIRECTORY, 0xFFFFFFFF)
+            self.door.scan_property(name, type, Q_OPERATORS, 0xFFFFFFFF)
         except QmsError as error:
             if error.completion in _NOWHERE:
                 return False

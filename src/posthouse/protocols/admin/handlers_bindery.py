@@ -220,10 +220,17 @@ def show_property(
 
 def _shown(manager: QueueManager, station: Station, params: PropertyParams) -> PropertyJson:
     kind = parse_type(params.type)
+    if not _may_read(manager, station, kind, params):
+        raise QmsError(NO_PROPERTY_READ, f"{params.property} is not the caller's to read")
     found = _scanned(manager, station, kind, params.name, params.property)
     if len(found) != 1 or found[0].name != params.property.upper():
         raise QmsError(NO_SUCH_PROPERTY, f"{params.name} has no property {params.property}")
     return _property_json(manager, station, kind, params.name, found[0])
+
+
+def _may_read(manager: QueueManager, station: Station, kind: int, params: PropertyParams) -> bool:
+    """A scan leaves out what may not be read; who names it is told so."""
+    return _value(manager, station, kind, params.name, params.property) is not None
 
 
 def _property_json(
