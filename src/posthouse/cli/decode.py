@@ -12,9 +12,11 @@ import typer
 from posthouse.cli.ncp_view import is_ncp, ncp_extent, view_ncp
 from posthouse.cli.output import print_json, say
 from posthouse.cli.packet_view import View, view_packet, view_ping
+from posthouse.cli.pgm_view import is_pgm, pgm_of_capture, view_pgm
 from posthouse.cli.srmp_view import is_srmp, srmp_extent, view_srmp
 from posthouse.model.errors import RemoteProtocolError, Truncated
 from posthouse.wire.headers import BASE_HEADER, SIGNATURE
+from posthouse.wire.pgm import pgm_extent
 from posthouse.wire.ping import PING_SIGNATURE, PING_SIZE
 from posthouse.wire.stream import packet_extent
 
@@ -62,8 +64,9 @@ def decode(
 
     Takes what one side of a session sends: handshake, messages and acknowledgments of all kinds;
     also ping datagrams, HTTP messages that carry SRMP with their answers, and requests or replies
-    of NCP as they came over TCP, or one datagram of it. A packet that breaks its document ends the
-    command with exit code 1 and the offset; the packets in front of it are printed.
+    of NCP as they came over TCP, or one datagram of it; PGM packets, also out of a pcap file. A
+    packet that breaks its document ends the command with exit code 1 and the offset; the packets
+    in front of it are printed.
 
     Example: posthouse decode message.bin
     """
@@ -82,6 +85,8 @@ def read_input(file: Path) -> bytes:
     if len(data) > INPUT_SIZE_MAX:
         raise RemoteProtocolError(f"more than {INPUT_SIZE_MAX} bytes")
     if data[:4] in CAPTURE_FILES:
+        if multicast := pgm_of_capture(data):
+            return multicast
         raise RemoteProtocolError(
             "this is a capture file. Save one direction of its connection as raw bytes first, in "
             "Wireshark by Follow > TCP Stream"
@@ -119,6 +124,8 @@ def take(data: bytes, at: int) -> Found:
         return _whole(data, at, ncp_extent(data, at), view_ncp)
     if is_srmp(front):
         return _whole(data, at, srmp_extent(data, at), view_srmp)
+    if is_pgm(front):
+        return _whole(data, at, pgm_extent(data, at), view_pgm)
     if len(front) < BASE_HEADER.size:
         raise Truncated(f"{len(front)} bytes are left, a BaseHeader has {BASE_HEADER.size}")
     return _whole(data, at, packet_extent(data, at, len(data)), view_packet)
