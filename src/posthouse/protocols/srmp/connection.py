@@ -191,9 +191,10 @@ class Connection:
     def answered(self, slot: Slot, status: int, why: str) -> None:
         """What the engine said of a request is durable."""
         self.unsynced_bytes -= slot.size
-        slot.answer(status, "" if status == 200 else why, keep=not self._host.refuses)
         if self.is_closed:
             return
+        is_last = slot is self._slots[-1] and (self._ending or bool(self._host.refuses))
+        slot.answer(status, "" if status == 200 else why, keep=not is_last)
         self._flush()
         self._transport.relieved()
         if self._paused and not self._is_full and not self.is_closed:
@@ -217,6 +218,8 @@ class Connection:
             parts.append(CONTINUE)
         if parts:
             self._send(parts)
+        if not slots and self._ending:
+            self.leave()
 
     def _send(self, parts: list[bytes]) -> None:
         self._quiet_since_ms = self._now()

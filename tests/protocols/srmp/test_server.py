@@ -1,0 +1,421 @@
+"""SRMP on real sockets: plain, over TLS, by way of proxies; memory, limits, stops."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import ssl
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from posthouse.engine.manager import QueueManager
+from posthouse.engine.settings import EngineSettings
+from posthouse.engine.state import State
+from posthouse.model.enumerations import ConnectionStatus, QueueAccessType
+from posthouse.model.message import DeliveryGuarantee, Message
+from posthouse.model.names import parse_format_name, parse_name
+from posthouse.model.properties import QueueProperties
+from posthouse.protocols.connections import Connections
+from posthouse.protocols.memory import MemoryAccount
+from posthouse.protocols.srmp.server import SrmpNode, SrmpServer
+from posthouse.protocols.srmp.settings import SrmpSettings
+from posthouse.runtime.driver import Driver
+from posthouse.runtime.loop import Loop
+from posthouse.security.access import Caller
+from posthouse.security.tls_certificates import make_tls_files
+from posthouse.store.memory import MemoryStore
+from tests.protocols.srmp.test_connection import post
+
+ADMIN = Caller.administrator()
+PATIENCE_S = 30.0
+
+
+def clock() -> tuple[int, int]:
+    return time.monotonic_ns() // 1_000_000, int(time.time())
+
+
+def run_async(test: Callable[..., Any]) -> Callable[..., None]:
+    """Runs a test on an event loop of its own."""
+
+    @wraps(test)
+    def run(*args: Any, **kwargs: Any) -> None:
+        asyncio.run(test(*args, **kwargs))
+
+    return run
+
+
+async def until(true: Callable[[], bool]) -> None:
+    """Lets the event loop turn until something is so."""
+    loop = asyncio.get_running_loop()
+    async with asyncio.timeout(PATIENCE_S):
+        while not true():
+            done = loop.create_future()
+            loop.call_soon(done.set_result, None)
+            await done
+
+
+class Server:
+    """A queue manager that listens on the loopback."""
+
+    def __init__(
+        self,
+        name: str,
+        settings: SrmpSettings | None = None,
+        *,
+        tls: ssl.SSLContext | None = None,
+        **node: Any,
+    ) -> None:
+        self.store = MemoryStore()
+        self.manager = QueueManager(
+            EngineSettings(name, ports=frozenset()),
+            State(),
+            self.store.read,
+            random.Random(name).randbytes,
+            self.store.read_many,
+        )
+        self.driver = Driver(self.manager, self.store, clock)
+        self.manager.start(*clock())
+        self.driver.end_turn()
+        self.desk = Loop(self.driver)
+        self.desk.start()
+        self.node = SrmpNode(self.desk, settings or SrmpSettings(), **node)
+        self.protocol = self.node.protocol
+        self.driver.on_active = self.protocol.active
+        self.doors = [SrmpServer(self.node, None, self._listening)]
+        if tls is not None:
+            self.doors.append(SrmpServer(self.node, tls, self._listening))
+        self.ports: dict[str, int] = {}
+
+    def _listening(self, port: int) -> None:
+        self.desk.decide(lambda manager: manager.add_own_port(port), lambda answer: None)
+
+    async def start(self, host: str = "127.0.0.1") -> None:
+        for door in self.doors:
+            address = await door.start(host, 0)
+            self.ports[door.name] = int(address.rpartition(":")[2])
+
+    async def stop(self, deadline_s: float = 1.0) -> None:
+        await asyncio.gather(*(door.stop(deadline_s) for door in self.doors))
+        await self.desk.stop()
+
+    async def create(self, name: str, **properties: Any) -> None:
+        path = rf".\private$\{name}"
+        made = QueueProperties(**properties)
+        await self.desk.run(lambda manager: manager.create_queue(path, made, ADMIN))
+
+    def url(self, name: str, scheme: str = "http", host: str = "127.0.0.1") -> str:
+        return f"DIRECT={scheme.upper()}://{host}:{self.ports[scheme]}/msmq/private$/{name}"
+
+    async def send(self, to: str, *bodies: bytes) -> None:
+        def run(manager: QueueManager) -> None:
+            opened = manager.open_queue(to, QueueAccessType.SEND, ADMIN)
+            for body in bodies:
+                message = Message(body=body, delivery_guarantee=DeliveryGuarantee.RECOVERABLE)
+                manager.enqueue_message_to_an_open_queue(opened, message)
+            manager.close_queue(opened)
+
+        await self.desk.run(run)
+
+    def count(self, name: str) -> int:
+        return self.manager.queues.local_queue(parse_name(rf".\private$\{name}")).state.count
+
+    def history(self, to: str) -> list[int]:
+        queue = self.manager.queues.find_outgoing(parse_format_name(to))
+        assert queue is not None
+        assert queue.outgoing is not None
+        return [attempt.status for attempt in queue.outgoing.connection_history]
+
+
+@asynccontextmanager
+async def serving(*servers: Server) -> AsyncIterator[None]:
+    for server in servers:
+        await server.start()
+    try:
+        yield
+    finally:
+        for server in servers:
+            await server.stop()
+
+
+def message_to(server: Server, number: int = 1) -> bytes:
+    return post(number, f"http://127.0.0.1:{server.ports['http']}/msmq/private$/q")
+
+
+async def answer_of(reader: asyncio.StreamReader) -> bytes:
+    async with asyncio.timeout(PATIENCE_S):
+        head = await reader.readuntil(b"\r\n\r\n")
+        return head[9:12]
+
+
+class Tls:
+    """Both sides of TLS with one certificate for 127.0.0.1."""
+
+    def __init__(self, folder: Path, *hosts: str) -> None:
+        self.folder = folder
+        files = make_tls_files(list(hosts or ["127.0.0.1"]), int(time.time()), 30)
+        self.certificate, self.key = folder / "tls.pem", folder / "tls.key"
+        self.certificate.write_bytes(files.certificate)
+        self.key.write_bytes(files.private_key)
+
+    def server(self) -> ssl.SSLContext:
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.load_cert_chain(self.certificate, self.key)
+        return context
+
+    def client(self) -> ssl.SSLContext:
+        return ssl.create_default_context(cafile=str(self.certificate))
+
+
+# -- plain
+
+
+@pytest.mark.spec("MC-MQSRM 2.1.1/2")
+@run_async
+async def test_messages_go_from_one_queue_manager_to_another() -> None:
+    alpha, beta = Server("ALPHA"), Server("BETA")
+    async with serving(alpha, beta):
+        await beta.create("q")
+        await alpha.send(beta.url("q"), *(b"x" * 1000 for _ in range(50)))
+        await until(lambda: beta.count("q") == 50)
+        await until(lambda: not alpha.protocol.links.all()[0].exchange.in_flight)  # type: ignore[union-attr]
+    assert alpha.protocol.figures().posts == {"200": 50}
+
+
+@run_async
+async def test_a_client_that_says_it_is_done_gets_its_answer() -> None:
+    beta = Server("BETA")
+    async with serving(beta):
+        await beta.create("q")
+        reader, writer = await asyncio.open_connection("127.0.0.1", beta.ports["http"])
+        writer.write(message_to(beta))
+        writer.write_eof()
+        assert await answer_of(reader) == b"200"
+        assert await reader.read() == b""
+        writer.close()
+    assert beta.count("q") == 1
+
+
+@run_async
+async def test_a_large_message_goes_both_ways_and_counts_in_the_account() -> None:
+    memory = MemoryAccount()
+    alpha, beta = Server("ALPHA"), Server("BETA", memory=memory)
+    async with serving(alpha, beta):
+        await beta.create("q")
+        await alpha.send(beta.url("q"), b"x" * 3_900_000)
+        await until(lambda: beta.count("q") == 1)
+        await until(lambda: memory.held == 0)
+
+
+@run_async
+async def test_what_has_no_room_in_memory_is_closed() -> None:
+    memory = MemoryAccount(limit=1 << 20)
+    beta = Server("BETA", memory=memory)
+    async with serving(beta):
+        await beta.create("q")
+        reader, writer = await asyncio.open_connection("127.0.0.1", beta.ports["http"])
+        head = b"POST /msmq/q HTTP/1.1\r\nHost: b\r\nContent-Length: 4000000\r\n\r\n"
+        writer.write(head + bytes(3_900_000))
+        with pytest.raises(ConnectionError):
+            await reader.readexactly(1)
+        writer.close()
+        await until(lambda: memory.held == 0)
+    assert beta.protocol.refusals
+
+
+@run_async
+async def test_connections_are_limited() -> None:
+    beta = Server("BETA", connections=Connections(1, 1))
+    async with serving(beta):
+        await beta.create("q")
+        _, first = await asyncio.open_connection("127.0.0.1", beta.ports["http"])
+        await until(lambda: len(beta.protocol.connections) == 1)
+        reader, second = await asyncio.open_connection("127.0.0.1", beta.ports["http"])
+        assert await reader.read() == b""
+        first.close()
+        second.close()
+    assert sum(beta.protocol.refusals.values()) == 1
+
+
+@run_async
+async def test_silent_connections_are_closed() -> None:
+    beta = Server("BETA", SrmpSettings(idle_ms=50, request_ms=50))
+    async with serving(beta):
+        silent, writer = await asyncio.open_connection("127.0.0.1", beta.ports["http"])
+        slow, other = await asyncio.open_connection("127.0.0.1", beta.ports["http"])
+        other.write(b"POST /msmq")
+        assert await silent.read() == b""
+        assert await answer_of(slow) == b"408"
+        writer.close()
+        other.close()
+
+
+@run_async
+async def test_a_stop_answers_what_has_come() -> None:
+    beta = Server("BETA")
+    await beta.start()
+    await beta.create("q")
+    reader, writer = await asyncio.open_connection("127.0.0.1", beta.ports["http"])
+    writer.write(message_to(beta))
+    await until(lambda: beta.protocol.figures().connections == 1)
+    await until(lambda: beta.count("q") == 1)
+    await beta.stop()
+    assert await answer_of(reader) == b"200"
+    assert await reader.read() == b""
+    writer.close()
+
+
+@run_async
+async def test_nobody_there_is_a_failure_that_is_told() -> None:
+    alpha, beta = Server("ALPHA"), Server("BETA")
+    await beta.start()
+    to = beta.url("q")
+    await beta.stop()
+    async with serving(alpha):
+        await alpha.send(to, b"one")
+        await until(lambda: len(alpha.history(to)) == 1)
+        assert alpha.history(to) == [ConnectionStatus.CONNECTION_REFUSED]
+        name = "DIRECT=HTTP://no-such-host.invalid/msmq/q"
+        await alpha.send(name, b"one")
+        await until(lambda: len(alpha.history(name)) == 1)
+        assert alpha.history(name) == [ConnectionStatus.DNS_FAILURE]
+
+
+# -- over TLS
+
+
+@pytest.mark.spec("MC-MQSRM 2.1.1/3")
+@run_async
+async def test_messages_go_over_tls(tmp_path: Path) -> None:
+    tls = Tls(tmp_path)
+    alpha, beta = Server("ALPHA", trust=tls.client()), Server("BETA", tls=tls.server())
+    async with serving(alpha, beta):
+        await beta.create("q")
+        await alpha.send(beta.url("q", "https"), b"one", b"x" * 500_000)
+        await until(lambda: beta.count("q") == 2)
+    assert alpha.protocol.figures().posts == {"200": 2}
+
+
+@pytest.mark.spec("MC-MQSRM 2.1.1/3")
+@run_async
+async def test_a_peer_that_is_not_trusted_gets_nothing(tmp_path: Path) -> None:
+    tls = Tls(tmp_path)
+    alpha, beta = Server("ALPHA"), Server("BETA", tls=tls.server())
+    async with serving(alpha, beta):
+        await beta.create("q")
+        to = beta.url("q", "https")
+        await alpha.send(to, b"one")
+        await until(lambda: bool(alpha.history(to)))
+        assert alpha.history(to) == [ConnectionStatus.CERTIFICATE_VALIDATION_FAILURE]
+        assert beta.count("q") == 0
+
+
+@run_async
+async def test_a_certificate_for_another_host_is_not_trusted(tmp_path: Path) -> None:
+    tls = Tls(tmp_path, "other.example")
+    alpha, beta = Server("ALPHA", trust=tls.client()), Server("BETA", tls=tls.server())
+    async with serving(alpha, beta):
+        to = beta.url("q", "https")
+        await alpha.send(to, b"one")
+        await until(lambda: bool(alpha.history(to)))
+        assert alpha.history(to) == [ConnectionStatus.CERTIFICATE_VALIDATION_FAILURE]
+
+
+@run_async
+async def test_senders_without_a_certificate_are_turned_away_where_one_is_needed(
+    tmp_path: Path,
+) -> None:
+    tls = Tls(tmp_path)
+    context = tls.server()
+    context.load_verify_locations(tls.certificate)
+    context.verify_mode = ssl.CERT_REQUIRED
+    known = tls.client()
+    known.load_cert_chain(tls.certificate, tls.key)
+    alpha, gamma = Server("ALPHA", trust=tls.client()), Server("GAMMA", trust=known)
+    beta = Server("BETA", tls=context)
+    async with serving(alpha, gamma, beta):
+        await beta.create("q")
+        to = beta.url("q", "https")
+        await alpha.send(to, b"stranger")
+        await gamma.send(to, b"friend")
+        await until(lambda: beta.count("q") == 1)
+        await until(lambda: len(alpha.history(to)) > 1 or alpha.history(to)[-1] >= 1 << 31)
+        assert alpha.protocol.figures().posts == {}
+
+
+# -- by way of a proxy
+
+
+class Proxy:
+    """Opens the way to where CONNECT says, and passes bytes on."""
+
+    def __init__(self, status: bytes = b"200 Connection established") -> None:
+        self.status = status
+        self.asked: list[bytes] = []
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def start(self) -> int:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        port: int = self._server.sockets[0].getsockname()[1]
+        return port
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        self.asked.append(head.partition(b"\r\n")[0])
+        writer.write(b"HTTP/1.1 " + self.status + b"\r\n\r\n")
+        if not self.status.startswith(b"200"):
+            writer.close()
+            return
+        host, _, port = head.split(b" ")[1].rpartition(b":")
+        there, onward = await asyncio.open_connection(host.decode(), int(port))
+        self._tasks = [
+            asyncio.create_task(self._pass(reader, onward)),
+            asyncio.create_task(self._pass(there, writer)),
+        ]
+
+    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while data := await reader.read(65_536):
+                writer.write(data)
+        except ConnectionError:
+            pass
+        finally:
+            writer.close()
+
+    async def stop(self) -> None:
+        self._server.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+@run_async
+async def test_tls_goes_through_a_proxy_that_sees_nothing_of_it(tmp_path: Path) -> None:
+    tls, proxy = Tls(tmp_path), Proxy()
+    settings = SrmpSettings(proxy=("127.0.0.1", await proxy.start()))
+    alpha, beta = Server("ALPHA", settings, trust=tls.client()), Server("BETA", tls=tls.server())
+    async with serving(alpha, beta):
+        await beta.create("q")
+        await alpha.send(beta.url("q", "https"), b"one", b"two")
+        await until(lambda: beta.count("q") == 2)
+        assert proxy.asked == [f"CONNECT 127.0.0.1:{beta.ports['https']} HTTP/1.1".encode()]
+    await proxy.stop()
+
+
+@run_async
+async def test_a_proxy_that_says_no_is_a_failure_that_is_told(tmp_path: Path) -> None:
+    tls, proxy = Tls(tmp_path), Proxy(b"407 Proxy Authentication Required")
+    settings = SrmpSettings(proxy=("127.0.0.1", await proxy.start()))
+    alpha, beta = Server("ALPHA", settings, trust=tls.client()), Server("BETA", tls=tls.server())
+    async with serving(alpha, beta):
+        to = beta.url("q", "https")
+        await alpha.send(to, b"one")
+        await until(lambda: bool(alpha.history(to)))
+        (link,) = alpha.protocol.links.all()
+        assert "407" in link.last_error
+    await proxy.stop()
