@@ -27,11 +27,11 @@ QUEUE = "JOBS"
 class NcpHouse:
     """`posthouse serve` with ALICE, who submits and operates, and SERVER."""
 
-    def __init__(self, folder: Path, running: ExitStack) -> None:
-        self.serving = running.enter_context(Serving(folder))
+    def __init__(self, folder: Path, running: ExitStack, name: str = "ALPHA") -> None:
+        self.serving = running.enter_context(Serving(folder, "--name", name))
         self.home = self.serving.home
-        ready = self.serving.ready()
-        self.port = int(ready["endpoints"]["ncp"].rpartition(":")[2])
+        self.endpoint: str = self.serving.ready()["endpoints"]["ncp"]
+        self.port = int(self.endpoint.rpartition(":")[2])
         self.queue = furnish(self.home)
 
     def passwd(self, name: str, kind: int) -> None:
