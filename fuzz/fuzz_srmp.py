@@ -14,7 +14,7 @@ from posthouse.security.xml_signatures import DRAFT, RSA_SHA1, verify
 from posthouse.wire.glance import glance
 from posthouse.wire.message import deserialize
 from posthouse.wire.packet import Packet
-from posthouse.wire.srmp_envelope import read_envelope
+from posthouse.wire.srmp_envelope import read_envelope, read_tree
 from posthouse.wire.srmp_mapping import packet_of
 from posthouse.wire.srmp_message import kind_of
 from posthouse.wire.srmp_parts import XML, Parts, read_parts
@@ -63,7 +63,8 @@ def fuzz_one(data: bytes) -> bool:
     head, _, payload = data.partition(b"\r\n\r\n")
     try:
         parts = read_parts(content_type_of(head), payload)
-        message = read_envelope(parts.envelope)
+        message = read_tree(parts.envelope)
+        assert read_envelope(parts.envelope) == message
         packet = packet_of(message, parts, head + b"\r\n\r\n", NOW_S)
     except RemoteProtocolError:
         return False

@@ -22,6 +22,7 @@ from posthouse.wire.srmp_message import (
     Stream,
     StreamReceipt,
 )
+from posthouse.wire.srmp_plain import read_plain
 from posthouse.wire.srmp_values import (
     is_url,
     read_correlation,
@@ -51,6 +52,11 @@ SIGNED_INFO_PATH: Final = (ENVELOPE, HEADER, SIGNATURE, f"{DSIG} SignedInfo")
 
 def read_envelope(xml: bytes) -> SrmpMessage:
     """The message that a SOAP envelope describes; `MalformedPacket` for any other bytes."""
+    return read_plain(xml) or read_tree(xml)
+
+
+def read_tree(xml: bytes) -> SrmpMessage:
+    """The same of an envelope in any form."""
     root = read_xml(xml)
     children = root.children
     if root.name != ENVELOPE or len(children) < 2:
