@@ -89,6 +89,7 @@ class QueueNames:
     def add_own_port(self, port: int) -> None:
         """A door of ours listens there: names with this port may be ours (decision 41)."""
         self._ports.add(port)
+        self.core.rights_version += 1  # what names mean may have changed
 
     def is_own(self, host: str, port: int | None) -> bool:
         """Decision 41: own names, and with a port only our own one."""

@@ -60,6 +60,7 @@ _TEMPORARY = (
     InsufficientResources,
     ServiceNotAvailable,
 )
+_PLACES_MAX = 1024
 _ANYBODY = Caller.anonymous()
 # 3.1.5.1.12: a signature proves who wrote a message, and gives nobody a right (decision 10).
 _EVERYBODY = Caller(EVERYONE, "everyone", frozenset((EVERYONE,)), True, False)
@@ -100,6 +101,8 @@ class SrmpReceiving:
         self.receiving = receiving
         self.certificates = certificates
         self._open_guards: dict[int, tuple[bytes, Guard]] = {}
+        self._places: dict[str, tuple[DirectName, Queue | None]] = {}  # by URL
+        self._places_version = -1
 
     def receive(self, arrivals: list[SrmpArrival]) -> list[SrmpVerdict]:
         """SRMP Message Received (3.1.5.1), each as if it had come alone."""
@@ -132,8 +135,9 @@ class SrmpReceiving:
             return self._acknowledged(arrival, kind)
         if kind is SrmpKind.IGNORED and self._is_order_queue(message.to):
             return self._ignored("srmp_message_ignored", "a receipt that contradicts itself")
-        name = self._destination(message.to)
-        queue = self._queue(name, message)
+        name, queue = self._place(message.to)
+        if queue is not None:
+            self._check_kind(queue, message)
         if self._is_late(message):
             return self._ignored("expired_on_arrival", "its time was over")
         if kind is SrmpKind.IGNORED:
@@ -171,17 +175,33 @@ class SrmpReceiving:
             raise _Refused("its destination is no queue that can be reached over HTTP")
         return name
 
-    def _queue(self, name: DirectName, message: SrmpMessage) -> Queue | None:
-        """The queue here, None for a queue elsewhere."""
+    def _place(self, to: str) -> tuple[DirectName, Queue | None]:
+        """The name that a URL stands for and the queue here, None for a queue elsewhere.
+
+        What a URL means is remembered until any queue changes.
+        """
+        if self._places_version != self.core.rights_version or len(self._places) >= _PLACES_MAX:
+            self._places.clear()
+            self._places_version = self.core.rights_version
+        place = self._places.get(to)
+        if place is None:
+            place = self._places[to] = self._find_place(to)
+        return place
+
+    def _find_place(self, to: str) -> tuple[DirectName, Queue | None]:
+        name = self._destination(to)
         if not self.core.registry.is_own(name.host, name.port):
-            return None
+            return name, None
         queue = self.receiving.local_queue(name)
         if queue is None:
             raise _Refused(f"there is no queue {name} here")
+        return name, queue
+
+    def _check_kind(self, queue: Queue, message: SrmpMessage) -> None:
+        """Streams go to transactional queues, and nothing else does."""
         if queue.definition.transactional is not (message.stream is not None):
             kind = "transactional" if queue.definition.transactional else "not transactional"
             raise _Refused(f"the queue {queue.name} is {kind}, the message is the opposite")
-        return queue
 
     def _is_late(self, message: SrmpMessage) -> bool:
         """Decision 34: a message whose time is over is not delivered, and nobody is told."""

@@ -7,7 +7,8 @@ does. Neither link-local addresses nor our own admin port are ever redirected to
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
+from functools import lru_cache
 from ipaddress import ip_address
 from urllib.parse import unquote
 
@@ -20,6 +21,7 @@ from posthouse.model.text import excerpt
 _ANY = "*"
 
 
+@lru_cache(4096)
 def web_name(url: str) -> DirectName | None:
     """The direct name of an http or https URL of a queue; None for any other text."""
     if not url[:8].lower().startswith(("http://", "https://")):
@@ -84,6 +86,7 @@ class Redirects:
     def forbid_port(self, port: int) -> None:
         """The admin door listens there: nothing of another machine is ever sent to it."""
         self._forbidden_ports.add(port)
+        self.core.rights_version += 1  # what URLs mean may have changed
 
     def is_forbidden(self, host: str, port: int | None) -> bool:
         """Decision 11: link-local addresses, and our own admin port."""
@@ -137,8 +140,10 @@ def _fits(pattern: str, url: str) -> bool:
     return url == pattern
 
 
-def _match(pairs: Iterable[tuple[str, str]], url: str) -> str | None:
+def _match(pairs: Sequence[tuple[str, str]], url: str) -> str | None:
     """To of the first entry whose From matches."""
+    if not pairs:
+        return None
     text, known = unquote(url), _key(url)
     for source, target in pairs:
         pattern = _key(source)
