@@ -14,12 +14,14 @@ import pytest
 
 from posthouse.cli import main
 from posthouse.cli.demo_pipeline import Piped
+from posthouse.cli.demo_posting import Posted
 from posthouse.cli.demo_server import DemoServer
 from posthouse.cli.demonstration import SHOPS, Arrived, Report
 from posthouse.model.errors import ServiceNotAvailable
 from posthouse.protocols.admin.types import BooksListJson
 from posthouse.runtime.home import lock_home
 
+POSTED = Posted(5, 5, 5, True, 1)
 PIPED = Piped(100, 100, 1, [], {"nack-queue-purged": 5}, "lake", "customers")
 
 
@@ -37,6 +39,13 @@ def test_the_demonstration_loses_nothing_and_its_books_balance(
     assert [each["orders"] for each in report["arrived"]] == [100] * len(SHOPS)
     assert report["shared_transactions"] == 2
     assert report["over_the_wire"] == report["delivered"] == 360
+    assert report["posted"] | {"per_second": 0} == {
+        "sent": 20,
+        "delivered": 20,
+        "received": 20,
+        "in_order": True,
+        "per_second": 0,
+    }
     assert report["dead_letters"] == {"nack-receive-timeout": 3, "nack-queue-purged": 2}
     assert report["books"].keys() == report["addresses"].keys() == {"ALPHA", "BETA"}
     for name in ("alpha", "beta"):  # stopped, and the data is still there
@@ -110,6 +119,9 @@ def test_a_server_that_does_not_start_is_explained(tmp_path: Path) -> None:
         {"delivered": 99},
         {"over_the_wire": 0, "delivered": 0},
         {"stopped_well": False},
+        {"posted": None},
+        {"posted": msgspec.structs.replace(POSTED, delivered=4)},
+        {"posted": msgspec.structs.replace(POSTED, in_order=False)},
         {"spark": True},
         {"spark": True, "piped": msgspec.structs.replace(PIPED, archived=99)},
         {"spark": True, "piped": msgspec.structs.replace(PIPED, orders=101)},
@@ -128,6 +140,7 @@ def test_the_report_is_unsound_when_anything_is_missing(
         "undone": True,
         "over_the_wire": 100,
         "delivered": 100,
+        "posted": POSTED,
         "dead_letters": {"nack-queue-purged": 5},
         "books": {name: BooksListJson([], True) for name in ("ALPHA", "BETA")},
         "stopped_well": True,

@@ -18,10 +18,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.text import Text
 
 from posthouse.cli.demo_pipeline import REMEDY, Piped, spark_is_there
+from posthouse.cli.demo_posting import Posted
 from posthouse.cli.demonstration import Audience, Report, demonstrate
 from posthouse.cli.output import complain, print_json, print_table, safe, say
 
-STEPS = ("sending", "delivering", "receiving", "Spark")
+STEPS = ("sending", "delivering", "receiving", "posting", "Spark")
 
 
 def register(app: typer.Typer) -> None:
@@ -126,6 +127,7 @@ def _values(report: Report) -> dict[str, object]:
         "delivered": report.delivered,
         "delivered_per_second": report.delivered_per_second,
         "received_per_second": report.received_per_second,
+        "posted": report.posted,
         "arrived": [each._asdict() for each in report.arrived],
         "journaled": report.journaled,
         "in_order": report.in_order,
@@ -169,6 +171,9 @@ def _steps(report: Report) -> Iterator[tuple[str, str]]:
     yield "delivered to BETA over the binary protocol", f"{report.delivered_per_second:,}/s"
     yield "  sent, and acknowledged by BETA", f"{report.over_the_wire:,}, {report.delivered:,}"
     yield "received at BETA", f"{report.received_per_second:,}/s"
+    if report.posted:
+        yield "posted to BETA over HTTP", f"{report.posted.per_second:,}/s"
+        yield "  sent, acknowledged, received", _letters(report.posted)
     yield "kept in the journal of ALPHA", f"{report.journaled:,} orders"
     for reason, count in report.dead_letters.items():
         yield f"dead letters: {reason}", f"{count}"
@@ -177,6 +182,11 @@ def _steps(report: Report) -> Iterator[tuple[str, str]]:
         yield "  archived as Parquet", f"{report.piped.archived:,} orders"
         for reason, count in report.piped.reasons.items():
             yield f"  dead letters: {reason}", f"{count}"
+
+
+def _letters(posted: Posted) -> str:
+    counts = f"{posted.sent:,}, {posted.delivered:,}, {posted.received:,}"
+    return f"{counts}; each once, in order: {_yes(posted.in_order)}"
 
 
 def _show_piped(piped: Piped) -> None:

@@ -31,6 +31,7 @@ class DemoServer:
         self.home.mkdir(mode=0o700, parents=True)
         self.address = ""
         self.binary = ""  # where other queue managers connect
+        self.http = ""  # where they post
         self._ready_file = self.home / "ready.json"
         self._errors = self.home / "stderr.txt"
         self._process: subprocess.Popen[bytes] | None = None
@@ -50,7 +51,7 @@ class DemoServer:
             )
 
     def ready(self) -> None:
-        """Returns when it serves; then `address` and `binary` are those of its endpoints."""
+        """Returns when it serves; then its endpoints are known."""
         process, began_ms = self._running(), real_clock()[0]
         while not self._ready_file.exists():
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -60,6 +61,7 @@ class DemoServer:
         ready: dict[str, Any] = msgspec.json.decode(self._ready_file.read_bytes())
         self.address = f"http://{ready['endpoints']['admin']}"
         self.binary = ready["endpoints"]["binary"]
+        self.http = ready["endpoints"]["http"]
 
     def _not_started(self, why: str) -> ServiceNotAvailable:
         said = self._errors.read_text(encoding="utf-8", errors="replace").splitlines()

@@ -1,9 +1,9 @@
 """What `posthouse demo` does (contract, section 1), as far as the parts exist.
 
 Shops send orders to ALPHA, which is killed meanwhile. The first orders go to BETA in transactions
-that both share, the others over the binary protocol; the warehouse receives them there. Offers that
-nobody takes become dead letters. Spark reads the warehouse's journal and the dead letters, where it
-is installed. Then both managers' books are looked at.
+that both share, the others over the binary protocol; the warehouse receives them there. Orders by
+mail go to BETA over HTTP. Offers that nobody takes become dead letters. Spark reads the warehouse's
+journal and the dead letters, where it is installed. Then both managers' books are looked at.
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from posthouse.cli.demo_pipeline import Piped, Wanted, run_pipeline
+from posthouse.cli.demo_posting import Posted, post
 from posthouse.cli.demo_server import DemoServer
 from posthouse.client.errors import TransactionAborted
 from posthouse.client.manager import Queue, QueueManagerClient, connect
@@ -82,6 +84,7 @@ class Report:
     delivered_per_second: int = 0
     received_per_second: int = 0
     arrived: list[Arrived] = field(default_factory=list)
+    posted: Posted | None = None
     journaled: int = 0
     dead_letters: dict[str, int] = field(default_factory=dict)
     spark: bool = True  # whether there is to be a pipeline
@@ -106,7 +109,8 @@ class Report:
         """A kill met work, nothing was lost or came twice, and the books balance."""
         dead = sum(self.dead_letters.values()) == EXPIRED + PURGED
         shown = self.in_flight_at_kill > 0 and self.undone and dead and self.piped_well
-        return shown and self.in_order and self.balanced and self.stopped_well
+        posted = self.posted is not None and self.posted.well
+        return shown and posted and self.in_order and self.balanced and self.stopped_well
 
     @property
     def piped_well(self) -> bool:
@@ -135,6 +139,9 @@ def demonstrate(home: Path, orders: int, audience: Audience, *, spark: bool) -> 
         hand_over(alpha, beta, report)
         deliver(alpha, servers[1].binary, report, audience)
         receive_all(beta, report, audience)
+        report.posted = post(
+            alpha, beta, servers[1].http, orders, partial(audience.progress, "posting")
+        )
         let_offers_die(beta, report)
         if spark:
             pipe(beta, servers[1].address, report, audience)
