@@ -547,3 +547,20 @@ def test_figures_tell_of_links(web: Web, alpha: Machine, site: Site) -> None:
     assert figures.links == {LinkState.WAITING.value: 1}
     assert figures.traffic["messages_out"] == 2
     assert figures.traffic["bytes_out"] > 500
+
+
+@pytest.mark.spec("MC-MQSRM 3.1.7.4/2")
+def test_a_connection_that_comes_after_a_pause_is_not_used(
+    web: Web, alpha: Machine, site: Site
+) -> None:
+    web.names["beta"] = ["10.0.0.2"]
+    name = "DIRECT=HTTP://beta/msmq/q"
+    connect, begun = alpha._connect, []
+    alpha._connect = lambda *arguments: begun.append(arguments)  # type: ignore[method-assign]
+    alpha.send(name, b"one")
+    queue = alpha.outgoing(name)
+    alpha.call(lambda manager: manager.transfer.pause(queue))
+    connect(*begun[0])
+    web.run()
+    assert site.requests == []
+    assert state_of(alpha, name) is STATE.ON_HOLD

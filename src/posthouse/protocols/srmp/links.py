@@ -147,6 +147,9 @@ class Links:
         """Pause Queue (3.1.7.4): timers are off, the connection is closed, nothing is sent."""
         self._close(link)
         self._end_sending(link)
+        if link.state is not LinkState.IDLE:
+            link.attempt += 1
+            self._reports.state([link.number], _STATE.DISCONNECTED)
         link.state, link.retry_at_ms = LinkState.IDLE, NEVER
         self._timers.forget(link)
 
@@ -176,7 +179,7 @@ class Links:
         None: that is not known yet, and worth asking again. Nobody says a final receipt twice.
         """
         queue, link = self._queue(number), self._links.get(number)
-        if queue is None:
+        if queue is None or not queue.state.count:
             return False
         if link is None:
             link = self._add(queue)
