@@ -34,6 +34,12 @@ PROGRAM = [sys.executable, "-m", "posthouse.cli.main"]
 ORDERS = "./private$/orders"
 PEER = "5b7a4a3e-7d0c-4f5e-9a51-0f5a4e6c2b11"
 EXAMPLES = {name: example(command) for name, command in commands(main.program(), "posthouse")}
+DIRECTORY = {
+    "sites": [{"name": "Berlin"}, {"name": "Hamburg"}],
+    "links": [{"sites": ["Berlin", "Hamburg"]}],
+    "machines": [{"name": "BETA", "guid": PEER}],
+    "lists": [{"name": "Branches"}],
+}
 # These run a while, and have tests of their own.
 ELSEWHERE = {
     "posthouse serve",
@@ -106,6 +112,8 @@ def prepare(folder: Path) -> None:
             qm.call("POST", "/users", {"name": "alice"})
         with contextlib.suppress(posthouse.QueueError):
             qm.call("DELETE", "/peers/BETA")
+        qm.call("POST", "/directory", {"document": DIRECTORY})
+    (folder / "directory.toml").write_text('[[sites]]\nname = "Berlin"\n')
     (folder / "orders.jsonl").write_text('{"body_text": "x"}\n')
     (folder / "password.txt").write_text("correct horse\n")
     (folder / ".local/share/bash-completion/completions").mkdir(parents=True)

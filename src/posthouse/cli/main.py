@@ -27,6 +27,7 @@ NOUNS = {
     "transaction": ("transaction",),
     "stage": ("stage",),
     "peer": ("peer",),
+    "directory": ("directory",),
     "backup": ("backup", "restore"),
     "queue": ("queue",),
     "group": ("group",),

@@ -22,6 +22,7 @@ from posthouse.engine.descriptor import (
     QueueAccessType,
     QueueShareMode,
 )
+from posthouse.engine.directory_changes import DirectoryChanges
 from posthouse.engine.effects import Effects
 from posthouse.engine.expiry import Expiry
 from posthouse.engine.fetching import Fetching, ReadPackets
@@ -99,6 +100,7 @@ class QueueManager(ManagerReads):
         core.transfer = self.transfer = Transfer(core)
         core.two_phase = self.two_phase = TwoPhase(core)
         self.directory = DirectoryOfQueues(core)
+        self.directory_changes = DirectoryChanges(self.directory)
         core.stages = self.stages = Stages(core, self.directory.expand)
         core.registry = self.queues = Queues(core, self.directory)
         core.opening = self.opening = Opening(core)

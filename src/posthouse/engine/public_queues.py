@@ -6,7 +6,8 @@ same log; those that belong to a queue's creation or deletion are in the same at
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 from posthouse.directory import objects
 from posthouse.directory.base import DirectoryOperationResult, equals
@@ -76,18 +77,24 @@ class DirectoryOfQueues:
     def _define(self, key: bytes, value: bytes | None) -> None:
         self.core.define(TABLE_DIRECTORY, key, value, self._change)
 
+    @contextmanager
+    def changing(self, change: Change) -> Iterator[None]:
+        """What happens to directory objects meanwhile is part of this step of the log."""
+        self._change = change
+        try:
+            yield
+        finally:
+            self._change = None
+
     # -- PublicQueues
 
     def publish(self, definition: QueueDefinition, change: Change) -> PublishedQueue:
         """Create Directory Object (3.1.7.1.18) for a new public queue."""
         core = self.core
-        self._change = change
-        try:
+        with self.changing(change):
             outcome = self.service.create_directory_object(
                 self.object_of(definition), core.now_ms, core.utc
             )
-        finally:
-            self._change = None
         if outcome.status is not _RESULT.SUCCESS:
             raise refusal(outcome.status, f"publish {definition.pathname}")
         published = self.find(outcome.identifier)
@@ -97,25 +104,19 @@ class DirectoryOfQueues:
     def update(self, definition: QueueDefinition, change: Change) -> None:
         """Write Directory (3.1.7.1.24) for a public queue whose attributes change."""
         core = self.core
-        self._change = change
-        try:
+        with self.changing(change):
             outcome = self.service.write_directory(
                 self.object_of(definition), core.now_ms, core.utc
             )
-        finally:
-            self._change = None
         if outcome.status is not _RESULT.SUCCESS:
             raise refusal(outcome.status, f"change {definition.pathname}")
 
     def withdraw(self, definition: QueueDefinition, change: Change) -> None:
         """Delete Directory Object (3.1.7.1.19) of a public queue."""
-        self._change = change
-        try:
+        with self.changing(change):
             outcome = self.service.delete_directory_object(
                 self.object_of(definition), self.core.now_ms
             )
-        finally:
-            self._change = None
         if outcome.status not in (_RESULT.SUCCESS, _RESULT.OBJECT_NOT_FOUND):
             raise refusal(outcome.status, f"withdraw {definition.pathname}")
 

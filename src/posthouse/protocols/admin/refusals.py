@@ -142,6 +142,8 @@ _STATUS: Final[dict[int, int]] = {
             errors.MessageAlreadyReceived,
             errors.QueueDeleted,
             errors.QueueNotAvailable,
+            errors.MachineNotFound,
+            errors.StatusNotFound,
         ),
         409: (
             errors.QueueExists,

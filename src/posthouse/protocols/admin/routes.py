@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from posthouse.directory.document import Document
 from posthouse.protocols.admin import arrow_read as arrow
 from posthouse.protocols.admin import handlers_bulk as bulk
 from posthouse.protocols.admin import handlers_certificates as certificates
+from posthouse.protocols.admin import handlers_directory as directory
 from posthouse.protocols.admin import handlers_groups as groups
 from posthouse.protocols.admin import handlers_machine as machine
 from posthouse.protocols.admin import handlers_messages as messages
@@ -18,6 +20,7 @@ from posthouse.protocols.admin import handlers_two_phase as two_phase
 from posthouse.protocols.admin import types as t
 from posthouse.protocols.admin import types_bulk as tb
 from posthouse.protocols.admin import types_certificates as tc
+from posthouse.protocols.admin import types_directory as td
 from posthouse.protocols.admin import types_groups as tg
 from posthouse.protocols.admin import types_stages as ts
 from posthouse.protocols.admin import types_two_phase as t2
@@ -352,6 +355,27 @@ ROUTES: Final[tuple[Route, ...]] = (
         status=201,
     ),
     _route("DELETE", "/peers/{name}", ADMINISTER, two_phase.remove_peer, t.Done, t2.PeerParams),
+    # the directory
+    _route("GET", "/directory", READ, directory.show_directory, Document),
+    _route(
+        "POST",
+        "/directory",
+        ADMINISTER,
+        directory.import_directory,
+        td.DirectoryChangeJson,
+        _N,
+        td.DirectoryImportBody,
+    ),
+    _route(
+        "POST",
+        "/directory/remove",
+        ADMINISTER,
+        directory.remove_from_directory,
+        td.DirectoryChangeJson,
+        _N,
+        td.DirectoryRemoveBody,
+    ),
+    _route("GET", "/directory/route", READ, directory.show_route, td.RouteJson, td.RouteParams),
     _route("POST", "/offline", OPERATE, machine.take_offline, t.OnlineJson),
     _route("POST", "/online", OPERATE, machine.bring_online, t.OnlineJson),
     _route(

@@ -1,0 +1,412 @@
+"""`posthouse directory`: machines, sites, links, lists; the whole of it as a file; routes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from posthouse.cli.command import DryRun, Yes, confirm, group, guid, talking
+from posthouse.cli.connection import Remote, path_of
+from posthouse.cli.directory_file import read_file, written
+from posthouse.cli.output import print_json, print_table, say
+from posthouse.directory.document import Document, LinkPart, ListPart, MachinePart, SitePart
+from posthouse.protocols.admin.types_directory import (
+    DirectoryChangeJson,
+    DirectoryImportBody,
+    DirectoryRemoveBody,
+    ObjectKind,
+    RouteJson,
+)
+
+Many = list[str] | None
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Its name.")]
+SiteName = Annotated[str, typer.Argument(metavar="SITE", help="The name of a site.")]
+MachineName = Annotated[str, typer.Argument(metavar="MACHINE", help="A computer name.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    summary = "Machines, sites, links between them, lists of queues; routes."
+    inner = group(app, "directory", "Queue manager", summary)
+    inner.command("export")(export)
+    inner.command("import")(import_file)
+    inner.command("route")(route)
+    machine = group(inner, "machine", "", "Queue managers and where they are: add, list, remove.")
+    machine.command("add")(add_machine)
+    machine.command("list")(list_machines)
+    machine.command("remove")(remove_machine)
+    site = group(inner, "site", "", "Groups of machines that reach each other: add, list, remove.")
+    site.command("add")(add_site)
+    site.command("list")(list_sites)
+    site.command("remove")(remove_site)
+    link = group(inner, "link", "", "Ways between sites: add, list, remove.")
+    link.command("add")(add_link)
+    link.command("list")(list_links)
+    link.command("remove")(remove_link)
+    lists = group(inner, "list", "", "Distribution lists: add, list, remove.")
+    lists.command("add")(add_list)
+    lists.command("list")(list_lists)
+    lists.command("remove")(remove_list)
+
+
+# -- the whole of it
+
+
+def _document(remote: Remote) -> Document:
+    return remote.ask(Document, "GET", path_of("directory"))
+
+
+@talking
+def export(
+    remote: Remote,
+    file: Annotated[
+        Path | None, typer.Argument(metavar="FILE", help="Where to; else it is printed.")
+    ] = None,
+) -> None:
+    """Write the whole directory as one TOML file, to review, keep and import elsewhere.
+
+    Example: posthouse directory export directory.toml
+    """
+    document = _document(remote)
+    if remote.json:
+        print_json(document)
+    elif file is None:
+        for line in written(document).splitlines():
+            say(line)
+    else:
+        file.write_text(written(document), encoding="utf-8")
+        say(f"The directory is in {file}.")
+
+
+@talking
+def import_file(
+    remote: Remote,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="As `directory export` writes it.")],
+    prune: Annotated[
+        bool, typer.Option("--prune", help="Take out what the file does not have.")
+    ] = False,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+) -> None:
+    """Make the directory say what a file says: all of it, or nothing where something is wrong.
+
+    This queue manager itself and its own public queues stay, whatever the file says.
+
+    Example: posthouse directory import directory.toml --dry-run
+    """
+    document = read_file(file)
+    if prune and not dry_run:
+        confirm(lambda: f"Take out of the directory what {file} does not have?", yes)
+    _changed(remote, document, prune=prune, dry_run=dry_run)
+
+
+def _changed(
+    remote: Remote, document: Document, *, prune: bool = False, dry_run: bool = False
+) -> None:
+    body = DirectoryImportBody(document=document, prune=prune, dry_run=dry_run)
+    _tell(remote, remote.ask(DirectoryChangeJson, "POST", path_of("directory"), body=body))
+
+
+def _tell(remote: Remote, done: DirectoryChangeJson) -> None:
+    if remote.json:
+        for change in done.changes:
+            print_json(change)
+    elif not done.changes:
+        say("The directory says so already.")
+    else:
+        rows = ((change.change, change.kind, change.name) for change in done.changes)
+        print_table("", ("change", "what", "name"), rows)
+
+
+def _remove(remote: Remote, kind: ObjectKind, name: str, dry_run: bool, yes: bool) -> None:
+    if not dry_run:
+        confirm(lambda: f"Take the {kind} {name} out of the directory?", yes)
+    body = DirectoryRemoveBody(kind=kind, name=name, dry_run=dry_run)
+    path = path_of("directory", "remove")
+    _tell(remote, remote.ask(DirectoryChangeJson, "POST", path, body=body))
+
+
+@talking
+def route(
+    remote: Remote,
+    source: MachineName,
+    target: MachineName,
+    dot: Annotated[
+        bool, typer.Option("--dot", help="Draw sites, links and the way, for Graphviz.")
+    ] = False,
+) -> None:
+    """Explain the way that messages take from one machine to another.
+
+    Example: posthouse directory route ALPHA ALPHA
+    """
+    path = path_of("directory", "route")
+    found = remote.ask(RouteJson, "GET", path, query={"source": source, "target": target})
+    if dot:
+        for line in drawn(_document(remote), found):
+            say(line)
+    elif remote.json:
+        for step in found.steps:
+            print_json(step)
+    elif not found.steps:
+        say(f"{source} is {target}: nothing has to travel.")
+    else:
+        rows = (
+            (str(at), step.source, step.target, step.rule) for at, step in enumerate(found.steps, 1)
+        )
+        print_table("", ("hop", "from", "to", "because"), rows)
+
+
+def drawn(document: Document, way: RouteJson) -> list[str]:
+    """Sites with their machines, links with their costs, the way in bold; in Graphviz's words."""
+    lines = ["graph directory {", "  compound=true; node [shape=box];"]
+    placed: set[str] = set()
+    for at, site in enumerate(document.sites):
+        lines.append(f"  subgraph cluster_{at} {{ label={_quoted(site.name)};")
+        for machine in document.machines:
+            if site.name in machine.sites and machine.name not in placed:
+                placed.add(machine.name)
+                lines.append(f"    {_quoted(machine.name)}{_shape(machine)};")
+        lines.append(f"    {_quoted('site ' + site.name)} [shape=point];")
+        lines.append("  }")
+    rest = [machine for machine in document.machines if machine.name not in placed]
+    lines += [f"  {_quoted(machine.name)}{_shape(machine)};" for machine in rest]
+    for link in document.links:
+        one, other = (_quoted(f"site {name}") for name in link.sites)
+        lines.append(f"  {one} -- {other} [label={_quoted(str(link.cost))}, style=dashed];")
+    for step in way.steps:
+        ends = f"{_quoted(step.source)} -- {_quoted(step.target)}"
+        lines.append(f"  {ends} [dir=forward, penwidth=3];")
+    return [*lines, "}"]
+
+
+def _shape(machine: MachinePart) -> str:
+    return " [peripheries=2]" if machine.routing_server else ""
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+# -- machines
+
+
+@talking
+def add_machine(
+    remote: Remote,
+    name: Name,
+    identifier: Annotated[
+        str, typer.Argument(metavar="GUID", help="Its identifier; `posthouse status` there says.")
+    ],
+    address: Annotated[
+        Many, typer.Option("--address", help="Where it listens, host or host:port; repeat it.")
+    ] = None,
+    site: Annotated[Many, typer.Option("--site", help="A site it is in; repeat it.")] = None,
+    dns_name: Annotated[str, typer.Option("--dns-name", help="Its full name.")] = "",
+    routing_server: Annotated[
+        bool, typer.Option("--routing-server", help="It passes on messages of others.")
+    ] = False,
+    in_routing: Annotated[
+        Many,
+        typer.Option("--in-routing", help="A server that all messages for it come through."),
+    ] = None,
+    out_routing: Annotated[
+        Many, typer.Option("--out-routing", help="A server that all its messages leave through.")
+    ] = None,
+    foreign: Annotated[
+        bool, typer.Option("--foreign", help="It is another messaging system, behind a connector.")
+    ] = False,
+) -> None:
+    """Enter a queue manager, or change what is known of it.
+
+    Example: posthouse directory machine add BETA 5b7a4a3e-7d0c-4f5e-9a51-0f5a4e6c2b11
+    """
+    part = MachinePart(
+        name=name,
+        guid=guid(identifier),
+        addresses=address or [],
+        sites=site or [],
+        dns_name=dns_name,
+        routing_server=routing_server,
+        in_routing_servers=in_routing or [],
+        out_routing_servers=out_routing or [],
+        foreign=foreign,
+    )
+    _changed(remote, Document(machines=[part]))
+
+
+@talking
+def list_machines(remote: Remote) -> None:
+    """List the queue managers of the directory.
+
+    Example: posthouse directory machine list
+    """
+    found = _document(remote).machines
+    if remote.json:
+        for part in found:
+            print_json(part)
+        return
+    rows = (
+        (
+            part.name,
+            part.guid,
+            ", ".join(part.addresses) or part.dns_name,
+            ", ".join(part.sites),
+            "routing" if part.routing_server else "",
+        )
+        for part in found
+    )
+    print_table("", ("machine", "guid", "listens at", "sites", "kind"), rows)
+
+
+@talking
+def remove_machine(remote: Remote, name: Name, dry_run: DryRun = False, yes: Yes = False) -> None:
+    """Take a queue manager out of the directory.
+
+    Example: posthouse directory machine remove BETA --yes
+    """
+    _remove(remote, "machine", name, dry_run, yes)
+
+
+# -- sites
+
+
+@talking
+def add_site(
+    remote: Remote,
+    name: Name,
+    foreign: Annotated[
+        bool, typer.Option("--foreign", help="Its machines are other messaging systems.")
+    ] = False,
+) -> None:
+    """Enter a site, or change what is known of it.
+
+    Example: posthouse directory site add Berlin
+    """
+    part = SitePart(name=name, foreign=foreign)
+    _changed(remote, Document(sites=[part]))
+
+
+@talking
+def list_sites(remote: Remote) -> None:
+    """List the sites of the directory.
+
+    Example: posthouse directory site list
+    """
+    document = _document(remote)
+    if remote.json:
+        for part in document.sites:
+            print_json(part)
+        return
+    members = [
+        (site, [one.name for one in document.machines if site.name in one.sites])
+        for site in document.sites
+    ]
+    rows = (
+        (site.name, site.guid, ", ".join(names), "foreign" if site.foreign else "")
+        for site, names in members
+    )
+    print_table("", ("site", "guid", "machines", "kind"), rows)
+
+
+@talking
+def remove_site(remote: Remote, name: Name, dry_run: DryRun = False, yes: Yes = False) -> None:
+    """Take a site out of the directory.
+
+    Example: posthouse directory site remove Berlin --yes
+    """
+    _remove(remote, "site", name, dry_run, yes)
+
+
+# -- links
+
+
+@talking
+def add_link(
+    remote: Remote,
+    one: SiteName,
+    other: SiteName,
+    cost: Annotated[int, typer.Option("--cost", help="Of several ways the cheapest is taken.")] = 1,
+    gate: Annotated[
+        Many, typer.Option("--gate", help="A routing server that it leads over; repeat it.")
+    ] = None,
+    description: Annotated[str, typer.Option("--description", help="A text.")] = "",
+) -> None:
+    """Enter a link between two sites, or change its cost and its gates.
+
+    Example: posthouse directory link add Berlin Hamburg --cost 5
+    """
+    part = LinkPart(sites=[one, other], cost=cost, gates=gate or [], description=description)
+    _changed(remote, Document(links=[part]))
+
+
+@talking
+def list_links(remote: Remote) -> None:
+    """List the links between sites.
+
+    Example: posthouse directory link list
+    """
+    found = _document(remote).links
+    if remote.json:
+        for part in found:
+            print_json(part)
+        return
+    rows = (
+        (" - ".join(part.sites), str(part.cost), ", ".join(part.gates), part.description)
+        for part in found
+    )
+    print_table("", ("sites", "cost", "gates", "description"), rows)
+
+
+@talking
+def remove_link(
+    remote: Remote, one: SiteName, other: SiteName, dry_run: DryRun = False, yes: Yes = False
+) -> None:
+    """Take a link out of the directory.
+
+    Example: posthouse directory link remove Berlin Hamburg --yes
+    """
+    _remove(remote, "link", f"{one},{other}", dry_run, yes)
+
+
+# -- distribution lists
+
+
+@talking
+def add_list(
+    remote: Remote,
+    name: Name,
+    member: Annotated[Many, typer.Option("--member", help="A format name; repeat it.")] = None,
+) -> None:
+    """Enter a distribution list, or give it other members. Messages to DL=guid go to all of them.
+
+    Example: posthouse directory list add Branches --member 'DIRECT=OS:beta\\private$\\orders'
+    """
+    part = ListPart(name=name, members=member or [])
+    _changed(remote, Document(lists=[part]))
+
+
+@talking
+def list_lists(remote: Remote) -> None:
+    """List the distribution lists.
+
+    Example: posthouse directory list list
+    """
+    found = _document(remote).lists
+    if remote.json:
+        for part in found:
+            print_json(part)
+        return
+    rows = ((part.name, part.guid, ", ".join(part.members)) for part in found)
+    print_table("", ("list", "guid", "members"), rows)
+
+
+@talking
+def remove_list(remote: Remote, name: Name, dry_run: DryRun = False, yes: Yes = False) -> None:
+    """Take a distribution list out of the directory.
+
+    Example: posthouse directory list remove Branches --yes
+    """
+    _remove(remote, "list", name, dry_run, yes)

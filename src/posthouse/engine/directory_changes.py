@@ -1,0 +1,157 @@
+"""The directory as operators change and ask it: documents in and out, routes in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from posthouse.directory.base import Kind
+from posthouse.directory.document import Difference, Document, Holdings, described, difference
+from posthouse.directory.objects import (
+    DirectoryObject,
+    DistributionList,
+    Enterprise,
+    Queue,
+    QueueManager,
+    RoutingLink,
+    Site,
+)
+from posthouse.directory.routing import NoRoute, route
+from posthouse.directory.service import Outcome
+from posthouse.engine.public_queues import DirectoryOfQueues, refusal
+from posthouse.engine.records import Change
+from posthouse.model.errors import DsError, MachineNotFound, NoDs, StatusNotFound
+from posthouse.model.names import DirectName, parse_format_name
+from posthouse.model.properties import DirectoryOperationResult
+
+
+class NamedStep(NamedTuple):
+    """One hop of a route, by names."""
+
+    source: str
+    target: str
+    rule: str
+
+
+class DirectoryChanges:
+    """What the administrator of an enterprise does with its directory."""
+
+    def __init__(self, queues: DirectoryOfQueues) -> None:
+        self._queues = queues
+        self._core = queues.core
+
+    def sites(self) -> list[Site]:
+        """All sites, for their names."""
+        return self._all(Site)
+
+    def document(self) -> Document:
+        """All that the directory says."""
+        return described(self._holdings())
+
+    def _holdings(self) -> Holdings:
+        enterprises = self._all(Enterprise)
+        return Holdings(
+            enterprises[0] if enterprises else Enterprise(),
+            self._all(Site),
+            self._all(RoutingLink),
+            self._all(QueueManager),
+            self._all(Queue),
+            self._all(DistributionList),
+        )
+
+    def _all(self, kind: type[Kind]) -> list[Kind]:
+        found = self._queues.service.read_all(kind, self._core.now_ms)
+        if found is None:
+            raise NoDs("the directory cannot be reached")
+        return found
+
+    def take_in(self, document: Document, *, prune: bool, dry_run: bool) -> Difference:
+        """Makes the directory say what the document says, in one step of the log."""
+        core = self._core
+        found = difference(document, self._holdings(), core.new_guid, core.guid, prune=prune)
+        if not dry_run:
+            self._apply(found)
+        return found
+
+    def remove(self, kind: str, name: str, *, dry_run: bool) -> DirectoryObject:
+        """Takes an object out of the directory; a link is named by its sites, a comma between."""
+        value = self._named(kind, name)
+        if value.identifier == self._core.guid:
+            raise DsError("this is the queue manager itself", "It stays in its own directory.")
+        if isinstance(value, Queue) and value.queue_manager_identifier == self._core.guid:
+            raise DsError("this is a queue of ours", "Delete the queue itself.")
+        if not dry_run:
+            self._apply(Difference([], [], [value]))
+        return value
+
+    def _named(self, kind: str, name: str) -> DirectoryObject:
+        holdings = self._holdings()
+        sites = {site.unique_name: site.identifier for site in holdings.sites}
+        kinds: dict[str, Sequence[DirectoryObject]] = {
+            "machine": holdings.machines,
+            "site": holdings.sites,
+            "link": holdings.links,
+            "queue": holdings.queues,
+            "list": holdings.lists,
+        }
+        wanted = name.replace("/", "\\").casefold() if kind == "queue" else name.casefold()
+        if kind == "link":
+            ends = [sites.get(one.strip().casefold(), b"") for one in name.split(",")]
+            wanted = ",".join(sorted(end.hex() for end in ends))
+        for value in kinds[kind]:
+            if value.unique_name == wanted:
+                return value
+        raise StatusNotFound(f"the directory has no {kind} {name}", "`directory export` shows all.")
+
+    def _apply(self, found: Difference) -> None:
+        """Deletions first: a name may go from one object to another."""
+        queues, core, change = self._queues, self._core, Change()
+        service = queues.service
+        with queues.changing(change):
+            for value in found.deleted:
+                _check(service.delete_directory_object(value, core.now_ms), value)
+            for value in found.changed:
+                _check(self._write(value), value)
+            for value in found.created:
+                _check(service.create_directory_object(value, core.now_ms, core.utc), value)
+        core.commit(change)
+        self._look_again()
+
+    def _write(self, value: DirectoryObject) -> Outcome:
+        service, core = self._queues.service, self._core
+        if isinstance(value, Enterprise) and not self._all(Enterprise):
+            return service.create_directory_object(value, core.now_ms, core.utc)
+        return service.write_directory(value, core.now_ms, core.utc)
+
+    def _look_again(self) -> None:
+        """What waits for a way may have one now."""
+        for queue in self._core.registry.outgoing_queues():
+            name = parse_format_name(queue.definition.format_name)
+            if not isinstance(name, DirectName) and queue.state.count:
+                self._core.transfer.retry(queue)
+
+    def route(self, source: str, target: str) -> list[NamedStep]:
+        """The way from one machine to another, both by their computer names."""
+        service, now_ms = self._queues.service, self._core.now_ms
+        machines = {one.identifier: one for one in self._holdings().machines}
+        by_name = {one.unique_name: one.identifier for one in machines.values()}
+        ends = []
+        for name in (source, target):
+            if name.casefold() not in by_name:
+                raise MachineNotFound(f"the directory has no machine {name}")
+            ends.append(by_name[name.casefold()])
+        try:
+            steps = route(service.topology(now_ms), machines.get, *ends)
+        except NoRoute as fault:
+            raise DsError(f"there is no way from {source} to {target}: {fault}") from None
+        return [
+            NamedStep(
+                machines[step.source].computer_name, machines[step.target].computer_name, step.rule
+            )
+            for step in steps
+        ]
+
+
+def _check(outcome: Outcome, value: DirectoryObject) -> None:
+    if outcome.status is not DirectoryOperationResult.SUCCESS:
+        raise refusal(outcome.status, f"change a {type(value).__name__}")

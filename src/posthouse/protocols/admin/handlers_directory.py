@@ -1,0 +1,85 @@
+"""The directory: the whole of it as a document, changes, and the ways between machines."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from posthouse.directory import objects
+from posthouse.directory.document import Document, title_of
+from posthouse.engine.manager import QueueManager
+from posthouse.protocols.admin.context import Context
+from posthouse.protocols.admin.types import Nothing
+from posthouse.protocols.admin.types_directory import (
+    ChangedObjectJson,
+    DirectoryChangeJson,
+    DirectoryImportBody,
+    DirectoryRemoveBody,
+    ObjectKind,
+    RouteJson,
+    RouteParams,
+    RouteStepJson,
+)
+
+_KINDS: dict[type[objects.DirectoryObject], ObjectKind | Literal["enterprise"]] = {
+    objects.QueueManager: "machine",
+    objects.Site: "site",
+    objects.RoutingLink: "link",
+    objects.Queue: "queue",
+    objects.DistributionList: "list",
+    objects.Enterprise: "enterprise",
+}
+
+
+def show_directory(
+    manager: QueueManager, context: Context, params: Nothing, body: Nothing
+) -> Document:
+    """Shows the directory as one document: sites, links, machines, public queues, lists."""
+    context.require_administrator()
+    return manager.directory_changes.document()
+
+
+def import_directory(
+    manager: QueueManager, context: Context, params: Nothing, body: DirectoryImportBody
+) -> DirectoryChangeJson:
+    """Makes the directory say what a document says, all of it or nothing."""
+    context.require_administrator()
+    found = manager.directory_changes.take_in(body.document, prune=body.prune, dry_run=body.dry_run)
+    sites = {site.identifier: site.name for site in manager.directory_changes.sites()}
+    sites |= {one.identifier: one.name for one in found.created if isinstance(one, objects.Site)}
+    changes = [
+        *(_changed(value, "deleted", sites) for value in found.deleted),
+        *(_changed(value, "changed", sites) for value in found.changed),
+        *(_changed(value, "created", sites) for value in found.created),
+    ]
+    if changes and not body.dry_run:
+        context.tell(manager, "directory_changed", objects=len(changes))
+    return DirectoryChangeJson(changes=changes)
+
+
+def remove_from_directory(
+    manager: QueueManager, context: Context, params: Nothing, body: DirectoryRemoveBody
+) -> DirectoryChangeJson:
+    """Takes one object out of the directory."""
+    context.require_administrator()
+    sites = {site.identifier: site.name for site in manager.directory_changes.sites()}
+    value = manager.directory_changes.remove(body.kind, body.name, dry_run=body.dry_run)
+    if not body.dry_run:
+        context.tell(manager, "directory_changed", objects=1)
+    return DirectoryChangeJson(changes=[_changed(value, "deleted", sites)])
+
+
+def _changed(
+    value: objects.DirectoryObject,
+    change: Literal["created", "changed", "deleted"],
+    sites: dict[bytes, str],
+) -> ChangedObjectJson:
+    return ChangedObjectJson(kind=_KINDS[type(value)], name=title_of(value, sites), change=change)
+
+
+def show_route(
+    manager: QueueManager, context: Context, params: RouteParams, body: Nothing
+) -> RouteJson:
+    """Shows the way that messages take from one machine to another, and why."""
+    context.require_administrator()
+    steps = manager.directory_changes.route(params.source, params.target)
+    return RouteJson(steps=[RouteStepJson(**step._asdict()) for step in steps])

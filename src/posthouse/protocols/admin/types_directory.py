@@ -1,0 +1,64 @@
+"""The types of the API that concern the directory."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from posthouse.directory.document import Document
+from posthouse.protocols.admin.types import Json
+
+Name = Annotated[str, Meta(min_length=1, max_length=256)]
+ObjectKind = Literal["machine", "site", "link", "queue", "list"]
+
+
+class DirectoryImportBody(Json):
+    """A document for the directory. With `prune` what it does not have is taken out."""
+
+    document: Document
+    prune: bool = False
+    dry_run: bool = False
+
+
+class DirectoryRemoveBody(Json):
+    """An object that goes; a link is named by its two sites, with a comma between."""
+
+    kind: ObjectKind
+    name: Annotated[str, Meta(min_length=1, max_length=520)]
+    dry_run: bool = False
+
+
+class ChangedObjectJson(Json):
+    """An object of the directory that was changed, or would be."""
+
+    kind: ObjectKind | Literal["enterprise"]
+    name: str
+    change: Literal["created", "changed", "deleted"]
+
+
+class DirectoryChangeJson(Json):
+    """What a change of the directory did, or would do."""
+
+    changes: list[ChangedObjectJson]
+
+
+class RouteParams(Json):
+    """Two machines, by their computer names."""
+
+    source: Name
+    target: Name
+
+
+class RouteStepJson(Json):
+    """One hop: from whom, to whom, and the rule that says so."""
+
+    source: str
+    target: str
+    rule: str
+
+
+class RouteJson(Json):
+    """The way of a message while everybody can be reached."""
+
+    steps: list[RouteStepJson]

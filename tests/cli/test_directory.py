@@ -1,0 +1,161 @@
+"""`posthouse directory`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from posthouse.cli.directory_file import read_file, written
+from posthouse.directory.document import Document, LinkPart, SitePart
+from tests.cli.conftest import Posthouse
+
+GUIDS = {name: f"5b7a4a3e-7d0c-4f5e-9a51-0f5a4e6c2b{at}" for at, name in enumerate("BGH", 11)}
+
+
+@pytest.fixture(autouse=True)
+def nothing_but_us(ph: Posthouse, tmp_path: Path) -> Iterator[None]:
+    before = tmp_path / "before.toml"
+    assert ph("directory", "export", before).code == 0
+    yield
+    assert ph("directory", "import", before, "--prune").code == 0
+
+
+def enterprise(ph: Posthouse) -> str:
+    """Two sites with a gate each; returns our own name."""
+    own = str(ph("directory", "machine", "list", "--json").value["name"])
+    guid = str(ph("directory", "machine", "list", "--json").value["guid"])
+    for site in ("North", "South"):
+        assert ph("directory", "site", "add", site).code == 0
+    gate, far, home = ("GATE", GUIDS["G"]), ("FAR", GUIDS["H"]), (own, guid)
+    add = "directory", "machine", "add"
+    near = "--site", "North", "--routing-server", "--address", "10.0.0.2:1801"
+    assert ph(*add, *gate, *near).code == 0
+    assert ph(*add, *far, "--site", "South", "--routing-server").code == 0
+    assert ph(*add, "BETA", GUIDS["B"], "--site", "South", "--in-routing", "FAR").code == 0
+    assert ph(*add, *home, "--site", "North").code == 0
+    gates = "--gate", "GATE", "--gate", "FAR"
+    assert ph("directory", "link", "add", "North", "South", "--cost", "7", *gates).code == 0
+    return own
+
+
+def test_machines_sites_and_links_are_entered_and_listed(ph: Posthouse) -> None:
+    enterprise(ph)
+    machines = ph("directory", "machine", "list").out
+    assert "10.0.0.2:1801" in machines
+    assert "routing" in machines
+    sites = ph("directory", "site", "list").out
+    assert "BETA, FAR" in sites
+    assert "North - South" in ph("directory", "link", "list").out
+    assert ph("directory", "link", "list", "--json").value == {
+        "sites": ["North", "South"],
+        "cost": 7,
+        "gates": ["FAR", "GATE"],
+    }
+
+
+def test_what_is_there_already_is_said(ph: Posthouse) -> None:
+    assert "created" in ph("directory", "site", "add", "North").out
+    assert "says so already" in ph("directory", "site", "add", "North").out
+    assert ph("directory", "site", "add", "North", "--json").out == ""
+
+
+def test_a_route_is_explained_and_drawn(ph: Posthouse) -> None:
+    own = enterprise(ph)
+    told = ph("directory", "route", own, "beta")
+    assert "cost of 7" in told.out
+    assert "come through this machine" in told.out
+    hops = [line["target"] for line in ph("directory", "route", own, "BETA", "--json").lines]
+    assert hops == ["GATE", "FAR", "BETA"]
+    drawing = ph("directory", "route", own, "BETA", "--dot").out
+    assert drawing.startswith("graph directory {")
+    assert '"GATE" -- "FAR" [dir=forward, penwidth=3];' in drawing
+    assert "nothing has to travel" in ph("directory", "route", own, own).out
+
+
+def test_where_there_is_no_way_the_reason_is_given(ph: Posthouse) -> None:
+    own = enterprise(ph)
+    assert ph("directory", "link", "remove", "south", "north").code == 0
+    refused = ph("directory", "route", own, "BETA")
+    assert refused.code == 1
+    assert "has a gate to other sites" in refused.err
+    unknown = ph("directory", "route", own, "NOBODY")
+    assert unknown.code == 1
+    assert "no machine NOBODY" in unknown.err
+
+
+def test_an_export_is_imported_elsewhere_and_changes_nothing_here(
+    ph: Posthouse, tmp_path: Path
+) -> None:
+    enterprise(ph)
+    assert ph("directory", "list", "add", "All", "--member", r"DIRECT=OS:beta\private$\q").code == 0
+    file = tmp_path / "directory.toml"
+    assert ph("directory", "export", file).code == 0
+    assert ph("directory", "export").out == file.read_text()
+    assert "says so already" in ph("directory", "import", file, "--prune").out
+    text = file.read_text().replace("cost = 7", "cost = 8").replace('name = "All"', 'name = "Some"')
+    file.write_text(text)
+    would = ph("directory", "import", file, "--dry-run")
+    assert "North,South" in would.out
+    assert ph("directory", "link", "list", "--json").value["cost"] == 7
+    assert ph("directory", "import", file).code == 0
+    assert ph("directory", "link", "list", "--json").value["cost"] == 8
+    assert ph("directory", "list", "list", "--json").value["name"] == "Some"
+
+
+def test_what_a_file_does_not_have_goes_only_with_prune(ph: Posthouse, tmp_path: Path) -> None:
+    own = enterprise(ph)
+    file = tmp_path / "directory.toml"
+    file.write_text('[[sites]]\nname = "North"\n')
+    assert "says so already" in ph("directory", "import", file).out
+    refused = ph("directory", "import", file, "--prune", "--dry-run")
+    assert "deleted" in refused.out
+    assert ph("directory", "import", file, "--prune").code == 0
+    assert [one["name"] for one in ph("directory", "machine", "list", "--json").lines] == [own]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("sites = 7", "Expected `array`"),
+        ("[[sites]]\nnmae = 'x'", "nmae"),
+        ("[[", "is not TOML"),
+        ("[[machines]]\nname = 'X'\nguid = 'nonsense'", "machine 'X'"),
+        ("[[links]]\nsites = ['Here', 'There']", "nobody knows it"),
+        ("[[sites]]\nname = 'A'\n[[sites]]\nname = 'a'", "it is there twice"),
+        ("[[links]]\nsites = ['Here']", "length"),
+    ],
+)
+def test_a_file_that_is_wrong_changes_nothing(
+    ph: Posthouse, tmp_path: Path, text: str, said: str
+) -> None:
+    file = tmp_path / "directory.toml"
+    file.write_text(text)
+    before = ph("directory", "export").out
+    refused = ph("directory", "import", file)
+    assert refused.code == 1
+    assert said in refused.err
+    assert ph("directory", "export").out == before
+    assert ph("directory", "import", tmp_path / "nowhere").code == 1
+
+
+def test_what_is_removed_is_gone_and_we_ourselves_stay(ph: Posthouse) -> None:
+    own = enterprise(ph)
+    assert ph("directory", "machine", "remove", "FAR", "--dry-run").code == 0
+    assert ph("directory", "machine", "remove", "FAR").code == 0
+    refused = ph("directory", "machine", "remove", "FAR")
+    assert "no machine FAR" in refused.err
+    assert ph("directory", "machine", "remove", own).code == 1
+    assert ph("directory", "site", "remove", "South").code == 0
+    assert ph("directory", "list", "remove", "Nothing").code == 1
+
+
+def test_texts_survive_the_file(tmp_path: Path) -> None:
+    document = Document(
+        sites=[SitePart(name="x"), SitePart(name="y")],
+        links=[LinkPart(sites=["x", "y"], description='a "b" \\ \x7f \t \x9b é 😀 \U000e0001 #')],
+    )
+    file = tmp_path / "written.toml"
+    file.write_text(written(document), encoding="utf-8")
+    assert read_file(file) == document
