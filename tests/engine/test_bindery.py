@@ -48,7 +48,8 @@ def rig() -> JobRig:
 
 
 def scan(rig: JobRig, station: Any, kind: int = NWOT_WILD, pattern: str = "*") -> list[str]:
-    names, last = [], NO_OBJECT
+    names: list[str] = []
+    last = NO_OBJECT
     while True:
         try:
             found = rig.bindery("scan_object", station, last, kind, pattern)
@@ -60,7 +61,8 @@ def scan(rig: JobRig, station: Any, kind: int = NWOT_WILD, pattern: str = "*") -
 
 
 def properties(rig: JobRig, station: Any, kind: int, name: str, pattern: str = "*") -> list[Any]:
-    found, instance = [], NO_OBJECT
+    found: list[Any] = []
+    instance = NO_OBJECT
     while True:
         try:
             info = rig.bindery("scan_property", station, kind, name, instance, pattern)

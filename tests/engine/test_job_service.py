@@ -7,6 +7,7 @@ import pytest
 from posthouse.engine.settings import QmsSettings
 from posthouse.model.bindery import NWOT_JOB_QUEUE, NWOT_JOB_SERVER, NWOT_USER, Q_SERVERS
 from posthouse.model.qms import (
+    ANY_SERVER,
     NWCF_SERVICE_RESTART,
     NWQueueJobStruct,
     pack_time,
@@ -137,7 +138,7 @@ def test_a_target_server_alone_gets_the_job(rig: JobRig) -> None:
 def test_the_first_of_both_kinds_is_given(rig: JobRig) -> None:
     one = rig.attach("SRV1")
     for target in (None, one.object_id, None, one.object_id):
-        rig.submit(**({} if target is None else {"target_server_id": target}))
+        rig.submit(target_server_id=ANY_SERVER if target is None else target)
     assert [rig.service("SRV1").job_number for _ in range(4)] == [1, 2, 3, 4]
 
 

@@ -141,7 +141,7 @@ def test_fields_that_no_structure_could_carry_are_refused(rig: JobRig) -> None:
         {"job_description": b"x" * 51},
         {"queue_record": b"x" * 153},
     ):
-        job = NWQueueJobStruct(**wrong, job_number=number)  # type: ignore[arg-type]
+        job = NWQueueJobStruct(**wrong, job_number=number)
         with rig.completion(0x7E):
             rig.jobs("create_queue_file", rig.user("ANNA"), rig.q, job)
         with rig.completion(0x7E):

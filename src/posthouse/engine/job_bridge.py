@@ -258,6 +258,7 @@ class JobBridge:
 def told(row: EndedJob) -> dict[str, object]:
     """What a message tells of the end of a job."""
     values = msgspec.structs.asdict(row)
+    del values["order"]
     values["queue_id"] = f"{row.queue_id:08X}"
     values["client_id"] = f"{row.client_id:08X}"
     values["server_id"] = f"{row.server_id:08X}"

@@ -8,7 +8,7 @@ from itertools import islice
 
 import msgspec
 
-from posthouse.engine.core import Core
+from posthouse.engine.core import Core, ReservedCounter
 from posthouse.engine.records import TABLE_JOB_HISTORY, Change
 
 FINISHED, FAILED, REMOVED, ABANDONED, DESTROYED = (
@@ -43,6 +43,7 @@ class EndedJob(msgspec.Struct, array_like=True):
     server: str = ""
     charge: int = 0
     result: str = ""
+    order: int = 0  # of the ends, which several of one second have too
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -55,11 +56,12 @@ class JobHistory:
     def __init__(self, core: Core) -> None:
         self.core = core
         self._serials: deque[int] = deque()
+        self._order = ReservedCounter(core, b"ended job", 64)
 
     def load(self) -> None:
         """What the store kept, in the order of the ends."""
         rows = [_decode(value) for _, value in self.core.state.of_table(TABLE_JOB_HISTORY)]
-        rows.sort(key=lambda row: (row.ended, row.serial))
+        rows.sort(key=lambda row: row.order)
         self._serials = deque(row.serial for row in rows)
         change = Change()
         self._drop(change)
@@ -67,7 +69,7 @@ class JobHistory:
 
     def add(self, row: EndedJob, change: Change) -> None:
         """One more; the oldest makes room."""
-        key = _SERIAL.pack(row.serial)
+        key, row.order = _SERIAL.pack(row.serial), self._order.next()
         self._serials.append(row.serial)
         self.core.define(TABLE_JOB_HISTORY, key, _encode(row), change)
         self._drop(change)
