@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 from posthouse.engine.effects import Unreadable
 from posthouse.engine.job_files import PAGE_CHUNKS, JobFile
+from posthouse.engine.manager import QueueManager
 from posthouse.engine.queue import JOB_FILES
+from posthouse.engine.records import PURGED
 from posthouse.engine.settings import QmsSettings
 from posthouse.model.errors import QueueError
 from posthouse.model.guids import format_guid
@@ -170,6 +172,18 @@ def test_damaged_data_is_an_io_failure_of_that_job_only(rig: JobRig) -> None:
     with rig.completion(0xD0):
         rig.jobs("read_file", server, first.job_file_handle, 0, 9)
     assert rig.jobs("read_file", server, second.job_file_handle, 0, 9) == b"sound"
+    reading._read_many = sound
+
+    def give_up(manager: QueueManager) -> None:
+        """As a repair does that could not save the record."""
+        row = manager.core.state.table.get(number)
+        assert row is not None
+        manager.core.end(number, row, PURGED)
+
+    rig.run(give_up)
+    with rig.completion(0xD0):
+        rig.jobs("read_file", server, first.job_file_handle, 0, 9)
+    rig.finish(1)
 
 
 def test_nobody_sees_job_files_as_messages(rig: JobRig) -> None:

@@ -80,6 +80,7 @@ class Stations:
         self._next = 1
         self._owned: Owned[int, Station] = Owned()
         self._leased: dict[int, Station] = {}
+        self._lapse_ms = 0  # no lease is over before
 
     def begin(
         self, label: str, address: str = "", *, owner: object = None, lease_ms: int = 0
@@ -103,23 +104,24 @@ class Stations:
         """It was used: its lease begins anew."""
         if station.lease_ms and not station.ended:
             station.lapses_ms = self.core.now_ms + station.lease_ms
-            self._leased.pop(station.number, None)
+            first = not self._leased or station.lapses_ms < self._lapse_ms
             self._leased[station.number] = station
+            if first:
+                self._lapse_ms = station.lapses_ms
 
     def run(self) -> None:
-        """Leases that nobody has renewed are over."""
-        while (station := self._next_to_lapse()) is not None:
-            if station.lapses_ms > self.core.now_ms:
-                return
-            self.end(station)
+        """Leases that nobody has renewed are over. All of them are looked at when one may be."""
+        now_ms = self.core.now_ms
+        if not self._leased or now_ms < self._lapse_ms:
+            return
+        for station in list(self._leased.values()):
+            if station.lapses_ms <= now_ms:
+                self.end(station)
+        self._lapse_ms = min((s.lapses_ms for s in self._leased.values()), default=0)
 
     def next_deadline_ms(self) -> int | None:
-        """When the next lease is over."""
-        station = self._next_to_lapse()
-        return None if station is None else station.lapses_ms
-
-    def _next_to_lapse(self) -> Station | None:
-        return min(self._leased.values(), key=lambda s: s.lapses_ms, default=None)
+        """When the next lease may be over."""
+        return self._lapse_ms if self._leased else None
 
     def end_of(self, owner: object) -> None:
         """A session is gone, and its connections with it."""

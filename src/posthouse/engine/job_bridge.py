@@ -21,6 +21,7 @@ from posthouse.model.errors import (
     QueueError,
     QueueNotFound,
     RemoteProtocolError,
+    SharingViolation,
 )
 from posthouse.model.message import (
     ACK_RECEIVE,
@@ -122,6 +123,8 @@ class JobBridge:
         assert source is not None
         try:
             core.groups.check_receiver(source)
+            if source.exclusive:
+                raise SharingViolation(f"somebody has {source.name} for himself")
             numbers, _ = core.reading.fetch_sound(numbers)
             for number in numbers:
                 self._submit(queue, source, number)

@@ -254,6 +254,8 @@ class JobFiles:
         if offset < 0 or end <= offset:
             return b""
         data, extents = bytearray(end - offset), job.file.within(offset, end)
+        if any(self.core.state.table.get(extent.number) is None for extent in extents):
+            raise QmsError(Q_IO_FAILURE, f"data of job {job.entry.number} was given up as damaged")
         try:
             self.core.reading.fetch_many(list(dict.fromkeys(e.number for e in extents)))
         except Unreadable as damage:
