@@ -64,6 +64,7 @@ def on_the_wire(rig: WebRig, url: str = ADMIN) -> list[SrmpMessage]:
 # -- delivery receipts (3.1.5.1.6.2)
 
 
+@pytest.mark.spec("MC-MQSRM 2.2.5.2.2/2")
 @pytest.mark.spec(
     "MC-MQSRM 3.1.5.1.6.2/2",
     "MC-MQSRM 3.1.5.1.6.2/3",
@@ -102,6 +103,7 @@ def test_a_message_without_msmq_is_receipted_by_the_null_identifier(rig: WebRig)
     assert receipt.action == "MSMQ:"
 
 
+@pytest.mark.spec("MC-MQSRM 2.2.5.2.1/5")
 @pytest.mark.spec("MC-MQSRM 3.1.5.1.6.2/1", "MC-MQSRM 3.1.1.3.1/1")
 @pytest.mark.parametrize("stream", [False, True])
 def test_the_receipt_is_part_of_the_step_that_stores_the_message(rig: WebRig, stream: bool) -> None:
@@ -119,6 +121,7 @@ def test_the_receipt_is_part_of_the_step_that_stores_the_message(rig: WebRig, st
         assert cut.known() == []
 
 
+@pytest.mark.spec("MC-MQSRM 2.2.5.5/5")
 def test_the_two_receipts_may_have_addresses_of_their_own(rig: WebRig) -> None:
     asks = BOTH | {"delivery_receipt_to": OTHER_ADMIN}
     assert rig.post(rig.message(**asks)) == [200]
@@ -129,6 +132,7 @@ def test_the_two_receipts_may_have_addresses_of_their_own(rig: WebRig) -> None:
     assert len(on_the_wire(rig, OTHER_ADMIN)) == 1
 
 
+@pytest.mark.spec("MC-MQSRM 2.2.5.2.2/5")
 def test_receipts_ask_for_no_receipts(rig: WebRig) -> None:
     rig.create("admin")
     asks = BOTH | {"correlation": b"c" * 20}
@@ -143,6 +147,7 @@ def test_receipts_ask_for_no_receipts(rig: WebRig) -> None:
 # -- commitment receipts (3.1.7.3.1)
 
 
+@pytest.mark.spec("MC-MQSRM 2.2.5.2.3/2", "MC-MQSRM 2.2.5.2.3/5")
 @pytest.mark.spec(
     "MC-MQSRM 3.1.7.3.1/1",
     "MC-MQSRM 3.1.7.3.1/4",
@@ -170,6 +175,7 @@ def test_a_received_message_is_committed(rig: WebRig, restart: bool) -> None:
     rig.check_books()
 
 
+@pytest.mark.spec("MC-MQSRM 2.2.5.2.3/3", "MC-MQSRM 2.2.5.2.3/5")
 @pytest.mark.spec("MC-MQSRM 3.1.7.3.1/2", "MC-MQSRM 3.1.7.3.1/5", "MC-MQSRM 3.1.1.1.2.3/1")
 @pytest.mark.parametrize(("code", "end"), NEGATIVE_ENDS)
 def test_a_message_that_is_lost_is_told_so(rig: WebRig, code: int, end: End) -> None:
@@ -183,6 +189,7 @@ def test_a_message_that_is_lost_is_told_so(rig: WebRig, code: int, end: End) -> 
     assert (receipt.commitment_receipt.decision, receipt.message_class) == ("negative", code)
 
 
+@pytest.mark.spec("MC-MQSRM 2.2.5.2.3/4", "MC-MQSRM 2.2.5.4/1")
 @pytest.mark.spec("MC-MQSRM 3.1.7.3.1/1", "MC-MQSRM 3.1.7.3.1/2", "MC-MQSRM 3.1.7.3.1/3")
 @pytest.mark.parametrize(
     ("asked", "received", "purged"),
@@ -333,6 +340,7 @@ def test_a_stream_message_may_have_all_receipts_each_by_itself(rig: WebRig) -> N
 # -- where receipts may go (decisions 9 and 83)
 
 
+@pytest.mark.spec("MC-MQSRM 2.2.5.2.2/3", "MC-MQSRM 2.2.5.3.4/4")
 @pytest.mark.spec("MC-MQSRM 3.1.5.1.6.2/3")
 @pytest.mark.parametrize(
     ("url", "goes_to"),
@@ -374,6 +382,7 @@ def test_a_machine_has_one_port_for_its_receipts(rig: WebRig) -> None:
     assert len(rig.manager.queues.outgoing_queues()) == 3
 
 
+@pytest.mark.spec("MC-MQSRM 2.2.5.2.2/4", "MC-MQSRM 2.2.5.3.4/4")
 def test_on_one_machine_any_port_will_do(rig: WebRig) -> None:
     local = Peer(b"", "127.0.0.1")
     rig.manager.srmp.redirects.forbid_port(8816)
@@ -416,3 +425,14 @@ def test_expired_messages_bring_a_negative_receipt(rig: WebRig) -> None:
     assert receipt.message_class == NACK_RECEIVE_TIMEOUT
     assert rig.waiting(RECEIPTS_NAME) == []
     assert rig.messages("orders") == []
+
+
+@pytest.mark.spec("MC-MQSRM 2.2.5.2.3/6")
+@pytest.mark.parametrize("host", ["192.0.2.8", "127.0.0.1:8080", "169.254.169.254"])
+def test_commitment_receipts_go_to_nobody_else_either(rig: WebRig, host: str) -> None:
+    url = f"http://{host}/msmq/private$/a"
+    asks = {"commitment_receipt_to": url, "positive_only": True}
+    assert rig.post(rig.message(**asks)) == [200]
+    rig.receive("orders")
+    assert rig.manager.queues.outgoing_queues() == []
+    assert rig.manager.core.refusals["target_not_allowed"] == 1

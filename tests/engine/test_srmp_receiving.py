@@ -155,6 +155,7 @@ def test_a_forwarded_stream_keeps_its_name_and_its_receipt_address() -> None:
     assert rig.receipts() == []  # its destination sends them
 
 
+@pytest.mark.spec("MC-MQSRM 2.2.4.2/6")
 @pytest.mark.spec("MC-MQSRM 3.1.5.1.3/4")
 @pytest.mark.parametrize(
     "to",
@@ -184,6 +185,7 @@ def test_streams_go_to_transactional_queues_and_nothing_else_does(rig: WebRig) -
     refused(rig, rig.message(STREAMED))
 
 
+@pytest.mark.spec("MC-MQSRM 2.2.4.2/5")
 @pytest.mark.spec("MC-MQSRM 3.1.5.1.6.4/2")
 @pytest.mark.parametrize(
     "to",
@@ -202,6 +204,7 @@ def test_own_names_are_known_in_every_spelling(rig: WebRig, to: str) -> None:
 # -- expiry (3.1.5.1.4)
 
 
+@pytest.mark.spec("MC-MQSRM 2.2.5.1.1/2")
 @pytest.mark.spec("MC-MQSRM 3.1.5.1.4/1")
 @pytest.mark.parametrize(("reach_by", "expected"), [(-1, []), (0, [b"x"]), (1, [b"x"])])
 def test_a_message_whose_time_is_over_is_discarded_with_200(
@@ -392,6 +395,7 @@ class PublicRig(WebRig):
         self.public = "http://alpha/msmq/public"
 
 
+@pytest.mark.spec("MC-MQSRM 2.3/1")
 @pytest.mark.spec("MC-MQSRM 3.1.5.1.12/2")
 def test_the_directory_says_who_may_send_to_a_public_queue() -> None:
     rig = PublicRig()

@@ -156,6 +156,7 @@ def test_what_is_no_url_is_an_error_of_the_configuration(bad: str) -> None:
 # -- receipt addresses (3.1.1.1.8, 3.1.1.1.10.3)
 
 
+@pytest.mark.spec("MC-MQSRM 3.1.7.2.4/17", "MC-MQSRM 3.1.7.2.4/18")
 @pytest.mark.spec("MC-MQSRM 3.1.1.1.8/1", "MC-MQSRM 3.1.1.1.10.3/1")
 def test_the_receipt_address_is_ours_until_an_administrator_names_another() -> None:
     assert EngineSettings("ALPHA").srmp_redirect == RedirectSettings()

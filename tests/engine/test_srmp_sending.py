@@ -238,6 +238,7 @@ def test_a_stream_whose_last_message_expired_is_finished(rig: AwayRig) -> None:
 # -- expiry before sending (3.1.7.2.1)
 
 
+@pytest.mark.spec("MC-MQSRM 3.1.7.2/1")
 @pytest.mark.spec(
     "MC-MQSRM 3.1.7.2.1/1",
     "MC-MQSRM 3.1.7.2.1/2",
