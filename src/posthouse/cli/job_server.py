@@ -114,9 +114,9 @@ def run(
 
     The command has the job's file on standard input and as {file}; POSTHOUSE_JOB names a file with
     what is known of the job as JSON. Its exit code says whether the job is finished (0) or failed.
-    Lines such as `3/10 halfway` that it writes to the file descriptor in POSTHOUSE_JOB_PROGRESS are
-    its progress, and the last of its output is its result. It runs in a folder of its own and with
-    a clean environment.
+    Lines such as `3/10 halfway` that it writes to the file in POSTHOUSE_JOB_PROGRESS are its
+    progress, and the last of its output is its result. It runs in a folder of its own and with a
+    clean environment.
 
     Example: posthouse job server run COUNTER --queue REPORTS --enrol --jobs 1 -- wc -c
     """
@@ -184,6 +184,12 @@ def spark(
         str | None,
         typer.Option("--master", metavar="URL", help="Where Spark runs; local[*]."),
     ] = None,
+    conf: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--conf", metavar="NAME=VALUE", help="A setting of Spark's, also for programs."
+        ),
+    ] = None,
 ) -> None:
     """Service job queues with Spark: SQL, pipelines and PySpark files.
 
@@ -206,7 +212,7 @@ def spark(
     if not url:
         complain("The queue manager has no admin endpoint, and Spark's tasks need one.")
         raise typer.Exit(1)
-    place, runner = master or "local[*]", None
+    place, runner, settings = master or "local[*]", None, _settings(conf)
     if programs:
         try:
             runner = Programs(
@@ -214,13 +220,14 @@ def spark(
                 _private(remote),
                 user=code_user,
                 trusted=trust_code,
+                conf=settings,
                 timeout_s=timeout,
             )
         except ValueError as error:
             raise typer.BadParameter(str(error)) from None
     kind = _prepared(remote, name, type, queues, enrol)
     with (
-        running_spark(f"posthouse {name}", place, quiet=remote.json) as session,
+        running_spark(f"posthouse {name}", place, quiet=remote.json, conf=settings) as session,
         _stopping() as stop,
     ):
         worker = SparkWorker(session, url, lakes=_lakes(lakes), out=out, programs=runner)
@@ -239,6 +246,13 @@ def spark(
         )
         done = server.run()
     _told(remote, done.finished, done.failed)
+
+
+def _settings(given: list[str] | None) -> dict[str, str]:
+    pairs = [text.partition("=") for text in given or []]
+    if any(not name or not equals for name, equals, _ in pairs):
+        raise typer.BadParameter("--conf is NAME=VALUE, such as spark.cores.max=2")
+    return {name: value for name, _, value in pairs}
 
 
 def _lakes(given: list[str] | None) -> dict[str, Path]:

@@ -8,7 +8,7 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -99,7 +99,13 @@ def need_spark() -> None:
 
 
 @contextmanager
-def running_spark(name: str, master: str | None, *, quiet: bool = False) -> Iterator[SparkSession]:
+def running_spark(
+    name: str,
+    master: str | None,
+    *,
+    quiet: bool = False,
+    conf: Mapping[str, str] | None = None,
+) -> Iterator[SparkSession]:
     """A session for one command; one that is there already is used, and left as it is."""
     from pyspark.sql import SparkSession
 
@@ -110,18 +116,18 @@ def running_spark(name: str, master: str | None, *, quiet: bool = False) -> Iter
         return
     with _log_of_spark(), _plain_errors():
         with spinner("Starting Spark", quiet=quiet):
-            spark = _started(name, master)
+            spark = _started(name, master, conf or {})
         try:
             yield spark
         finally:
             spark.stop()
 
 
-def _started(name: str, master: str | None) -> SparkSession:
+def _started(name: str, master: str | None, conf: Mapping[str, str]) -> SparkSession:
     from posthouse.spark import JavaNotFound, session
 
     try:
-        return session(name, master)
+        return session(name, master, **conf)
     except JavaNotFound as error:
         complain(str(error))
         raise typer.Exit(REFUSED) from None

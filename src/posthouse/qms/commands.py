@@ -24,6 +24,7 @@ import msgspec
 from posthouse.model.job_types import job_type_name
 from posthouse.qms.serving import JobFailed, JobGone, Task
 
+PROGRESS: Final = "POSTHOUSE_JOB_PROGRESS"
 FILE: Final = "{file}"  # in the command: the path of the job's file
 PATH: Final = "/usr/local/bin:/usr/bin:/bin"
 TAIL: Final = 3000  # bytes of output that are kept
@@ -107,8 +108,11 @@ def about(task: Task, folder: Path, file: Path) -> dict[str, str]:
             }
         )
     )
+    pipe = folder / "progress"
+    os.mkfifo(pipe, 0o600)
     return {
         "POSTHOUSE_JOB": str(known),
+        PROGRESS: str(pipe),
         "POSTHOUSE_JOB_FILE": str(file),
         "POSTHOUSE_JOB_NUMBER": str(task.number),
         "POSTHOUSE_JOB_TYPE": job_type_name(taken.job_type),
@@ -120,22 +124,21 @@ def about(task: Task, folder: Path, file: Path) -> dict[str, str]:
 
 def run(command: Command, task: Task, file: Path) -> str:
     """Runs a command to its end, reports its progress, and returns the last of its output."""
-    reading, writing = os.pipe()  # for lines such as `3/10 words`, which the command writes
+    # Also for writing: without any writer a pipe is at its end, and always ready to say so.
+    pipe = os.open(command.environment[PROGRESS], os.O_RDWR | os.O_NONBLOCK)
     try:
-        process = _started(command, file, writing)
+        process = _started(command, file)
         try:
-            watched = _Watched(process, reading, task, command.timeout_s)
+            watched = _Watched(process, pipe, task, command.timeout_s)
             watched.follow()
         finally:
             _end(process)
     finally:
-        os.close(reading)
+        os.close(pipe)
     return _outcome(process.returncode, watched)
 
 
-def _started(command: Command, file: Path, writing: int) -> subprocess.Popen[bytes]:
-    """The process; the end of the pipe that it writes to is its own from then on."""
-    environment = {**command.environment, "POSTHOUSE_JOB_PROGRESS": str(writing)}
+def _started(command: Command, file: Path) -> subprocess.Popen[bytes]:
     try:
         with file.open("rb") as data:
             return subprocess.Popen(
@@ -144,16 +147,13 @@ def _started(command: Command, file: Path, writing: int) -> subprocess.Popen[byt
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 cwd=command.folder,
-                env=environment,
-                pass_fds=(writing,),
+                env=dict(command.environment),
                 start_new_session=True,
                 preexec_fn=_ends_with_us(),
                 **_identity(command),
             )
     except OSError as error:
         raise JobFailed(f"the command cannot be run: {error.strerror}") from error
-    finally:
-        os.close(writing)
 
 
 def _identity(command: Command) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import shutil
 import stat
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -50,8 +50,10 @@ class Programs:
         user: str | None = None,
         trusted: bool = False,
         timeout_s: float | None = None,
+        conf: Mapping[str, str] | None = None,
     ) -> None:
         self._master = master
+        self._conf = dict(conf or {})
         self._private = [path.absolute() for path in private]
         self._identity = _identity(user)
         if user is None and self._identity is not None and not self._may_read(_PYTHON):
@@ -94,16 +96,25 @@ class Programs:
             "JAVA_HOME": str(java_home()),
             "PYSPARK_PYTHON": sys.executable,
             "PYSPARK_DRIVER_PYTHON": sys.executable,
-            "PYSPARK_SUBMIT_ARGS": f"--master {shlex.quote(self._master)} pyspark-shell",
+            "PYSPARK_SUBMIT_ARGS": shlex.join(self._submitted()),
             "POSTHOUSE_MASTER": self._master,
             "SPARK_LOCAL_DIRS": str(folder),
         }
         if is_local(self._master):
             found["SPARK_LOCAL_IP"] = "127.0.0.1"
-            home = spark_home()
-            if home is not None and self._may_read(home):
-                found["SPARK_HOME"] = str(home)
+        elif "SPARK_LOCAL_IP" in os.environ:
+            found["SPARK_LOCAL_IP"] = os.environ["SPARK_LOCAL_IP"]
+        home = os.environ.get("SPARK_HOME") or (spark_home() if is_local(self._master) else None)
+        if home is not None and self._may_read(Path(home)):
+            found["SPARK_HOME"] = str(home)
         return found
+
+    def _submitted(self) -> list[str]:
+        """What a session that says nothing of its own starts with."""
+        words = ["--master", self._master]
+        for name, value in self._conf.items():
+            words += ["--conf", f"{name}={value}"]
+        return [*words, "pyspark-shell"]
 
     def _give(self, folder: Path) -> None:
         """The folder and all in it are the program's."""
