@@ -472,13 +472,19 @@ class Trial:
             self._read_everything()
             self._resume_everything()
             self.clock.advance(wait_ms)
-            wait_ms = min(wait_ms * 2, longest_ms // 50)
+            wait_ms = min(wait_ms * 2, self._patience_ms(longest_ms))
         cleanup_ms = max(binary.cleanup_ms, binary.ack_wait_max_ms * 2)
         if self.world.srmp is not None:
             cleanup_ms = max(cleanup_ms, self.world.srmp.cleanup_ms, self.world.srmp.idle_ms)
         self.clock.advance(3 * cleanup_ms)
         if self._unsettled() or any(machine.connected for machine in self.machines):
             raise Failed(self._words(["a session stays", *self._unsettled()]))
+
+    def _patience_ms(self, longest_ms: int) -> int:
+        """Between two looks. What a full queue turns away over HTTP comes again when it was read,
+        a few at a time."""
+        srmp = self.world.srmp
+        return srmp.retransmission_max_ms if srmp and self.tight else longest_ms // 50
 
     def _unsettled(self) -> list[str]:
         down = [f"{machine.name} is down" for machine in self.machines if not machine.up]
