@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from posthouse.engine.queue import OutgoingQueueState
+from posthouse.engine.settings import RedirectSettings
 from posthouse.protocols.srmp.settings import SrmpSettings
 from tests.protocols.srmp.memory_web import SILENCE, Machine, Site, Web
 
@@ -45,7 +46,7 @@ def test_a_stream_message_stays_until_its_receipt(web: Web, alpha: Machine, beta
 
 
 @pytest.mark.spec("MC-MQSRM 3.1.7.2.3/13")
-@pytest.mark.spec("MC-MQSRM 3.1.2.2/1", "MC-MQSRM 3.1.3.2/2")
+@pytest.mark.spec("MC-MQSRM 3.1.2.2/1", "MC-MQSRM 3.1.3.2/2", "MC-MQSRM 3.1.7.2.3/13")
 def test_the_receipt_wait_timer_runs_from_the_first_message_on(web: Web, alpha: Machine) -> None:
     web.site("10.0.0.2")
     alpha.send(TO, b"no stream")
@@ -59,7 +60,9 @@ def test_the_receipt_wait_timer_runs_from_the_first_message_on(web: Web, alpha: 
 
 
 @pytest.mark.spec("MC-MQSRM 3.1.1.1.6/6")
-@pytest.mark.spec("MC-MQSRM 3.1.2.2/2", "MC-MQSRM 3.1.6.2/1", "MC-MQSRM 3.1.6.2/3")
+@pytest.mark.spec(
+    "MC-MQSRM 3.1.2.2/2", "MC-MQSRM 3.1.6.2/1", "MC-MQSRM 3.1.6.2/3", "MC-MQSRM 3.1.1.1.6/6"
+)
 def test_messages_without_receipt_are_sent_again_in_order_by_the_table(
     web: Web, alpha: Machine
 ) -> None:
@@ -208,3 +211,34 @@ def test_the_scheme_of_receipts_is_that_of_the_destination(web: Web) -> None:
     assert requests.base_url(False, "10.0.0.1") == "http://10.0.0.1:80"
     alpha.protocol.listens("http", "::", 80)
     assert requests.base_url(False, "fd00::1") == "http://[fd00::1]:80"
+
+
+@pytest.mark.spec("MC-MQSRM 3.1.7.2.4/17", "MC-MQSRM 3.1.7.2.4/18", "MC-MQSRM 3.1.1.1.10.3/1")
+def test_addresses_of_receipts_are_replaced_as_the_settings_say(web: Web) -> None:
+    redirect = RedirectSettings(
+        receipt_urls=(("http://10.0.0.2/*", "http://front/msmq/private$/order_queue$"),),
+        default_receipt_url="http://other/msmq/private$/order_queue$",
+    )
+    alpha = web.machine("ALPHA", "10.0.0.1", srmp_redirect=redirect)
+    near, far = web.site("10.0.0.2"), web.site("10.0.0.3")
+    alpha.send_in_transaction(TO, b"one")
+    alpha.send_in_transaction("DIRECT=HTTP://10.0.0.3/msmq/tx", b"one")
+    streams = [site.messages()[0].stream for site in (near, far)]
+    assert [stream.send_receipts_to for stream in streams if stream is not None] == [
+        "http://front/msmq/private$/order_queue$",
+        "http://other/msmq/private$/order_queue$",
+    ]
+
+
+@pytest.mark.spec("MC-MQSRM 3.1.7.2/1")
+def test_what_has_expired_gets_neither_a_request_nor_a_place(web: Web, alpha: Machine) -> None:
+    alpha.send_in_transaction(TO, b"late", time_to_reach_queue=5)
+    alpha.send_in_transaction(TO, b"good")
+    web.clock.advance_to(web.clock.now_ms + 10_000)
+    site = web.site("10.0.0.2")
+    web.advance(20_000)
+    (message,) = site.messages()
+    assert site.bodies == [b"good"]
+    assert message.stream is not None
+    assert message.stream.previous == 0
+    assert message.stream.send_receipts_to

@@ -7,6 +7,7 @@ space in front of a colon, two lengths, a length beside a transfer coding.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import unquote_to_bytes, urlsplit
 
@@ -29,6 +30,7 @@ _ONCE = frozenset(
     }
 )
 _CHUNKED = -1
+_REMEMBERED_SIZE_MAX = 1024
 
 Fields = dict[bytes, bytes]
 
@@ -81,7 +83,16 @@ class ResponseHead(NamedTuple):
 
 
 def read_request_head(raw: bytes, fields_max: int) -> RequestHead:
-    """The head of a request, with the empty line behind it; raises HttpFault."""
+    """The head of a request, with the empty line behind it; raises HttpFault.
+
+    A sender of many messages says the same with each of them, so short ones are remembered.
+    """
+    if len(raw) <= _REMEMBERED_SIZE_MAX:
+        return _read_short_head(raw, fields_max)
+    return _read_head(raw, fields_max)
+
+
+def _read_head(raw: bytes, fields_max: int) -> RequestHead:
     line, _, block = raw[:-2].partition(b"\r\n")
     found = _REQUEST_LINE.fullmatch(line)
     if found is None:
@@ -112,6 +123,9 @@ def read_request_head(raw: bytes, fields_max: int) -> RequestHead:
         is_old,
         fields.get(b"x-forwarded-for", b"").decode("latin-1"),
     )
+
+
+_read_short_head = lru_cache(256)(_read_head)
 
 
 def read_response_head(raw: bytes, fields_max: int) -> ResponseHead:
@@ -166,7 +180,9 @@ def _body_length(fields: Fields, is_old: bool) -> int | None:
 
 
 def _keeps(fields: Fields, is_old: bool) -> bool:
-    options = fields.get(b"connection", b"").lower().replace(b" ", b"").split(b",")
+    if b"connection" not in fields:
+        return not is_old
+    options = fields[b"connection"].lower().replace(b" ", b"").split(b",")
     return b"keep-alive" in options if is_old else b"close" not in options
 
 
