@@ -1,0 +1,111 @@
+"""A log cut anywhere, and answers that wait for the disk: nothing is lost, nothing comes twice."""
+
+from __future__ import annotations
+
+import pytest
+
+from posthouse.runtime.driver import Answer
+from posthouse.wire.srmp_message import SrmpMessage
+from tests.engine.rig import PaperStore
+from tests.engine.web import ADMIN, WebRig, arrival_of
+
+ASKS = {"delivery_receipt_to": ADMIN}
+
+
+class CrashRig(WebRig):
+    """A rig whose log can be cut behind any record."""
+
+    def turns(self) -> list[list[tuple[SrmpMessage, bytes]]]:
+        """Some of everything that may arrive."""
+        return [
+            [(self.message(), b"single")],
+            [(self.message(), b"run %d" % at) for at in range(3)],
+            [(self.streamed(n), b"%d" % n) for n in (1, 2)],
+            [(self.message(**ASKS), b"asks"), (self.streamed(3, **ASKS), b"3")],
+            [(self.streamed(4, dead_letter=True), b"4"), (self.message(), b"beside it")],
+        ]
+
+    def post_all(self, turns: list[list[tuple[SrmpMessage, bytes]]]) -> None:
+        for turn in turns:
+            arrivals = [arrival_of(message, body) for message, body in turn]
+            verdicts = self.run(lambda m, a=arrivals: m.receive_srmp(a))  # type: ignore[misc]
+            assert {verdict.status for verdict in verdicts} == {200}
+
+    def cut(self, length: int) -> None:
+        """A crash that left so many records."""
+        self.store = PaperStore(self.store.log[:length])
+        self._boot(self.store.recover_state())
+
+    def found(self) -> dict[str, list[bytes]]:
+        return {"orders": sorted(self.bodies("orders")), "streamed": self.bodies("streamed")}
+
+
+EXPECTED = {
+    "orders": sorted([b"single", b"run 0", b"run 1", b"run 2", b"asks", b"beside it"]),
+    "streamed": [b"1", b"2", b"3", b"4"],
+}
+
+
+def log_of_everything() -> tuple[int, int]:
+    rig = CrashRig()
+    start = len(rig.store.log)
+    rig.post_all(rig.turns())
+    assert rig.found() == EXPECTED
+    return start, len(rig.store.log)
+
+
+START, END = log_of_everything()
+
+
+@pytest.mark.spec(
+    "MC-MQSRM 3.1.1.1.6/2",
+    "MC-MQSRM 3.1.5.1.6/2",
+    "MC-MQSRM 3.1.1.1.1/1",
+    "MC-MQSRM 3.1.3.1/1",
+    "MC-MQSRM 3.1.5.1.11/3",
+)
+@pytest.mark.parametrize("length", range(START, END + 1))
+def test_sending_everything_again_after_any_cut_brings_each_message_once(length: int) -> None:
+    rig = CrashRig()
+    turns = rig.turns()
+    rig.post_all(turns)
+    rig.cut(length)
+    rig.check_books()
+    rig.post_all(turns)
+    assert rig.found() == EXPECTED
+    rig.advance(1)
+    assert [receipt.last_ordinal for receipt in rig.receipts()] == [4]
+    assert len(rig.answers()) == 2  # one for each message that asked, however often it came
+    rig.check_books()
+
+
+@pytest.mark.spec("MC-MQSRM 3.1.5.1.6.2/1", "MC-MQSRM 3.1.2.3/2", "MC-MQSRM 3.1.5.1.12/9")
+@pytest.mark.parametrize("stream", [False, True])
+def test_no_answer_before_message_history_and_place_are_synced(stream: bool) -> None:
+    """The turn of the driver by hand: decided, appended, and only behind the sync answered."""
+    rig = CrashRig()
+    message = rig.streamed(1, **ASKS) if stream else rig.message(**ASKS)
+    arrivals, answers = [arrival_of(message, b"x")], list[Answer]()
+    rig.driver.begin_turn()
+    rig.driver.decide(lambda m: m.receive_srmp(arrivals), answers.append)
+    rig.driver.end_turn()
+    rig.driver.release()
+    assert answers == []  # appended, not synced
+    before = PaperStore(rig.store.log[: rig.store.synced])
+    rig.driver.sync()
+    rig.driver.release()
+    ((verdict,),) = [answer.value for answer in answers]  # type: ignore[misc]
+    assert verdict.status == 200
+    crashed = CrashRig()
+    crashed.store = before
+    crashed._boot(before.recover_state())
+    assert crashed.found() == {"orders": [], "streamed": []}
+    rig.restart()  # a crash right behind the answer
+    assert rig.bodies("streamed" if stream else "orders") == [b"x"]
+    assert len(rig.answers()) == 1
+    if stream:
+        (known,) = rig.known()
+        assert known.sequence_number == 1
+    assert rig.post(message, body=b"x") == [200]
+    assert rig.bodies("streamed" if stream else "orders") == [b"x"]
+    assert len(rig.answers()) == 1
