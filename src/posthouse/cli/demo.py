@@ -132,6 +132,7 @@ def _values(report: Report) -> dict[str, object]:
         "journaled": report.journaled,
         "in_order": report.in_order,
         "dead_letters": report.dead_letters,
+        "serviced": None if report.serviced is None else report.serviced._asdict(),
         "piped": report.piped,
         "books": report.books,
         "sound": report.sound,
@@ -177,6 +178,9 @@ def _steps(report: Report) -> Iterator[tuple[str, str]]:
     yield "kept in the journal of ALPHA", f"{report.journaled:,} orders"
     for reason, count in report.dead_letters.items():
         yield f"dead letters: {reason}", f"{count}"
+    if report.serviced:
+        yield f"job {report.serviced.number} for Spark", report.serviced.outcome
+        yield "  counted by it", f"{report.serviced.orders:,} orders"
     if report.piped:
         yield "through Spark", f"{report.piped.seconds:.0f} s"
         yield "  archived as Parquet", f"{report.piped.archived:,} orders"

@@ -24,7 +24,7 @@ from posthouse.runtime.home import real_clock
 
 NEEDED: Final = ("pyspark", "pyarrow", "numpy")
 REMEDY: Final = "pip install 'posthouse[spark]'"
-STEPS: Final = 4  # lines of progress
+STEPS: Final = 5  # lines of progress
 
 
 class Customer(msgspec.Struct):

@@ -11,8 +11,13 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from posthouse.cli.demo_jobs import QUEUE, SERVER, SERVER_TYPE
 from posthouse.cli.demo_pipeline import Customer, Piped
+from posthouse.client.manager import connect
+from posthouse.model.bindery import parse_type
+from posthouse.qms.serving import QueueServer
 from posthouse.spark import archive, lake, session
+from posthouse.spark.job_worker import SparkWorker
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -42,11 +47,20 @@ def reasons_of(spark: SparkSession, access: dict[str, str], queue: str) -> dict[
     return {row["class"]: row["count"] for row in letters.groupBy("class").count().collect()}
 
 
+def service(spark: SparkSession, url: str, token_file: str) -> None:
+    """This session as a queue server, for the one job that waits."""
+    with connect(url=url, token_file=token_file) as manager:
+        worker = SparkWorker(spark, url)
+        QueueServer(manager, SERVER, parse_type(SERVER_TYPE), [QUEUE], worker, jobs=1).run()
+
+
 def main(home: str, url: str, token_file: str, queue: str, dead_letters: str) -> None:
     """All steps."""
     folder, table = str(Path(home, "lake")), str(Path(home, "customers"))
     tell({"step": "starting Spark"})
     spark = session("posthouse demo", MASTER)
+    tell({"step": "servicing a job"})
+    service(spark, url, token_file)
     tell({"step": "archiving"})
     archive([queue], folder, url=url, token_file=token_file, spark=spark)
     tell({"step": "customers"})

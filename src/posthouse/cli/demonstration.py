@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from posthouse.cli.demo_jobs import Serviced, submit_job, what_became
 from posthouse.cli.demo_pipeline import Piped, Wanted, run_pipeline
 from posthouse.cli.demo_posting import Posted, post
 from posthouse.cli.demo_server import DemoServer
@@ -88,6 +89,7 @@ class Report:
     journaled: int = 0
     dead_letters: dict[str, int] = field(default_factory=dict)
     spark: bool = True  # whether there is to be a pipeline
+    serviced: Serviced | None = None  # a job, by Spark
     piped: Piped | None = None
     books: dict[str, BooksListJson] = field(default_factory=dict)
     stopped_well: bool = False
@@ -119,6 +121,9 @@ class Report:
             return not self.spark
         amount = sum(each.amount for each in self.arrived)
         whole = self.piped.archived == self.piped.orders == self.orders
+        if self.serviced is None or self.serviced.outcome != "finished":
+            return False
+        whole = whole and self.serviced.orders == self.orders
         return whole and self.piped.amount == amount and self.piped.reasons == self.dead_letters
 
 
@@ -385,8 +390,10 @@ def let_offers_die(client: QueueManagerClient, report: Report) -> None:
 
 
 def pipe(beta: QueueManagerClient, url: str, report: Report, audience: Audience) -> None:
-    """What the warehouse received, from its journal into Parquet; and the dead letters."""
+    """A job for Spark; what the warehouse received, from its journal into Parquet; dead letters."""
+    number = submit_job(beta)
     wanted = Wanted(report.home, url, f"{WAREHOUSE};journal", DEAD_LETTERS)
     report.piped = run_pipeline(
         beta, wanted, lambda done, total: audience.progress("Spark", done, total)
     )
+    report.serviced = what_became(beta, number)
