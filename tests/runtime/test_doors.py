@@ -24,6 +24,8 @@ from posthouse.runtime.serve import STOPPED, NotStarted, Options, Outcome, Place
 CERTIFICATES = Path(__file__).parents[1] / "vectors" / "tls"
 Client = Callable[[aiohttp.ClientSession, dict[str, str]], Awaitable[None]]
 
+ALL = {"control", "admin", "binary", "ping", "http", "rpc", "epm", "ncp"}
+
 
 @pytest.fixture(autouse=True)
 def usual_mask() -> Iterator[None]:
@@ -72,7 +74,7 @@ async def json_of(response: aiohttp.ClientResponse) -> Any:
 
 def test_the_control_socket_and_the_admin_endpoint_answer(tmp_path: Path) -> None:
     async def client(session: aiohttp.ClientSession, endpoints: dict[str, str]) -> None:
-        assert set(endpoints) == {"control", "admin", "binary", "ping", "rpc", "epm"}
+        assert set(endpoints) == ALL
         async with session.get("/api/v1/status") as response:
             assert (await json_of(response))["name"] == "ALPHA"
         async with aiohttp.request("GET", f"http://{endpoints['admin']}/healthz") as response:
@@ -93,7 +95,7 @@ def test_an_endpoint_that_is_switched_off_is_not_there(tmp_path: Path) -> None:
     async def client(session: aiohttp.ClientSession, endpoints: dict[str, str]) -> None:
         assert set(endpoints) == {"control"}
 
-    off = ("admin", "binary", "rpc")
+    off = ("admin", "binary", "http", "rpc", "ncp")
     config = "".join(f"[{section}]\nenabled = false\n" for section in off)
     assert serve(tmp_path, config, client) == Outcome(STOPPED)
 
@@ -116,9 +118,9 @@ def test_the_binary_protocol_and_pings_listen_where_the_settings_say(tmp_path: P
 @pytest.mark.parametrize(
     ("config", "endpoints"),
     [
-        ("[ping]\nanswer = false", {"control", "admin", "binary", "rpc", "epm"}),
-        ("[rpc]\nenabled = false", {"control", "admin", "binary", "ping"}),
-        ("[epm]\nenabled = false", {"control", "admin", "binary", "ping", "rpc"}),
+        ("[ping]\nanswer = false", ALL - {"ping"}),
+        ("[rpc]\nenabled = false", ALL - {"rpc", "epm"}),
+        ("[epm]\nenabled = false", ALL - {"epm"}),
         pytest.param(
             "[queue_manager]\nhardened = true",
             {"control", "admin"},
@@ -214,3 +216,61 @@ def test_a_mapper_that_was_asked_for_has_to_listen(tmp_path: Path) -> None:
         config = f"[epm]\nenabled = true\nport = {taken.getsockname()[1]}"
         with pytest.raises(NotStarted, match="epm cannot listen"):
             serve(tmp_path, config, client)
+
+
+@pytest.mark.spec("MC-MQSRM 2.1.1/3", "MS-MQDMPR 3.1.1.1/17")
+def test_a_hardened_machine_listens_for_https_only(tmp_path: Path) -> None:
+    async def client(session: aiohttp.ClientSession, found: dict[str, str]) -> None:
+        assert set(found) == {"control", "admin", "https"}
+        url = f"https://{found['https']}/msmq/q"
+        async with aiohttp.request("GET", url, ssl=False) as response:
+            assert response.status == 405
+            assert response.headers["Allow"] == "POST"
+
+    config = "[queue_manager]\nhardened = true\n" + https_section()
+    assert serve(tmp_path, config, client) == Outcome(STOPPED)
+
+
+def test_http_and_https_are_two_endpoints_of_one_protocol(tmp_path: Path) -> None:
+    async def client(session: aiohttp.ClientSession, found: dict[str, str]) -> None:
+        assert set(found) == ALL | {"https"}
+        async with aiohttp.request("GET", f"http://{found['http']}/msmq/q") as response:
+            assert response.status == 405
+        url = "http://localhost/metrics"
+        async with session.get(url) as response:
+            assert 'posthouse_srmp_requests_total{status="405"} 1.0' in await response.text()
+
+    assert serve(tmp_path, https_section(), client) == Outcome(STOPPED)
+
+
+def test_a_client_certificate_may_be_required(tmp_path: Path) -> None:
+    async def client(session: aiohttp.ClientSession, found: dict[str, str]) -> None:
+        url = f"https://{found['https']}/msmq/q"
+        with pytest.raises(aiohttp.ClientError):
+            async with aiohttp.request("GET", url, ssl=False):
+                pass
+
+    authorities = f'client_authorities = "{CERTIFICATES / "localhost.pem"}"\n'
+    config = https_section() + 'client_verification = "required"\n' + authorities
+    assert serve(tmp_path, config, client) == Outcome(STOPPED)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        '[https]\ncertificate = "none.pem"\nprivate_key = "none.key"',
+        '[srmp]\nauthorities = "none.pem"',
+        '[srmp]\nclient_certificate = "none.pem"\nclient_key = "none.key"',
+    ],
+)
+def test_certificates_of_https_that_are_not_there_are_told(tmp_path: Path, config: str) -> None:
+    async def client(session: aiohttp.ClientSession, found: dict[str, str]) -> None:
+        raise AssertionError("it has started")
+
+    with pytest.raises(NotStarted, match="cannot be used"):
+        serve(tmp_path, config, client)
+
+
+def https_section() -> str:
+    files = CERTIFICATES / "localhost.pem", CERTIFICATES / "localhost.key"
+    return f'[https]\ncertificate = "{files[0]}"\nprivate_key = "{files[1]}"\n'

@@ -123,6 +123,9 @@ def every_other_value() -> list[tuple[str, str, object]]:
 
 
 def other(default: object) -> object:
+    if isinstance(default, msgspec.Struct):
+        values = {field: other(getattr(default, field)) for field in default.__struct_fields__}
+        return msgspec.structs.replace(default, **values)
     if isinstance(default, bool):
         return not default
     if isinstance(default, float):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 import pytest
 
 from posthouse.engine.settings import EngineSettings, RedirectSettings
@@ -9,6 +11,8 @@ from posthouse.protocols.srmp.settings import SrmpSettings, resend_table
 from posthouse.runtime.ports import PortSet
 from posthouse.runtime.settings import Settings, engine_settings
 from posthouse.runtime.settings_file import SettingsError, parse_settings
+from posthouse.runtime.settings_srmp import SrmpSection
+from tests.runtime.test_settings import other
 
 WHOLE = b"""
 [srmp]
@@ -86,3 +90,19 @@ def test_what_will_not_do_is_told(text: str, words: str) -> None:
     with pytest.raises(SettingsError) as caught:
         parse_settings(text.encode())
     assert words in str(caught.value)
+
+
+def test_every_knob_of_the_protocol_can_be_turned() -> None:
+    turned = {
+        name: other(getattr(SrmpSection(), name))
+        for name in SrmpSection.__struct_fields__
+        if name != "redirect"
+    }
+    made = SrmpSection(**turned | {"proxy": "http://proxy"}).protocol()
+    fixed = {"send_batch"}  # messages; their bytes can be set
+    unturned = {
+        field.name
+        for field in fields(SrmpSettings)
+        if getattr(made, field.name) == getattr(SrmpSettings(), field.name)
+    }
+    assert unturned == fixed

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -29,7 +29,7 @@ def make_tls(remote: Remote, hosts: list[str], days: int, *, replace: bool) -> N
     for file in (certificate, key):
         if file.exists() and not replace:
             raise typer.BadParameter(f"{file} is there already; --replace makes it anew")
-    made = make_tls_files(hosts, int(time.time()), min(days, DAYS_MAX))
+    made = make_tls_files(hosts, int(datetime.now(UTC).timestamp()), min(days, DAYS_MAX))
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     _write(certificate, made.certificate)
     _write(key, made.private_key)
