@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from posthouse.engine.queue import OutgoingQueueState, Queue
 from posthouse.protocols.pgm.session import Place
 from posthouse.protocols.pgm.units import read_unit, write_unit
+from posthouse.sim.clock import SimClock
 from posthouse.wire.pgm import (
     NAK,
     ODATA,
@@ -25,6 +28,7 @@ from posthouse.wire.srmp_parts import read_parts
 from tests.protocols.binary.memory_net import ADMIN
 from tests.protocols.pgm.air import FAST, Air, Station, quick
 
+VECTORS = Path(__file__).parents[2] / "vectors"
 PLACE = Place("234.1.1.1", 8001)
 NAME = f"MULTICAST={PLACE}"
 HERE, THERE = "10.0.0.1", "10.0.0.2"
@@ -343,6 +347,24 @@ def test_naks_find_their_session_by_its_identifier_and_port() -> None:
     alpha.pgm.receive(nak, THERE, None)
     air.advance(1_000)
     assert len(packets(air, RDATA)) == 1
+
+
+@pytest.mark.spec("MC-MQSRM 2.1.2/1", "MC-MQSRM 2.1.2/3")
+def test_the_example_of_the_document_arrives_as_it_is_printed() -> None:
+    example = (VECTORS / "srmp" / "4.5-multicast.http").read_bytes()
+    air = Air()
+    air.clock = SimClock(utc_seconds=1_181_270_240)  # a second after it was sent
+    bravo = air.station("BRAVO", THERE)
+    quotes = listening(bravo)
+    bravo.pgm.receive(unit(example), HERE, PLACE.group)
+    air.advance(1_000)
+    assert bravo.bodies(quotes) == ["ardenwhite".encode("utf-16-le")]
+    alpha = air.station("ALPHA", HERE)
+    alpha.send(NAME, "ardenwhite".encode("utf-16-le"), express=True)
+    air.advance(1_000)
+    ours, theirs = (read_unit(each).head for each in (packets(air, ODATA)[0].data, example))
+    names = [[line.partition(b":")[0] for line in head.split(b"\r\n")] for head in (ours, theirs)]
+    assert names[0] == names[1]
 
 
 def unit(text: bytes) -> bytes:
