@@ -102,6 +102,12 @@ def test_any_text_is_a_multicast_address_or_refused(text: str) -> None:
     assert isinstance(found, QueueError) or found.address in text
 
 
+def test_a_multicast_address_is_kept_in_one_spelling() -> None:
+    properties = QueueProperties(multicast_address="234.1.1.1:08001")
+    properties.validate()
+    assert properties.multicast_address == "234.1.1.1:8001"
+
+
 def test_a_list_of_multicast_addresses_is_refused() -> None:
     with pytest.raises(IllegalPropertyValue, match="more than one"):
         parse_multicast_address("234.1.1.1:1,MULTICAST=234.1.1.1:2")

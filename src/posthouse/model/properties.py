@@ -118,7 +118,8 @@ class QueueProperties:
             self._check_multicast(self.multicast_address)
 
     def _check_multicast(self, address: str) -> None:
-        parse_multicast_address(address)
+        name = parse_multicast_address(address)
+        self.multicast_address = f"{name.address}:{name.port}"  # in one spelling
         if self.transactional:  # Choice: as the API has it; multicast knows no transactions
             raise PropertiesConflict("a transactional queue cannot have a multicast address")
 

@@ -195,6 +195,14 @@ def set_address(station: Station, queue: Queue, address: str) -> None:
     station.call(lambda m: m.set_queue(queue.name, ADMIN, multicast_address=address))
 
 
+def test_an_address_may_be_spelled_with_zeros_in_front_of_its_port() -> None:
+    air, alpha, bravo = pair()
+    bravo.create(r".\private$\quotes", multicast_address="234.1.1.1:08001")
+    alpha.send(NAME, b"one", express=True)
+    air.advance(1_000)
+    assert bravo.bodies(r"BRAVO\private$\quotes") == [b"one"]
+
+
 def test_groups_are_joined_again_after_a_restart() -> None:
     air, alpha, bravo = pair()
     quotes = listening(bravo)
