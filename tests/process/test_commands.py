@@ -46,6 +46,7 @@ ELSEWHERE = {
     "posthouse bench",
     "posthouse demo",
     "posthouse pipeline run",  # tests/spark/test_run_examples.py
+    "posthouse job server spark",  # tests/process/test_job_spark.py
 }
 # These name something that is not there.
 REFUSED = {
@@ -119,6 +120,41 @@ def prepare(folder: Path) -> None:
     (folder / ".local/share/bash-completion/completions").mkdir(parents=True)
 
 
+def make_jobs(folder: Path, name: str) -> None:
+    """A job queue REPORTS with one job, and what else the examples of jobs name."""
+    (folder / "query.sql").write_text("SELECT 1")
+    everyone = ("EVERYONE", "GROUP_MEMBERS", "SUPERVISOR", "--type", "group")
+    quietly("bindery", "set", "add", *everyone)
+    for queue in ("REPORTS", "NIGHTLY"):
+        quietly("job", "queue", "delete", queue, "--yes")
+        if name != "posthouse job queue create":
+            quietly("job", "queue", "create", queue)
+    quietly("job", "submit", "REPORTS", "query.sql")
+    if name == "posthouse job queue allow":
+        quietly("job", "queue", "deny", "REPORTS", "users", "SUPERVISOR")
+    if name == "posthouse job queue deny":
+        quietly("job", "queue", "allow", "REPORTS", "users", "SUPERVISOR")
+    if name == "posthouse job watch":
+        words = ("--queue", "REPORTS", "--enrol", "--jobs", "1", "--", "true")
+        quietly("job", "server", "run", "COUNTER", *words)
+
+
+def make_bindery(name: str) -> None:
+    """The objects that the examples of the bindery name."""
+    noun = name.removeprefix("posthouse bindery ")
+    for server in ("SPARK1", "SPARK2"):
+        quietly("bindery", "object", "delete", server, "--type", "job_server", "--yes")
+    if noun in ("object set", "passwd"):
+        quietly("bindery", "object", "create", "SPARK1", "--type", "job_server")
+    if noun == "object delete":
+        quietly("bindery", "object", "create", "SPARK2", "--type", "job_server")
+    quietly("bindery", "property", "delete", "SUPERVISOR", "ROOM", "--yes")
+    if noun.startswith("property") and noun != "property create":
+        quietly("bindery", "property", "create", "SUPERVISOR", "ROOM")
+    member = ("EVERYONE", "GROUP_MEMBERS", "SUPERVISOR", "--type", "group")
+    quietly("bindery", "set", "remove" if noun == "set add" else "add", *member)
+
+
 def make_group() -> None:
     """A group whose reader has ended."""
     with posthouse.connect() as qm:
@@ -166,6 +202,10 @@ def test_the_example_in_the_help_works(
         quietly("user", "delete", "alice")
     if name.startswith("posthouse group"):
         make_group()
+    if name.startswith("posthouse job"):
+        make_jobs(tmp_path, name)
+    if name.startswith("posthouse bindery"):
+        make_bindery(name)
     if name == "posthouse pipeline replay":
         quietly("pipeline", "archive", ORDERS, "--lake", "./lake")
     assert run_line(EXAMPLES[name], monkeypatch) == (1 if name in REFUSED else 0)

@@ -1,0 +1,59 @@
+"""The document's own steps again, over a real server: client sessions, NCP by TCP and UDP."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+import posthouse
+from posthouse.client.ncp_calls import NcpCalls
+from posthouse.qms.door import Door
+from posthouse.qms.sessions import SessionDoor
+from tests.process.serving import Serving
+from tests.qms import walk
+
+DOORS = ("session", "tcp", "udp")
+SETTINGS = """
+[ncp]
+clear_text_logins = true
+"""  # NWChangeObjectPassword carries passwords as they are
+
+
+@pytest.fixture(params=DOORS)
+def enter(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[walk.Enter]:
+    """Stations of one server over one door."""
+    home = tmp_path / "home"
+    home.mkdir(mode=0o700)
+    (home / "posthouse.toml").write_text(SETTINGS, encoding="ascii")
+    with ExitStack() as running:
+        serving = running.enter_context(Serving(tmp_path, "--name", "ALPHA"))
+        ready = serving.ready()
+        manager = running.enter_context(posthouse.connect(serving.home))
+        if request.param == "session":
+            yield lambda name, type: session(manager, name, type)
+            return
+        administrator = SessionDoor(manager)
+        administrator.change_object_password("SUPERVISOR", 1, "", walk.PASSWORD)
+        host, _, port = ready["endpoints"]["ncp"].rpartition(":")
+
+        def login(name: str, type: int) -> Door:
+            door = NcpCalls.connect(host, int(port), transport=request.param)
+            running.callback(door.close)
+            door.login(name, type, walk.PASSWORD)
+            return door
+
+        yield login
+
+
+def session(manager: posthouse.QueueManagerClient, name: str, type: int) -> Door:
+    if name == "SUPERVISOR":
+        return SessionDoor(manager)
+    return SessionDoor(manager, name, type, walk.PASSWORD)
+
+
+def test_the_steps_of_the_document_work_over_every_door(enter: Callable[[str, int], Door]) -> None:
+    for heading in walk.HEADINGS:
+        heading(enter)
