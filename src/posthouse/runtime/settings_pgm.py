@@ -87,6 +87,10 @@ class PgmSection(Struct, frozen=True):
             "before more is sent.",
         ),
     ] = _pgm.window_bytes
+    window_total: Annotated[
+        int,
+        Meta(ge=MIB, le=64 * GIB, extra={"unit": SIZE}, description="The same of all sessions."),
+    ] = _pgm.window_total
     ambient_packets: Annotated[
         int, Meta(ge=1, le=COUNT_MAX, description="Data packets before the next ambient SPM,")
     ] = _pgm.ambient_packets
@@ -206,6 +210,7 @@ def pgm_faults(section: PgmSection) -> Iterator[str]:
         ("back_off_min_ms", "back_off_max_ms"),
         ("retry_ms", "retry_max_ms"),
         ("receive_bytes", "receive_total"),
+        ("window_bytes", "window_total"),
     ):
         if getattr(section, low) > getattr(section, high):
             yield f"[pgm] {low}: this is more than {high}"

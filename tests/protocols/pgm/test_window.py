@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from posthouse.protocols.pgm.window import PACKET_COST, Sent, TransmitWindow
+from posthouse.protocols.pgm.window import PACKET_COST, Kept, Sent, TransmitWindow
 from posthouse.wire.pgm import follow
 from posthouse.wire.pgm_options import NO_OPTIONS
 
@@ -12,7 +12,7 @@ FIRST = 0xFFFF_FFFE
 
 
 def window(*times_ms: int) -> TransmitWindow:
-    made = TransmitWindow(FIRST)
+    made = TransmitWindow(FIRST, Kept(1 << 20), 1 << 20)
     for at_ms in times_ms:
         made.add(Sent(at_ms, b"x" * 10, NO_OPTIONS))
     return made
@@ -47,3 +47,18 @@ def test_it_stops_in_front_of_a_number_that_is_asked_for() -> None:
     assert made.advance(1_000, follow(FIRST, 1)) == 1
     assert made.trailing == follow(FIRST)
     assert made.advance(1_000, FIRST) == 2  # that one is gone already
+
+
+def test_all_windows_together_have_a_limit() -> None:
+    kept = Kept(3 * (10 + PACKET_COST))
+    one, other = (TransmitWindow(FIRST, kept, 1 << 20) for _ in range(2))
+    packet = Sent(1, b"x" * 10, NO_OPTIONS)
+    one.add(packet)
+    one.add(packet)
+    assert not other.is_full
+    other.add(packet)
+    assert one.is_full
+    assert other.is_full
+    one.clear()
+    assert (len(one), one.bytes, kept.bytes) == (0, 0, 10 + PACKET_COST)
+    assert not other.is_full

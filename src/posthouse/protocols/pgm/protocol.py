@@ -20,6 +20,7 @@ from posthouse.protocols.pgm.receiver import Chance, Receiver
 from posthouse.protocols.pgm.session import Place, Reception, Timed
 from posthouse.protocols.pgm.settings import PgmSettings
 from posthouse.protocols.pgm.source import Session, Source
+from posthouse.protocols.pgm.window import Kept
 from posthouse.protocols.reports import Reports
 from posthouse.protocols.timers import Timers
 from posthouse.wire.pgm import Tsi, read_pgm
@@ -76,6 +77,7 @@ class PgmProtocol:
         self._owner: dict[Source, Feed] = {}
         self._joining = _Joining(self._join_due)
         self._joined: set[str] = set()
+        self._kept = Kept(settings.window_total)
         self._unsynced = 0
 
     # -- from the engine
@@ -185,6 +187,7 @@ class PgmProtocol:
             feed.sent,
             first_sequence=self._chance(0, 0xFFFF_FFFF),
             now_ms=self.now(),
+            kept=self._kept,
         )
         self.sources[session.tsi] = source
         self._owner[source] = feed

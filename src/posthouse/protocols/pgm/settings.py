@@ -20,6 +20,7 @@ class PgmSettings:
     window_ms: int = 300_000  # TXW_SECS
     advance_percent: int = ADVANCE_PERCENT
     window_bytes: int = 64 << 20  # ours: a window as large as this stops the source until it moves
+    window_total: int = 256 << 20  # the same for all sources together
     ambient_packets: int = 50  # ambient SPMs: after so many data packets,
     ambient_ms: int = 500  # or so long after the last one
     heartbeat_min_ms: int = 1_000  # IHB_MIN

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from posthouse.protocols.pgm.rate import TokenBucket
 from posthouse.protocols.pgm.settings import PgmSettings
-from posthouse.protocols.pgm.window import Sent, TransmitWindow
+from posthouse.protocols.pgm.window import Kept, Sent, TransmitWindow
 from posthouse.wire.pgm import (
     DATA_OVERHEAD,
     NAK,
@@ -64,10 +64,12 @@ class Source:
         *,
         first_sequence: int,
         now_ms: int,
+        kept: Kept | None = None,
     ) -> None:
         self.session = session
         self.settings = settings
-        self.window = TransmitWindow(first_sequence)
+        kept = kept or Kept(settings.window_total)
+        self.window = TransmitWindow(first_sequence, kept, settings.window_bytes)
         self.counts: Counter[str] = Counter()
         self.ended = False
         self.last_unit_ms = now_ms  # when there was something to send the last time
@@ -141,6 +143,7 @@ class Source:
         self.ended = True
         self._units.clear()
         self._repairs.clear()
+        self.window.clear()
 
     def _end_if_all_is_out(self, now_ms: int) -> None:
         if self._finishing and not self._units and self._finished_ms is None:
@@ -266,7 +269,7 @@ class Source:
     @property
     def _may_send_data(self) -> bool:
         """Whether there is something new, and room for it in the window."""
-        return bool(self._units) and self.window.bytes < self.settings.window_bytes
+        return bool(self._units) and not self.window.is_full
 
     def _next_size(self, now_ms: int) -> int:
         """What the next data packet counts for; 0: there is none to send now."""

@@ -24,12 +24,24 @@ class Sent(NamedTuple):
         return PACKET_COST + len(self.data)
 
 
+class Kept:
+    """What the windows of all sources take in memory together."""
+
+    __slots__ = ("bytes", "limit")
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.bytes = 0
+
+
 class TransmitWindow:
     """Packets from the trailing to the leading edge, one number each."""
 
-    def __init__(self, first_sequence: int) -> None:
+    def __init__(self, first_sequence: int, kept: Kept, limit: int) -> None:
         self.trailing = first_sequence
         self.bytes = 0
+        self._kept = kept
+        self._limit = limit
         self._packets: deque[Sent] = deque()
 
     def __len__(self) -> int:
@@ -45,11 +57,25 @@ class TransmitWindow:
         """The number of the next packet."""
         return follow(self.trailing, len(self._packets))
 
+    @property
+    def is_full(self) -> bool:
+        """Whether it, or all of them together, has to move before more is sent."""
+        return self.bytes >= self._limit or self._kept.bytes >= self._kept.limit
+
+    def _count(self, grown: int) -> None:
+        self.bytes += grown
+        self._kept.bytes += grown
+
+    def clear(self) -> None:
+        """Nothing can be repaired any more."""
+        self._packets.clear()
+        self._count(-self.bytes)
+
     def add(self, packet: Sent) -> int:
         """A packet has been sent; returns its number."""
         sequence = self.next_sequence
         self._packets.append(packet)
-        self.bytes += packet.cost
+        self._count(packet.cost)
         return sequence
 
     def get(self, sequence: int) -> Sent | None:
@@ -63,7 +89,7 @@ class TransmitWindow:
         while self._packets and self._packets[0].sent_ms < sent_before_ms:
             if self.trailing == stop_at:
                 break
-            self.bytes -= self._packets.popleft().cost
+            self._count(-self._packets.popleft().cost)
             self.trailing = follow(self.trailing)
             given_up += 1
         return given_up
