@@ -15,6 +15,7 @@ from posthouse.client.ncp_core import NcpLost
 from posthouse.model.bindery import NWOT_JOB_SERVER
 from posthouse.model.errors import QmsError
 from tests.process.ncp_house import HOST, NcpHouse, client, submit
+from tests.process.serving import Serving
 
 # nmap's own script goes on with calls of NDS; its library stops where we tell it to.
 SCRIPT = """
@@ -55,8 +56,16 @@ def test_nmap_learns_name_and_version_and_that_there_is_no_nds(
 
 
 @pytest.mark.spec("NCP TCP/6")
-def test_it_listens_on_the_loopback_until_it_is_told_otherwise(house: NcpHouse) -> None:
-    assert house.endpoint == f"{HOST}:{house.port}"
+@pytest.mark.parametrize(
+    ("settings", "address"), [("", HOST), ('[ncp]\nlisten = "127.0.0.2"\n', "127.0.0.2")]
+)
+def test_only_its_own_setting_moves_it(tmp_path: Path, settings: str, address: str) -> None:
+    (tmp_path / "home").mkdir(mode=0o700)
+    (tmp_path / "home" / "posthouse.toml").write_text(settings)
+    with Serving(tmp_path, "--listen", "127.0.0.3") as serving:
+        endpoints = serving.ready()["endpoints"]
+        assert endpoints["binary"].startswith("127.0.0.3:")
+        assert endpoints["ncp"].startswith(f"{address}:")
 
 
 @pytest.mark.parametrize("udp", [False, True], ids=["tcp", "udp"])
