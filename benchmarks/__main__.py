@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from benchmarks import backlog, engine, flat, remote, spark, store
+from benchmarks import backlog, engine, flat, pgm, qms, remote, spark, srmp, store
 from benchmarks.command import WRONG_USAGE, measured_place, run_command
 from benchmarks.figures import Outcome
 from benchmarks.peers.compare import measure_ours
@@ -23,6 +23,9 @@ BENCHMARKS: dict[str, Callable[[Run], Outcome]] = {
     backlog.NAME: backlog.measure,
     flat.NAME: flat.measure,
     remote.NAME: remote.measure,
+    srmp.NAME: srmp.measure,
+    pgm.NAME: pgm.measure,
+    qms.NAME: qms.measure,
     spark.NAME: spark.measure,
 }
 

@@ -53,6 +53,11 @@ TABLES = {
     ("flat", "goals"),
     ("remote", "rates"),
     ("remote", "goals"),
+    ("pgm", "rates"),
+    ("pgm", "goals"),
+    ("qms", "rates"),
+    ("qms", "long"),
+    ("qms", "goals"),
 }
 
 
