@@ -29,9 +29,9 @@ from posthouse.protocols.admin.types_jobs import (
     JobHistoryJson,
     JobJson,
     JobListJson,
+    JobPositionBody,
     MoveBody,
     MovedJson,
-    PositionBody,
     StationBody,
     StationJson,
 )
@@ -418,7 +418,7 @@ def move(
 
     Example: posthouse job move REPORTS 1 1
     """
-    body = PositionBody(position=position)
+    body = JobPositionBody(position=position)
     _tell(remote, remote.ask(JobJson, "POST", _job(queue, number, "position"), body=body))
 
 

@@ -128,7 +128,7 @@ class SessionDoor:
 
     def get_bindery_access_level(self) -> AccessLevel:
         """NWGetBinderyAccessLevel."""
-        found = self._ask(tb.AccessJson, "GET", "/bindery/access")
+        found = self._ask(tb.BinderyAccessJson, "GET", "/bindery/access")
         return AccessLevel(found.write_level << 4 | found.read_level, found.object_id)
 
     # -- objects
@@ -364,7 +364,7 @@ class SessionDoor:
 
     def change_queue_job_position(self, id: int, number: int, position: int) -> None:
         """NWChangeQueueJobPosition."""
-        body = tj.PositionBody(position=position)
+        body = tj.JobPositionBody(position=position)
         self._ask(tj.JobJson, "POST", self._job(id, number, "position"), body)
 
     def get_queue_job_size(self, id: int, number: int) -> int:

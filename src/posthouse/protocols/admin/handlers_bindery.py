@@ -29,7 +29,7 @@ from posthouse.protocols.admin.context import Context
 from posthouse.protocols.admin.stations import working
 from posthouse.protocols.admin.types import Done, Nothing
 from posthouse.protocols.admin.types_bindery import (
-    AccessJson,
+    BinderyAccessJson,
     BinderyParams,
     MemberBody,
     MemberJson,
@@ -165,12 +165,12 @@ def verify_object_password(
 
 def show_bindery_access(
     manager: QueueManager, context: Context, params: BinderyParams, body: Nothing
-) -> AccessJson:
+) -> BinderyAccessJson:
     """Shows what the caller may do in the bindery, and as whom (NWGetBinderyAccessLevel)."""
     with working(manager, context, params.station) as station:
         level = manager.bindery.get_bindery_access_level(station)
     own = manager.bindery.objects.by_id.get(level.id)
-    return AccessJson(
+    return BinderyAccessJson(
         read_level=level.level & 0x0F,
         write_level=level.level >> 4,
         object_id=level.id,

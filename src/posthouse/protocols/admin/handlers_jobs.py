@@ -23,12 +23,12 @@ from posthouse.protocols.admin.types_jobs import (
     JobListJson,
     JobNumbersJson,
     JobParams,
+    JobPositionBody,
     JobQueueParams,
     JobSizeJson,
     JobsParams,
     MoveBody,
     MovedJson,
-    PositionBody,
     ProgressBody,
     ServiceBody,
     StationTokenJson,
@@ -175,7 +175,7 @@ def change_job(
 
 
 def place_job(
-    manager: QueueManager, context: Context, params: JobParams, body: PositionBody
+    manager: QueueManager, context: Context, params: JobParams, body: JobPositionBody
 ) -> JobJson:
     """Moves a job to another position (NWChangeQueueJobPosition)."""
     with working(manager, context, params.station) as station:

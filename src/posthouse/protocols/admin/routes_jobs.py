@@ -68,7 +68,7 @@ BINDERY_ROUTES: Final[tuple[Route, ...]] = (
         "/bindery/access",
         READ,
         bindery.show_bindery_access,
-        tb.AccessJson,
+        tb.BinderyAccessJson,
         tb.BinderyParams,
     ),
     route("GET", _OBJECT + "/properties", READ, bindery.list_properties, tb.PropertyListJson, _O),
@@ -220,7 +220,7 @@ ROUTES_OF_JOBS: Final[tuple[Route, ...]] = (
     ),
     route("POST", _JOB + "/close", OPERATE, jobs.close_job_file, t.Done, _J),
     route("POST", _JOB + "/start", OPERATE, jobs.start_job, tj.JobJson, _J),
-    route("POST", _JOB + "/position", OPERATE, jobs.place_job, tj.JobJson, _J, tj.PositionBody),
+    route("POST", _JOB + "/position", OPERATE, jobs.place_job, tj.JobJson, _J, tj.JobPositionBody),
     route("POST", _JOB + "/move", OPERATE, jobs.move_job, tj.MovedJson, _J, tj.MoveBody),
     route("POST", _QUEUE + "/service", OPERATE, jobs.service_job, tj.JobJson, _Q, tj.ServiceBody),
     route(

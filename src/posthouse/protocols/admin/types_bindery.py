@@ -171,7 +171,7 @@ class MembershipJson(Part):
     member: bool
 
 
-class AccessJson(Part):
+class BinderyAccessJson(Part):
     """What the caller may do in the bindery: its levels, its own object."""
 
     read_level: int

@@ -333,7 +333,7 @@ class JobSizeJson(Part):
     size: int
 
 
-class PositionBody(Part):
+class JobPositionBody(Part):
     """Where a job is to be; beyond the end is the end."""
 
     position: Position
