@@ -53,6 +53,8 @@ TABLES = {
     ("flat", "goals"),
     ("remote", "rates"),
     ("remote", "goals"),
+    ("srmp", "rates"),
+    ("srmp", "goals"),
     ("pgm", "rates"),
     ("pgm", "goals"),
     ("qms", "rates"),

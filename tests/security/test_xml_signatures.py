@@ -106,6 +106,7 @@ def refusal(signature: bytes, body: bytes = BODY, extension: bytes = b"") -> str
     return verify(*received(signature, body, extension), ring()).refusal
 
 
+@pytest.mark.spec("MS-MQDMPR 3.1.1.12/11")
 @pytest.mark.spec(
     "MC-MQSRM 2.2.7/1",
     "MC-MQSRM 2.2.7/2",
@@ -135,6 +136,7 @@ def test_marks_of_authentication_are_those_of_our_verification() -> None:
     assert found.security.sender_certificate == certificate("ann")
 
 
+@pytest.mark.spec("MS-MQDMPR 3.1.1.12/12")
 @pytest.mark.spec("MC-MQSRM 2.2.7/3")
 def test_a_signature_names_no_sender_who_could_have_rights() -> None:
     found = verify(*received(element()), ring())
