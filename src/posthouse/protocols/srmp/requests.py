@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from ipaddress import ip_address
 
 from posthouse.engine.srmp_redirects import url_text
@@ -11,8 +13,13 @@ from posthouse.protocols.desk import Desk
 from posthouse.protocols.srmp.destinations import Destination
 from posthouse.protocols.srmp.http_writer import request
 from posthouse.protocols.srmp.settings import SrmpSettings
-from posthouse.wire.glance import glance
+from posthouse.security.message_security import Signer
+from posthouse.security.xml_signatures import sign
+from posthouse.wire.glance import Glance, glance
+from posthouse.wire.packet import Packet
 from posthouse.wire.srmp_serialize import ORDER_QUEUE_PATH, SrmpContext, request_target, srmp_of
+
+Sign = Callable[[bytes, bytes, bytes], bytes]
 
 
 class Unsendable(Exception):
@@ -35,16 +42,17 @@ class RequestMaker:
         self, packet: bytes, name: DirectName, destination: Destination, local_address: str
     ) -> list[bytes]:
         """The request for a packet that goes to a queue by way of a destination."""
-        srmp, url = self._desk.manager.srmp, url_text(name)
+        srmp, url, seen = self._desk.manager.srmp, url_text(name), glance(packet)
         base = self.base_url(name.protocol is Protocol.HTTPS, local_address)
         try:
             made = srmp_of(
                 packet,
-                glance(packet),
+                seen,
                 SrmpContext(
                     srmp.redirects.receipts_to(url, base + ORDER_QUEUE_PATH),
                     lambda each: srmp.url_of(each, base),
                     name,
+                    self._signing(packet, seen),
                 ),
             )
         except (QueueError, RemoteProtocolError) as fault:
@@ -53,6 +61,19 @@ class RequestMaker:
         if destination.to_proxy:
             target = f"http://{host}{target}"
         return request(target, host, made.fields, made.payload)
+
+    def _signing(self, packet: bytes, seen: Glance) -> Sign | None:
+        """Signs what was signed here, by the same user in the form of SRMP (2.2.7)."""
+        manager = self._desk.manager
+        if not seen.security_at or seen.source_guid != manager.identifier:
+            return None
+        view = Packet(packet, seen)
+        if view.security is None or not view.security.signature or view.properties is None:
+            return None
+        signer = manager.accounts.certificates.signer(view.security.sender_id)
+        if signer is None:
+            return None
+        return partial(_sign, view.properties.hash_algorithm, signer)
 
     def base_url(self, is_secure: bool, local_address: str) -> str:
         """Decision 60: our own URL, as the other end can reach it; over TLS as it is reached."""
@@ -66,6 +87,10 @@ class RequestMaker:
             host = local_address if _is_any(address) else address
         shown = f"[{host}]" if ":" in host else host
         return f"{scheme}://{shown}:{port}" if port else f"{scheme}://{shown}"
+
+
+def _sign(hash_algorithm: int, signer: Signer, body: bytes, extension: bytes, guid: bytes) -> bytes:
+    return sign(body, extension, guid, hash_algorithm, signer)
 
 
 def _is_any(address: str) -> bool:
