@@ -164,6 +164,7 @@ class Account:
             yield self._turned_away(letter)
         else:
             yield from (self._ended(letter, end) for end in ends)
+            yield from self._overtaken(letter, ends)
         if letter.queue in self.tight and not letter.posted:
             yield self._without_room(letter)
         if letter.hurries:
@@ -198,6 +199,12 @@ class Account:
             received=int(good and bool(letter.acks & ACK_POS_RECEIVE)),
             negative=int(not good and self._is_told(letter, ACK_NEG_RECEIVE)),
         )
+
+    def _overtaken(self, letter: Letter, ends: set[End]) -> Iterator[Traces]:
+        """Over HTTP the final receipt may come before the one that would have filled a journal."""
+        if letter.posted:
+            found = (self._ended(letter, end) for end in ends)
+            yield from (traces._replace(journal=0) for traces in found if traces.dead_at_sender)
 
     def _is_told(self, letter: Letter, kind: int) -> bool:
         """Decision 80: whether a stranger's machine says what went wrong."""
