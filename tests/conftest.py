@@ -18,8 +18,8 @@ REQUIRE_PEERS = os.environ.get("POSTHOUSE_REQUIRE_PEERS") == "1"
 BUDGET_SECONDS = {
     "engine": 180.0,
     "store": 180.0,
-    "process": 320.0,
-    "protocols": 240.0,
+    "process": 440.0,
+    "protocols": 320.0,
     "rpc": 120.0,
     "client": 90.0,
     "documentation": 120.0,
