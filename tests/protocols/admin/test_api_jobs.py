@@ -1,0 +1,100 @@
+"""Stations over plain HTTP: whose they are; jobs in one request and in several, files as bytes."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from pathlib import Path
+from typing import Any
+
+from posthouse.security.accounts import Role
+from tests.protocols.admin.api_rig import ApiRig, with_api
+
+OCTETS = {"Content-Type": "application/octet-stream"}
+API = "/api/v1"
+QUEUE = API + "/job-queues/WORK"
+
+
+async def made(rig: ApiRig) -> None:
+    body = {"name": "WORK", "users": ["EVERYONE"], "operators": ["SUPERVISOR"]}
+    assert (await rig.post(API + "/job-queues", body)).status == 201
+
+
+async def station(rig: ApiRig, **body: Any) -> str:
+    reply = await rig.post(API + "/stations", body)
+    assert reply.status == 201, reply
+    assert reply.json["lease_s"] == 60.0
+    return str(reply.json["station"])
+
+
+def test_a_job_is_submitted_whole_in_one_request(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        await made(rig)
+        file = b64encode(b"SELECT 1").decode()
+        reply = await rig.post(QUEUE + "/jobs", {"file": file, "description": "whole"})
+        assert (reply.status, reply.json["flags"], reply.json["file_size"]) == (201, [], 8)
+        without = await rig.post(QUEUE + "/jobs", {"description": "open"})
+        assert (without.status, without.json["error"]["name"]) == (422, "ERR_NO_Q_JOB_RIGHTS")
+
+    with_api(tmp_path, work)
+
+
+def test_a_job_is_written_piece_by_piece_by_its_station(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        await made(rig)
+        mine, other = await station(rig), await station(rig)
+        number = (await rig.post(f"{QUEUE}/jobs?station={mine}", {})).json["number"]
+        job = f"{QUEUE}/jobs/{number}"
+        for offset, piece in ((3, b"def"), (0, b"abc")):
+            path = f"{job}/file?station={mine}&offset={offset}"
+            reply = await rig.ask("PUT", path, raw=piece, headers=OCTETS)
+            assert reply.status == 200, reply
+        path = f"{job}/file?station={other}"
+        refused = await rig.ask("PUT", path, raw=b"x", headers=OCTETS)
+        assert refused.json["error"]["name"] == "INVALID_FILE_HANDLE"
+        path = f"{job}/file?station={mine}"
+        assert (await rig.ask("PUT", path, {"not": "bytes"})).status == 415
+        assert (await rig.post(f"{job}/start?station={other}")).status == 422
+        started = await rig.post(f"{job}/start?station={mine}")
+        assert (started.json["flags"], started.json["file_size"]) == ([], 6)
+
+    with_api(tmp_path, work)
+
+
+def test_a_server_takes_a_job_and_reads_its_bytes(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        await made(rig)
+        await rig.post(API + "/bindery/objects", {"name": "S", "type": "job_server"})
+        path = API + "/bindery/objects/job_queue/WORK/properties/Q_SERVERS/add"
+        await rig.post(path, {"name": "S", "type": "job_server"})
+        await rig.post(QUEUE + "/jobs", {"file": b64encode(b"\0ab data").decode()})
+        key = await station(rig, name="S", type="job_server")
+        assert (await rig.post(f"{QUEUE}/attach?station={key}")).status == 200
+        number = (await rig.post(f"{QUEUE}/service?station={key}", {})).json["number"]
+        job = f"{QUEUE}/jobs/{number}"
+        reply = await rig.get(f"{job}/file?station={key}&offset=1&count=2")
+        assert (reply.headers["Content-Type"], reply.text) == (OCTETS["Content-Type"], "ab")
+        progress = {"done": 1, "total": 2, "text": "half"}
+        await rig.post(f"{job}/progress?station={key}", progress)
+        assert (await rig.get(job)).json["progress"] == progress
+        assert (await rig.ask("DELETE", f"{API}/stations/{key}")).status == 200
+        ended = (await rig.get(API + "/job-history")).json["jobs"]
+        assert [row["outcome"] for row in ended] == ["failed"]  # its server was lost
+
+    with_api(tmp_path, work)
+
+
+def test_a_station_is_its_callers_alone(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        await made(rig)
+        alice = await rig.user("alice")
+        key = await station(rig)
+        stolen = await rig.post(f"{API}/stations/{key}/renew", token=alice)
+        assert (stolen.status, stolen.json["error"]["name"]) == (422, "MQ_ERROR_INVALID_HANDLE")
+        as_other = await rig.post(API + "/stations", {"name": "SUPERVISOR"}, token=alice)
+        assert as_other.json["error"]["name"] == "NO_OBJECT_READ_PRIVILEGE"
+        cut = await rig.token(role=Role.ADMINISTER, scopes=((r".\private$\*", 1),))
+        assert (await rig.get(API + "/job-queues", token=cut)).status == 403
+        read = rig.tokens["read"]
+        assert (await rig.post(API + "/stations", {}, token=read)).status == 403
+
+    with_api(tmp_path, work)
