@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from posthouse.model.errors import MalformedPacket, Truncated
 
@@ -227,7 +227,7 @@ _READERS: Final = {
 def _options(found: dict[int, bytes], others: tuple[int, ...]) -> Options:
     if not found and not others:
         return NO_OPTIONS
-    values: dict[str, object] = {"others": others}
+    values: dict[str, Any] = {"others": others}
     for kind, value in found.items():
         name, read = _READERS[kind]
         values[name] = read(value)
