@@ -19,7 +19,7 @@ class CrashRig(EastRig, RoutingRig):
         return [
             [self.packet(b"single")],
             [self.packet(b"run %d" % at) for at in range(3)],
-            [self.tx(n, n - 1) for n in (1, 2)],
+            [self.tx(n, n - 1) for n in (1, 2, 2)],
             [self.asking(b"asks"), self.tx(3, 2), self.packet(b"beside it")],
             [self.through(b"passes"), self.packet(b"stays")],
             [

@@ -109,3 +109,44 @@ def test_no_answer_before_message_history_and_place_are_synced(stream: bool) -> 
     assert rig.post(message, body=b"x") == [200]
     assert rig.bodies("streamed" if stream else "orders") == [b"x"]
     assert len(rig.answers()) == 1
+
+
+def busy_stream() -> tuple[CrashRig, int, int]:
+    """A stream whose last message had its receipt written at once: none had gone out for long."""
+    rig, before, number = CrashRig(), 0, 0
+    while not rig.receipts():
+        number += 1
+        rig.clock.advance(rig.manager.core.settings.srmp_receipt_ms - 100)
+        before = len(rig.store.log)
+        assert rig.post(rig.streamed(number, ordinal=number), body=b"%d" % number) == [200]
+    return rig, before, number
+
+
+@pytest.mark.spec("MC-MQSRM 3.1.2.3/2", "MC-MQSRM 3.1.5.1.6.3/8")
+def test_a_receipt_is_never_in_the_log_without_the_message_it_tells_of() -> None:
+    rig, before, number = busy_stream()
+    for length in range(before, len(rig.store.log) + 1):
+        rig, _, _ = busy_stream()
+        rig.cut(length)
+        for each in range(1, number + 1):
+            assert rig.post(rig.streamed(each, ordinal=each), body=b"%d" % each) == [200]
+        assert rig.bodies("streamed") == [b"%d" % each for each in range(1, number + 1)]
+        rig.check_books()
+
+
+@pytest.mark.spec("MC-MQSRM 3.1.5.1.6.3/5", "MC-MQSRM 3.1.5.1.6.3/8")
+def test_a_repeat_in_the_same_turn_does_not_put_the_place_in_front_of_its_message() -> None:
+    def repeated() -> tuple[CrashRig, int]:
+        rig = CrashRig()
+        before = len(rig.store.log)
+        first = rig.streamed(1, ordinal=1)
+        assert rig.post(first, first, body=b"1") == [200, 200]
+        return rig, before
+
+    rig, before = repeated()
+    for length in range(before, len(rig.store.log) + 1):
+        rig, _ = repeated()
+        rig.cut(length)
+        assert rig.post(rig.streamed(1, ordinal=1), body=b"1") == [200]
+        assert rig.bodies("streamed") == [b"1"]
+        rig.check_books()

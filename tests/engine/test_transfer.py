@@ -517,7 +517,12 @@ def accept(rig: PostRig, source: bytes, sequence: int, number: int, name: str = 
 
 
 def reject(rig: PostRig, source: bytes, name: str = "orders") -> None:
-    rig.run(lambda m: m.transfer.reject(rig.queue(name), source, "OS:ALPHA\\private$\\orders"))
+    def step(manager: Any) -> None:
+        change = Change()
+        manager.transfer.reject(rig.queue(name), source, "OS:ALPHA\\private$\\orders", change)
+        manager.core.commit(change)
+
+    rig.run(step)
 
 
 @pytest.mark.spec("MS-MQDMPR 3.1.1.5/1", "MS-MQDMPR 3.1.1.2/19")

@@ -102,7 +102,8 @@ class SequencePlace:
 
         Of a source that nothing was accepted of nothing is kept: names are cheap to make up.
         """
-        if self.core.transfer.reject(self.queue, self.source, self.format_name, self.address):
+        transfer, change = self.core.transfer, batch.change
+        if transfer.reject(self.queue, self.source, self.format_name, change, self.address):
             batch.sequences[self.key] = None
 
 

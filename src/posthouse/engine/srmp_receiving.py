@@ -25,7 +25,7 @@ from posthouse.engine.records import (
 from posthouse.engine.remote import Peer
 from posthouse.engine.rows import flags_of, row_of, wants_of
 from posthouse.engine.srmp_redirects import web_name
-from posthouse.engine.srmp_streams import StreamPlace
+from posthouse.engine.srmp_streams import Key, StreamPlace
 from posthouse.model.errors import (
     AccessDenied,
     InsufficientResources,
@@ -103,6 +103,7 @@ class SrmpReceiving:
         self._open_guards: dict[int, tuple[bytes, Guard]] = {}
         self._places: dict[str, tuple[DirectName, Queue | None]] = {}  # by URL
         self._places_version = -1
+        self._touched: list[Key] = []  # streams whose receipts are due, once the batch is whole
 
     def receive(self, arrivals: list[SrmpArrival]) -> list[SrmpVerdict]:
         """SRMP Message Received (3.1.5.1), each as if it had come alone."""
@@ -116,6 +117,11 @@ class SrmpReceiving:
         if batch.recoverable or batch.express:
             self.receiving.history.add(batch.recoverable, batch.express, batch.change)
         self.core.commit(batch.change)
+        # A receipt is a step of its own, and tells how far the stream is: it may not be in the log
+        # in front of the messages that it tells of.
+        touched, self._touched = self._touched, []
+        for key in touched:
+            self.srmp.streams.touch(key)
 
     def _answered(self, batch: Batch, arrival: SrmpArrival) -> SrmpVerdict:
         try:
@@ -151,7 +157,7 @@ class SrmpReceiving:
                 self.core, arrival.peer.host, queue, f"DIRECT={message.to}", message.stream
             )
             if not place.follows:
-                return self._out_of_place(place)
+                return self._out_of_place(batch, place)
         elif self._is_known(batch, message):
             return self._ignored("duplicate", "it came before")
         self._insert(batch, arrival, queue, place)
@@ -261,10 +267,10 @@ class SrmpReceiving:
         if message.stream is None and not anonymous:
             batch.note(self._source(message), seen)
 
-    def _out_of_place(self, place: StreamPlace) -> SrmpVerdict:
+    def _out_of_place(self, batch: Batch, place: StreamPlace) -> SrmpVerdict:
         """A duplicate, or too early: 200 and ignored; the receipt tells how far the stream is."""
-        if place.reject():
-            self.srmp.streams.touch(place.key)
+        if place.reject(batch.change):
+            self._touched.append(place.key)
         counter = "duplicate" if place.is_repeated else "out_of_order"
         return self._ignored(counter, "it came before" if place.is_repeated else "out of order")
 
@@ -288,7 +294,7 @@ class SrmpReceiving:
         if place is not None:
             receipts_to = self._receipts_to(arrival, place)
             place.accept(arrival.peer.address, receipts_to, batch.change)
-            self.srmp.streams.touch(place.key)
+            self._touched.append(place.key)
         self._note(batch, message, one.seen)
 
     def _accept(

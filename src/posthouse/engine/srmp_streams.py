@@ -88,11 +88,11 @@ class StreamPlace:
             info.receipts_to, info.acknowledged = old.receipts_to, old.acknowledged
         self.core.transfer.keep_incoming(self.queue, info, change)
 
-    def reject(self) -> bool:
+    def reject(self, change: Change) -> bool:
         """Counted. Whether a receipt is due: it tells how far the stream has come."""
         if self.known is None:
             return False
-        self.core.transfer.count_reject(self.queue, self.known)
+        self.core.transfer.count_reject(self.queue, self.known, change)
         return True
 
 

@@ -280,7 +280,9 @@ class Transfer:
         )
         self.keep_incoming(queue, info, change)
 
-    def reject(self, queue: Queue, source: bytes, format_name: str, address: str = "") -> bool:
+    def reject(
+        self, queue: Queue, source: bytes, format_name: str, change: Change, address: str = ""
+    ) -> bool:
         """A message out of sequence: counted, but the sequence stays where it was.
 
         False: there is none, and none is made.
@@ -288,13 +290,20 @@ class Transfer:
         old = self.incoming(queue, source, format_name)
         if old is None:
             return False
-        self.count_reject(queue, old, address)
+        self.count_reject(queue, old, change, address)
         return True
 
     def count_reject(
-        self, queue: Queue, old: IncomingTransactionalTransferInfo, address: str = ""
+        self,
+        queue: Queue,
+        old: IncomingTransactionalTransferInfo,
+        change: Change,
+        address: str = "",
     ) -> None:
-        """The same for a sequence that was found."""
+        """The same for a sequence that was found.
+
+        In the same step as the messages in front of it: where the sequence is may be new with them.
+        """
         rejected = old.rejected + 1
         info = msgspec.structs.replace(
             old,
@@ -303,7 +312,7 @@ class Transfer:
             rejected=rejected,
             address=address or old.address,
         )
-        self.keep_incoming(queue, info, None)
+        self.keep_incoming(queue, info, change)
 
     def keep_incoming(
         self, queue: Queue, info: IncomingTransactionalTransferInfo, change: Change | None
