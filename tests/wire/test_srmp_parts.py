@@ -164,6 +164,16 @@ def test_other_payloads_are_malformed(payload: bytes) -> None:
     refused(payload)
 
 
+def test_blanks_without_end_are_refused_in_one_pass() -> None:
+    """With a pattern that tries every way to share out the blanks this would take minutes."""
+    refused(joined(XML_PART, b"X:" + b" " * 4000 + b"\0\r\n\r\nbody"))
+
+
+def test_blanks_around_a_value_do_not_count() -> None:
+    payload = joined(XML_PART, part(b"body").replace(b"Length: 4", b"Length:\t 4 \t"))
+    assert read_parts(KIND, payload).body == b"body"
+
+
 @pytest.mark.parametrize(
     "kind",
     [

@@ -28,7 +28,7 @@ _PARAMETER: Final = re.compile(
     r'\s*;\s*([!#$%&\'*+\-.^_`|~0-9A-Za-z]+)\s*=\s*("(?:[^"\\]|\\.)*"|[^\s;"]+)', re.ASCII
 )
 _BOUNDARY: Final = re.compile(r"[0-9A-Za-z'()+_,\-./:=? ]*[0-9A-Za-z'()+_,\-./:=?]", re.ASCII)
-_FIELD: Final = re.compile(rb"([!#$%&'*+\-.^_`|~0-9A-Za-z]+):[ \t]*([^\r\n\0]*?)[ \t]*\r\n")
+_FIELD: Final = re.compile(rb"([!#$%&'*+\-.^_`|~0-9A-Za-z]+):([^\r\n\0]*)\r\n")
 _LENGTH: Final = re.compile(rb"[0-9]{1,10}")
 
 
@@ -176,7 +176,7 @@ def _read_fields(raw: bytes) -> dict[bytes, bytes]:
         match = _FIELD.match(raw, at)
         if match is None or match[1].lower() in fields:
             raise MalformedPacket("a header of a part that is none, or is there twice")
-        fields[match[1].lower()] = match[2]
+        fields[match[1].lower()] = match[2].strip(b" \t")
         at = match.end()
     return fields
 
