@@ -142,6 +142,17 @@ def test_there_are_as_many_connections_as_the_settings_say() -> None:
 # -- requests that are none
 
 
+def test_who_got_no_connection_cannot_ask_on_number_0() -> None:
+    rig = NcpRig(qms=QmsSettings(stations_max=1))
+    rig.client()
+    late = Raw(rig, "192.0.2.9")
+    (refusal,) = late.say(CREATE)
+    assert refusal.completion == 0xD9
+    (reply,) = late.say(asks(0, 0x14))
+    assert reply.completion == 0xFF
+    assert not rig.driver.failed
+
+
 @pytest.mark.spec("NCP framing/7", "NCP session/3")
 @pytest.mark.parametrize(
     "request_data", ["68 01", "77", "16 0003 0a 0000", "17 0001 ff", "15 0001 00", "00", "ff"]

@@ -46,6 +46,10 @@ class ServiceConnection:
         """The connection number; 0: there is none yet."""
         return 0 if self.station is None else self.station.number
 
+    def is_of(self, connection: int) -> bool:
+        """Whether a request on this connection number is for it: not where it got none."""
+        return self.station is not None and not self.ended and self.number == connection
+
     @property
     def of_station(self) -> Station:
         """The station, for calls: they come only after one was given."""

@@ -113,7 +113,7 @@ class StreamSession:
                 service.end()
             self._service = ServiceConnection(self._protocol, self._address, datagrams=False)
             self._service.create(request, send)
-        elif service is None or service.ended or service.number != request.connection:
+        elif service is None or not service.is_of(request.connection):
             refuse_connection(self._protocol, request, send)
         elif request.kind == DESTROY_CONNECTION:
             service.destroy(request, send)
