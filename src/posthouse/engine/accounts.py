@@ -147,7 +147,11 @@ class Accounts:
         old = self.find(account.name)
         if (old.rid, old.sid) != (account.rid, account.sid):
             raise IllegalUser(f"the identity of {account.name} cannot be changed")
-        self._store(account.checked(), Change())
+        change, account = Change(), account.checked()
+        self._outdate(account.key)
+        self._accounts[account.key] = account
+        self.bindery.user_changed(account, change)
+        self._store(account, change)
 
     def remove(self, name: str) -> None:
         """The account is gone; its queues stay, owned by a SID that nobody has."""

@@ -119,10 +119,15 @@ class Bindery(Accounting):
             objects.create_property(one, SECURITY_EQUALS, SET, security, change)
         if GROUPS_IM_IN not in one.properties:
             objects.create_property(one, GROUPS_IM_IN, SET, SECURITY_OF_OBJECTS, change)
-            everyone = objects.by_id[EVERYONE_ID]
             objects.add_member(one, one.properties[GROUPS_IM_IN], EVERYONE_ID, change)
-            if not everyone.properties[GROUP_MEMBERS].has(one.id):
-                objects.add_member(everyone, everyone.properties[GROUP_MEMBERS], one.id, change)
+            everyone = objects.by_id[EVERYONE_ID]
+            members = everyone.properties.get(GROUP_MEMBERS)
+            if members is None:  # a supervisor has deleted it
+                members = objects.create_property(
+                    everyone, GROUP_MEMBERS, SET, SECURITY_OF_OBJECTS, change
+                )
+            if not members.has(one.id):
+                objects.add_member(everyone, members, one.id, change)
 
     # -- accounts
 
@@ -141,8 +146,28 @@ class Bindery(Accounting):
             one = self.objects.create(self.objects.new_id(), stored, change)
         elif one.stored.sid:  # two accounts whose names are one in capitals
             return
+        elif one.id == SUPERVISOR_ID and not account.is_administrator:
+            return  # its name alone makes nobody the supervisor
         self._make_user(one, change)
         self.objects.link(one, account.sid, change)
+
+    def user_changed(self, account: Account, change: Change) -> None:
+        """Who may log in no more is logged out; no SUPERVISOR but an administrator."""
+        one = self.objects.of_sid(account.sid)
+        if one is None:
+            self.user_added(account, change)
+            return
+        for station in self.stations.all():
+            if station.object_id == one.id and self.own_object(station) is None:
+                self.stations.leave(station, change)
+        if one.id == SUPERVISOR_ID and not account.is_administrator:
+            self._unlink_supervisor(one, change)
+
+    def _unlink_supervisor(self, one: BinderyObject, change: Change) -> None:
+        for station in self.stations.all():
+            if station.object_id == one.id:
+                self.stations.leave(station, change)
+        self.objects.link(one, b"", change)
 
     def user_removed(self, account: Account, change: Change) -> None:
         """The user goes with its account; SUPERVISOR stays, and cannot log in any more."""
@@ -150,7 +175,7 @@ class Bindery(Accounting):
         if one is None:
             return
         if one.id in FIXED_IDS:
-            self.objects.link(one, b"", change)
+            self._unlink_supervisor(one, change)
         else:
             self._delete(one, change)
 

@@ -24,6 +24,7 @@ from posthouse.model.bindery import (
     AccessLevel,
 )
 from posthouse.model.errors import QmsError
+from posthouse.security.accounts import Door
 
 NOBODY: frozenset[int] = frozenset()
 
@@ -46,23 +47,22 @@ class BinderyRights:
         job = station.client_of
         if job is not None:
             client = self.objects.by_id.get(job.entry.client_id)
-            return client if client is not None and self._is_enabled(client, station) else None
+            # the server stands for him, whatever his own doors
+            return client if client is not None and self._is_enabled(client, None) else None
         return self.own_object(station)
 
     def own_object(self, station: Station) -> BinderyObject | None:
         """Who has logged in, as long as he still could."""
         one = self.objects.by_id.get(station.object_id)
-        return one if one is not None and self._is_enabled(one, station) else None
+        return one if one is not None and self._is_enabled(one, station.door) else None
 
-    def _is_enabled(self, one: BinderyObject, station: Station) -> bool:
+    def _is_enabled(self, one: BinderyObject, door: Door | None) -> bool:
         if not one.stored.sid:
             return True
         account = self.accounts.of_sid(one.stored.sid)
         if account is None or account.disabled:
             return False
-        if station.client_of is not None:  # the server stands for him, whatever his own doors
-            return True
-        return station.door is None or station.door in account.doors
+        return door is None or door in account.doors
 
     def identity(self, object_id: int) -> frozenset[int]:
         """All IDs that count as this object."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from posthouse.engine.bindery_objects import BinderyObject
 from posthouse.engine.bindery_stations import Station
 from posthouse.engine.job import Attachment, Job, JobQueue, Progress
 from posthouse.engine.job_history import FAILED, FINISHED
@@ -42,17 +43,25 @@ class JobService(Jobs):
         """NWAttachQueueServerToQueue (0x6F): for members of Q_SERVERS; once is enough."""
         queue = self.queue(queue_id)
         name = self.queue_name(queue_id)
-        self.require(self.is_server(station, queue), station, f"attach to {name}")
+        # not as its client either: an attachment outlives those rights
+        me = None if station.client_of is not None else self._server_object(station, queue)
+        self.require(me is not None, station, f"attach to {name}")
+        assert me is not None
         if station.number in queue.attached:
             return
         if queue.definition.status & QS_SERVERS_CANT_ATTACH:
             raise QmsError(Q_HALTED, f"{name} takes no further servers at the moment")
         if len(queue.attached) >= self.core.settings.qms.servers_max:
             raise QmsError(Q_MAX_SERVERS, f"{len(queue.attached)} servers are attached to {name}")
-        me = self.bindery.object_of(station)
-        assert me is not None
         attachment = Attachment(station, me.id)
         queue.attached[station.number] = station.attached[queue_id] = attachment
+
+    def _server_object(self, station: Station, queue: JobQueue) -> BinderyObject | None:
+        """Who has logged in, if he still may and is a server of the queue."""
+        me = self.bindery.own_object(station)
+        listed = self.bindery.objects.by_id[queue.id].properties.get(Q_SERVERS)
+        is_server = me is not None and self.bindery.is_listed(self.bindery.identity(me.id), listed)
+        return me if is_server else None
 
     def detach_queue_server_from_queue(self, station: Station, queue_id: int) -> None:
         """NWDetachQueueServerFromQueue (0x70): what it services of the queue is aborted."""
@@ -86,8 +95,7 @@ class JobService(Jobs):
         attachment = self._attachment(station, queue)
         if queue.definition.status & QS_CANT_SERVICE_JOBS:
             raise QmsError(Q_HALTED, f"{self.queue_name(queue_id)} is not serviced at the moment")
-        listed = self.bindery.objects.by_id[queue_id].properties.get(Q_SERVERS)
-        allowed = self.bindery.is_listed(self.bindery.identity(attachment.server_id), listed)
+        allowed = self._server_object(station, queue) is not None
         self.require(allowed, station, f"service {self.queue_name(queue_id)}")
         wanted = None if types is None or ANY_TYPE in types else frozenset(types)
         job = self._next_job(queue, attachment.server_id, wanted)
