@@ -54,6 +54,7 @@ def _introduce(disk: str, *, quick: bool, json: bool) -> None:
 
 def run_command(command: Callable[..., None], name: str) -> None:
     """Asked to end, however politely, a run first removes what it wrote."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's `&` switches it off
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     app.command()(command)
