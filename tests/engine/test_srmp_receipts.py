@@ -382,6 +382,21 @@ def test_a_machine_has_one_port_for_its_receipts(rig: WebRig) -> None:
     assert len(rig.manager.queues.outgoing_queues()) == 3
 
 
+def test_a_peer_may_name_so_many_queues_for_receipts_in_an_hour() -> None:
+    rig = WebRig(targets_per_peer=1)
+    urls = [f"http://{FAR}/msmq/private$/q{number}" for number in range(30)]
+    for url in urls:
+        assert rig.post(rig.message(delivery_receipt_to=url)) == [200]
+    named = [url for url in urls if rig.answers(url)]
+    assert 0 < len(named) <= 10
+    assert len(rig.manager.queues.outgoing_queues()) == len(named)
+    assert rig.post(rig.message(delivery_receipt_to=named[0])) == [200]
+    assert len(rig.answers(named[0])) == 2
+    rig.advance(3600)
+    assert rig.post(rig.message(delivery_receipt_to=urls[-1])) == [200]
+    assert rig.answers(urls[-1])
+
+
 @pytest.mark.spec("MC-MQSRM 2.2.5.2.2/4", "MC-MQSRM 2.2.5.3.4/4")
 def test_on_one_machine_any_port_will_do(rig: WebRig) -> None:
     local = Peer(b"", "127.0.0.1")

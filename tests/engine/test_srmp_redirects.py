@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from hypothesis import given
@@ -208,6 +209,13 @@ def test_hosts_of_urls(url: str, host: tuple[str, int | None] | None) -> None:
 )
 def test_what_names_no_queue_is_no_name(text: str) -> None:
     assert web_name(text) is None
+
+
+def test_texts_longer_than_any_name_are_not_looked_at() -> None:
+    """What is read from URLs is remembered, and strangers choose how long they are."""
+    escaped = quote("\U0001f389" * 60)
+    assert web_name(f"http://a/msmq/{escaped}") is not None
+    assert web_name("http://a/msmq/" + "%41" * 100_000) is None
 
 
 def test_a_name_as_a_url_has_its_scheme_in_lower_case() -> None:

@@ -203,6 +203,7 @@ def test_a_message_without_msmq_has_number_1_and_the_null_guid() -> None:
         ("nonsense", ""),
         (f"MSMQ:PUBLIC={GUID_TEXT};journal", ""),
         ("MSMQ:MULTICAST=234.1.1.1:8001", ""),
+        pytest.param("http://alpha/MSMQ/" + "q" * 100_000, "", id="longer than any name"),
     ],
 )
 def test_via_becomes_the_response_queue(via: str, name: str) -> None:

@@ -15,15 +15,22 @@ from urllib.parse import unquote
 from posthouse.engine.core import Core
 from posthouse.engine.settings import host_key
 from posthouse.model.errors import IllegalFormatName, InvalidParameter
-from posthouse.model.names import DirectName, parse_format_name
+from posthouse.model.names import ELEMENT_LENGTH_MAX, DirectName, parse_format_name
 from posthouse.model.text import excerpt
 
 _ANY = "*"
 
 
-@lru_cache(4096)
+_URL_LENGTH_MAX = 12 * ELEMENT_LENGTH_MAX  # a character has up to 4 bytes, each escaped by 3
+
+
 def web_name(url: str) -> DirectName | None:
     """The direct name of an http or https URL of a queue; None for any other text."""
+    return _web_name(url) if len(url) <= _URL_LENGTH_MAX else None
+
+
+@lru_cache(4096)
+def _web_name(url: str) -> DirectName | None:
     if not url[:8].lower().startswith(("http://", "https://")):
         return None
     try:

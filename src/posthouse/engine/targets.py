@@ -98,11 +98,18 @@ class Targets:
 
         As for other answers (decision 9), but a URL may have a port: the peer's own one, the same
         in all its messages (decision 83). A computer name that nobody here knows is taken for the
-        peer's own, and led to the address that it came from.
+        peer's own, and led to the address that it came from. A peer may name so many queues: each
+        of them is an outgoing queue here.
         """
-        host = host_key(name.host)
         if self.core.registry.is_own(name.host, name.port):
             return name
+        allowed = self._receipt_name(peer, source, name)
+        if allowed is None or not self._count(peer, allowed.key, OWN_NAMES):
+            return None
+        return allowed
+
+    def _receipt_name(self, peer: Peer, source: bytes, name: DirectName) -> DirectName | None:
+        host = host_key(name.host)
         if self.core.srmp.redirects.is_forbidden(name.host, name.port):
             return None
         if self._is_allowed(host, name.port):

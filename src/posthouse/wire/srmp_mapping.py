@@ -21,6 +21,7 @@ from posthouse.model.message import (
     EncryptionAlgorithm,
 )
 from posthouse.model.names import (
+    ELEMENT_LENGTH_MAX,
     DirectName,
     FormatName,
     MulticastName,
@@ -56,6 +57,8 @@ _NO_CORRELATION: Final = bytes(MESSAGE_ID_SIZE)
 _RC4: Final = int(EncryptionAlgorithm.RC4)  # unused, but what every message has by default
 _U32_MAX: Final = 0xFFFF_FFFF
 _DIRECT: Final = "DIRECT="
+_URL_LENGTH_MAX: Final = 12 * ELEMENT_LENGTH_MAX  # up to 4 bytes a character, each escaped by 3
+_NAME_LENGTH_MAX: Final = 2 * ELEMENT_LENGTH_MAX  # longer ones name nothing, and are not kept
 # Flags of the UserHeader, [MS-MQMQ] 2.2.19.2
 _RECOVERABLE, _JN, _JP = 1 << 5, 1 << 8, 1 << 9
 _SH, _TH, _MP, _MQ = 1 << 19, 1 << 20, 1 << 21, 1 << 23
@@ -145,9 +148,15 @@ def _names(message: SrmpMessage) -> PackedNames:
         raise MalformedPacket(error.cause) from None
 
 
-@lru_cache(_CACHED)
 def _destination(to: str) -> str:
     """A URL as a name, without percent-encoding; a multicast name stands in the list."""
+    if len(to) > _URL_LENGTH_MAX:
+        raise MalformedPacket(f"to has {len(to)} characters")
+    return _destination_name(to)
+
+
+@lru_cache(_CACHED)
+def _destination_name(to: str) -> str:
     if not is_url(to):
         return ""
     try:
@@ -156,9 +165,13 @@ def _destination(to: str) -> str:
         raise MalformedPacket("to has percent-encoded octets that are no UTF-8") from None
 
 
-@lru_cache(_CACHED)
 def _response(via: str) -> str:
     """2.2.4.4. What is no name of a queue stays in the envelope, where applications may see it."""
+    return _response_name(via) if len(via) <= _NAME_LENGTH_MAX else ""
+
+
+@lru_cache(_CACHED)
+def _response_name(via: str) -> str:
     name = _listed(via)
     single = isinstance(name, DirectName) or (
         isinstance(name, PublicName | PrivateName) and not name.suffix
@@ -166,9 +179,13 @@ def _response(via: str) -> str:
     return str(name) if single else ""
 
 
-@lru_cache(_CACHED)
 def _listed(text: str) -> FormatName | None:
     """A URL, or a format name with or without the prefix; None for other text (decision 89)."""
+    return _listed_name(text) if len(text) <= _NAME_LENGTH_MAX else None
+
+
+@lru_cache(_CACHED)
+def _listed_name(text: str) -> FormatName | None:
     name = _DIRECT + text if is_url(text) else text.removeprefix(LABEL_PREFIX)
     try:
         return parse_format_name(name)
