@@ -40,6 +40,19 @@ def test_without_a_user_it_is_the_administrators() -> None:
     assert granted.role is Role.READ
 
 
+def test_tokens_of_services_end_with_every_start() -> None:
+    rig = Rig()
+    tokens = tokens_of(rig)
+    token, text = rig.run(lambda m: tokens.create(of_service=True))
+    assert tokens.authenticate(text, NOW).token == token
+    rig.restart()
+    tokens = tokens_of(rig)
+    with pytest.raises(AccessDenied):
+        tokens.authenticate(text, NOW)
+    rig.run(lambda m: tokens.create())
+    assert token.id.encode() not in rig.manager.core.state.dump()
+
+
 def test_tokens_outlive_a_restart() -> None:
     rig = Rig()
     tokens = tokens_of(rig)

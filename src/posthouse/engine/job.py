@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_left, insort
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -23,6 +23,7 @@ from posthouse.model.qms import (
 if TYPE_CHECKING:
     from posthouse.engine.bindery_stations import Station
     from posthouse.engine.job_files import JobFile
+    from posthouse.engine.records import Change
 
 GAP = 1 << 20  # between the places of two jobs, so that others fit in between
 KEY = struct.Struct(">cQ")
@@ -100,7 +101,17 @@ class JobDetails(NamedTuple):
 class Job:
     """A job; `serial` is never given to another one."""
 
-    __slots__ = ("due", "entry", "file", "progress", "serial", "server", "state", "submitter")
+    __slots__ = (
+        "due",
+        "entry",
+        "file",
+        "over",
+        "progress",
+        "serial",
+        "server",
+        "state",
+        "submitter",
+    )
 
     def __init__(self, serial: int, entry: JobEntry, state: JobState, file: JobFile) -> None:
         self.serial = serial
@@ -109,9 +120,16 @@ class Job:
         self.file = file
         self.submitter: Station | None = None  # while it is open
         self.server: Station | None = None  # while it is serviced
+        self.over: Callable[[Change], None] | None = None  # told when the service ends
         self.progress = Progress()  # as its server last told
         self.due: int | None = None  # second on the server's clock from which it may be serviced
         self.set_due()
+
+    def end_service(self, change: Change) -> None:
+        """Whoever stands in for the client may do so no longer, in the step that ends it."""
+        over, self.over = self.over, None
+        if over is not None:
+            over(change)
 
     def set_due(self) -> None:
         """The target execution time has changed."""

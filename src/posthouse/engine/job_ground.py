@@ -207,7 +207,7 @@ class JobGround:
             charge,
             result[:RESULT_MAX],
         )
-        self.release(job)
+        self.release(job, change)
         self.files.remove(job, change, serviced=outcome == "finished")
         for kind in (ENTRY, STATE):
             core.define(TABLE_JOB, KEY.pack(kind, job.serial), None, change)
@@ -216,8 +216,9 @@ class JobGround:
         self.history.add(row, change)
         self.tell_end(job, row, change)
 
-    def release(self, job: Job) -> None:
+    def release(self, job: Job, change: Change) -> None:
         """Nobody writes or services it any more; handles to it are closed."""
+        job.end_service(change)
         for station in (job.submitter, job.server):
             self.files.close_all(station, job)
             if station is not None:

@@ -160,7 +160,7 @@ class JobService(Jobs):
         if not job.state.flags & NWCF_SERVICE_RESTART:
             self.end_job(job, FAILED, change, result=reason)
             return
-        self.release(job)
+        self.release(job, change)
         state = job.state._replace(server_station=0, server_task=0, server_id=0)
         self.set_state(job, state, change)
 

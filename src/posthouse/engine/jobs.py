@@ -182,7 +182,7 @@ class Jobs(JobGround):
         return job
 
     def _start(self, job: Job, change: Change) -> None:
-        self.release(job)
+        self.release(job, change)
         flags = job.state.flags & ~NWCF_ENTRY_OPEN
         self.set_state(job, job.state._replace(flags=flags), change)
 

@@ -52,10 +52,14 @@ class Tokens:
         self._administrator = Caller.administrator()
         self._tokens: dict[str, Token] = {}
         self._granted: dict[str, tuple[Caller, Granted]] = {}
+        self._lapsed: list[str] = []  # of services that the last stop has ended
         for key, value in core.state.of_table(TABLE_ACCOUNT):
             if key.startswith(_KEY):
                 token = decode_token(value)
-                self._tokens[token.id] = token
+                if token.of_service:
+                    self._lapsed.append(token.id)
+                else:
+                    self._tokens[token.id] = token
 
     def all(self) -> list[Token]:
         """Every token, the oldest first."""
@@ -77,6 +81,7 @@ class Tokens:
         role: Role = Role.READ,
         scopes: Scopes | None = None,
         expires_s: int | None = None,
+        of_service: bool = False,
     ) -> tuple[Token, str]:
         """A new token and the one text that holds its secret; nobody can ask for it again."""
         if user_key(user) != ADMINISTRATOR:
@@ -94,9 +99,14 @@ class Tokens:
             expires_s=expires_s,
             secret_sha256=hashlib.sha256(secret).digest(),
             created_s=self.core.utc,
+            of_service=of_service,
         )
         self._tokens[token.id] = token
-        self._define(token.id, encode_record(token))
+        change = Change()
+        while self._lapsed:
+            self._define(self._lapsed.pop(), None, change)
+        self._define(token.id, encode_record(token), change)
+        self.core.commit(change)
         return token, token_text(token_id, secret)
 
     def _new_id(self) -> bytes:
@@ -104,12 +114,18 @@ class Tokens:
             pass
         return token_id
 
-    def remove(self, token_id: str) -> bool:
-        """The token is good for nothing any more; False when there was none."""
+    def remove(self, token_id: str, change: Change | None = None) -> bool:
+        """The token is good for nothing any more; False when there was none.
+
+        With a change it goes in the caller's step.
+        """
         self._granted.pop(token_id, None)
         if self._tokens.pop(token_id, None) is None:
             return False
-        self._define(token_id, None)
+        step = Change() if change is None else change
+        self._define(token_id, None, step)
+        if change is None:
+            self.core.commit(step)
         return True
 
     def remove_of(self, user: str) -> list[str]:
@@ -145,10 +161,8 @@ class Tokens:
             return self._administrator
         return self.accounts.caller(token.user)
 
-    def _define(self, token_id: str, value: bytes | None) -> None:
-        change = Change()
+    def _define(self, token_id: str, value: bytes | None, change: Change) -> None:
         self.core.define(TABLE_ACCOUNT, _KEY + token_id.encode(), value, change)
-        self.core.commit(change)
 
 
 def _refused() -> AccessDenied:

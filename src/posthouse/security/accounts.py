@@ -206,6 +206,7 @@ class Token(msgspec.Struct, frozen=True, kw_only=True):
     expires_s: int | None = None
     secret_sha256: bytes
     created_s: int = 0
+    of_service: bool = False  # of a job, with which it ends, and with every start
 
     def accepts(self, secret: bytes, now_s: int) -> bool:
         """Whether the secret is the right one and the token still valid."""

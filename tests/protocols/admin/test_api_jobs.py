@@ -6,6 +6,8 @@ from base64 import b64encode
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from posthouse.security.accounts import Role
 from tests.protocols.admin.api_rig import ApiRig, with_api
 
@@ -79,6 +81,34 @@ def test_a_server_takes_a_job_and_reads_its_bytes(tmp_path: Path) -> None:
         assert (await rig.ask("DELETE", f"{API}/stations/{key}")).status == 200
         ended = (await rig.get(API + "/job-history")).json["jobs"]
         assert [row["outcome"] for row in ended] == ["failed"]  # its server was lost
+
+    with_api(tmp_path, work)
+
+
+@pytest.mark.parametrize("end", ["finish", "remove", "detach", "lost", "again"])
+def test_the_token_of_a_client_ends_with_the_service_of_his_job(tmp_path: Path, end: str) -> None:
+    async def work(rig: ApiRig) -> None:
+        await made(rig)
+        await rig.post(API + "/bindery/objects", {"name": "S", "type": "job_server"})
+        path = API + "/bindery/objects/job_queue/WORK/properties/Q_SERVERS/add"
+        await rig.post(path, {"name": "S", "type": "job_server"})
+        await rig.post(QUEUE + "/jobs", {"file": "", "restart": True})
+        key = await station(rig, name="S", type="job_server")
+        await rig.post(f"{QUEUE}/attach?station={key}")
+        number = (await rig.post(f"{QUEUE}/service?station={key}", {})).json["number"]
+        job = f"{QUEUE}/jobs/{number}"
+        token = (await rig.post(f"{job}/token?station={key}", {})).json["token"]
+        assert (await rig.get(API + "/job-queues", token=token)).status == 200
+        method, path = {
+            "finish": ("POST", f"{job}/finish?station={key}"),
+            "remove": ("DELETE", job),
+            "detach": ("POST", f"{QUEUE}/detach?station={key}"),
+            "lost": ("DELETE", f"{API}/stations/{key}"),
+            "again": ("POST", f"{job}/token?station={key}"),
+        }[end]
+        reply = await rig.ask(method, path, {} if end in ("finish", "again") else None)
+        assert reply.status in (200, 201), reply
+        assert (await rig.get(API + "/job-queues", token=token)).status == 401
 
     with_api(tmp_path, work)
 

@@ -73,9 +73,8 @@ class Services:
 
     `backup` makes the step that copies the home, `pause` one that takes so many seconds,
     `offload` and, for bulk reads, `gather` one that would hold up the loop;
-    `store` is for bulk reads alone. `stations` are those of callers, `job_tokens` the tokens
-    that servers have for jobs, by serial numbers. `revoked` is told of tokens whose sessions are
-    to end, `fault` of errors that are ours.
+    `store` is for bulk reads alone. `stations` are those of callers. `revoked` is told of
+    tokens whose sessions are to end, `fault` of errors that are ours.
     """
 
     tokens: Tokens
@@ -90,7 +89,6 @@ class Services:
     fault: Callable[[Exception], None] = field(default=lambda error: None)
     stations: StationBook = field(default_factory=StationBook)
     station_lease_ms: int = 60_000  # of stations over plain HTTP
-    job_tokens: dict[int, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from posthouse.engine.bindery_stations import Station
 from posthouse.engine.job import Job
 from posthouse.engine.manager import QueueManager
+from posthouse.engine.records import Change
 from posthouse.model.bindery import NWOT_USER, Q_CODE_USERS
 from posthouse.model.completion_codes import INVALID_FILE_HANDLE, NO_Q_JOB_RIGHTS, NO_Q_RIGHTS
 from posthouse.model.errors import QmsError
 from posthouse.model.message_json import time_text
-from posthouse.protocols.admin.context import Context
+from posthouse.protocols.admin.context import Context, Services
 from posthouse.protocols.admin.job_json import changed_job, job_json, queue_id_of, wanted_job
 from posthouse.protocols.admin.stations import working
 from posthouse.protocols.admin.types import Done, Nothing
@@ -230,9 +231,7 @@ def finish_job(
     """The job is done, and gone with its file (NWFinishServicingQueueJob)."""
     with working(manager, context, params.station) as station:
         id, queues = queue_id_of(manager, params.queue), manager.job_queues
-        serial = _serial(manager, id, params.number)
         queues.finish_servicing_queue_job(station, id, params.number, body.charge, body.result)
-        _revoke(context, serial)
     return Done()
 
 
@@ -240,15 +239,8 @@ def abort_job(manager: QueueManager, context: Context, params: JobParams, body: 
     """The job is not done: its restart flag says what becomes of it (NWAbortServicingQueueJob)."""
     with working(manager, context, params.station) as station:
         id, queues = queue_id_of(manager, params.queue), manager.job_queues
-        serial = _serial(manager, id, params.number)
         queues.abort_servicing_queue_job(station, id, params.number, body.result)
-        _revoke(context, serial)
     return Done()
-
-
-def _serial(manager: QueueManager, id: int, number: int) -> int:
-    job = manager.job_queues.queue(id).by_number.get(number)
-    return 0 if job is None else job.serial
 
 
 def take_client_rights(
@@ -274,12 +266,14 @@ def make_client_token(
         if body.code:
             _check_code(manager, job)
         user = _user(manager, job)
-    tokens = context.services.tokens
-    _revoke(context, job.serial)
+    services, before = context.services, Change()
+    job.end_service(before)
+    manager.core.commit(before)
     expires_s = manager.core.utc + TOKEN_LIFE_S
-    token, text = tokens.create(user, role=Role.OPERATE, scopes=None, expires_s=expires_s)
-    context.services.job_tokens[job.serial] = token.id
-    _revoke_others(manager, context)
+    token, text = services.tokens.create(
+        user, role=Role.OPERATE, expires_s=expires_s, of_service=True
+    )
+    job.over = lambda change: _withdraw(services, token.id, change)
     context.tell(manager, "job_token_created", id=token.id, user=user, job=params.number)
     return StationTokenJson(token=text, user=user, expires=time_text(expires_s))
 
@@ -315,16 +309,7 @@ def _user(manager: QueueManager, job: Job) -> str:
     raise QmsError(NO_Q_RIGHTS, "the client of the job has no account that could have a token")
 
 
-def _revoke(context: Context, serial: int) -> None:
+def _withdraw(services: Services, token_id: str, change: Change) -> None:
     """The service is over, and its token good for nothing."""
-    token_id = context.services.job_tokens.pop(serial, None)
-    if token_id is not None and context.services.tokens.remove(token_id):
-        context.services.revoked([token_id])
-
-
-def _revoke_others(manager: QueueManager, context: Context) -> None:
-    """Tokens of services that ended without a word."""
-    jobs = manager.job_queues.jobs
-    for serial in list(context.services.job_tokens):
-        if serial not in jobs or jobs[serial].server is None:
-            _revoke(context, serial)
+    if services.tokens.remove(token_id, change):
+        services.revoked([token_id])
