@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import random
+import socket
 import ssl
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -240,6 +241,37 @@ async def test_connections_are_limited() -> None:
         first.close()
         second.close()
     assert sum(beta.protocol.refusals.values()) == 1
+
+
+@run_async
+async def test_who_does_not_read_answers_gets_no_more_of_them() -> None:
+    beta = Server("BETA")
+    asked, stuck = 0, 0
+
+    def is_stuck() -> bool:
+        nonlocal asked, stuck
+        try:
+            asked, stuck = asked + peer.send(b"GET / HTTP/1.1\r\nHost:b\r\n\r\n" * 1000), 0
+        except BlockingIOError:
+            stuck += 1
+        assert asked < 32 << 20
+        return stuck > 500
+
+    def has_read() -> bool:
+        with suppress(BlockingIOError):
+            peer.recv(1 << 20)
+        return wire.writable
+
+    async with serving(beta):
+        with socket.create_connection(("127.0.0.1", beta.ports["http"])) as peer:
+            peer.setblocking(False)
+            await until(is_stuck)
+            (wire,) = beta.node.open
+            assert not wire.writable
+            assert beta.node.memory.held < 8 << 20
+            await until(has_read)
+            answered = beta.protocol.figures().requests["405"]
+            await until(lambda: has_read() and beta.protocol.figures().requests["405"] > answered)
 
 
 @run_async

@@ -114,10 +114,12 @@ class Wire(asyncio.BufferedProtocol):
     def pause_writing(self) -> None:
         """The peer does not read fast enough."""
         self.writable = False
+        self._read_or_wait()
 
     def resume_writing(self) -> None:
         """The peer reads again."""
         self.writable = True
+        self._read_or_wait()
         if self._owner is not None:
             self._count()
             self._owner.pump()
@@ -209,7 +211,9 @@ class Wire(asyncio.BufferedProtocol):
         if self._transport.is_closing():
             return
         short = self._holder is not None and self._holder.waiting
-        if self._paused or short or self._node.stopping:
+        # Who does not read our answers does not get to ask for more of them.
+        deaf = not self.writable and isinstance(self._owner, Connection)
+        if self._paused or short or deaf or self._node.stopping:
             self._transport.pause_reading()
         else:
             self._transport.resume_reading()
