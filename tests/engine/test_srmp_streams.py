@@ -371,3 +371,13 @@ def test_a_deleted_queue_has_no_streams(rig: WebRig) -> None:
     rig.create("streamed", transactional=True)
     assert rig.known() == []
     rig.check_books()
+
+
+@pytest.mark.spec("MC-MQSRM 3.1.5.1.6.3/6")
+def test_a_stream_is_the_same_however_its_url_is_written(rig: WebRig) -> None:
+    spellings = [STREAMED, STREAMED.upper(), STREAMED.replace("streamed", "%73treame%64")]
+    for number, url in enumerate(spellings, 1):
+        assert rig.post(rig.streamed(number, to=url), body=b"%d" % number) == [200]
+    assert rig.bodies("streamed") == [b"1", b"2", b"3"]
+    (known,) = rig.known()
+    assert known.sequence_number == 3

@@ -24,7 +24,7 @@ from posthouse.engine.records import (
 )
 from posthouse.engine.remote import Peer
 from posthouse.engine.rows import flags_of, row_of, wants_of
-from posthouse.engine.srmp_redirects import web_name
+from posthouse.engine.srmp_redirects import url_text, web_name
 from posthouse.engine.srmp_streams import Key, StreamPlace
 from posthouse.model.errors import (
     AccessDenied,
@@ -84,6 +84,15 @@ class SrmpVerdict(NamedTuple):
 
 
 DONE = SrmpVerdict(200)
+
+
+def _name_used(to: str) -> str:
+    """The name that a sender has a stream for: one, in however many ways its URL is written.
+
+    With each spelling a stream of its own, a stranger could have one queue know any number of them.
+    """
+    name = web_name(to)
+    return f"DIRECT={to if name is None else url_text(name)}"
 
 
 class _Refused(Exception):
@@ -153,9 +162,8 @@ class SrmpReceiving:
             return DONE
         place = None
         if message.stream is not None:
-            place = StreamPlace(
-                self.core, arrival.peer.host, queue, f"DIRECT={message.to}", message.stream
-            )
+            used = _name_used(message.to)
+            place = StreamPlace(self.core, arrival.peer.host, queue, used, message.stream)
             if not place.follows:
                 return self._out_of_place(batch, place)
         elif self._is_known(batch, message):

@@ -529,6 +529,13 @@ def test_a_redirection_never_leads_to_a_link_local_address(web: Web) -> None:
     assert history_of(alpha) == [STATUS.DNS_FAILURE]
 
 
+def test_who_forwards_for_strangers_connects_to_no_link_local_address(web: Web) -> None:
+    alpha = web.machine("ALPHA", "10.0.0.1", srmp_forwarding=True)
+    web.names["2852039166"] = ["169.254.169.254"]  # as resolvers read it
+    alpha.send("DIRECT=HTTP://2852039166/msmq/q", b"one")
+    assert web.connects == []
+
+
 @pytest.mark.spec("MC-MQSRM 3.1.7.9/6")
 def test_a_redirection_never_leads_to_our_admin_port(web: Web) -> None:
     redirect = RedirectSettings(outbound=(("http://10.0.0.2/*", "http://10.0.0.1:8816"),))

@@ -136,7 +136,7 @@ class Feed:
     def _offer(self, source: Source, message: Outbound) -> None:
         try:
             unit = self._write(self.place, message.packet)
-        except RemoteProtocolError:  # nothing that SRMP has words for
+        except (QueueError, RemoteProtocolError):  # nothing that SRMP has words for
             self._refuse(message.number, NACK_BAD_DEST_QUEUE)
             return
         if len(unit) <= self._settings.unit_bytes:
