@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from posthouse.engine.job import Attachment, Job
     from posthouse.engine.job_files import Handle
 
+KEPT_SHARE = 8  # one of so many connections is for those who were proved before
+
 
 class Station:
     """One connection."""
@@ -83,13 +85,21 @@ class Stations:
         self._lapse_ms = 0  # no lease is over before
 
     def begin(
-        self, label: str, address: str = "", *, owner: object = None, lease_ms: int = 0
+        self,
+        label: str,
+        address: str = "",
+        *,
+        owner: object = None,
+        lease_ms: int = 0,
+        unproved: bool = False,
     ) -> Station:
         """A connection was made; nobody has logged in on it.
 
         It ends with its owner's session; with a lease also when nobody has used it for so long.
+        Who has `unproved` who he is cannot have the last ones: administrators come by other doors.
         """
-        if len(self._stations) >= self.core.settings.qms.stations_max:
+        most = self.core.settings.qms.stations_max
+        if len(self._stations) >= (most - most // KEPT_SHARE if unproved else most):
             raise QmsError(TOO_MANY_CONNECTIONS, "there are as many connections as there may be")
         station = Station(self._number(), label, address)
         self._stations[station.number] = station

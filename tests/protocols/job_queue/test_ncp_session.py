@@ -142,6 +142,15 @@ def test_there_are_as_many_connections_as_the_settings_say() -> None:
 # -- requests that are none
 
 
+def test_clients_that_never_log_in_leave_connections_to_other_doors() -> None:
+    rig = NcpRig(qms=QmsSettings(stations_max=8))
+    for at in range(7):
+        Raw(rig, f"192.0.2.{at}").create()
+    (refusal,) = Raw(rig, "192.0.2.9").say(CREATE)
+    assert refusal.completion == 0xD9
+    assert rig.root().number == 8
+
+
 def test_who_got_no_connection_cannot_ask_on_number_0() -> None:
     rig = NcpRig(qms=QmsSettings(stations_max=1))
     rig.client()

@@ -73,7 +73,7 @@ class ServiceConnection:
         """0x1111: the reply carries the new connection number."""
 
         def begin(manager: QueueManager) -> None:
-            self.station = manager.stations.begin(LABEL, self.address)
+            self.station = manager.stations.begin(LABEL, self.address, unproved=True)
             self.protocol.begun(self)
 
         def answered(answer: Answer) -> None:
