@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from posthouse.security.accounts import Role
-from tests.protocols.admin.api_rig import ApiRig, with_api
+from tests.protocols.admin.api_rig import ORDERS, ApiRig, with_api
 
 OCTETS = {"Content-Type": "application/octet-stream"}
 API = "/api/v1"
@@ -109,6 +109,28 @@ def test_the_token_of_a_client_ends_with_the_service_of_his_job(tmp_path: Path, 
         reply = await rig.ask(method, path, {} if end in ("finish", "again") else None)
         assert reply.status in (200, 201), reply
         assert (await rig.get(API + "/job-queues", token=token)).status == 401
+
+    with_api(tmp_path, work)
+
+
+def test_a_queue_whose_operators_cannot_be_is_not_created(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        await rig.post(API + "/bindery/objects", {"name": "S", "type": "job_server"})
+        body = {"name": "WORK", "operators": ["job_server:S"]}
+        refused = await rig.post(API + "/job-queues", body)
+        assert refused.json["error"]["name"] == "NO_SUCH_OBJECT"
+        assert (await rig.get(API + "/job-queues")).json["queues"] == []
+
+    with_api(tmp_path, work)
+
+
+def test_strangers_do_not_learn_what_a_queue_is_bound_to(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        await rig.post(API + "/job-queues", {"name": "WORK"})
+        bound = await rig.ask("PATCH", QUEUE, {"response_queue": ORDERS})
+        assert bound.json["response_queue"] == ORDERS
+        alice = await rig.user("alice")
+        assert (await rig.get(QUEUE, token=alice)).json["response_queue"] == ""
 
     with_api(tmp_path, work)
 

@@ -8,7 +8,15 @@ from posthouse.engine.bindery_stations import Station
 from posthouse.engine.job import JobQueue
 from posthouse.engine.job_history import EndedJob
 from posthouse.engine.manager import QueueManager
-from posthouse.model.bindery import Q_OPERATORS, Q_SERVERS, Q_USERS, object_name, parse_type
+from posthouse.model.bindery import (
+    NWOT_USER,
+    NWOT_USER_GROUP,
+    Q_OPERATORS,
+    Q_SERVERS,
+    Q_USERS,
+    object_name,
+    parse_type,
+)
 from posthouse.model.completion_codes import NO_SUCH_OBJECT
 from posthouse.model.errors import QmsError
 from posthouse.model.qms import STATUS_NAMES
@@ -84,7 +92,7 @@ def create_job_queue(
 ) -> JobQueueJson:
     """Creates a job queue (NWCreateQueue), and fills its sets: who may use, operate, service it."""
     members = [
-        (property, *_existing(manager, member))
+        (property, *_existing(manager, property, member))
         for property, names in (
             (Q_USERS, body.users),
             (Q_OPERATORS, body.operators),
@@ -101,11 +109,13 @@ def create_job_queue(
         return _shown(manager, station, id)
 
 
-def _existing(manager: QueueManager, text: str) -> tuple[int, str]:
-    """A member that is there: before anything is created for nothing."""
+def _existing(manager: QueueManager, property: str, text: str) -> tuple[int, str]:
+    """A member that is there and fits: before anything is created for nothing."""
     kind, name = member_of(text)
     if manager.bindery.objects.find(kind, name) is None:
         raise QmsError(NO_SUCH_OBJECT, f"there is no object {name} of type {kind}")
+    if property == Q_OPERATORS and kind not in (NWOT_USER, NWOT_USER_GROUP):
+        raise QmsError(NO_SUCH_OBJECT, f"{name} is no user and no group")
     return kind, name
 
 

@@ -118,6 +118,7 @@ def queue_json(manager: QueueManager, station: Station, queue: JobQueue) -> JobQ
     """A queue, as far as the station may look."""
     own = manager.bindery.objects.by_id[queue.id]
     status = _status(manager, station, queue.id)
+    inside = status is not None or manager.bindery.is_supervisor(station)
     return JobQueueJson(
         id=queue.id,
         name=own.name,
@@ -126,8 +127,8 @@ def queue_json(manager: QueueManager, station: Station, queue: JobQueue) -> JobQ
         jobs=None if status is None else status.jobs,
         servers=None if status is None else attached_json(manager, status),
         directory=_directory(manager, station, own.type, own.name),
-        submit_from=queue.definition.submit_from,
-        response_queue=queue.definition.finished_queue,
+        submit_from=queue.definition.submit_from if inside else "",
+        response_queue=queue.definition.finished_queue if inside else "",
         **{
             name: None if status is None else _members(manager, queue.id, property)
             for name, property in _SHOWN_SETS.items()
