@@ -112,8 +112,8 @@ class JobFile:
         return chunk.page
 
     def open_page(self) -> int:
-        """The page for the next message."""
-        last = max(self.pages, default=0)
+        """The page for the next message. Pages come into being in their order."""
+        last = next(reversed(self.pages), 0)
         return last + 1 if len(self.pages.get(last, ())) >= PAGE_CHUNKS else last
 
     def within(self, start: int, end: int) -> list[Extent]:

@@ -203,7 +203,7 @@ class QueueServer:
     def _end(self, task: Task, began: float) -> None:
         queue, number = task.queue, task.number
         try:
-            result = self._worker(task)
+            result = self._did(task)
         except JobFailed as failed:
             self._failed += 1
             text = str(failed)[:RESULT_MAX]
@@ -214,6 +214,18 @@ class QueueServer:
             task.door.finish_servicing_queue_job(queue.id, number, 0, result[:RESULT_MAX])
             self._finished += 1
             self._tell(f"{queue.name} {number}: finished in {time.monotonic() - began:.1f} s")
+
+    def _did(self, task: Task) -> str:
+        """What the worker made of it. A job that upsets the worker itself must not end the server:
+        with the restart flag it would end the next one, too.
+        """
+        try:
+            return self._worker(task)
+        except (JobFailed, JobGone, QueueError, ConnectionError):
+            raise
+        except Exception as error:
+            first = (str(error).splitlines() or [""])[0]
+            raise JobFailed(f"{type(error).__name__}: {first}") from error
 
     def _put_off(self, task: Task) -> None:
         """A job that stays in the queue is not tried again at once, nor forever at short notice."""
