@@ -172,3 +172,16 @@ def test_any_cut_or_change_gives_parts_or_one_error(data: st.DataObject) -> None
 def test_soap_texts_are_found_under_any_prefix(envelope: str, expected: tuple[str, str]) -> None:
     for text, inner in zip(soap_texts(envelope), expected, strict=True):
         assert inner in text
+
+
+def test_soap_texts_are_found_in_one_pass() -> None:
+    """Beginnings without ends, many of them: with a pattern for both this took seconds."""
+    many = "<Header>" * 2000 + "y" * 240_000
+    assert soap_texts(f"<s·:Envelope>{many}<s·:Body>b</s·:Body></s·:Envelope>") == (
+        "",
+        "<s·:Body>b</s·:Body>",
+    )
+    assert soap_texts("<a:Header x='/'>1<a:Headers></a:Headers></a:Header ><Body a=''/>") == (
+        "<a:Header x='/'>1<a:Headers></a:Headers></a:Header >",
+        "<Body a=''/>",
+    )

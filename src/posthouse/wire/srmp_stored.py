@@ -29,9 +29,9 @@ from posthouse.wire.tail import locate_tail
 _U32 = struct.Struct("<I")
 _BODY_SIZES = struct.Struct("<II")  # MessageSize and AllocationBodySize
 _BODY_SIZES_AT = 32  # in a MessagePropertiesHeader
-_SECTION = r"<(?:[\w.-]+:)?{0}(?:\s[^>]*)?(?:/>|>.*?</(?:[\w.-]+:)?{0}\s*>)"
-_HEADER = re.compile(_SECTION.format("Header"), re.DOTALL)
-_BODY = re.compile(_SECTION.format("Body"), re.DOTALL)
+_START = r"<((?:[^\s<>/:]+:)?{0})(?:\s[^<>]*)?/?>"
+_HEADER = re.compile(_START.format("Header"))
+_BODY = re.compile(_START.format("Body"))
 
 
 class StoredSrmp(NamedTuple):
@@ -174,6 +174,19 @@ def _unmarked(packet: bytes) -> bytes:
 
 def soap_texts(envelope: str) -> tuple[str, str]:
     """SoapHeader and SoapBody ([MS-MQDMPR] 3.1.1.12): these elements as they stand."""
-    header = _HEADER.search(envelope)
-    body = _BODY.search(envelope, header.end() if header else 0)
-    return header[0] if header else "", body[0] if body else ""
+    header, end = _section(_HEADER, envelope, 0)
+    body, _ = _section(_BODY, envelope, end)
+    return header, body
+
+
+def _section(start: re.Pattern[str], envelope: str, at: int) -> tuple[str, int]:
+    """The element that such a tag begins, and where it ends; each character is looked at once."""
+    opened = start.search(envelope, at)
+    if opened is None:
+        return "", at
+    if opened[0].endswith("/>"):
+        return opened[0], opened.end()
+    closed = re.compile(rf"</{re.escape(opened[1])}\s*>").search(envelope, opened.end())
+    if closed is None:
+        return "", at
+    return envelope[opened.start() : closed.end()], closed.end()
