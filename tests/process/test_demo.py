@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 from posthouse.cli import main
+from posthouse.cli.demo_jobs import Serviced
 from posthouse.cli.demo_pipeline import Piped
 from posthouse.cli.demo_posting import Posted
 from posthouse.cli.demo_server import DemoServer
@@ -23,6 +24,8 @@ from posthouse.runtime.home import lock_home
 
 POSTED = Posted(5, 5, 5, True, 1)
 PIPED = Piped(100, 100, 1, [], {"nack-queue-purged": 5}, "lake", "customers")
+SERVICED = Serviced(number=1, outcome="finished", orders=100, server="SPARK")
+SPARK = {"spark": True, "piped": PIPED, "serviced": SERVICED}
 
 
 def test_the_demonstration_loses_nothing_and_its_books_balance(
@@ -123,10 +126,13 @@ def test_a_server_that_does_not_start_is_explained(tmp_path: Path) -> None:
         {"posted": msgspec.structs.replace(POSTED, delivered=4)},
         {"posted": msgspec.structs.replace(POSTED, in_order=False)},
         {"spark": True},
-        {"spark": True, "piped": msgspec.structs.replace(PIPED, archived=99)},
-        {"spark": True, "piped": msgspec.structs.replace(PIPED, orders=101)},
-        {"spark": True, "piped": msgspec.structs.replace(PIPED, amount=2)},
-        {"spark": True, "piped": msgspec.structs.replace(PIPED, reasons={})},
+        SPARK | {"piped": msgspec.structs.replace(PIPED, archived=99)},
+        SPARK | {"piped": msgspec.structs.replace(PIPED, orders=101)},
+        SPARK | {"piped": msgspec.structs.replace(PIPED, amount=2)},
+        SPARK | {"piped": msgspec.structs.replace(PIPED, reasons={})},
+        SPARK | {"serviced": None},
+        SPARK | {"serviced": SERVICED._replace(outcome="failed")},
+        SPARK | {"serviced": SERVICED._replace(orders=99)},
     ],
 )
 def test_the_report_is_unsound_when_anything_is_missing(
@@ -146,6 +152,5 @@ def test_the_report_is_unsound_when_anything_is_missing(
         "stopped_well": True,
     }
     assert Report(tmp_path, 100, **sound).sound  # type: ignore[arg-type]
-    piped = {"spark": True, "piped": PIPED}
-    assert Report(tmp_path, 100, **sound | piped).sound  # type: ignore[arg-type]
+    assert Report(tmp_path, 100, **sound | SPARK).sound  # type: ignore[arg-type]
     assert not Report(tmp_path, 100, **sound | wrong).sound  # type: ignore[arg-type]
