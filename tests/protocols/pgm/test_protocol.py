@@ -449,6 +449,20 @@ def test_no_more_sessions_are_taken_up_than_allowed() -> None:
     assert bravo.pgm.reception.receivers == []
 
 
+def test_sessions_that_one_address_makes_up_keep_no_other_source_out() -> None:
+    air, alpha, bravo = pair(sessions_max=10)
+    quotes = listening(bravo)
+    for number in range(30):
+        data = pack_data(
+            ODATA, Tsi(b"flood!", number), PLACE.port, sequence=1, trailing=1, data=b"x"
+        )
+        bravo.pgm.receive(data, "10.9.9.9", PLACE.group)
+    alpha.send(NAME, b"one", express=True)
+    air.advance(1_000)
+    assert bravo.bodies(quotes) == [b"one"]
+    assert bravo.pgm.figures().sessions == 10
+
+
 def test_what_is_received_and_not_safe_is_bounded() -> None:
     air, alpha, bravo = pair(receive_ahead=20_000)
     quotes = listening(bravo)

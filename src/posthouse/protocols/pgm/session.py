@@ -120,7 +120,7 @@ class Reception:
             self._timers.arm(self._of[receiver][1])
 
     def _take_up(self, place: Place, tsi: Tsi, sender: str) -> Receiver | None:
-        if len(self._of) >= self.settings.sessions_max and not self._make_room():
+        if len(self._of) >= self.settings.sessions_max and not self._make_room(sender):
             self.counts["sessions_refused"] += 1
             return None
         self.counts["sessions"] += 1
@@ -131,12 +131,22 @@ class Reception:
         self._of[receiver] = place, timed
         return receiver
 
-    def _make_room(self) -> bool:
-        """Those that have ended are kept only so that their last words begin nothing new."""
-        ended = next((one for one in self._of if one.ended), None)
-        if ended is not None:
-            self._drop(ended)
-        return ended is not None
+    def _make_room(self, sender: str) -> bool:
+        """Those that have ended are kept only so that their last words begin nothing new.
+
+        Sessions are easy to make up: an address that has more than its share gives way to others.
+        """
+        given_up = next((one for one in self._of if one.ended), None)
+        if given_up is None:
+            shares = Counter(one.source for one in self._of)
+            ((largest, count),) = shares.most_common(1)
+            if count <= shares[sender] + 1:
+                return False
+            of_it = [one for one in self._of if one.source == largest]
+            given_up = min(of_it, key=lambda one: one.heard_ms)
+            given_up.forget()
+        self._drop(given_up)
+        return True
 
     def _drop(self, receiver: Receiver) -> None:
         place, timed = self._of.pop(receiver)
