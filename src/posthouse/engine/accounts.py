@@ -6,6 +6,7 @@ its callers are stale: queues they have open refuse them from the next operation
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -44,6 +45,7 @@ class Accounts:
         self._accounts: dict[str, Account] = {}
         self._callers: dict[str, Caller] = {}
         self._by_sid: dict[bytes, str] = {}
+        self.followers: list[Callable[[str, Change], None]] = []  # told of names that go
         self._rids = ReservedCounter(core, b"rid", 8, start=FIRST_ACCOUNT_RID)
         self.certificates = Certificates(core, self)
         core.sending.signed = self.certificates.signed
@@ -160,6 +162,8 @@ class Accounts:
         del self._accounts[account.key], self._by_sid[account.sid]
         self.certificates.withdraw_all(account.sid)
         change = Change()
+        for follow in self.followers:
+            follow(account.name, change)
         self.bindery.user_removed(account, change)
         self.core.define(TABLE_ACCOUNT, _KEY + account.key.encode(), None, change)
         self.core.commit(change)

@@ -8,6 +8,7 @@ queues of the token, and to looking where its role is to read.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from posthouse.engine.accounts import Accounts
@@ -52,6 +53,8 @@ class Tokens:
         self._administrator = Caller.administrator()
         self._tokens: dict[str, Token] = {}
         self._granted: dict[str, tuple[Caller, Granted]] = {}
+        self.gone: Callable[[list[str]], None] = lambda token_ids: None  # told of their ends
+        accounts.followers.append(self._user_goes)
         self._lapsed: list[str] = []  # of services that the last stop has ended
         for key, value in core.state.of_table(TABLE_ACCOUNT):
             if key.startswith(_KEY):
@@ -134,6 +137,13 @@ class Tokens:
         for token_id in gone:
             self.remove(token_id)
         return gone
+
+    def _user_goes(self, user: str, change: Change) -> None:
+        """The same, whatever door he was removed through."""
+        gone = [token.id for token in self.of(user)]
+        for token_id in gone:
+            self.remove(token_id, change)
+        self.gone(gone)
 
     def authenticate(self, text: str, now_s: int) -> Granted:
         """Who shows this text; AccessDenied, without saying why, for any that is no good."""

@@ -135,6 +135,18 @@ def test_strangers_do_not_learn_what_a_queue_is_bound_to(tmp_path: Path) -> None
     with_api(tmp_path, work)
 
 
+def test_the_next_user_of_a_name_inherits_no_tokens(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        alice = await rig.user("alice")
+        assert (await rig.get(API + "/job-queues", token=alice)).status == 200
+        path = API + "/bindery/objects"
+        assert (await rig.ask("DELETE", path + "/user/ALICE")).status == 200
+        assert (await rig.post(path, {"name": "ALICE", "type": "user"})).status == 201
+        assert (await rig.get(API + "/job-queues", token=alice)).status == 401
+
+    with_api(tmp_path, work)
+
+
 def test_a_station_is_its_callers_alone(tmp_path: Path) -> None:
     async def work(rig: ApiRig) -> None:
         await made(rig)

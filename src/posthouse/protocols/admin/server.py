@@ -95,6 +95,7 @@ class Admin:
         self.session_limits = session_limits
         self.memory = memory or MemoryAccount()
         self.tokens = Tokens(manager.core, manager.accounts)
+        self.tokens.gone = self.end_sessions_of
         self.traffic = Traffic()
         self.pending = Pending()
         self.rates = Rates()
