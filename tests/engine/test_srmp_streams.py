@@ -381,3 +381,14 @@ def test_a_stream_is_the_same_however_its_url_is_written(rig: WebRig) -> None:
     assert rig.bodies("streamed") == [b"1", b"2", b"3"]
     (known,) = rig.known()
     assert known.sequence_number == 3
+
+
+def test_receipts_that_wait_are_remembered_up_to_a_limit(
+    rig: WebRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("posthouse.engine.srmp_streams.UNSENT_MAX", 3)
+    for number in range(8):
+        assert rig.post(rig.streamed(1, guid=bytes([number] * 16))) == [200]
+        rig.advance(1)
+    assert len(rig.receipts()) == 8
+    assert len(rig.manager.srmp.streams._unsent) == 3

@@ -30,6 +30,7 @@ from posthouse.wire.srmp_receipts import final_stream_receipt, stream_receipt
 from posthouse.wire.srmp_stored import stored_parts
 
 Key = tuple[int, bytes, str, str]  # queue, GUID of the stream's sender, name of the queue, host
+UNSENT_MAX = 10_000  # streams whose waiting receipt is known; their names can be made up
 _STOPPED = -1
 _TELLING = NEGATIVE_CLASSES | {ACK_RECEIVE}  # 3.1.7.3.3: of other ends nobody is told
 
@@ -194,6 +195,8 @@ class IncomingStreams:
         sent = self._send(info.receipts_to, packet, change, enough=ANSWERS_MAX)
         if sent:
             self._unsent[key] = sent, *reached
+            if len(self._unsent) > UNSENT_MAX:  # of what is forgotten one receipt more is sent
+                del self._unsent[next(iter(self._unsent))]
             told = msgspec.structs.replace(info, acknowledged=info.sequence_number)
             core.transfer.keep_incoming(queue, told, change)
         core.commit(change)
