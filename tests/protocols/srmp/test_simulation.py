@@ -40,6 +40,11 @@ def test_every_message_arrives_once_and_in_order_and_is_accounted_for(
     assert totals["cuts"] > 0
 
 
+def test_what_is_taken_while_an_idle_connection_closes_is_sent_all_the_same() -> None:
+    """In this one a message waited for ever: taken, and no connection to send it on."""
+    Trial(2112, "srmp").run()
+
+
 def test_the_same_seed_gives_the_same_trial() -> None:
     one, two = Trial(3, "srmp"), Trial(3, "srmp")
     assert one.run() == two.run()

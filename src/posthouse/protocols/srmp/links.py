@@ -99,7 +99,7 @@ class Links:
         if link.state is LinkState.OPEN:
             self.pump(link)
         elif link.state is LinkState.IDLE:
-            if self._has_reason(queue):
+            if link.fetched or self._has_reason(queue):
                 self._begin(link)
         elif link.state is LinkState.WAITING and self._is_due(queue):
             self._begin(link)
@@ -306,7 +306,10 @@ class Links:
         link.fetched_at_ms = self._now()
         link.ready = link.ready or taken.has_more
         self._timers.arm(link)
-        self.pump(link)
+        if link.exchange is None and link.fetched and not self.stopped:
+            self.look(link.number)  # it was closed for idleness while they were being taken
+        else:
+            self.pump(link)
 
     def _post(self, link: Link, exchange: Exchange) -> None:
         message = link.fetched.popleft()
