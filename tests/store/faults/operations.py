@@ -14,8 +14,10 @@ from posthouse.engine.manager import QueueManager
 from posthouse.engine.queue import OutgoingQueueState
 from posthouse.engine.reading import MessageSeekAction
 from posthouse.engine.remote import Peer
+from posthouse.engine.srmp_receiving import SrmpArrival
 from posthouse.engine.transaction import Transaction
 from posthouse.model.errors import QueueNotFound
+from posthouse.model.guids import format_guid
 from posthouse.model.message import (
     INFINITE,
     NACK_RECEIVE_REJECTED,
@@ -28,7 +30,9 @@ from posthouse.model.properties import QueueProperties
 from posthouse.security.access import system_queue_descriptor
 from posthouse.wire.glance import glance_all
 from posthouse.wire.message import serialize
+from posthouse.wire.srmp_message import FOREVER, SrmpMessage, Stream
 from tests.engine.rig import MOVE, PEEK, RECEIVE, SEND
+from tests.engine.web import arrival_of, stream_id
 from tests.store.faults.script import ABROAD, ADMINISTRATION
 from tests.store.faults.world import World
 
@@ -390,6 +394,64 @@ def accepted_once(world: World) -> bool:
 def _receive_in_sequence(scene: Scene) -> Call:
     packets = in_sequence()
     return lambda m: m.receive_packets(ABROAD_PEER, packets, glance_all(packets))
+
+
+# -- messages over HTTP
+
+
+def posted(queue: str, *numbers: int, streamed: bool = False) -> list[SrmpArrival]:
+    """Durable messages of another machine, or those of a stream; each number is its body."""
+    arrivals = []
+    for number in numbers:
+        receipts = "http://192.0.2.7/msmq/private$/order_queue$" if number == 1 else None
+        guid, sequence = ABROAD_PEER.guid, 1 << 32 | 1
+        stream = Stream(stream_id(guid, sequence), guid, sequence, number, number - 1, receipts)
+        message = SrmpMessage(
+            to=f"http://alpha/msmq/private$/{queue}",
+            id=f"uuid:{number}@{format_guid(guid)}",
+            action="MSMQ:order",
+            durable=True,
+            has_msmq=True,
+            source_guid=guid,
+            ordinal=number,
+            reach_by=FOREVER,
+            stream=stream if streamed else None,
+        )
+        arrivals.append(arrival_of(message, b"%d" % number, ABROAD_PEER))
+    return arrivals
+
+
+def posted_once(queue: str, there: list[bytes], *, streamed: bool = False) -> Holds:
+    """The messages are there, once, also when they are posted again."""
+
+    def holds(world: World) -> bool:
+        arrivals, before = posted(queue, 1, 2, streamed=streamed), world.bodies(queue)
+        verdicts = world.run(lambda m: m.receive_srmp(arrivals))
+        again = [verdict.status for verdict in verdicts]
+        return again == [200, 200] and before == world.bodies(queue) == [*there, b"1", b"2"]
+
+    return holds
+
+
+@operation("receive_srmp", "durable", posted_once("plain", [LATE]))
+def _post(scene: Scene) -> Call:
+    arrivals = posted("plain", 1, 2)
+    return lambda m: m.receive_srmp(arrivals)
+
+
+@operation(
+    "receive_srmp", "in a stream", posted_once("east", [b"east 0", b"east 1"], streamed=True)
+)
+def _post_in_stream(scene: Scene) -> Call:
+    arrivals = posted("east", 1, 2, streamed=True)
+    return lambda m: m.receive_srmp(arrivals)
+
+
+@operation("receive_multicast")
+def _multicast(scene: Scene) -> Call:
+    scene.world.create("many", multicast_address="234.1.1.1:8001")
+    arrivals = posted("many", 1)
+    return lambda m: m.receive_multicast("234.1.1.1:8001", arrivals)
 
 
 # -- reading

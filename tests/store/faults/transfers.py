@@ -85,6 +85,13 @@ def _resend(scene: Scene) -> Call:
     return lambda m: sender.resend()
 
 
+@operation("Sender.send_again_behind")
+def _send_again_behind(scene: Scene) -> Call:
+    sender, taken = session(scene, b"one")
+    lookup_id = scene.world.manager.reading.row(taken[0].number).lookup_id
+    return lambda m: sender.send_again_behind(lookup_id - 1)
+
+
 @operation("Sender.end")
 def _end(scene: Scene) -> Call:
     sender, _ = session(scene, b"one")
