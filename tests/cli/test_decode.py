@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 from contextlib import suppress
@@ -257,7 +258,7 @@ def texts(data: bytes) -> list[str]:
 
 @given(st.binary(max_size=200).filter(lambda data: data[2:4] != b"HU"))
 def test_any_bytes_are_printed_or_refused(data: bytes) -> None:
-    with pytest.raises(RemoteProtocolError):
+    with contextlib.suppress(RemoteProtocolError):
         texts(data)
 
 

@@ -7,6 +7,7 @@ from posthouse.wire.glance import NAMES_AT, Glance, glance
 from posthouse.wire.headers import (
     BASE_HEADER,
     MESSAGE_PROPERTIES_HEADER,
+    OVER_HTTP,
     QUEUE_NAME_FLAGS,
     SESSION_HEADER,
     TRANSACTION_HEADER,
@@ -32,6 +33,7 @@ from posthouse.wire.optional import (
 )
 from posthouse.wire.patch import drop_session_header, patch, stamp
 from posthouse.wire.queue_names import QueueNames, read_queue_names
+from posthouse.wire.srmp_stored import stored_parts
 from posthouse.wire.tail import Tail, locate_tail
 
 __all__ = [
@@ -69,6 +71,8 @@ class Packet:
         """Reads every part, so that nothing of this packet can fail later."""
         for part in ("names", "security", "tracing_queue", "soap", "multi_queue", "session"):
             getattr(self, part)
+        if self.glance.user_flags & OVER_HTTP:
+            stored_parts(self.data, self.glance)
 
     @lazy
     def base(self) -> BaseHeader:
