@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 import json
 from contextlib import suppress
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from posthouse.cli import decode, main
@@ -256,9 +255,10 @@ def texts(data: bytes) -> list[str]:
     ]
 
 
+@example(b"HTTP/1.\r\n\r\n")
 @given(st.binary(max_size=200).filter(lambda data: data[2:4] != b"HU"))
 def test_any_bytes_are_printed_or_refused(data: bytes) -> None:
-    with contextlib.suppress(RemoteProtocolError):
+    with pytest.raises(RemoteProtocolError):
         texts(data)
 
 

@@ -31,6 +31,7 @@ SECTIONS: Final = {
     "Msmq": "MC-MQSRM 2.2.6",
     "Signature": "MC-MQSRM 2.2.7",
 }
+_STATUS_LINE: Final = re.compile(r"HTTP/1\.[01] [1-5][0-9]{2}(?: .*)?")
 _FIELD: Final = re.compile(r"([^:\s]+):\s*(.*?)\s*")
 
 
@@ -58,6 +59,8 @@ def view_srmp(data: bytes) -> View:
     end = _head_end(data, 0)
     first, fields = _first_line(data), _fields(data[:end])
     if data.startswith(RESPONSE):
+        if not _STATUS_LINE.fullmatch(first):
+            raise MalformedPacket("an HTTP response without a status")
         header = Header(f"{HTTP} 6", "Response", {"status_line": first} | fields)
         return View("HTTP response", f"{HTTP} 6", [header])
     request = Header(f"{HTTP} 5", "Request", {"request_line": first} | fields)
