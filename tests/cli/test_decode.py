@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 from contextlib import suppress
@@ -13,6 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from posthouse.cli import decode, main
+from posthouse.cli.srmp_view import is_srmp
 from posthouse.model.errors import RemoteProtocolError
 from posthouse.wire.order_acks import (
     FinalAck,
@@ -255,11 +257,25 @@ def texts(data: bytes) -> list[str]:
     ]
 
 
-@example(b"HTTP/1.\r\n\r\n")
-@given(st.binary(max_size=200).filter(lambda data: data[2:4] != b"HU"))
+def looks_like_nothing(data: bytes) -> bool:
+    """Neither a packet, which has its signature, nor HTTP."""
+    return data[2:4] != b"HU" and not is_srmp(data)
+
+
+@given(st.binary(max_size=200).filter(looks_like_nothing))
 def test_any_bytes_are_printed_or_refused(data: bytes) -> None:
     with pytest.raises(RemoteProtocolError):
         texts(data)
+
+
+@example(b"HTTP/1.", b"\r\n\r\n")
+@given(
+    st.sampled_from([b"HTTP/1.", b"HTTP/1.1 200 OK\r\n", b"POST / HTTP/1.1\r\n", b"<se:Envelope"]),
+    st.binary(max_size=100),
+)
+def test_any_bytes_behind_http_are_printed_or_refused(front: bytes, data: bytes) -> None:
+    with contextlib.suppress(RemoteProtocolError):
+        assert texts(front + data)
 
 
 @given(
