@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -79,7 +79,8 @@ def _make(
 def kill(process: Process) -> None:
     """kill -9 for it and what it started; gone when this returns."""
     if process.poll() is None:
-        os.killpg(process.pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # it ended between the two lines
+            os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
 

@@ -134,8 +134,10 @@ async def post(address: str, connections: int, count: int, meter: Meter) -> None
             over.set()
 
     host, port = host_and_port(address)
-    # Different in every run, as long as the server remembers identifiers.
-    first, share = FIRST_ID + int(time.monotonic() * 1000) % 10**9, count // connections
+    # Different in every run, as long as the server remembers identifiers: no server is so fast
+    # that the next run could begin within the numbers of this one.
+    first = FIRST_ID + int(time.monotonic() * 100_000) % (3 * 10**9)
+    share = count // connections
     posters = []
     for number in range(connections):
         mine = list(requests(address, first + number * share, share))
