@@ -1,0 +1,60 @@
+"""Who may change the directory, when that is not the queue manager itself.
+
+The engine reads a mirror of its own; the one that speaks for all managers is an authority: a file
+that they share, or a directory server. Its calls block, and only one thread makes them at a time.
+"""
+
+from collections.abc import Collection
+from typing import NamedTuple, Protocol
+
+from posthouse.directory.base import DirectoryOperationResult
+from posthouse.directory.objects import DirectoryObject
+
+
+class AuthorityAway(Exception):
+    """The authority cannot be reached, or cannot be understood; the text says why."""
+
+
+class Refused(Exception):
+    """The authority did not do as asked; `status` is what a directory operation reports."""
+
+    def __init__(self, status: DirectoryOperationResult, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+
+
+class Changes(NamedTuple):
+    """What is different since `token` was given out; `whole`: what is not listed is gone."""
+
+    objects: list[DirectoryObject]
+    gone: list[tuple[type[DirectoryObject], bytes]]
+    whole: bool
+    token: str
+
+
+class Authority(Protocol):
+    """The directory that several queue managers share; `AuthorityAway` ends any call."""
+
+    def changes(self, token: str) -> Changes:
+        """All that changed since a token, everything for an empty one."""
+        ...
+
+    def create(
+        self, value: DirectoryObject, utc_s: int, attributes: Collection[str] | None = None
+    ) -> DirectoryObject:
+        """Stores a new object; gives it as stored: identifier, times and paths filled."""
+        ...
+
+    def write(
+        self, value: DirectoryObject, utc_s: int, attributes: Collection[str] | None = None
+    ) -> DirectoryObject:
+        """Updates all directory attributes of an object, or those named; gives it as stored."""
+        ...
+
+    def delete(self, value: DirectoryObject) -> None:
+        """Removes the object with this kind and identifier."""
+        ...
+
+    def close(self) -> None:
+        """Lets go of connections; there is no call after this."""
+        ...
