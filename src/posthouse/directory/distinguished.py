@@ -6,6 +6,7 @@ from posthouse.directory.objects import (
     DirectoryObject,
     DistributionList,
     Queue,
+    QueueAlias,
     QueueManager,
     RoutingLink,
     Site,
@@ -43,7 +44,7 @@ def _place(value: DirectoryObject) -> str:
         return f"CN={value.site1_identifier.hex()}{value.site2_identifier.hex()},{_SERVICES}"
     if isinstance(value, User):
         return f"CN={format_sid(value.security_identifier)},CN=Users"
-    if isinstance(value, DistributionList):
+    if isinstance(value, DistributionList | QueueAlias):
         return f"CN={escaped(value.name)},CN=Users"
     return ""
 

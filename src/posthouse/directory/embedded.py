@@ -35,6 +35,7 @@ from posthouse.directory.objects import (
     Enterprise,
     Entry,
     Queue,
+    QueueAlias,
     QueueManager,
     RoutingLink,
     Site,
@@ -60,6 +61,7 @@ _CREATE_RIGHT: Final[dict[type[DirectoryObject], int]] = {
     ConnectedNetwork: rights.CREATE_CN,
     User: rights.CREATE_USER,
     DistributionList: rights.CREATE_USER,
+    QueueAlias: rights.CREATE_USER,
     QueueManager: rights.SET_ENTERPRISE_PROPERTIES,
     RoutingLink: rights.SET_ENTERPRISE_PROPERTIES,
 }
@@ -73,6 +75,7 @@ _CODE: Final[dict[type[DirectoryObject], int]] = {
     ConnectedNetwork: 6,
     User: 7,
     DistributionList: 8,
+    QueueAlias: 9,
 }
 assert list(_CODE) == list(KINDS.values())
 
@@ -136,7 +139,7 @@ class EmbeddedDirectory:
             return Created(_ERROR)  # only public queues are published, [MS-MQDMPR] 3.1.1.2
         if not self._may_create(value, identity):
             return Created(_ERROR)
-        if value.identifier in self._objects[type(value)] or self._names.get(_name(value)):
+        if value.identifier in self._objects[type(value)] or self._names.get(name_of(value)):
             return Created(_EXISTS)
         entry = self._new_entry(value, utc_s, attributes)
         self._store(entry)
@@ -153,9 +156,7 @@ class EmbeddedDirectory:
             return _NOT_FOUND
         if not allowed(entry.value, identity, rights.DELETE):
             return _ERROR
-        del self._objects[type(value)][value.identifier]
-        del self._names[_name(entry.value)]
-        self._define(record_key(value), None)
+        self._drop(entry.value)
         return _SUCCESS
 
     def read(
@@ -222,15 +223,21 @@ class EmbeddedDirectory:
         before = self._objects[type(value)].get(value.identifier)
         if before is None:
             return _NOT_FOUND
-        if not allowed(before.value, identity, _rights_to_write(before.value, value, attributes)):
+        if not allowed(before.value, identity, rights_to_write(before.value, value, attributes)):
             return _ERROR
         entry = self._changed(before, value, utc_s, attributes)
         entry.value.validate()
-        if self._names.get(_name(entry.value), value.identifier) != value.identifier:
+        if self._names.get(name_of(entry.value), value.identifier) != value.identifier:
             return _EXISTS
-        del self._names[_name(before.value)]
+        self._free_name(before.value)
         self._store(entry)
         return _SUCCESS
+
+    def known(self, kind: type[Kind], filters: Sequence[Filter] = ()) -> Kind | None:
+        """The first object that fits, also while there is no connection: what was known last."""
+        check_filters(kind, filters)
+        found: Any = next(self._matching(kind, filters, None), None)
+        return None if found is None else found.value
 
     def records(self) -> Iterator[tuple[bytes, bytes]]:
         """Every record, as `load` takes them: for exports and checkpoints."""
@@ -280,9 +287,19 @@ class EmbeddedDirectory:
         self._keep(entry)
         self._define(record_key(entry.value), encode_entry(entry))
 
+    def _drop(self, value: DirectoryObject) -> None:
+        del self._objects[type(value)][value.identifier]
+        self._free_name(value)
+        self._define(record_key(value), None)
+
+    def _free_name(self, value: DirectoryObject) -> None:
+        """Two objects of another directory may bear one name: whoever has it here keeps it."""
+        if self._names.get(name_of(value)) == value.identifier:
+            del self._names[name_of(value)]
+
     def _keep(self, entry: Entry) -> None:
         self._objects[type(entry.value)][entry.value.identifier] = entry
-        self._names[_name(entry.value)] = entry.value.identifier
+        self._names[name_of(entry.value)] = entry.value.identifier
 
     def _matching(
         self, kind: type[DirectoryObject], filters: Sequence[Filter], identity: Caller | None
@@ -294,13 +311,17 @@ class EmbeddedDirectory:
     def _candidates(
         self, kind: type[DirectoryObject], filters: Sequence[Filter]
     ) -> Iterable[Entry]:
-        """One object where the identifier is asked for, else all of the kind."""
+        """One object where identifier or name are asked for, else all of the kind."""
         entries = self._objects[kind]
-        for expression in filters:
-            attribute, operator, value = expression
-            if attribute == "identifier" and operator is Operator.EQUALS:
+        for attribute, operator, value in filters:
+            if operator is not Operator.EQUALS:
+                continue
+            if attribute == "identifier":
                 entry = entries.get(value) if isinstance(value, bytes) else None
                 return () if entry is None else (entry,)
+            if attribute == kind.name_attribute and isinstance(value, _name_type(kind)):
+                named = self._names.get((_namespace(kind), kind.unique_name_of(value)), b"")
+                return (entries[named],) if named in entries else ()
         return list(entries.values())
 
     def _may_create(self, value: DirectoryObject, identity: Caller | None) -> bool:
@@ -321,11 +342,21 @@ class EmbeddedDirectory:
         return entry.value if entry else None
 
 
-def _name(value: DirectoryObject) -> tuple[type[DirectoryObject], str]:
-    return type(value), value.unique_name
+def name_of(value: DirectoryObject) -> tuple[type[DirectoryObject], str]:
+    """What no other object of its kind may be called."""
+    return _namespace(type(value)), value.unique_name
 
 
-def _rights_to_write(
+def _namespace(kind: type[DirectoryObject]) -> type[DirectoryObject]:
+    """Kinds whose names are unique together: lists and aliases stand in one container."""
+    return DistributionList if kind is QueueAlias else kind
+
+
+def _name_type(kind: type[DirectoryObject]) -> type[str] | type[bytes]:
+    return bytes if kind is User else str
+
+
+def rights_to_write(
     before: DirectoryObject, after: DirectoryObject, attributes: Collection[str] | None
 ) -> int:
     """Whoever may set properties may not therefore say who may do what, [MS-DTYP] 2.4.3."""

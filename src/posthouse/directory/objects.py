@@ -66,6 +66,8 @@ class DirectoryObject(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind
     """Fields that are kept beside the object but never published."""
     fixed_attributes: ClassVar[frozenset[str]] = frozenset()
     """Attributes that are given at creation for good."""
+    name_attribute: ClassVar[str] = ""
+    """The attribute that `unique_name` is made of, where it is one."""
 
     identifier: bytes = NULL_GUID
 
@@ -79,6 +81,11 @@ class DirectoryObject(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind
         """What no other object of the kind may share, in the form it is compared in."""
         return self.identifier.hex()
 
+    @classmethod
+    def unique_name_of(cls, name: str | bytes) -> str:
+        """The form in which a value of `name_attribute` is compared."""
+        return name.hex() if isinstance(name, bytes) else name.casefold()
+
     def validate(self) -> None:
         """Refuses the first attribute that is outside its limits."""
         _check_guid("the identifier", self.identifier)
@@ -90,6 +97,7 @@ class QueueManager(DirectoryObject, frozen=True, kw_only=True, tag="QueueManager
     """A computer with a queue manager, [MS-MQDMPR] 3.1.1.1."""
 
     access_masks = rights.MACHINE
+    name_attribute = "computer_name"
 
     computer_name: str
     queue_manager_version: str = ""
@@ -156,6 +164,7 @@ class Queue(DirectoryObject, frozen=True, kw_only=True, tag="Queue"):
     access_masks = rights.QUEUE
     local_attributes = frozenset({"queue_type", "private_queue_number"})
     fixed_attributes = frozenset({"pathname", "transactional"})
+    name_attribute = "pathname"
 
     pathname: str
     label: str = ""
@@ -182,7 +191,12 @@ class Queue(DirectoryObject, frozen=True, kw_only=True, tag="Queue"):
     @property
     def unique_name(self) -> str:
         """Path names differ in more than letter case."""
-        return self.pathname.replace("/", "\\").casefold()
+        return self.unique_name_of(self.pathname)
+
+    @classmethod
+    def unique_name_of(cls, name: str | bytes) -> str:
+        """Both slashes are one."""
+        return super().unique_name_of(name).replace("/", "\\")
 
     @property
     def computer_name(self) -> str:
@@ -225,6 +239,7 @@ class Site(DirectoryObject, frozen=True, kw_only=True, tag="Site"):
     """A group of well-connected computers, [MS-MQDMPR] 3.1.1.7."""
 
     access_masks = rights.SITE
+    name_attribute = "name"
 
     name: str
     primary_site_controller: str = ""
@@ -311,6 +326,7 @@ class ConnectedNetwork(DirectoryObject, frozen=True, kw_only=True, tag="Connecte
     """A network of MSMQ 1.0, [MS-MQDMPR] 3.1.1.9; kept, never used for routing."""
 
     access_masks = rights.CONNECTED_NETWORK
+    name_attribute = "name"
 
     name: str
     security: bytes = b""
@@ -330,11 +346,14 @@ class User(DirectoryObject, frozen=True, kw_only=True, tag="User"):
     """A SID and the certificates that belong to it, [MS-MQDMPR] 3.1.1.15."""
 
     fixed_attributes = frozenset({"security_identifier"})
+    name_attribute = "security_identifier"
 
     security_identifier: bytes
     certificate_digest_list: tuple[bytes, ...] = ()
     certificates: bytes = b""
     full_path: str = ""
+    name: str = ""
+    """What people call the user; ours, for lists. In LDAP the common name says it."""
 
     @property
     def unique_name(self) -> str:
@@ -346,6 +365,8 @@ class User(DirectoryObject, frozen=True, kw_only=True, tag="User"):
         super().validate()
         if not is_sid(self.security_identifier):
             raise IllegalPropertyValue("the security identifier of the user is not one")
+        if self.name:
+            _check_name("a user", self.name)
         _check_blob("the certificates", unpack_user_certificates, self.certificates)
         entries = unpack_user_certificates(self.certificates)
         digests = [certificate_digest(entry.certificate) for entry in entries]
@@ -359,6 +380,8 @@ class DistributionList(DirectoryObject, frozen=True, kw_only=True, tag="Distribu
 
     Members are format names of one element each, those of other lists included.
     """
+
+    name_attribute = "name"
 
     name: str
     members: tuple[str, ...] = ()
@@ -375,9 +398,32 @@ class DistributionList(DirectoryObject, frozen=True, kw_only=True, tag="Distribu
         _check_name("a distribution list", self.name)
         _check_number("the number of members", len(self.members), 0, ELEMENTS_MAX)
         for member in self.members:
-            name = parse_format_name(member)
-            if isinstance(name, MultipleName) or name.suffix in READ_ONLY_SUFFIXES:
-                raise IllegalFormatName(f"{excerpt(member)} cannot be a member of a list")
+            _check_destination(member, "a member of a list")
+
+
+class QueueAlias(DirectoryObject, frozen=True, kw_only=True, tag="QueueAlias"):
+    """A name of the directory that stands for one queue, of whatever system ([MS-MQDSSM] 2.2).
+
+    It is sent to by `DL=` and its identifier, as a list is, and may be a member of lists.
+    """
+
+    name_attribute = "name"
+
+    name: str
+    format_name: str
+    description: str = ""
+    full_path: str = ""
+
+    @property
+    def unique_name(self) -> str:
+        """Names are unique among aliases and lists: both are recipients."""
+        return self.name.casefold()
+
+    def validate(self) -> None:
+        """Name, and a format name that can be sent to."""
+        super().validate()
+        _check_name("a queue alias", self.name)
+        _check_destination(self.format_name, "what an alias stands for")
 
 
 AnyObject = (
@@ -389,6 +435,7 @@ AnyObject = (
     | ConnectedNetwork
     | User
     | DistributionList
+    | QueueAlias
 )
 
 KINDS: Final[dict[str, type[DirectoryObject]]] = {
@@ -402,6 +449,7 @@ KINDS: Final[dict[str, type[DirectoryObject]]] = {
         ConnectedNetwork,
         User,
         DistributionList,
+        QueueAlias,
     )
 }
 """The subtypes by the names that events carry as iDirectoryObjectType."""
@@ -456,6 +504,12 @@ def _check_name(what: str, name: str) -> None:
             f"{excerpt(name)} cannot be the name of {what}",
             f"Use 1 to {NAME_LENGTH_MAX} printable characters.",
         )
+
+
+def _check_destination(text: str, what: str) -> None:
+    name = parse_format_name(text)
+    if isinstance(name, MultipleName) or name.suffix in READ_ONLY_SUFFIXES:
+        raise IllegalFormatName(f"{excerpt(text)} cannot be {what}")
 
 
 def _check_computer(name: str) -> None:
