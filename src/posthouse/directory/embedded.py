@@ -35,7 +35,6 @@ from posthouse.directory.objects import (
     Enterprise,
     Entry,
     Queue,
-    QueueAlias,
     QueueManager,
     RoutingLink,
     Site,
@@ -61,7 +60,6 @@ _CREATE_RIGHT: Final[dict[type[DirectoryObject], int]] = {
     ConnectedNetwork: rights.CREATE_CN,
     User: rights.CREATE_USER,
     DistributionList: rights.CREATE_USER,
-    QueueAlias: rights.CREATE_USER,
     QueueManager: rights.SET_ENTERPRISE_PROPERTIES,
     RoutingLink: rights.SET_ENTERPRISE_PROPERTIES,
 }
@@ -75,7 +73,6 @@ _CODE: Final[dict[type[DirectoryObject], int]] = {
     ConnectedNetwork: 6,
     User: 7,
     DistributionList: 8,
-    QueueAlias: 9,
 }
 assert list(_CODE) == list(KINDS.values())
 
@@ -311,17 +308,13 @@ class EmbeddedDirectory:
     def _candidates(
         self, kind: type[DirectoryObject], filters: Sequence[Filter]
     ) -> Iterable[Entry]:
-        """One object where identifier or name are asked for, else all of the kind."""
+        """One object where the identifier is asked for, else all of the kind."""
         entries = self._objects[kind]
-        for attribute, operator, value in filters:
-            if operator is not Operator.EQUALS:
-                continue
-            if attribute == "identifier":
+        for expression in filters:
+            attribute, operator, value = expression
+            if attribute == "identifier" and operator is Operator.EQUALS:
                 entry = entries.get(value) if isinstance(value, bytes) else None
                 return () if entry is None else (entry,)
-            if attribute == kind.name_attribute and isinstance(value, _name_type(kind)):
-                named = self._names.get((_namespace(kind), kind.unique_name_of(value)), b"")
-                return (entries[named],) if named in entries else ()
         return list(entries.values())
 
     def _may_create(self, value: DirectoryObject, identity: Caller | None) -> bool:
@@ -344,16 +337,7 @@ class EmbeddedDirectory:
 
 def name_of(value: DirectoryObject) -> tuple[type[DirectoryObject], str]:
     """What no other object of its kind may be called."""
-    return _namespace(type(value)), value.unique_name
-
-
-def _namespace(kind: type[DirectoryObject]) -> type[DirectoryObject]:
-    """Kinds whose names are unique together: lists and aliases stand in one container."""
-    return DistributionList if kind is QueueAlias else kind
-
-
-def _name_type(kind: type[DirectoryObject]) -> type[str] | type[bytes]:
-    return bytes if kind is User else str
+    return type(value), value.unique_name
 
 
 def rights_to_write(

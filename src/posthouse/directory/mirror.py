@@ -1,0 +1,253 @@
+"""A directory whose authority is elsewhere: objects as they were read last, changes by asking.
+
+Whatever is to change is asked of the authority first; what it stored comes into the mirror. The
+engine asks outside its turns (`AuthorityNeeded`), so `ask` may raise to be called again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from enum import Enum
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+from posthouse.directory.authority import Authority, AuthorityAway, Changes, Refused
+from posthouse.directory.base import (
+    Created,
+    DirectoryOperationResult,
+    allowed,
+    check_attributes,
+)
+from posthouse.directory.embedded import (
+    Define,
+    EmbeddedDirectory,
+    name_of,
+    rights_to_write,
+)
+from posthouse.directory.objects import KINDS, DirectoryObject, Entry, Queue
+from posthouse.model.errors import QueueError, RemoteProtocolError
+from posthouse.model.guids import format_guid
+from posthouse.security import rights
+from posthouse.security.access import Caller
+
+_SUCCESS = DirectoryOperationResult.SUCCESS
+_ERROR = DirectoryOperationResult.GENERIC_ERROR
+_NOT_CONNECTED = DirectoryOperationResult.DIRECTORY_NOT_CONNECTED
+_NOT_FOUND = DirectoryOperationResult.OBJECT_NOT_FOUND
+
+
+class Action(Enum):
+    """What an authority is asked to do with an object."""
+
+    CREATE = "create"
+    WRITE = "write"
+    DELETE = "delete"
+
+
+class Order(NamedTuple):
+    """One change that an authority is asked for; without attributes all of them are meant."""
+
+    action: Action
+    value: DirectoryObject
+    utc_s: int
+    attributes: Collection[str] | None = None
+
+
+Stored = list[DirectoryObject]
+"""The objects of orders as the authority has them now; of deleted ones as they were."""
+
+Ask = Callable[[Sequence[Order]], Stored]
+"""Has orders carried out, all of them or none; raises `Refused` or `AuthorityAway`."""
+
+
+@runtime_checkable
+class TakesTogether(Protocol):
+    """An authority that does several things in one step."""
+
+    def together(self, orders: Sequence[Order]) -> Stored:
+        """All of them or none."""
+        ...
+
+
+def carry_out(authority: Authority, orders: Sequence[Order]) -> Stored:
+    """Asks an authority for changes, in one step where it can, else one after the other."""
+    if isinstance(authority, TakesTogether):
+        return authority.together(orders)
+    return [_carry_out(authority, order) for order in orders]
+
+
+def _carry_out(authority: Authority, order: Order) -> DirectoryObject:
+    action, value, utc_s, attributes = order
+    if action is Action.CREATE:
+        return authority.create(value, utc_s, attributes)
+    if action is Action.WRITE:
+        return authority.write(value, utc_s, attributes)
+    authority.delete(value)
+    return value
+
+
+class News(NamedTuple):
+    """What the authority's word changed: objects as they are now, and those that went as they were.
+
+    `faults` tells of objects that nobody could use; what was known of them stays.
+    """
+
+    changed: list[DirectoryObject]
+    gone: list[DirectoryObject]
+    faults: list[str]
+
+
+class MirroredDirectory(EmbeddedDirectory):
+    """What an authority said last, with changes that go there first.
+
+    `connected` tells whether it answered when it was asked last.
+    """
+
+    def __init__(
+        self,
+        define: Define,
+        new_guid: Callable[[], bytes],
+        root: str = "DC=posthouse",
+        ask: Ask | None = None,
+    ) -> None:
+        super().__init__(define, new_guid, root)
+        self.ask = ask
+        self._has_doubles = False
+
+    # -- what the authority says
+
+    def take(self, changes: Changes) -> News:
+        """Takes in what an authority said."""
+        gone = [self._known(kind, identifier) for kind, identifier in changes.gone]
+        if changes.whole:
+            listed = {(type(one), one.identifier) for one in changes.objects}
+            gone += [one for one in self._all() if (type(one), one.identifier) not in listed]
+        news = News([], [one for one in gone if one is not None], [])
+        for value in news.gone:
+            self._drop(value)
+        for value in changes.objects:
+            self._take(value, news)
+        if self._has_doubles:
+            self._name_again()
+        return news
+
+    def _take(self, value: DirectoryObject, news: News) -> None:
+        before = self._known(type(value), value.identifier)
+        if value == before:
+            return
+        try:
+            value.validate()
+        except (QueueError, RemoteProtocolError) as error:
+            title = f"{type(value).__name__} {format_guid(value.identifier)}"
+            news.faults.append(f"{title}: {getattr(error, 'cause', error)}")
+            return
+        self.put(value)
+        news.changed.append(value)
+
+    def put(self, value: DirectoryObject) -> None:
+        """An object as the authority has it."""
+        before = self._known(type(value), value.identifier)
+        if before is not None:
+            self._free_name(before)
+        self._store(Entry(value, value.directory_attributes()))  # type: ignore[arg-type]
+
+    def drop(self, value: DirectoryObject) -> None:
+        """An object that the authority does not have any more."""
+        if (before := self._known(type(value), value.identifier)) is not None:
+            self._drop(before)
+
+    def _keep(self, entry: Entry) -> None:
+        name = name_of(entry.value)
+        holder = self._names.get(name, entry.value.identifier)
+        super()._keep(entry)
+        if holder != entry.value.identifier:
+            self._names[name], self._has_doubles = holder, True
+
+    def _name_again(self) -> None:
+        """Where two bear one name the lower identifier has it, for all managers the same."""
+        self._has_doubles = False
+        self._names.clear()
+        for value in sorted(self._all(), key=lambda one: one.identifier):
+            if self._names.setdefault(name_of(value), value.identifier) != value.identifier:
+                self._has_doubles = True
+
+    def _known(self, kind: type[DirectoryObject], identifier: bytes) -> DirectoryObject | None:
+        entry = self._objects[kind].get(identifier)
+        return None if entry is None else entry.value
+
+    def _all(self) -> Iterable[DirectoryObject]:
+        for kind in KINDS.values():
+            for entry in list(self._objects[kind].values()):
+                yield entry.value
+
+    # -- what the authority is asked
+
+    def create(
+        self,
+        value: DirectoryObject,
+        utc_s: int,
+        attributes: Collection[str] | None = None,
+        identity: Caller | None = None,
+    ) -> Created:
+        """[MS-MQDSSM] 3.1.6.1: the authority gives identifier, times and paths."""
+        check_attributes(type(value), attributes or ())
+        value.validate()
+        if not self.connected:
+            return Created(_NOT_CONNECTED)
+        if isinstance(value, Queue) and not value.is_public:
+            return Created(_ERROR)
+        if not self._may_create(value, identity):
+            return Created(_ERROR)
+        status, stored = self._asked(Order(Action.CREATE, value, utc_s, attributes))
+        if stored is None:
+            return Created(status)
+        self.put(stored)
+        return Created(_SUCCESS, stored.identifier)
+
+    def delete(
+        self, value: DirectoryObject, identity: Caller | None = None
+    ) -> DirectoryOperationResult:
+        """[MS-MQDSSM] 3.1.6.2."""
+        if not self.connected:
+            return _NOT_CONNECTED
+        before = self._known(type(value), value.identifier)
+        if before is None:
+            return _NOT_FOUND
+        if not allowed(before, identity, rights.DELETE):
+            return _ERROR
+        status, _ = self._asked(Order(Action.DELETE, before, 0))
+        if status in (_SUCCESS, _NOT_FOUND):
+            self._drop(before)
+        return status
+
+    def write(
+        self,
+        value: DirectoryObject,
+        utc_s: int,
+        attributes: Collection[str] | None = None,
+        identity: Caller | None = None,
+    ) -> DirectoryOperationResult:
+        """[MS-MQDSSM] 3.1.6.7; what it would be is looked at before the authority is asked."""
+        check_attributes(type(value), attributes or ())
+        if not self.connected:
+            return _NOT_CONNECTED
+        before: Any = self._objects[type(value)].get(value.identifier)
+        if before is None:
+            return _NOT_FOUND
+        if not allowed(before.value, identity, rights_to_write(before.value, value, attributes)):
+            return _ERROR
+        self._changed(before, value, utc_s, attributes).value.validate()
+        status, stored = self._asked(Order(Action.WRITE, value, utc_s, attributes))
+        if stored is not None:
+            self.put(stored)
+        return status
+
+    def _asked(self, order: Order) -> tuple[DirectoryOperationResult, DirectoryObject | None]:
+        assert self.ask is not None, "a mirror without an authority cannot change anything"
+        try:
+            (stored,) = self.ask([order])
+        except Refused as refused:
+            return refused.status, None
+        except AuthorityAway:
+            self.connected = False
+            return _NOT_CONNECTED, None
+        return _SUCCESS, stored
