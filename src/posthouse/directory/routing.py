@@ -62,6 +62,7 @@ class Topology:
             if link.site1_identifier in self.sites and link.site2_identifier in self.sites
         ]
         self.routing_servers: dict[bytes, list[bytes]] = {}
+        self.connectors: dict[bytes, dict[bytes, QueueManager]] = {}  # by foreign site
         self.gates: dict[bytes, list[bytes]] = {}
         named = self._named_gates()
         for machine in machines:
@@ -80,8 +81,13 @@ class Topology:
     def _enter(self, server: QueueManager, named: Mapping[bytes, set[bytes]]) -> None:
         for site in server.site_identifier_list:
             self.routing_servers.setdefault(site, []).append(server.identifier)
+            if self._is_foreign(site) and not server.foreign_system:
+                self.connectors.setdefault(site, {})[server.identifier] = server
             if server.identifier in named.get(site, ()):
                 self.gates.setdefault(site, []).append(server.identifier)
+
+    def _is_foreign(self, site: bytes) -> bool:
+        return site in self.sites and self.sites[site].foreign_site
 
     def is_gate(self, machine: QueueManager) -> bool:
         """IsSiteGate: a routing server that a link of one of its own sites names."""
@@ -122,13 +128,42 @@ class Topology:
 def next_hops(topology: Topology, source: QueueManager, destination: QueueManager) -> Hops:
     """Get Next Hops: whom `source` hands a message for `destination` to.
 
-    Raises NoRoute. Source and destination are different machines.
+    Raises NoRoute. Source and destination are different machines. A foreign system is reached
+    through the machine that has its connector queue.
     """
+    if destination.foreign_system:
+        destination = connector_of(topology, destination).server
+        if destination.identifier == source.identifier:
+            raise NoRoute("they wait here for room in the connector queue")
     hops = _decide(topology, source, destination)
     others = [guid for guid in dict.fromkeys(hops.candidates) if guid != source.identifier]
     if not others:
         raise NoRoute(f"{hops.rule}, and that is {source.computer_name} itself")
     return Hops(tuple(sorted(others, key=lambda guid: _lot(source.identifier, guid))), hops.rule)
+
+
+class Connector(NamedTuple):
+    """Where messages for a foreign system leave the enterprise: a queue manager, and its site."""
+
+    server: QueueManager
+    site: bytes
+
+
+def connector_of(topology: Topology, system: QueueManager) -> Connector:
+    """The one connector server of a foreign system: a routing server of its foreign site.
+
+    The same for everybody who asks, or sequences of messages would end in two places; one that
+    the system names as in-routing server goes first. Raises NoRoute.
+    """
+    found = {
+        guid: Connector(server, site)
+        for site in system.site_identifier_list
+        for guid, server in topology.connectors.get(site, {}).items()
+    }
+    if not found:
+        raise NoRoute(f"no routing server belongs to a foreign site of {system.computer_name}")
+    named = [guid for guid in system.in_routing_server_identifier_list if guid in found]
+    return found[(named or sorted(found, key=lambda guid: _lot(system.identifier, guid)))[0]]
 
 
 def _lot(source: bytes, candidate: bytes) -> bytes:
@@ -206,7 +241,13 @@ def route(topology: Topology, find: FindMachine, source: bytes, destination: byt
     """
     target, at = _found(find, destination), _found(find, source)
     steps: list[Step] = []
-    while at.identifier != destination:
+    behind: list[Step] = []
+    if target.foreign_system:
+        connector = connector_of(topology, target)
+        site, target = topology.sites[connector.site].name, connector.server
+        rule = f"through the connector queue of {site}"
+        behind.append(Step(target.identifier, destination, rule))
+    while at.identifier != target.identifier:
         if len(steps) >= HOPS_MAX:
             raise NoRoute(f"after {HOPS_MAX} hops the message is still on its way")
         hops = next_hops(topology, at, target)
@@ -215,7 +256,7 @@ def route(topology: Topology, find: FindMachine, source: bytes, destination: byt
             raise NoRoute(f"{hops.rule}, but the directory has none of them")
         steps.append(Step(at.identifier, known[0], hops.rule))
         at = _found(find, known[0])
-    return steps
+    return steps + behind
 
 
 def _found(find: FindMachine, identifier: bytes) -> QueueManager:

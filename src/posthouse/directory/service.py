@@ -33,7 +33,14 @@ from posthouse.directory.objects import (
     RoutingLink,
     Site,
 )
-from posthouse.directory.routing import Hops, NoRoute, Topology, next_hops, routes_for
+from posthouse.directory.routing import (
+    Hops,
+    NoRoute,
+    Topology,
+    connector_of,
+    next_hops,
+    routes_for,
+)
 from posthouse.directory.topology import gate_identifiers, refreshed_gates
 from posthouse.model.errors import DsError
 from posthouse.model.guids import NULL_GUID, format_guid
@@ -97,6 +104,18 @@ class LocalObjects(Protocol):
         ...
 
 
+class Recalls(Protocol):
+    """What was known of the directory when it could be asked last."""
+
+    def known(self, kind: type[Kind], filters: Sequence[Filter] = ()) -> Kind | None:
+        """The first object that fits."""
+        ...
+
+    def all_known(self, kind: type[Kind]) -> list[Kind]:
+        """All objects of a kind."""
+        ...
+
+
 class DirectoryService:
     """Directory events with offline mode, timers and change notices.
 
@@ -110,14 +129,17 @@ class DirectoryService:
         timers: DirectoryTimers | None = None,
         *,
         integrated: bool = True,
+        recall: Recalls | None = None,
     ) -> None:
         self.integrated = integrated
+        self._recall = recall
         self.offline = False
         self.enterprise = Enterprise()
         self.sites: dict[bytes, Site] = {}
         self.site_gates: dict[bytes, dict[bytes, QueueManager]] = {}
         self._topology: Topology | None = None
         self._topology_is_stale = True
+        self.version = 0  # moves with every change of sites, links or machines
         self._directory = directory
         self._local = local
         self._timers = timers or DirectoryTimers()
@@ -216,6 +238,20 @@ class DirectoryService:
             self._note(found.status, now_ms)
         return found
 
+    def known(self, kind: type[Kind], filters: Sequence[Filter], now_ms: int) -> Found[Kind]:
+        """Read Directory for routes and addresses: offline they go on with what was known."""
+        if not self.offline or self._recall is None:
+            return self.read_directory(kind, filters, now_ms)
+        value = self._recall.known(kind, filters)
+        if value is None:
+            return Found(_NOT_CONNECTED)
+        return Found(_SUCCESS, value, kind.directory_attributes())
+
+    def _all_known(self, kind: type[Kind], now_ms: int) -> list[Kind] | None:
+        if self._recall is not None:
+            return self._recall.all_known(kind)
+        return self.read_all(kind, now_ms)
+
     def read_directory_begin(
         self,
         kind: type[DirectoryObject],
@@ -254,6 +290,18 @@ class DirectoryService:
             found = self.read_directory_next(begun.handle, now_ms)
         self.read_directory_end(begun.handle)
         return values if found.status is DirectoryOperationResult.END_OF_DATA else None
+
+    def refreshed(self, values: Iterable[DirectoryObject], now_ms: int) -> None:
+        """Objects of the directory have changed, or are gone, by somebody else's hand."""
+        self.offline, self._online_at_ms = False, None
+        for value in values:
+            self._changed(value)
+        self._read_own(now_ms)
+        self._read_surroundings(now_ms)
+
+    def went_offline(self, now_ms: int) -> None:
+        """The directory cannot be reached: the Directory Online Timer runs (3.1.2.5)."""
+        self._note(_NOT_CONNECTED, now_ms)
 
     def check_directory_online(self, now_ms: int) -> None:
         """Check Directory Online, [MS-MQDMPR] 3.1.7.1.25."""
@@ -322,24 +370,48 @@ class DirectoryService:
     def next_hops(self, destination: bytes, now_ms: int) -> Hops:
         """Whom to hand messages for a queue manager to. Raises NoRoute, with the reason."""
         own = self._local.own_queue_manager()
-        found = self.read_directory(QueueManager, equals("identifier", destination), now_ms)
+        found = self.known(QueueManager, equals("identifier", destination), now_ms)
         if found.status is _NOT_CONNECTED:
             raise NoRoute("the directory cannot be reached")
         if found.value is None:
             raise NoRoute(f"the directory has no queue manager {format_guid(destination)}")
         return next_hops(self.topology(now_ms), own, found.value)
 
+    def connector_site(self, machine: bytes, now_ms: int) -> bytes | None:
+        """The foreign site whose connector queue here takes what is for a foreign system."""
+        found = self.known(QueueManager, equals("identifier", machine), now_ms).value
+        if found is None or not found.foreign_system:
+            return None
+        try:
+            connector = connector_of(self.topology(now_ms), found)
+        except NoRoute:
+            return None
+        own = self._local.own_queue_manager().identifier
+        return connector.site if connector.server.identifier == own else None
+
+    def foreign_sites(self, now_ms: int) -> dict[bytes, str] | None:
+        """The foreign sites whose connector server we are, with names; None: nobody can tell."""
+        own = self._local.own_queue_manager()
+        names: dict[bytes, str] = {}
+        for site in own.site_identifier_list if own.routing_server else ():
+            found = self.known(Site, equals("identifier", site), now_ms)
+            if found.status is _NOT_CONNECTED:
+                return None
+            if found.value is not None and found.value.foreign_site:
+                names[site] = found.value.name
+        return names
+
     def routes_for_us(self, machine: bytes, now_ms: int) -> bool:
         """Whether messages of others may come to us from there, acknowledgments among them."""
-        found = self.read_directory(QueueManager, equals("identifier", machine), now_ms).value
+        found = self.known(QueueManager, equals("identifier", machine), now_ms).value
         own = self._local.own_queue_manager()
         return found is not None and routes_for(self.topology(now_ms), own, found)
 
     def topology(self, now_ms: int) -> Topology:
         """Sites, links and routing servers; as they were, while they cannot be read."""
         if self._topology is None or self._topology_is_stale:
-            sites, links = self.read_all(Site, now_ms), self.read_all(RoutingLink, now_ms)
-            machines = self.read_all(QueueManager, now_ms)
+            sites, links = self._all_known(Site, now_ms), self._all_known(RoutingLink, now_ms)
+            machines = self._all_known(QueueManager, now_ms)
             if sites is not None and links is not None and machines is not None:
                 self._topology = Topology(sites, links, machines)
                 self._topology_is_stale = False
@@ -349,6 +421,7 @@ class DirectoryService:
         """What routing is made of has to be looked at again."""
         if isinstance(value, Site | RoutingLink | QueueManager):
             self._topology_is_stale = True
+            self.version += 1
 
     def _deadlines(self) -> tuple[int | None, int | None, int | None]:
         return self._online_at_ms, self._sites_at_ms, self._gates_at_ms
