@@ -35,6 +35,7 @@ from posthouse.directory.objects import (
     Enterprise,
     Entry,
     Queue,
+    QueueAlias,
     QueueManager,
     RoutingLink,
     Site,
@@ -60,6 +61,7 @@ _CREATE_RIGHT: Final[dict[type[DirectoryObject], int]] = {
     ConnectedNetwork: rights.CREATE_CN,
     User: rights.CREATE_USER,
     DistributionList: rights.CREATE_USER,
+    QueueAlias: rights.CREATE_USER,
     QueueManager: rights.SET_ENTERPRISE_PROPERTIES,
     RoutingLink: rights.SET_ENTERPRISE_PROPERTIES,
 }
@@ -73,6 +75,7 @@ _CODE: Final[dict[type[DirectoryObject], int]] = {
     ConnectedNetwork: 6,
     User: 7,
     DistributionList: 8,
+    QueueAlias: 9,
 }
 assert list(_CODE) == list(KINDS.values())
 
@@ -236,6 +239,11 @@ class EmbeddedDirectory:
         found: Any = next(self._matching(kind, filters, None), None)
         return None if found is None else found.value
 
+    def all_known(self, kind: type[Kind]) -> list[Kind]:
+        """All objects of a kind, also while there is no connection."""
+        entries: Any = self._objects[kind].values()
+        return [entry.value for entry in entries]
+
     def records(self) -> Iterator[tuple[bytes, bytes]]:
         """Every record, as `load` takes them: for exports and checkpoints."""
         for entries in self._objects.values():
@@ -308,13 +316,17 @@ class EmbeddedDirectory:
     def _candidates(
         self, kind: type[DirectoryObject], filters: Sequence[Filter]
     ) -> Iterable[Entry]:
-        """One object where the identifier is asked for, else all of the kind."""
+        """One object where identifier or name are asked for, else all of the kind."""
         entries = self._objects[kind]
-        for expression in filters:
-            attribute, operator, value = expression
-            if attribute == "identifier" and operator is Operator.EQUALS:
+        for attribute, operator, value in filters:
+            if operator is not Operator.EQUALS:
+                continue
+            if attribute == "identifier":
                 entry = entries.get(value) if isinstance(value, bytes) else None
                 return () if entry is None else (entry,)
+            if attribute == kind.name_attribute and isinstance(value, _name_type(kind)):
+                named = self._names.get((_namespace(kind), kind.unique_name_of(value)), b"")
+                return (entries[named],) if named in entries else ()
         return list(entries.values())
 
     def _may_create(self, value: DirectoryObject, identity: Caller | None) -> bool:
@@ -337,7 +349,16 @@ class EmbeddedDirectory:
 
 def name_of(value: DirectoryObject) -> tuple[type[DirectoryObject], str]:
     """What no other object of its kind may be called."""
-    return type(value), value.unique_name
+    return _namespace(type(value)), value.unique_name
+
+
+def _namespace(kind: type[DirectoryObject]) -> type[DirectoryObject]:
+    """Kinds whose names are unique together: lists and aliases stand in one container."""
+    return DistributionList if kind is QueueAlias else kind
+
+
+def _name_type(kind: type[DirectoryObject]) -> type[str] | type[bytes]:
+    return bytes if kind is User else str
 
 
 def rights_to_write(
