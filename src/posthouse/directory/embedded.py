@@ -1,7 +1,7 @@
 """The directory that comes with the queue manager: objects in memory, records in the log."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import msgspec
 
@@ -113,7 +113,7 @@ class EmbeddedDirectory:
         define: Define,
         new_guid: Callable[[], bytes],
         root: str = "DC=posthouse",
-    ) -> "EmbeddedDirectory":
+    ) -> Self:
         """The directory that these records were kept from."""
         directory = cls(define, new_guid, root)
         for key, data in items:

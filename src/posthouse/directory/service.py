@@ -405,7 +405,7 @@ class DirectoryService:
         """Whether messages of others may come to us from there, acknowledgments among them."""
         found = self.known(QueueManager, equals("identifier", machine), now_ms).value
         own = self._local.own_queue_manager()
-        return found is not None and routes_for(self.topology(now_ms), own, found)
+        return found is not None and routes_for(own, found)
 
     def topology(self, now_ms: int) -> Topology:
         """Sites, links and routing servers; as they were, while they cannot be read."""
@@ -489,11 +489,11 @@ class DirectoryService:
         self.sites = {key: site for key, site in self.sites.items() if key in wanted}
         self.site_gates = {key: gates for key, gates in self.site_gates.items() if key in wanted}
         for identifier in wanted:
-            site = self.read_directory(Site, equals("identifier", identifier), now_ms)
+            site = self.known(Site, equals("identifier", identifier), now_ms)
             if site.value is not None:
                 self.sites[identifier] = site.value
         self.directory_site_gates_update(now_ms)
-        enterprise = self.read_directory(Enterprise, (), now_ms)
+        enterprise = self.known(Enterprise, (), now_ms)
         if enterprise.value is not None:
             self.enterprise = enterprise.value
 

@@ -30,6 +30,7 @@ from posthouse.engine.groups import Groups
 from posthouse.engine.job_queues import JobQueues
 from posthouse.engine.machine import ManagerRecord, provision, store
 from posthouse.engine.manager_reads import ManagerReads
+from posthouse.engine.mirroring import Mirroring
 from posthouse.engine.moving import Moving
 from posthouse.engine.opening import Opening
 from posthouse.engine.outcome import Outcomes
@@ -101,6 +102,7 @@ class QueueManager(ManagerReads):
         core.two_phase = self.two_phase = TwoPhase(core)
         self.directory = DirectoryOfQueues(core)
         self.directory_changes = DirectoryChanges(self.directory)
+        self.mirroring = Mirroring(self.directory)
         core.stages = self.stages = Stages(core, self.directory.expand)
         core.registry = self.queues = Queues(core, self.directory)
         core.opening = self.opening = Opening(core)

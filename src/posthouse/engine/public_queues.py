@@ -6,15 +6,17 @@ same log; those that belong to a queue's creation or deletion are in the same at
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 from posthouse.directory import objects
 from posthouse.directory.base import DirectoryOperationResult, equals
 from posthouse.directory.embedded import EmbeddedDirectory
 from posthouse.directory.expand import directory_reader, expand_format_name
+from posthouse.directory.mirror import Action, MirroredDirectory, Order
 from posthouse.directory.queue_path import QueuePath, get_queue_path
 from posthouse.directory.service import DirectoryService, DirectoryTimers
+from posthouse.engine.asking import Asking
 from posthouse.engine.core import Core
 from posthouse.engine.naming import PublishedQueue
 from posthouse.engine.queue import Queue, QueueDefinition, QueueRole
@@ -25,15 +27,42 @@ from posthouse.model.properties import QueuePrivacyLevel
 from posthouse.model.properties import QueueType as DirectoryQueueType
 
 _RESULT = DirectoryOperationResult
+# What nobody but the queue manager itself can know of its object.
+_SAID_BY_US = (
+    "computer_name",
+    "qualified_computer_name",
+    "queue_manager_version",
+    "operating_system_version",
+    "routing_server",
+    "addresses",
+    "public_encryption_key_list",
+    "public_signing_key_list",
+)
+# What the directory may change of a queue, by the names of its definition.
+_FOLLOWED = {
+    "label": "label",
+    "type_guid": "type",
+    "journaling": "journaling",
+    "quota_kib": "quota",
+    "journal_quota_kib": "journal_quota",
+    "authentication": "authentication",
+    "multicast_address": "multicast_address",
+    "base_priority": "base_priority",
+}
 
 
-def refusal(status: DirectoryOperationResult, what: str) -> QueueError:
+def refusal(status: DirectoryOperationResult, what: str, why: str = "") -> QueueError:
     """The error a caller gets for a directory's refusal."""
     if status is _RESULT.DIRECTORY_NOT_CONNECTED:
         return NoDs(f"the directory cannot be reached to {what}")
     if status is _RESULT.OBJECT_ALREADY_EXISTS:
-        return QueueExists(f"the directory refused to {what}: it has such an object")
-    return DsError(f"the directory refused to {what}: {status.value}")
+        return QueueExists(f"the directory refused to {what}: {why or 'it has such an object'}")
+    return DsError(f"the directory refused to {what}: {why or status.value}")
+
+
+def _comparable(value: objects.QueueManager, name: str) -> object:
+    found = getattr(value, name)
+    return found.casefold() if isinstance(found, str) else found
 
 
 class DirectoryOfQueues:
@@ -41,11 +70,21 @@ class DirectoryOfQueues:
 
     def __init__(self, core: Core) -> None:
         self.core = core
+        self.asking = Asking()
+        self.addresses: tuple[str, ...] = ()  # where our doors were opened
+        self.own_keys: Callable[[], bytes] = bytes  # what others encrypt for us with
         self._change: Change | None = None
         self._own: objects.QueueManager | None = None
         settings = core.settings
         items = core.state.of_table(TABLE_DIRECTORY)
-        self.directory = EmbeddedDirectory.load(items, self._define, core.new_guid)
+        self.mirror: MirroredDirectory | None = None
+        self.directory: EmbeddedDirectory
+        if settings.directory_source:
+            self.mirror = MirroredDirectory.load(items, self._define, core.new_guid)
+            self.mirror.ask, self.mirror.connected = self.asking.ask, False
+            self.directory = self.mirror
+        else:
+            self.directory = EmbeddedDirectory.load(items, self._define, core.new_guid)
         self.service = DirectoryService(
             self.directory,
             self,
@@ -55,24 +94,45 @@ class DirectoryOfQueues:
                 settings.directory_online_s * 1000,
             ),
             integrated=settings.directory_integrated,
+            recall=self.mirror,
         )
 
     # -- start and the clock
 
     def start(self) -> None:
-        """The directory steps of Initialization (3.1.3); a missing own object is entered."""
+        """The directory steps of Initialization (3.1.3); the own object says who we are now."""
         core = self.core
         if not self.service.integrated:
             return
-        if self._read_own() is None:
-            own = self.own_queue_manager()
-            self.service.create_directory_object(own, core.now_ms, core.utc)
+        if self.mirror is None:
+            self.enter_own_object()
+        else:
+            own = equals("identifier", core.guid)
+            self._own = self.mirror.known(objects.QueueManager, own)
         self.service.initialize(core.now_ms)
 
-    def _read_own(self) -> objects.QueueManager | None:
-        return self.service.read_directory(
-            objects.QueueManager, equals("identifier", self.core.guid), self.core.now_ms
-        ).value
+    def enter_own_object(self) -> None:
+        """Makes the own object where it is missing, and says what only we can know of it."""
+        core = self.core
+        for action, value, utc_s, attributes in self.own_object_orders():
+            if action is Action.CREATE:
+                self.service.create_directory_object(value, core.now_ms, utc_s)
+            else:
+                self.service.write_directory(value, core.now_ms, utc_s, attributes)
+
+    def own_object_orders(self) -> list[Order]:
+        """What the directory has to be told of this queue manager; nothing, if it knows."""
+        core = self.core
+        known = self.directory.known(objects.QueueManager, equals("identifier", core.guid))
+        wanted = self._described()
+        if known is None:
+            return [Order(Action.CREATE, wanted, core.utc)]
+        changed = {
+            name
+            for name in _SAID_BY_US
+            if _comparable(wanted, name) not in (_comparable(known, name), (), b"", "")
+        }
+        return [Order(Action.WRITE, wanted, core.utc, frozenset(changed))] if changed else []
 
     def _define(self, key: bytes, value: bytes | None) -> None:
         self.core.define(TABLE_DIRECTORY, key, value, self._change)
@@ -169,6 +229,11 @@ class DirectoryOfQueues:
             queue_manager_quota=settings.machine_quota_kib,
             journal_quota=settings.journal_quota_kib,
             routing_server=settings.routing_server,
+            queue_manager_version=settings.software_version,
+            operating_system_version=settings.operating_system_version,
+            addresses=self.addresses or settings.listening_at,
+            public_encryption_key_list=self.own_keys(),
+            public_signing_key_list=self.own_keys(),
         )
 
     def local_queues(self) -> Iterable[objects.Queue]:
@@ -186,20 +251,16 @@ class DirectoryOfQueues:
     def update_local_queue(self, value: objects.Queue) -> None:
         """Takes over what the directory says of an own public queue."""
         queue = self._public_queue(value.identifier)
-        if queue is not None and self.object_of(queue.definition) != value:
-            self.core.registry.change_definition(
-                queue,
-                label=value.label,
-                type_guid=value.type,
-                journaling=value.journaling,
-                quota_kib=value.quota,
-                journal_quota_kib=value.journal_quota,
-                authentication=value.authentication,
-                privacy_level=int(value.privacy_level),
-                multicast_address=value.multicast_address,
-                security=value.security,
-                base_priority=value.base_priority,
-            )
+        if queue is None:
+            return
+        said = {name: getattr(value, attribute) for name, attribute in _FOLLOWED.items()}
+        said["privacy_level"] = int(value.privacy_level)
+        said["security"] = value.security or queue.definition.security
+        changed = {
+            name: now for name, now in said.items() if now != getattr(queue.definition, name)
+        }
+        if changed:
+            self.core.registry.change_definition(queue, **changed)
 
     def _public_queue(self, identifier: bytes) -> Queue | None:
         for queue in self.core.registry.all():

@@ -471,6 +471,16 @@ class Queues(QueueNames):
         self._store(queue.definition, change)
         self.core.commit(change)
 
+    def identify(
+        self, queue: Queue, identifier: bytes, full_path: str, directory_path: str
+    ) -> None:
+        """A public queue is known under this identifier from now on."""
+        self._by_guid.pop(queue.definition.identifier, None)
+        self._by_guid[identifier] = queue
+        self.change_definition(
+            queue, identifier=identifier, full_path=full_path, directory_path=directory_path
+        )
+
     def guard(self, queue: Queue) -> Guard:
         """The queue's access check; a subqueue has its parent's."""
         root = queue.root

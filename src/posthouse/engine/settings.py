@@ -67,6 +67,10 @@ class EngineSettings:
     routing_server: bool = False
     send_insecure_nacks: bool = False
     directory_integrated: bool = True  # by the embedded directory; False: a workgroup
+    directory_source: str = ""  # the authority that the directory mirrors; empty: it is its own
+    listening_at: tuple[str, ...] = ()  # where others reach us, host or host:port
+    software_version: str = ""
+    operating_system_version: str = ""
     directory_sites_update_s: int = 12 * 3600
     directory_site_gates_update_s: int = 3600
     directory_online_s: int = 60

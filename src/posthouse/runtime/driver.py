@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
+from posthouse.engine.asking import Answered, AuthorityNeeded
 from posthouse.engine.effects import Ask, Effects, Event, Read, Wake
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.steps import Work
@@ -39,6 +40,13 @@ class Delivery(NamedTuple):
 
 
 Clock = Callable[[], tuple[int, int]]  # monotonic milliseconds, UTC seconds
+OnNeed = Callable[[AuthorityNeeded, Call, Release], None]
+"""Asks for what a call needs, then decides `made_again` of it."""
+
+
+def made_again(need: AuthorityNeeded, answer: Answered, call: Call) -> Call:
+    """The same call, with an answer of the authority."""
+    return lambda manager: manager.directory.asking.again(need, answer, lambda: call(manager))
 
 
 class Driver:
@@ -51,6 +59,7 @@ class Driver:
         self.on_event: Callable[[Event], None] = lambda event: None
         self.on_active: Callable[[set[int]], None] = lambda queues: None
         self.on_asks: Callable[[list[Ask]], None] = lambda asks: None
+        self.on_need: OnNeed | None = None  # has the authority of the directory asked
         self.failed = False  # the engine is ahead of the log: nothing may be decided or let out
         self._decided: list[tuple[Release, Answer]] = []
         self._unfinished: list[tuple[Release, Answer, list[Work]]] = []
@@ -84,6 +93,11 @@ class Driver:
         self._require_sound()
         try:
             value, error = call(self.manager), None
+        except AuthorityNeeded as need:
+            if self.on_need is not None:
+                self.on_need(need, call, release)
+                return
+            value, error = None, self.manager.refused(need)
         except QueueError as refusal:
             value, error = None, self.manager.refused(refusal)
         except RemoteProtocolError:

@@ -1,0 +1,72 @@
+"""Asking an authority that is outside: a call of the engine is made again with the answers.
+
+The engine waits for nobody. Where a call needs the authority of the directory it is broken off
+before it has changed anything; whoever made it has the orders carried out and makes the same call
+once more, now with what came of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeVar
+
+from posthouse.directory.authority import AuthorityAway, Refused
+from posthouse.directory.mirror import Order, Stored
+from posthouse.directory.objects import DirectoryObject
+from posthouse.model.errors import NoDs
+
+T = TypeVar("T")
+Answered = Stored | Refused | AuthorityAway
+
+
+class Asked(NamedTuple):
+    """Orders, and what came of them."""
+
+    orders: Sequence[Order]
+    answer: Answered
+
+
+class AuthorityNeeded(NoDs):
+    """The call is to be made again, with an answer to its orders behind those it had."""
+
+    def __init__(self, orders: Sequence[Order], asked: Sequence[Asked]) -> None:
+        super().__init__("the authority of the directory has to be asked first")
+        self.orders = orders
+        self.asked = asked
+
+
+class Asking:
+    """What the calls of one engine ask, in the order in which each of them does."""
+
+    def __init__(self) -> None:
+        self._asked: list[Asked] = []
+        self._next = 0
+
+    def made(self, orders: Sequence[Order]) -> list[tuple[Order, DirectoryObject]]:
+        """The orders as they were given, and what the authority stored.
+
+        What a call wants may look a little different when it is made again: what was asked for is
+        what counts. Raises Refused, AuthorityAway, or AuthorityNeeded.
+        """
+        if self._next == len(self._asked):
+            raise AuthorityNeeded(orders, self._asked)
+        given, answer = self._asked[self._next]
+        self._next += 1
+        if isinstance(answer, Exception):
+            raise answer
+        return list(zip(given, answer, strict=True))
+
+    def ask(self, orders: Sequence[Order]) -> Stored:
+        """The same for whoever wants the objects alone."""
+        stored = [value for _, value in self.made(orders)]
+        if len(stored) != len(orders):
+            raise NoDs("the directory changed while it was asked", "Try it again.")
+        return stored
+
+    def again(self, need: AuthorityNeeded, answer: Answered, call: Callable[[], T]) -> T:
+        """Makes a call once more, with one more answer."""
+        self._asked, self._next = [*need.asked, Asked(need.orders, answer)], 0
+        try:
+            return call()
+        finally:
+            self._asked, self._next = [], 0

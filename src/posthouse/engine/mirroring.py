@@ -1,0 +1,278 @@
+"""The mirror of a shared directory: what its authority says, and what this manager has to enter.
+
+The runtime hands changes in, or the reason why there are none. Each portion is one step of the
+log, with the queues that are made, changed or removed because of it: what a change notification
+would have done ([MS-MQCN]), for all changes that were missed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+
+from posthouse.directory import objects
+from posthouse.directory.authority import AuthorityAway, Changes, Refused
+from posthouse.directory.base import equals
+from posthouse.directory.mirror import Action, Order
+from posthouse.engine.asking import Answered
+from posthouse.engine.public_queues import DirectoryOfQueues
+from posthouse.engine.queue import Queue, QueueRole, QueueType
+from posthouse.engine.records import TABLE_MANAGER, Change
+from posthouse.model.errors import QueueError
+from posthouse.model.names import PathName
+from posthouse.model.properties import QueueProperties
+from posthouse.security.access import Caller
+
+FAULTS_MAX: Final = 16  # told of; the rest is counted
+_SOURCE_KEY = b"directory"
+
+
+class DirectoryState(NamedTuple):
+    """How the directory stands, for people; times are UTC seconds, 0 for never."""
+
+    source: str
+    online: bool
+    since: int
+    refreshed: int
+    reason: str
+    faults: tuple[str, ...]
+
+
+class Mirroring:
+    """Follows the authority of the directory."""
+
+    def __init__(self, queues: DirectoryOfQueues) -> None:
+        self._queues = queues
+        self._core = queues.core
+        self._since = 0
+        self._refreshed = 0
+        self._reason = "it has not been asked yet"
+        self._faults: list[str] = []
+        self._stray: set[bytes] = set()  # own public queues that the authority does not have
+        self._entered = False  # what is ours has been looked at since the start
+
+    @property
+    def source(self) -> str:
+        """The authority's name; empty where the directory is its own."""
+        return self._core.settings.directory_source
+
+    def state(self) -> DirectoryState:
+        """For `status`."""
+        service = self._queues.service
+        if not service.integrated:
+            return DirectoryState("none", False, 0, 0, "this is a workgroup", ())
+        online = not service.offline
+        if not self.source:
+            return DirectoryState("embedded", online, 0, 0, "", ())
+        reason = "" if online else self._reason
+        faults = tuple(self._faults[:FAULTS_MAX])
+        return DirectoryState(self.source, online, self._since, self._refreshed, reason, faults)
+
+    # -- what the runtime hands in
+
+    def away(self, reason: str) -> None:
+        """The authority cannot be asked; reads are answered from what is here (3.1.7.1.20)."""
+        mirror, core = self._queues.mirror, self._core
+        assert mirror is not None
+        was_online = not self._queues.service.offline
+        mirror.connected = False
+        self._queues.service.went_offline(core.now_ms)
+        if was_online or reason != self._reason:
+            core.event("directory_away", source=self.source, cause=reason)
+            self._since = core.utc
+        self._reason = reason
+
+    def take(self, changes: Changes) -> list[Order]:
+        """Takes in what the authority said; returns what it is to be told of us."""
+        mirror, core, service = self._queues.mirror, self._core, self._queues.service
+        assert mirror is not None
+        was_offline = service.offline or not mirror.connected
+        with core.one_step():
+            mirror.connected = True
+            news = mirror.take(changes)
+            if was_offline or news.changed or news.gone:
+                service.refreshed([*news.changed, *news.gone], core.now_ms)
+                self._follow([*news.changed, *news.gone])
+            self._remove_strays()
+        self._refreshed = core.utc
+        self._note_faults(news.faults, whole=changes.whole)
+        if was_offline:
+            self._since = core.utc
+            core.event("directory_online", source=self.source)
+        return self._owed()
+
+    def entered(self, answers: Sequence[tuple[Order, Answered]]) -> None:
+        """What came of all that the authority was to be told of us."""
+        away = [answer for _, answer in answers if isinstance(answer, AuthorityAway)]
+        with self._core.one_step():
+            for order, answer in answers:
+                self._take_entered(order, answer)
+            if not away and self._source_heard() != self.source:
+                self._hear_source()
+        if away:
+            self._entered = False
+            self.away(str(away[0]))
+
+    def _take_entered(self, order: Order, answer: Answered) -> None:
+        mirror = self._queues.mirror
+        assert mirror is not None
+        if isinstance(answer, Refused):
+            self._refused(order, answer)
+        elif not isinstance(answer, AuthorityAway):
+            (stored,) = answer
+            mirror.put(stored)
+            if isinstance(stored, objects.Queue):
+                self._identified(order.value.identifier, stored)
+            self._queues.service.refreshed([stored], self._core.now_ms)
+
+    def _refused(self, order: Order, answer: Refused) -> None:
+        """Facts 4: another object with our name stays as it is, and we stay offline."""
+        if isinstance(order.value, objects.QueueManager):
+            self.away(f"it does not take this queue manager in: {answer}")
+        else:
+            self._core.event("directory_refused", object=_title(order.value), cause=str(answer))
+
+    def _note_faults(self, faults: list[str], *, whole: bool) -> None:
+        known = set(self._faults)
+        self._faults = faults if whole else [*self._faults, *(f for f in faults if f not in known)]
+        for fault in faults[:FAULTS_MAX]:
+            if fault not in known:
+                self._core.event("directory_object_unusable", cause=fault)
+
+    # -- what is ours
+
+    def _owed(self) -> list[Order]:
+        """The own object as we know it better, and at first contact our public queues."""
+        queues, core = self._queues, self._core
+        first = self._source_heard() != self.source
+        if self._entered and not first:
+            return []
+        self._entered = True
+        orders = list(queues.own_object_orders())
+        if first:
+            orders += [
+                Order(Action.CREATE, queues.object_of(queue.definition), core.utc)
+                for queue in self._own_public_queues()
+                if queue.definition.identifier in self._stray
+            ]
+            if not orders:
+                self._hear_source()
+        return orders
+
+    def enter_again(self) -> None:
+        """What we say of ourselves has changed: it is looked at with the next changes."""
+        self._entered = False
+
+    def _source_heard(self) -> str:
+        found = self._core.state.definitions.get((TABLE_MANAGER, _SOURCE_KEY))
+        return "" if found is None else found.decode()
+
+    def _hear_source(self) -> None:
+        change = Change()
+        self._core.define(TABLE_MANAGER, _SOURCE_KEY, self.source.encode(), change)
+        self._core.commit(change)
+
+    # -- public queues of ours
+
+    def _own_public_queues(self) -> list[Queue]:
+        return [
+            queue
+            for queue in self._core.registry.all()
+            if queue.definition.role is QueueRole.PLAIN
+            and queue.definition.queue_type is QueueType.PUBLIC
+        ]
+
+    def _follow(self, values: Sequence[objects.DirectoryObject]) -> None:
+        """Events 1 to 3 of a change notification, without the directory (iSkipDirectory)."""
+        mirror = self._queues.mirror
+        assert mirror is not None
+        mine = {queue.definition.identifier: queue for queue in self._own_public_queues()}
+        for identifier in mine:
+            known = mirror.known(objects.Queue, equals("identifier", identifier))
+            (self._stray.discard if known else self._stray.add)(identifier)
+        for value in values:
+            if isinstance(value, objects.Queue) and value.identifier not in mine:
+                self._create(value)
+            elif isinstance(value, objects.Queue):
+                self._queues.update_local_queue(value)
+
+    def _is_ours(self, value: objects.Queue) -> bool:
+        mirror = self._queues.mirror
+        assert mirror is not None
+        known = mirror.known(objects.Queue, equals("identifier", value.identifier))
+        own = self._core.settings.computer_name.casefold()
+        return known is not None and value.computer_name.casefold() == own
+
+    def _create(self, value: objects.Queue) -> None:
+        if not self._is_ours(value):
+            return
+        core, registry = self._core, self._core.registry
+        there = registry.find_local(PathName.parse(value.pathname))
+        if there is not None and there.definition.identifier not in self._stray:
+            core.event("directory_queue_doubled", queue=value.pathname)
+            return
+        try:
+            queue = there or registry.create(
+                PathName.parse(value.pathname),
+                _properties(value),
+                Caller.administrator(),
+                security=value.security or None,
+                skip_directory=True,
+            )
+        except QueueError as error:
+            core.event("directory_queue_refused", queue=value.pathname, cause=error.cause)
+            return
+        self._stray.discard(queue.definition.identifier)
+        registry.identify(queue, value.identifier, value.full_path, value.directory_path)
+        self._queues.update_local_queue(value)
+        core.event("directory_queue_created", queue=queue.name)
+
+    def _identified(self, before: bytes, stored: objects.Queue) -> None:
+        """A queue of ours got its identifier from the authority."""
+        for queue in self._own_public_queues():
+            if queue.definition.identifier == before:
+                registry = self._core.registry
+                registry.identify(queue, stored.identifier, stored.full_path, stored.directory_path)
+        self._stray.discard(before)
+
+    def _remove_strays(self) -> None:
+        """Queues that the authority has no more go when they are empty: no message is lost."""
+        if not self._stray or self._source_heard() != self.source:
+            return
+        for queue in self._own_public_queues():
+            family = [queue, *queue.subqueues.values(), *([queue.journal] if queue.journal else [])]
+            identifier = queue.definition.identifier
+            if identifier not in self._stray or any(one.state.count for one in family):
+                continue
+            try:
+                self._core.registry.delete(queue, skip_directory=True)
+            except QueueError:
+                continue  # a group is reading
+            self._stray.discard(identifier)
+            self._core.event("directory_queue_deleted", queue=queue.name)
+
+    def is_stray(self, queue: Queue) -> bool:
+        """Whether the authority does not have this public queue any more."""
+        return queue.definition.identifier in self._stray
+
+
+def _properties(value: objects.Queue) -> QueueProperties:
+    return QueueProperties(
+        label=value.label,
+        type_guid=value.type,
+        journaling=value.journaling,
+        quota_kib=value.quota,
+        journal_quota_kib=value.journal_quota,
+        authentication=value.authentication,
+        privacy_level=value.privacy_level,
+        transactional=value.transactional,
+        multicast_address=value.multicast_address or None,
+        base_priority=value.base_priority,
+    )
+
+
+def _title(value: objects.DirectoryObject) -> str:
+    name = msgspec.structs.asdict(value).get("pathname", "")
+    return f"{type(value).__name__} {name}".strip()
