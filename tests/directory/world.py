@@ -11,6 +11,7 @@ from posthouse.directory.objects import (
     DistributionList,
     Enterprise,
     Queue,
+    QueueAlias,
     QueueManager,
     RoutingLink,
     Site,
@@ -142,6 +143,7 @@ ONE_OF_EACH: list[DirectoryObject] = [
     ConnectedNetwork(identifier=guid(16), name="net"),
     User(identifier=guid(17), security_identifier=ALICE),
     DistributionList(identifier=guid(18), name="all", members=(r"DIRECT=OS:a\q",)),
+    QueueAlias(identifier=guid(19), name="till", format_name=r"DIRECT=OS:a\q"),
 ]
 
 guids = st.binary(min_size=16, max_size=16)

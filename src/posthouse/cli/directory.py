@@ -9,9 +9,10 @@ import typer
 
 from posthouse.cli.command import DryRun, Yes, confirm, group, guid, talking
 from posthouse.cli.connection import Remote, path_of
-from posthouse.cli.directory_file import read_file, written
+from posthouse.cli.directory_file import read_file
 from posthouse.cli.output import print_json, print_table, say
 from posthouse.directory.document import Document, LinkPart, ListPart, MachinePart, SitePart
+from posthouse.directory.document_text import written
 from posthouse.protocols.admin.types_directory import (
     DirectoryChangeJson,
     DirectoryImportBody,

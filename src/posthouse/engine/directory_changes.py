@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from posthouse.directory.authority import AuthorityAway, Refused
 from posthouse.directory.base import Kind
 from posthouse.directory.document import Difference, Document, Holdings, described, difference
-from posthouse.directory.mirror import Action, MirroredDirectory, Order
 from posthouse.directory.objects import (
+    KINDS,
     DirectoryObject,
-    DistributionList,
     Enterprise,
     Queue,
-    QueueManager,
-    RoutingLink,
     Site,
+    User,
 )
 from posthouse.directory.routing import NoRoute, route
 from posthouse.directory.service import Outcome
@@ -25,6 +22,7 @@ from posthouse.engine.records import Change
 from posthouse.model.errors import DsError, MachineNotFound, NoDs, StatusNotFound
 from posthouse.model.names import DirectName, parse_format_name
 from posthouse.model.properties import DirectoryOperationResult
+from posthouse.security.sids import format_sid
 
 
 class NamedStep(NamedTuple):
@@ -51,15 +49,7 @@ class DirectoryChanges:
         return described(self._holdings())
 
     def _holdings(self) -> Holdings:
-        enterprises = self._all(Enterprise)
-        return Holdings(
-            enterprises[0] if enterprises else Enterprise(),
-            self._all(Site),
-            self._all(RoutingLink),
-            self._all(QueueManager),
-            self._all(Queue),
-            self._all(DistributionList),
-        )
+        return Holdings.of(value for kind in KINDS.values() for value in self._all(kind))
 
     def _all(self, kind: type[Kind]) -> list[Kind]:
         found = self._queues.service.read_all(kind, self._core.now_ms)
@@ -95,62 +85,38 @@ class DirectoryChanges:
             "link": holdings.links,
             "queue": holdings.queues,
             "list": holdings.lists,
+            "alias": holdings.aliases,
+            "user": holdings.users,
+            "network": holdings.networks,
         }
         wanted = name.replace("/", "\\").casefold() if kind == "queue" else name.casefold()
         if kind == "link":
             ends = [sites.get(one.strip().casefold(), b"") for one in name.split(",")]
             wanted = ",".join(sorted(end.hex() for end in ends))
         for value in kinds[kind]:
-            if value.unique_name == wanted:
+            if value.unique_name == wanted or (isinstance(value, User) and _is_called(value, name)):
                 return value
         raise StatusNotFound(f"the directory has no {kind} {name}", "`directory export` shows all.")
 
     def _apply(self, found: Difference) -> None:
         """Deletions first: a name may go from one object to another."""
         queues, core, change = self._queues, self._core, Change()
-        orders = [
-            *(Order(Action.DELETE, value, core.utc) for value in found.deleted),
-            *(self._order(value) for value in found.changed),
-            *(Order(Action.CREATE, value, core.utc) for value in found.created),
-        ]
+        service = queues.service
         with queues.changing(change):
-            if queues.mirror is not None and orders:
-                self._have_made(queues.mirror, orders)
-            else:
-                for order in orders:
-                    _check(self._make(order), order.value)
+            for value in found.deleted:
+                _check(service.delete_directory_object(value, core.now_ms), value)
+            for value in found.changed:
+                _check(self._write(value), value)
+            for value in found.created:
+                _check(service.create_directory_object(value, core.now_ms, core.utc), value)
         core.commit(change)
         self._look_again()
 
-    def _order(self, value: DirectoryObject) -> Order:
-        """The enterprise is made when it is changed for the first time."""
-        new = isinstance(value, Enterprise) and not self._all(Enterprise)
-        return Order(Action.CREATE if new else Action.WRITE, value, self._core.utc)
-
-    def _have_made(self, mirror: MirroredDirectory, orders: Sequence[Order]) -> None:
-        """All orders in one; what the authority made of them comes into the mirror."""
-        if not mirror.connected:
-            raise NoDs("the directory cannot be reached")
-        try:
-            made = self._queues.asking.made(orders)
-        except Refused as refused:
-            raise refusal(refused.status, "make the change", str(refused)) from None
-        except AuthorityAway as away:
-            raise NoDs(f"the directory cannot be reached: {away}") from None
-        for order, value in made:
-            if order.action is Action.DELETE:
-                mirror.drop(value)
-            else:
-                mirror.put(value)
-        self._queues.service.refreshed([value for _, value in made], self._core.now_ms)
-
-    def _make(self, order: Order) -> Outcome:
+    def _write(self, value: DirectoryObject) -> Outcome:
         service, core = self._queues.service, self._core
-        if order.action is Action.DELETE:
-            return service.delete_directory_object(order.value, core.now_ms)
-        if order.action is Action.WRITE:
-            return service.write_directory(order.value, core.now_ms, order.utc_s)
-        return service.create_directory_object(order.value, core.now_ms, order.utc_s)
+        if isinstance(value, Enterprise) and not self._all(Enterprise):
+            return service.create_directory_object(value, core.now_ms, core.utc)
+        return service.write_directory(value, core.now_ms, core.utc)
 
     def _look_again(self) -> None:
         """What waits for a way may have one now."""
@@ -179,6 +145,12 @@ class DirectoryChanges:
             )
             for step in steps
         ]
+
+
+def _is_called(user: User, name: str) -> bool:
+    """Users go by their SIDs, or by their names where they have some."""
+    names = (user.name.casefold(), format_sid(user.security_identifier).casefold())
+    return name.casefold() in names
 
 
 def _check(outcome: Outcome, value: DirectoryObject) -> None:

@@ -26,6 +26,9 @@ _KINDS: dict[type[objects.DirectoryObject], ObjectKind | Literal["enterprise"]] 
     objects.RoutingLink: "link",
     objects.Queue: "queue",
     objects.DistributionList: "list",
+    objects.QueueAlias: "alias",
+    objects.User: "user",
+    objects.ConnectedNetwork: "network",
     objects.Enterprise: "enterprise",
 }
 

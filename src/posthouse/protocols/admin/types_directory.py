@@ -10,7 +10,7 @@ from posthouse.directory.document import Document
 from posthouse.protocols.admin.types import Json
 
 Name = Annotated[str, Meta(min_length=1, max_length=256)]
-ObjectKind = Literal["machine", "site", "link", "queue", "list"]
+ObjectKind = Literal["machine", "site", "link", "queue", "list", "alias", "user", "network"]
 
 
 class DirectoryImportBody(Json):
