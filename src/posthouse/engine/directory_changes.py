@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from posthouse.directory.authority import AuthorityAway, Refused
 from posthouse.directory.base import Kind
 from posthouse.directory.document import Difference, Document, Holdings, described, difference
+from posthouse.directory.mirror import Action, MirroredDirectory, Order
 from posthouse.directory.objects import (
     KINDS,
     DirectoryObject,
@@ -101,22 +103,49 @@ class DirectoryChanges:
     def _apply(self, found: Difference) -> None:
         """Deletions first: a name may go from one object to another."""
         queues, core, change = self._queues, self._core, Change()
-        service = queues.service
+        orders = [
+            *(Order(Action.DELETE, value, core.utc) for value in found.deleted),
+            *(self._order(value) for value in found.changed),
+            *(Order(Action.CREATE, value, core.utc) for value in found.created),
+        ]
         with queues.changing(change):
-            for value in found.deleted:
-                _check(service.delete_directory_object(value, core.now_ms), value)
-            for value in found.changed:
-                _check(self._write(value), value)
-            for value in found.created:
-                _check(service.create_directory_object(value, core.now_ms, core.utc), value)
+            if queues.mirror is not None and orders:
+                self._have_made(queues.mirror, orders)
+            else:
+                for order in orders:
+                    _check(self._make(order), order.value)
         core.commit(change)
         self._look_again()
 
-    def _write(self, value: DirectoryObject) -> Outcome:
+    def _order(self, value: DirectoryObject) -> Order:
+        """The enterprise is made when it is changed for the first time."""
+        new = isinstance(value, Enterprise) and not self._all(Enterprise)
+        return Order(Action.CREATE if new else Action.WRITE, value, self._core.utc)
+
+    def _have_made(self, mirror: MirroredDirectory, orders: Sequence[Order]) -> None:
+        """All orders in one; what the authority made of them comes into the mirror."""
+        if not mirror.connected:
+            raise NoDs("the directory cannot be reached")
+        try:
+            made = self._queues.asking.made(orders)
+        except Refused as refused:
+            raise refusal(refused.status, "make the change", str(refused)) from None
+        except AuthorityAway as away:
+            raise NoDs(f"the directory cannot be reached: {away}") from None
+        for order, value in made:
+            if order.action is Action.DELETE:
+                mirror.drop(value)
+            else:
+                mirror.put(value)
+        self._queues.service.refreshed([value for _, value in made], self._core.now_ms)
+
+    def _make(self, order: Order) -> Outcome:
         service, core = self._queues.service, self._core
-        if isinstance(value, Enterprise) and not self._all(Enterprise):
-            return service.create_directory_object(value, core.now_ms, core.utc)
-        return service.write_directory(value, core.now_ms, core.utc)
+        if order.action is Action.DELETE:
+            return service.delete_directory_object(order.value, core.now_ms)
+        if order.action is Action.WRITE:
+            return service.write_directory(order.value, core.now_ms, order.utc_s)
+        return service.create_directory_object(order.value, core.now_ms, order.utc_s)
 
     def _look_again(self) -> None:
         """What waits for a way may have one now."""
@@ -149,8 +178,10 @@ class DirectoryChanges:
 
 def _is_called(user: User, name: str) -> bool:
     """Users go by their SIDs, or by their names where they have some."""
-    names = (user.name.casefold(), format_sid(user.security_identifier).casefold())
-    return name.casefold() in names
+    return name.casefold() in (
+        user.name.casefold(),
+        format_sid(user.security_identifier).casefold(),
+    )
 
 
 def _check(outcome: Outcome, value: DirectoryObject) -> None:
