@@ -40,6 +40,18 @@ def test_what_the_process_makes_is_its_users_alone_and_its_memory_is_not_dumped(
     assert run(1000, 100)[2] == f"{0o077} 0"
 
 
+def test_threads_let_the_loop_have_the_interpreter_soon() -> None:
+    code = (
+        "import sys\n"
+        "from posthouse.runtime.limits import switch_soon\n"
+        "before = sys.getswitchinterval()\n"
+        "switch_soon()\n"
+        "print(sys.getswitchinterval() < before)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "True\n"
+
+
 def test_freed_buffers_stay_with_the_process() -> None:
     code = (
         "import resource, sys\n"

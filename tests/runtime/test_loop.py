@@ -203,6 +203,19 @@ async def test_calls_of_one_round_share_a_turn_and_a_sync(bench: Bench) -> None:
 
 
 @on_loop
+async def test_the_loop_tells_how_much_it_has_had_to_do(bench: Bench) -> None:
+    begun = bench.desk.busy
+    for label in ("one", "two"):
+        bench.loop.call_soon(bench.send, label)
+    await bench.loop.quiet()
+    ended = bench.desk.busy
+    assert ended.calls == begun.calls + 2
+    assert ended.seconds > begun.seconds
+    await bench.loop.quiet()
+    assert bench.desk.busy == ended
+
+
+@on_loop
 async def test_a_large_batch_is_synced_in_the_thread_and_answered_after_it(bench: Bench) -> None:
     bench.store.hold()
     bench.send("one")

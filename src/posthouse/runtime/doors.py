@@ -222,6 +222,7 @@ def make_admin(
             body_timeout_s=section.body_timeout_s,
             idle_timeout_s=section.idle_timeout_s,
             station_lease_s=service.settings.qms.station_lease_s,
+            bulk_read_share=service.settings.limits.bulk_read_share_percent / 100,
         ),
         sync_times=service.desk.sync_times,
         backup=_backup_of(service),
@@ -233,6 +234,7 @@ def make_admin(
         remote_read=None if reads is None else reads.figures,
         more_metrics=more_metrics,
         store=service.started.store,
+        busy=lambda: service.desk.busy,
     )
 
 

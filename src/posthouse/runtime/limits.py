@@ -6,10 +6,12 @@ import ctypes
 import gc
 import os
 import resource
+import sys
 from typing import NamedTuple
 
 MAPPED_BYTES = 32 << 20  # larger buffers are mapped by themselves; the most that may be set
 KEPT_BYTES = 128 << 20
+SWITCH_S = 0.0005  # that a thread beside the loop keeps it waiting, at most
 COLLECT_AFTER = (20_000, 20, 20)  # objects, then collections of the younger ones
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # malloc.h
 FILES_FOR_US = 512  # beside connections: segments, checkpoints, log, listeners
@@ -59,6 +61,11 @@ def collect_seldom() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(*COLLECT_AFTER)
+
+
+def switch_soon() -> None:
+    """Lets the loop have the interpreter soon again while threads beside it are at work."""
+    sys.setswitchinterval(SWITCH_S)
 
 
 def keep_private() -> None:

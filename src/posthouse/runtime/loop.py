@@ -17,6 +17,7 @@ from typing import TypeVar
 
 from posthouse.engine.manager import QueueManager
 from posthouse.model.errors import OperationCancelled, RemoteProtocolError, ServiceNotAvailable
+from posthouse.protocols.admin.pacing import Busy
 from posthouse.protocols.desk import Answer, Call, Release
 from posthouse.runtime.driver import Driver
 
@@ -141,6 +142,9 @@ class Loop:
         self.policy = SyncPolicy()
         self.sync_times = SyncTimes()
         self.turns = 0
+        self._calls = 0
+        self._busy_s = 0.0
+        self._begun_s = 0.0  # the turn that is open
         self.failure: BaseException | None = None
         self._loop = asyncio.get_running_loop()
         self._writer = Writer(self._loop, driver.sync)
@@ -166,6 +170,11 @@ class Loop:
         """Bytes of log that the next sync covers."""
         return self.driver.store.unsynced_bytes
 
+    @property
+    def busy(self) -> Busy:
+        """How much it has had to do so far: the time of turns, up to their answers."""
+        return Busy(self._busy_s, self._calls)
+
     def start(self) -> None:
         """Lets out what the start of the engine left, and sets the first timer."""
         self._guarded(self._after_turn)
@@ -176,6 +185,7 @@ class Loop:
         """Runs a call in the current turn; its answer is let out once it is durable."""
         if not self._open:
             self._begin_turn()
+        self._calls += 1
         try:
             self.driver.decide(call, release)
         except RemoteProtocolError:
@@ -213,6 +223,7 @@ class Loop:
             self._fail(error)
             raise
         self._open = True
+        self._begun_s = time.perf_counter()
         self.turns += 1
         self._loop.call_soon(self._guarded, self._end_turn)
 
@@ -223,7 +234,9 @@ class Loop:
             if self._postponed:  # answers began the next turn first, and may do so again
                 self._tidy_once()
             self._untidy = True
+            begun_s = self._begun_s  # of this turn: answers may begin the next one
             self._after_turn()
+            self._busy_s += time.perf_counter() - begun_s
 
     def _after_turn(self) -> None:
         self._settle()

@@ -24,7 +24,13 @@ from posthouse.protocols.memory import MemoryAccount
 from posthouse.runtime.addresses import local_addresses
 from posthouse.runtime.coordination import Coordination
 from posthouse.runtime.home import Home, Started, host_name, start_manager
-from posthouse.runtime.limits import collect_seldom, keep_memory, keep_private, raise_file_limit
+from posthouse.runtime.limits import (
+    collect_seldom,
+    keep_memory,
+    keep_private,
+    raise_file_limit,
+    switch_soon,
+)
 from posthouse.runtime.logs import Log, LogFile, LogStream
 from posthouse.runtime.loop import Loop
 from posthouse.runtime.notify import Notifier, keep_telling
@@ -128,6 +134,7 @@ def run(options: Options, doors: Doors) -> Outcome:
     settings = effective_settings(options)
     keep_private()
     keep_memory()
+    switch_soon()
     home = Home(options.home)
     try:
         log = open_log(settings, home.path)

@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct, field
 
 from posthouse.engine.settings import EngineSettings
+from posthouse.protocols.admin.pacing import SHARE
 from posthouse.protocols.connections import CONNECTIONS_MAX, CONNECTIONS_PER_ADDRESS_MAX
 from posthouse.protocols.memory import MEMORY_LIMIT, UNSYNCED_MAX
 from posthouse.runtime.ports import PortSet, own_ports
@@ -353,6 +354,15 @@ class LimitsSection(Struct, frozen=True):
         int,
         Meta(ge=1, le=YEAR_S, description="A stage is dropped that is not published for so long."),
     ] = _engine.stage_expiry_s
+    bulk_read_share_percent: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=100,
+            description="The part of the time that bulk reads, such as Spark's, have while others "
+            "keep the queue manager busy, at least; 100: they wait for nobody.",
+        ),
+    ] = round(100 * SHARE)
     query_expiry_s: Annotated[
         int,
         Meta(

@@ -47,6 +47,7 @@ def read_arrow(context: Context, params: ArrowParams, body: Nothing) -> Steps[No
     gatherer = made.Gatherer(columns, queue, queue_manager)
     stream = _Stream(outflow, gatherer.schema())
     while not reading.done:
+        context.services.pace.looked()
         found = yield from reading.step(LOOK_ROWS)
         while len(found.numbers):
             some = yield from stream.portion(rows, found)

@@ -14,6 +14,7 @@ from posthouse.engine.tokens import Tokens
 from posthouse.model.errors import AccessDenied, QueueNotFound
 from posthouse.model.names import FormatName, PathName, parse_name
 from posthouse.protocols.admin.conversation import Outside, Resume
+from posthouse.protocols.admin.pacing import Pace
 from posthouse.protocols.admin.rates import Rates
 from posthouse.protocols.admin.stations import StationBook
 from posthouse.security.access import Caller
@@ -73,8 +74,8 @@ class Services:
 
     `backup` makes the step that copies the home, `pause` one that takes so many seconds,
     `offload` and, for bulk reads, `gather` one that would hold up the loop;
-    `store` is for bulk reads alone. `stations` are those of callers. `revoked` is told of
-    tokens whose sessions are to end, `fault` of errors that are ours.
+    `store` and `pace` are for bulk reads alone. `stations` are those of callers. `revoked` is told
+    of tokens whose sessions are to end, `fault` of errors that are ours.
     """
 
     tokens: Tokens
@@ -84,6 +85,7 @@ class Services:
     store: LogStore | None = None
     offload: Offload = on_the_spot
     gather: Offload = on_the_spot
+    pace: Pace = field(default_factory=Pace)
     pause: Callable[[float], Outside] = field(default=lambda seconds: on_the_spot(lambda: None))
     revoked: Callable[[list[str]], None] = field(default=lambda token_ids: None)
     fault: Callable[[Exception], None] = field(default=lambda error: None)

@@ -8,9 +8,11 @@ import socket
 import struct
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
+from functools import partial
 from typing import Final
 
 from posthouse.protocols.admin.conversation import Outside, Resume
+from posthouse.protocols.admin.pacing import Busy, Pace
 
 Backup = Callable[[str], Awaitable[object]]
 _PEER: Final = struct.Struct("3i")
@@ -53,13 +55,37 @@ def in_a_thread(work: Callable[[], object], executor: Executor | None = None) ->
     return Outside(start)
 
 
-def in_few_threads(count: int) -> Callable[[Callable[[], object]], Outside]:
-    """The same for steps of which no more than so many run beside each other.
+def in_the_background(
+    count: int, pace: Pace, busy: Callable[[], Busy]
+) -> Callable[[Callable[[], object]], Outside]:
+    """The same for steps that others go before, and no more than so many beside each other.
 
     Each thread keeps memory for the largest that it has had to do with.
     """
     executor = ThreadPoolExecutor(count, "bulk")  # starts none before it is needed
-    return lambda work: in_a_thread(work, executor)
+
+    def step(work: Callable[[], object]) -> Outside:
+        def start(resume: Resume) -> None:
+            loop, begun_s = asyncio.get_running_loop(), list[float]()
+
+            def timed() -> object:
+                begun_s.append(loop.time())
+                return work()
+
+            def ended(value: object, error: Exception | None) -> None:
+                pace.made(begun_s[0], loop.time(), busy())
+                resume(value, error)
+
+            begin = partial(in_a_thread(timed, executor).start, ended)
+            wait_s = pace.wait_s(loop.time())
+            if wait_s > 0:
+                loop.call_later(wait_s, begin)
+            else:
+                begin()
+
+        return Outside(start)
+
+    return step
 
 
 def paused(seconds: float) -> Outside:

@@ -33,10 +33,11 @@ from posthouse.protocols.admin.outside import (
     Backup,
     awaited,
     in_a_thread,
-    in_few_threads,
+    in_the_background,
     is_of_owner,
     paused,
 )
+from posthouse.protocols.admin.pacing import SHARE, Busy, Pace
 from posthouse.protocols.admin.rates import SAMPLE_INTERVAL_MS, Rates
 from posthouse.protocols.admin.remote_read_metrics import AskFigures as AskRemoteRead
 from posthouse.protocols.admin.session_handles import SessionLimits
@@ -66,6 +67,7 @@ class AdminSettings:
     body_timeout_s: float = 60.0
     idle_timeout_s: float = 75.0
     station_lease_s: float = 60.0
+    bulk_read_share: float = SHARE
 
 
 class Admin:
@@ -87,6 +89,7 @@ class Admin:
         remote_read: AskRemoteRead | None = None,
         more_metrics: Sequence[AskMetrics] = (),
         store: LogStore | None = None,
+        busy: Callable[[], Busy] = lambda: Busy(0.0, 0),
     ) -> None:
         manager = desk.manager
         self.desk = desk
@@ -99,6 +102,7 @@ class Admin:
         self.traffic = Traffic()
         self.pending = Pending()
         self.rates = Rates()
+        pace = Pace(self.settings.bulk_read_share)
         self.services = Services(
             tokens=self.tokens,
             rates=self.rates,
@@ -106,7 +110,8 @@ class Admin:
             backup=None if backup is None else awaited(backup),
             store=store,
             offload=in_a_thread,
-            gather=in_few_threads(GATHERERS),
+            gather=in_the_background(GATHERERS, pace, busy),
+            pace=pace,
             pause=paused,
             revoked=self.end_sessions_of,
             fault=fault,

@@ -1,0 +1,59 @@
+"""When bulk reads work beside others: what those do comes first, and readers never starve.
+
+A bulk read is background work. Behind each batch that was made it rests several times as long as
+others kept the loop busy meanwhile, since what they would have done without it nobody can tell;
+but never so long that it has less than its share of the time. Where nobody else does anything it
+does not rest at all. While it rests so does whoever reads, and the processors are the others'.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+SHARE: Final = 0.25
+"""Of the time, that bulk reads have at least while others work."""
+WEIGHT: Final = 4.0
+"""How many times as long as others worked a bulk read rests."""
+
+
+class Busy(NamedTuple):
+    """What a loop has done since it began: so many seconds of work for so many calls."""
+
+    seconds: float
+    calls: int
+
+
+class Pace:
+    """The rests of all bulk reads together. Times are seconds of any clock that does not jump."""
+
+    def __init__(self, share: float = SHARE) -> None:
+        self._rest_max = 1 / share - 1  # times the work
+        self._free_at_s = 0.0
+        self._ended_s = 0.0
+        self._busy = Busy(0.0, 0)
+        self._looks = 0
+
+    def wait_s(self, now_s: float) -> float:
+        """How long the next batch has to wait before it is made."""
+        return max(self._free_at_s - now_s, 0.0)
+
+    def looked(self) -> None:
+        """A call on the loop was a bulk read's own."""
+        self._looks += 1
+
+    def made(self, begun_s: float, now_s: float, busy: Busy) -> None:
+        """A batch was made; `busy` is what the loop has done so far.
+
+        Of batches that are made beside each other the time counts once.
+        """
+        worked_s = max(now_s - max(begun_s, self._ended_s), 0.0)
+        rest_s = min(WEIGHT * self._others_s(busy), self._rest_max * worked_s)
+        self._free_at_s = max(self._free_at_s, now_s) + rest_s
+        self._ended_s, self._busy, self._looks = now_s, busy, 0
+
+    def _others_s(self, busy: Busy) -> float:
+        """How long the loop worked for others since the last batch, by their part of the calls."""
+        calls = busy.calls - self._busy.calls
+        if calls <= self._looks:
+            return 0.0
+        return (busy.seconds - self._busy.seconds) * (calls - self._looks) / calls
