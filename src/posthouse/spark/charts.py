@@ -9,7 +9,7 @@ from typing import Final
 from posthouse.spark.page_text import escaped
 
 WIDTH: Final = 860
-_LEFT: Final = 230
+_LEFT: Final = 280
 _ROW: Final = 24
 _HEIGHT: Final = 240
 _BARS_MAX: Final = 30

@@ -25,6 +25,7 @@ p.note { color: #5f6b7a; }
 table { border-collapse: collapse; width: 100%; font-size: 13px; }
 th, td { text-align: left; vertical-align: top; padding: .3em .6em;
   border-bottom: 1px solid #e2e6ea; overflow-wrap: anywhere; }
+th { overflow-wrap: normal; }
 td.number { text-align: right; white-space: nowrap; }
 svg { max-width: 100%; height: auto; }
 """
