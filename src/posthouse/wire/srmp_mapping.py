@@ -6,8 +6,9 @@ messages have theirs (`srmp_stored.py`).
 """
 
 import struct
+from codecs import BOM_UTF8
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import unquote
 
 from posthouse.model.errors import IllegalFormatName, IllegalPropertyValue, MalformedPacket
@@ -47,13 +48,14 @@ from posthouse.wire.headers import (
 )
 from posthouse.wire.layout import encode_text
 from posthouse.wire.optional import MultiQueue, Security
-from posthouse.wire.serialize import PackedNames, pack_queue_names
+from posthouse.wire.serialize import pack_queue_names
 from posthouse.wire.srmp_message import LABEL_PREFIX, SrmpMessage, Stream
 from posthouse.wire.srmp_parts import Parts
 from posthouse.wire.srmp_values import is_url
 
 _CACHED: Final = 1024
 _NO_CORRELATION: Final = bytes(MESSAGE_ID_SIZE)
+_PADDINGS: Final = tuple(map(bytes, range(6)))
 _RC4: Final = int(EncryptionAlgorithm.RC4)  # unused, but what every message has by default
 _U32_MAX: Final = 0xFFFF_FFFF
 _DIRECT: Final = "DIRECT="
@@ -78,47 +80,55 @@ def packet_of(
 
     `security` has what a verification found. `MalformedPacket` for what fits into no message.
     """
-    body, extension = parts.body, parts.extension
-    names = _names(message)
+    body, extension, stream = parts.body, parts.extension, message.stream
+    raw, flags, address, multicast = _names(message)
     label = _label(message.label)
-    stream = message.stream
-    transaction = b"" if stream is None else _transaction(message, stream)
     protection = _security(message, security)
-    lists = _lists(message)
-    properties = _properties(message, label, extension, body)
-    padding = bytes(-(len(label) + len(extension) + len(body)) % 4)
-    middle = (names.raw, transaction, protection, properties, label, extension, body, padding)
-    origin = _origin(parts, head)
-    size = HEAD.size + sum(map(len, middle)) + sum(map(len, origin)) + len(lists)
+    lists = _lists(message, multicast)
+    padding = -(len(label) + len(extension) + len(body)) % 4
+    pieces = [
+        b"",
+        raw,
+        b"" if stream is None else _transaction(message, stream),
+        protection,
+        _properties(message, label, extension, body),
+        label,
+        extension,
+        body,
+        _PADDINGS[padding],
+        *_origin(parts, head),
+        lists,
+    ]
+    size = HEAD.size + sum(map(len, pieces))
     if size > PACKET_SIZE_MAX:
         raise MalformedPacket(f"the message takes {size} bytes, {PACKET_SIZE_MAX} is the limit")
-    flags = _user_flags(message, names.flags)
+    flags |= _user_flags(message)
     if protection:
         flags |= _SH
     if lists:
         flags |= _MQ
     sent = utc if message.sent_at is None else min(max(message.sent_at, 0), _U32_MAX)
-    front = HEAD.pack(
+    pieces[0] = HEAD.pack(
         VERSION_NUMBER,
         (message.priority if stream is None else 0) | (_TRACING if message.trace else 0),
         SIGNATURE,
         size,
         min(message.time_to_reach_queue(utc), INFINITE),
         message.source_guid,
-        names.address,
+        address,
         INFINITE,
         sent,
         message.ordinal,
         flags,
     )
-    return b"".join((front, *middle, *origin, lists))
+    return b"".join(pieces)
 
 
 # -- the parts of a packet
 
 
-def _user_flags(message: SrmpMessage, flags: int) -> int:
-    flags |= OVER_HTTP | _MP
+def _user_flags(message: SrmpMessage) -> int:
+    flags = OVER_HTTP | _MP
     if message.durable:
         flags |= _RECOVERABLE
     if message.stream is not None:
@@ -130,33 +140,55 @@ def _user_flags(message: SrmpMessage, flags: int) -> int:
     return flags
 
 
-def _names(message: SrmpMessage) -> PackedNames:
-    """3.1.5.1.1; of two addresses for receipts the one of the commitment receipt comes last."""
-    administration = message.commitment_receipt_to or message.delivery_receipt_to
-    try:
-        return pack_queue_names(
-            _destination(message.to),
-            _DIRECT + administration if administration else "",
-            _response(message.via) if message.via else "",
-            0,
-            0,
-            message.source_guid,
-            NULL_GUID,
-            message.connector_type,
-        )
-    except IllegalFormatName as error:
-        raise MalformedPacket(error.cause) from None
+class _Names(NamedTuple):
+    """The names of a UserHeader, its flags and address; a multicast name, which has a list."""
+
+    raw: bytes
+    flags: int
+    address: bytes
+    multicast: tuple[FormatName, ...]
 
 
-def _destination(to: str) -> str:
-    """A URL as a name, without percent-encoding; a multicast name stands in the list."""
-    if len(to) > _URL_LENGTH_MAX:
-        raise MalformedPacket(f"to has {len(to)} characters")
-    return _destination_name(to)
+def _names(message: SrmpMessage) -> _Names:
+    """3.1.5.1.1; of two addresses for receipts the one of the commitment receipt comes last.
+
+    What is no name of a queue stays in the envelope, where applications may see it (2.2.4.4).
+    """
+    if len(message.to) > _URL_LENGTH_MAX:
+        raise MalformedPacket(f"to has {len(message.to)} characters")
+    via = message.via
+    return _names_of(
+        message.to,
+        message.commitment_receipt_to or message.delivery_receipt_to,
+        via if len(via) <= _NAME_LENGTH_MAX else "",
+        message.source_guid,
+        message.connector_type,
+    )
 
 
 @lru_cache(_CACHED)
+def _names_of(
+    to: str, administration: str, via: str, source: bytes, connector_type: bytes
+) -> _Names:
+    """The same of what many messages of a sender have in common."""
+    try:
+        packed = pack_queue_names(
+            _destination_name(to),
+            _DIRECT + administration if administration else "",
+            _response_name(via) if via else "",
+            0,
+            0,
+            source,
+            NULL_GUID,
+            connector_type,
+        )
+    except IllegalFormatName as error:
+        raise MalformedPacket(error.cause) from None
+    return _Names(*packed, _multicast(to))
+
+
 def _destination_name(to: str) -> str:
+    """A URL as a name, without percent-encoding; a multicast name stands in the list."""
     if not is_url(to):
         return ""
     try:
@@ -165,12 +197,6 @@ def _destination_name(to: str) -> str:
         raise MalformedPacket("to has percent-encoded octets that are no UTF-8") from None
 
 
-def _response(via: str) -> str:
-    """2.2.4.4. What is no name of a queue stays in the envelope, where applications may see it."""
-    return _response_name(via) if len(via) <= _NAME_LENGTH_MAX else ""
-
-
-@lru_cache(_CACHED)
 def _response_name(via: str) -> str:
     name = _listed(via)
     single = isinstance(name, DirectName) or (
@@ -193,12 +219,17 @@ def _listed_name(text: str) -> FormatName | None:
         return None
 
 
+@lru_cache(_CACHED)
+def _short_label(label: str) -> bytes:
+    return encode_text(label)
+
+
 def _label(label: str) -> bytes:
     if not label:
         return b""
-    if utf16_length(label) >= LABEL_UNITS_MAX:
+    if len(label) >= LABEL_UNITS_MAX or utf16_length(label) >= LABEL_UNITS_MAX:
         raise MalformedPacket(f"a label of {utf16_length(label)} characters")
-    return encode_text(label)
+    return _short_label(label)
 
 
 def _transaction(message: SrmpMessage, stream: Stream) -> bytes:
@@ -263,7 +294,7 @@ def _origin(parts: Parts, head: bytes) -> tuple[bytes, ...]:
     SoapEnvelope whole, SoapCompoundMessage octet for octet but for the body.
     """
     try:
-        text = parts.envelope.decode("utf-8-sig").encode("utf-16-le")
+        text = parts.envelope.removeprefix(BOM_UTF8).decode().encode("utf-16-le")
     except UnicodeDecodeError:
         raise MalformedPacket("an envelope that is not UTF-8") from None
     payload, body_at, body_size = parts.payload, parts.body_at, len(parts.body)
@@ -271,20 +302,19 @@ def _origin(parts: Parts, head: bytes) -> tuple[bytes, ...]:
     return (
         SRMP_ENVELOPE_HEADER.codec.pack(SRMP_ENVELOPE, 0, len(text) // 2 + 1),
         text,
-        bytes(2 + -(len(text) + 2) % 4),
+        _PADDINGS[2 + -(len(text) + 2) % 4],
         COMPOUND_MESSAGE_HEADER.codec.pack(
             COMPOUND_MESSAGE, 0, size, body_size, len(head) + body_at
         ),
         head,
         payload[:body_at],
         payload[body_at + body_size :],
-        bytes(-size % 4),
+        _PADDINGS[-size % 4],
     )
 
 
-def _lists(message: SrmpMessage) -> bytes:
+def _lists(message: SrmpMessage, multicast: tuple[FormatName, ...]) -> bytes:
     """MultiQueueFormatHeader, [MS-MQMQ] 2.2.20.1: the three Mqf elements, and a multicast name."""
-    multicast = _multicast(message)
     if not (multicast or message.destination_mqf or message.admin_mqf or message.response_mqf):
         return b""
     destination, administration, response = (
@@ -297,10 +327,10 @@ def _lists(message: SrmpMessage) -> bytes:
         raise MalformedPacket(error.cause) from None
 
 
-def _multicast(message: SrmpMessage) -> tuple[FormatName, ...]:
-    if is_url(message.to):
+def _multicast(to: str) -> tuple[FormatName, ...]:
+    if is_url(to):
         return ()
-    name = _listed(message.to)
+    name = _listed(to)
     if not isinstance(name, MulticastName):
         raise MalformedPacket("to is no multicast name")
     return (name,)

@@ -14,6 +14,7 @@ from posthouse.model.text import excerpt
 from posthouse.wire.srmp_values import write_guid
 
 XML: Final = "text/xml"
+_WRITTEN_XML: Final = f"{XML}; charset=UTF-8"
 MULTIPART: Final = "multipart/related"
 OCTETS: Final = "application/octet-stream"
 BODY: Final = "body@"  # of a Content-Id, 2.2.7.1.2
@@ -45,11 +46,16 @@ class Parts(NamedTuple):
     payload: bytes = b""
 
 
-class _Part(NamedTuple):
-    at: int
-    content: bytes
+class _Head(NamedTuple):
+    """What the headers of a part say of it."""
+
+    size: int | None  # None: nothing
     content_type: str
     content_id: str
+
+
+_Part = tuple[int, int, _Head]  # where it begins and ends
+_NOTHING: Final = _Head(None, "", "")
 
 
 def read_parts(content_type: str, payload: bytes) -> Parts:
@@ -57,27 +63,29 @@ def read_parts(content_type: str, payload: bytes) -> Parts:
     boundary = _boundary_of(content_type)
     if boundary is None:
         return Parts(payload, body_at=len(payload), payload=payload)
-    envelope, *attached = _split(payload, boundary)
-    if _media_type(envelope.content_type) != XML:
-        raise MalformedPacket(f"the first part is {excerpt(envelope.content_type)}, not {XML}")
-    body = extension = None
-    for part in attached:
-        if part.content_id.startswith(EXTENSION):
-            if extension is not None:
+    parts = _split(payload, boundary)
+    start, stop, first = parts[0]
+    if first.content_type != _WRITTEN_XML and _media_type(first.content_type) != XML:
+        raise MalformedPacket(f"the first part is {excerpt(first.content_type)}, not {XML}")
+    body_at = body_end = len(payload)
+    body, extension, extra = _NOTHING, _NOTHING, b""
+    for at, end, head in parts[1:]:
+        if head.content_id.startswith(EXTENSION):
+            if extension is not _NOTHING:
                 raise MalformedPacket("two extension parts")
-            extension = part
-        elif body is None:
-            body = part
+            extension, extra = head, payload[at:end]
+        elif body is _NOTHING:
+            body, body_at, body_end = head, at, end
         else:
             raise MalformedPacket("two body parts")
     return Parts(
-        envelope.content,
-        body.content if body else b"",
-        extension.content if extension else b"",
-        body.at if body else len(payload),
-        body.content_id if body else "",
-        extension.content_id if extension else "",
-        body.content_type if body else "",
+        payload[start:stop],
+        payload[body_at:body_end],
+        extra,
+        body_at,
+        body.content_id,
+        extension.content_id,
+        body.content_type,
         payload,
     )
 
@@ -118,16 +126,18 @@ def _parameters(content_type: str) -> dict[str, str]:
 
 def _split(payload: bytes, delimiter: bytes) -> list[_Part]:
     parts: list[_Part] = []
-    at = 2 if payload.startswith(b"\r\n") else 0
-    at = _behind(payload, at, delimiter)
+    at = _behind(payload, 2 if payload.startswith(b"\r\n") else 0, delimiter)
     while not payload.startswith(b"--", at):
         if len(parts) == PARTS_MAX:
             raise MalformedPacket(f"more than {PARTS_MAX} parts")
         if not payload.startswith(b"\r\n", at):
             raise MalformedPacket("something else than a line end behind a delimiter")
-        part = _read_part(payload, at + 2, delimiter)
-        parts.append(part)
-        at = part.at + len(part.content)
+        start = payload.find(b"\r\n\r\n", at, at + 2 + PART_HEADERS_SIZE_MAX) + 4
+        if start < 4:
+            raise MalformedPacket("a part without an end of its headers")
+        head = _read_head(payload[at + 2 : start - 2])
+        at = _end_of(payload, start, head.size, delimiter)
+        parts.append((start, at, head))
         if payload.startswith(b"\r\n", at):  # the standard form
             at += 2
         at = _behind(payload, at, delimiter)
@@ -144,31 +154,33 @@ def _behind(payload: bytes, at: int, delimiter: bytes) -> int:
     return at + len(delimiter)
 
 
-def _read_part(payload: bytes, at: int, delimiter: bytes) -> _Part:
-    """The headers of a part and as many octets as they announce."""
-    end = payload.find(b"\r\n\r\n", at - 2, at + PART_HEADERS_SIZE_MAX)
-    if end < 0:
-        raise MalformedPacket("a part without an end of its headers")
-    fields = _read_fields(payload[at : end + 2])
-    start = end + 4
-    size = fields.get(b"content-length")
+def _end_of(payload: bytes, start: int, size: int | None, delimiter: bytes) -> int:
+    """Where a part ends that begins there: behind as many octets as its headers announce."""
     if size is None:
         # Choice: who does not tell the length means the standard form, [RFC2046] 5.1.1.
         stop = payload.find(b"\r\n" + delimiter, start - 2)
         if stop < 0:
             raise MalformedPacket("a part without Content-Length and without end")
-        stop = max(stop, start)
-    elif not _LENGTH.fullmatch(size):
-        raise MalformedPacket(f"a part with Content-Length {size[:32]!r}")
-    else:
-        stop = start + int(size)
-        if stop > len(payload):
-            raise MalformedPacket("a part that is longer than the payload")
-    kind = fields.get(b"content-type", b"").decode("latin-1")
-    return _Part(start, payload[start:stop], kind, _identifier(fields.get(b"content-id", b"")))
+        return max(stop, start)
+    if start + size > len(payload):
+        raise MalformedPacket("a part that is longer than the payload")
+    return start + size
 
 
 @lru_cache(1024)
+def _read_head(raw: bytes) -> _Head:
+    """The headers of a part, which most senders repeat."""
+    fields = _read_fields(raw)
+    size = fields.get(b"content-length")
+    if size is not None and not _LENGTH.fullmatch(size):
+        raise MalformedPacket(f"a part with Content-Length {size[:32]!r}")
+    return _Head(
+        None if size is None else int(size),
+        fields.get(b"content-type", b"").decode("latin-1"),
+        _identifier(fields.get(b"content-id", b"")),
+    )
+
+
 def _read_fields(raw: bytes) -> dict[bytes, bytes]:
     fields: dict[bytes, bytes] = {}
     at = 0
@@ -208,7 +220,7 @@ def write_parts(
     """
     boundary = _boundary(number, envelope, body, extension)
     delimiter = f"--{boundary}".encode()
-    parts = [_pack(delimiter, f"{XML}; charset=UTF-8", "", envelope), envelope]
+    parts = [_pack(delimiter, _WRITTEN_XML, "", envelope), envelope]
     if body:
         name = body_id or BODY + write_guid(guid)
         parts += (_pack(delimiter, body_content_type or OCTETS, name, body), body)
