@@ -8,7 +8,7 @@ from typing import NamedTuple
 from posthouse.engine.descriptor import OpenQueueDescriptor, QueueAccessType
 from posthouse.engine.effects import Read
 from posthouse.engine.manager import QueueManager
-from posthouse.engine.reading import ENDS
+from posthouse.engine.reading import check_end
 from posthouse.engine.sending import destination_name
 from posthouse.engine.transaction import Transaction, TransactionState
 from posthouse.model.errors import InvalidParameter, TransactionSequence
@@ -109,8 +109,8 @@ def end_otherwise(
 ) -> None:
     """Dequeue Message End (3.1.7.1.12) for many that are rejected or given back: all or none."""
     queue = manager.opening.check(descriptor, QueueAccessType.RECEIVE)
-    if positive and message_class not in ENDS:
-        raise InvalidParameter(f"a read does not end with the class 0x{message_class:04X}")
+    if positive:
+        check_end(queue, message_class)
     numbers = [queue.current_number(lookup_id) for lookup_id in lookup_ids]
     if len(set(numbers)) != len(numbers):  # a moved message answers to several identifiers
         raise TransactionSequence("a read is to end twice, or is not there")

@@ -52,6 +52,7 @@ from posthouse.wire.glance import Glance
 if TYPE_CHECKING:
     from posthouse.engine.acks import Acks
     from posthouse.engine.admission import Admission
+    from posthouse.engine.connectors import Connectors
     from posthouse.engine.descriptor import OpenQueueDescriptor, WaitingMessageReadOperation
     from posthouse.engine.fetching import Fetching
     from posthouse.engine.groups import Groups
@@ -212,6 +213,7 @@ class Core:
     acks: Acks
     reading: Fetching
     admission: Admission
+    connectors: Connectors
     groups: Groups
     sending: Sending
     srmp: Srmp

@@ -16,6 +16,7 @@ from posthouse.engine.bindery import Bindery
 from posthouse.engine.bindery_stations import Stations
 from posthouse.engine.books import Books, books_of, machine_books
 from posthouse.engine.client_sessions import ClientSessions
+from posthouse.engine.connectors import Connectors
 from posthouse.engine.core import Core
 from posthouse.engine.descriptor import (
     OpenQueueDescriptor,
@@ -36,7 +37,8 @@ from posthouse.engine.opening import Opening
 from posthouse.engine.outcome import Outcomes
 from posthouse.engine.public_queues import DirectoryOfQueues
 from posthouse.engine.queue import Queue
-from posthouse.engine.queues import Queues, checked_properties
+from posthouse.engine.queue_properties import checked_properties
+from posthouse.engine.queues import Queues
 from posthouse.engine.receiving import Receiving
 from posthouse.engine.remote import Peer, Verdict
 from posthouse.engine.sending import Sending
@@ -114,6 +116,7 @@ class QueueManager(ManagerReads):
         self.bindery = self.accounts.bindery = Bindery(core, self.accounts, self.stations)
         self.job_queues = JobQueues(core, self.bindery)
         self.receiving = Receiving(core, self.directory, self.accounts.certificates)
+        core.connectors = self.connectors = Connectors(core, self.directory, self.receiving.history)
         core.srmp = self.srmp = Srmp(core, self.receiving, self.accounts.certificates)
         self.client_sessions = ClientSessions(core)
         self.record = ManagerRecord(b"", 0, 0)
@@ -205,6 +208,8 @@ class QueueManager(ManagerReads):
         """Ends a turn: what it asks for, to be appended, synced and then let out."""
         core = self.core
         core.tell()
+        if self.state is QueueManagerState.READY:
+            self.connectors.run()
         effects = core.effects
         effects.seal()
         core.effects = Effects()
@@ -229,6 +234,7 @@ class QueueManager(ManagerReads):
             self.receiving.history.next_deadline_ms(),
             self.srmp.streams.next_deadline_ms(),
             self.directory.service.next_deadline(self.core.now_ms),
+            self.connectors.next_deadline_ms(),
         )
         return min((d for d in deadlines if d is not None), default=None)
 

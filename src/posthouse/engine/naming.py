@@ -25,6 +25,7 @@ from posthouse.model.errors import (
 )
 from posthouse.model.names import (
     READ_ONLY_SUFFIXES,
+    ConnectorName,
     DirectName,
     DistributionListName,
     FormatName,
@@ -84,6 +85,7 @@ class QueueNames:
         self._by_key: dict[str, Queue] = {}
         self._by_guid: dict[bytes, Queue] = {}
         self._outgoing: dict[str, Queue] = {}
+        self._connectors: dict[str, Queue] = {}
         self._ports = set(core.settings.ports)
 
     def add_own_port(self, port: int) -> None:
@@ -108,6 +110,12 @@ class QueueNames:
 
     def nothing_to_read(self, name: PathName | FormatName) -> QueueNotFound:
         """Why there are no messages of that queue here."""
+        if isinstance(name, ConnectorName):
+            return QueueNotFound(
+                f"{name} is no connector queue here: this queue manager is no routing server of "
+                "that foreign site",
+                "Read it at a machine that is, or make this one so: directory machine add.",
+            )
         if isinstance(name, PathName):
             here = self._own_path(name) is not None
         elif isinstance(name, DirectName):
@@ -132,6 +140,8 @@ class QueueNames:
             return self._with_suffix(self._by_guid.get(name.guid), name.suffix)
         if isinstance(name, PrivateName):
             return self._by_number(name)
+        if isinstance(name, ConnectorName):
+            return self._connectors.get(name.key)
         if isinstance(name, MachineName) and name.guid == self.core.guid:
             return self.core.queues.get(_SYSTEM_NUMBERS[name.suffix])
         return None

@@ -163,8 +163,12 @@ class Opening:
             raise UnsupportedFormatNameOperation("messages cannot be sent to a machine name")
         if isinstance(name, MulticastName) and not sending:
             raise UnsupportedFormatNameOperation("a multicast address is for sending only")
-        if isinstance(name, ConnectorName) and not sending:
-            raise UnsupportedFormatNameOperation("connector queues cannot be read here")
+        if isinstance(name, ConnectorName) and sending:
+            # [MS-MQMQ] 2.2.20.1 has no code for such a name: no packet could carry it.
+            raise UnsupportedFormatNameOperation(
+                "a connector queue is filled by routing, nobody sends to it",
+                "Send to a queue of the foreign system, by its PUBLIC= or PRIVATE= name.",
+            )
         if isinstance(name, DirectName):
             if name.is_web and not sending:
                 raise UnsupportedFormatNameOperation("an HTTP name is for sending only")
@@ -299,6 +303,8 @@ class Opening:
             queue.exclusive -= descriptor.share is QueueShareMode.DENY_RECEIVE
             descriptor.queue = None
             self.core.registry.drop_empty_subqueue(queue)
+            if queue.definition.role is QueueRole.CONNECTOR:
+                self.core.connectors.tidy(queue)
 
     def close_of(self, association: object) -> None:
         """A session that ends closes what it had open."""

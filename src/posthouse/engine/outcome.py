@@ -24,6 +24,7 @@ from posthouse.engine.records import (
     WANT_DEAD_LETTER,
     WANT_FINAL_ACK,
     WANT_JOURNAL,
+    WANT_RECEIVE,
     Change,
     Row,
 )
@@ -89,6 +90,8 @@ class Outcomes:
         core = self.core
         if queue.outgoing is not None:
             message_class = _BEFORE_ARRIVAL.get(message_class, message_class)
+        if queue.definition.role is QueueRole.CONNECTOR:
+            row, message_class = self._handed_over(number, row, message_class, change)
         column, journal = column_of(message_class), self._journal(queue, message_class)
         if journal is None and not row.wants:
             self._left(queue, row)
@@ -104,6 +107,23 @@ class Outcomes:
             self._finish(number, row, message_class, column, journal, step)
         if change is None:
             core.commit(step)
+
+    def _handed_over(
+        self, number: int, row: Row, message_class: int, change: Change | None
+    ) -> tuple[Row, int]:
+        """A connector has the say when a message is in its queue; the one here was on the way.
+
+        Where it cannot say whether anybody reads it there, nobody is told so.
+        """
+        if message_class not in (ACK_REACH_QUEUE, ACK_RECEIVE):
+            return row, message_class
+        if row.wants & WANT_ARRIVAL:
+            packet = self.core.packet(number)
+            self.core.acks.administration(packet, row, ACK_REACH_QUEUE, change)
+        wants = row.wants & ~WANT_ARRIVAL
+        if message_class == ACK_REACH_QUEUE:
+            wants &= ~WANT_RECEIVE
+        return row._replace(wants=wants), ACK_RECEIVE
 
     def _answer_finally(
         self, queue: Queue, number: int, row: Row, message_class: int, step: Change
@@ -303,7 +323,7 @@ class Outcomes:
         core = self.core
         if queue.definition.role is QueueRole.INTERNAL:
             return
-        if row.wants & WANT_ARRIVAL:
+        if row.wants & WANT_ARRIVAL and queue.definition.role is not QueueRole.CONNECTOR:
             core.acks.administration(packet, row, ACK_REACH_QUEUE, change)
         if row.wants & WANT_JOURNAL and packet and not row.flags & FLAG_REMOTE:
             core.sending.copy(core.queues[JOURNAL], row, packet, change)

@@ -40,6 +40,7 @@ class QueueRole(StrEnum):
     SYSTEM_JOURNAL = "system_journal"
     INTERNAL = "internal"  # order_queue$, notify_queue$: never opened by applications
     OUTGOING = "outgoing"
+    CONNECTOR = "connector"  # for who hands messages to a foreign system
     JOB_FILES = "job_files"  # data of jobs, which only the job queues see
 
 

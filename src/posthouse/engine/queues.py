@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from typing import Any
 
 import msgspec
 
@@ -55,10 +54,12 @@ from posthouse.security.access import (
     Guard,
     check_owner,
     complete_descriptor,
+    default_queue_descriptor,
     system_queue_descriptor,
 )
 from posthouse.security.descriptors import unpack_descriptor
 from posthouse.security.rights import ACCESS_SYSTEM_SECURITY, QUEUE, TAKE_QUEUE_OWNERSHIP
+from posthouse.security.sids import ADMINISTRATORS
 
 JOB_FILES_NAME = "(job files)"  # for people; no name leads there
 _U32 = struct.Struct("<I")
@@ -66,43 +67,18 @@ _U32 = struct.Struct("<I")
 _SETTABLE = {
     QueueRole.DEAD_LETTER: frozenset({"label", "quota_kib"}),
     QueueRole.SYSTEM_JOURNAL: frozenset({"label", "quota_kib"}),
+    QueueRole.CONNECTOR: frozenset({"label", "quota_kib"}),
 }
 # A subqueue has the descriptor of its parent, and nobody opens the internal queues.
 _SECURED = frozenset(
-    {QueueRole.PLAIN, QueueRole.JOURNAL, QueueRole.DEAD_LETTER, QueueRole.SYSTEM_JOURNAL}
-)
-
-
-_PROPERTIES = frozenset(
     {
-        "label",
-        "type_guid",
-        "journaling",
-        "quota_kib",
-        "journal_quota_kib",
-        "authentication",
-        "privacy_level",
-        "multicast_address",
-        "base_priority",
+        QueueRole.PLAIN,
+        QueueRole.JOURNAL,
+        QueueRole.DEAD_LETTER,
+        QueueRole.SYSTEM_JOURNAL,
+        QueueRole.CONNECTOR,
     }
 )
-
-
-def checked_properties(queue: Queue, values: dict[str, object]) -> dict[str, object]:
-    """New values of properties as they are kept; refuses what cannot be changed or is wrong."""
-    unknown = set(values) - _PROPERTIES
-    if unknown:
-        raise PropertyNotAllowed(f"{', '.join(sorted(unknown))} cannot be changed")
-    current = queue.definition
-    known: dict[str, Any] = {name: getattr(current, name) for name in _PROPERTIES}
-    properties = QueueProperties(**known | values)
-    properties.multicast_address = properties.multicast_address or None
-    properties.transactional = current.transactional
-    properties.validate()
-    checked = {name: getattr(properties, name) for name in values}
-    if "multicast_address" in checked:
-        checked["multicast_address"] = properties.multicast_address or ""
-    return checked
 
 
 class Queues(QueueNames):
@@ -201,6 +177,9 @@ class Queues(QueueNames):
                 web=isinstance(name, DirectName) and name.is_web,
             )
             self._outgoing[name.key] = queue
+            return queue
+        if role is QueueRole.CONNECTOR:
+            self._connectors[parse_format_name(definition.format_name).key] = queue
             return queue
         parent = core.queues.get(definition.parent)
         if role is QueueRole.JOURNAL and parent is not None:
@@ -487,7 +466,9 @@ class Queues(QueueNames):
         guard = self._guards.get(root.number)
         if guard is None:
             definition = root.definition
-            local = "" if root.path is None else str(root.path.with_computer("."))
+            local = (
+                definition.format_name if root.path is None else str(root.path.with_computer("."))
+            )
             guard = Guard(
                 definition.security or system_queue_descriptor(),
                 local,
@@ -495,6 +476,41 @@ class Queues(QueueNames):
             )
             self._guards[root.number] = guard
         return guard
+
+    # -- connector queues
+
+    def provide_connector(self, name: ConnectorName, label: str) -> None:
+        """Makes a connector queue unless it is there: anybody's messages come in, nobody reads."""
+        core, security = self.core, default_queue_descriptor(ADMINISTRATORS)
+        if name.key in self._connectors:
+            return
+        definition = QueueDefinition(
+            number=core.queue_numbers.next(),
+            queue_type=QueueType.CONNECTOR,
+            role=QueueRole.CONNECTOR,
+            pathname="",
+            label=label[:QUEUE_LABEL_LENGTH_MAX],
+            format_name=str(name),
+            transactional=name.suffix is Suffix.XACTONLY,
+            create_time=core.utc,
+            modify_time=core.utc,
+            security=security,
+        )
+        self._store_first(definition)
+        self._register(definition)
+
+    def connector_queues(self) -> list[Queue]:
+        """The connector queues."""
+        return list(self._connectors.values())
+
+    def drop_empty_connector(self, queue: Queue) -> None:
+        """Takes a connector queue away that has no messages and that nobody has open."""
+        if queue.state.count or queue.descriptors or queue.groups:
+            return
+        change = Change()
+        del self._connectors[parse_format_name(queue.definition.format_name).key]
+        self._remove(queue, change)
+        self.core.effects.commit(change)
 
     # -- outgoing queues
 
@@ -543,9 +559,7 @@ class Queues(QueueNames):
         published = self.public.find(name.guid) if isinstance(name, PublicName) else None
         definition = QueueDefinition(
             number=core.queue_numbers.next(),
-            queue_type=(
-                QueueType.CONNECTOR if isinstance(name, ConnectorName) else QueueType.PRIVATE
-            ),
+            queue_type=QueueType.PRIVATE,
             role=QueueRole.OUTGOING,
             pathname="",
             label=str(name)[:QUEUE_LABEL_LENGTH_MAX],

@@ -19,9 +19,22 @@ from posthouse.model.errors import (
     TransactionUsage,
 )
 from posthouse.model.message import ACK_RECEIVE, NACK_RECEIVE_REJECTED
+from posthouse.model.message_classes import ACK_REACH_QUEUE, MESSAGE_CLASSES
 from posthouse.model.properties import MessageSeekAction as MessageSeekAction
 
 ENDS = frozenset({ACK_RECEIVE, NACK_RECEIVE_REJECTED})  # what a reader can say of a message
+# What a connector can say of one: that it is in its queue, that it was read, or why neither.
+CONNECTOR_ENDS = ENDS | {
+    ACK_REACH_QUEUE,
+    *(one.code for one in MESSAGE_CLASSES if one.code & 0x8000),
+}
+
+
+def check_end(queue: Queue, message_class: int) -> None:
+    """Refuses what a reader of this queue cannot say of a message."""
+    connector = queue.definition.role is QueueRole.CONNECTOR
+    if message_class not in (CONNECTOR_ENDS if connector else ENDS):
+        raise InvalidParameter(f"a read does not end with the class 0x{message_class:04X}")
 
 
 def read_of_row(number: int, row: Row, sender: bytes) -> Read:
@@ -292,9 +305,8 @@ class Reading:
         message_class: int = ACK_RECEIVE,
     ) -> None:
         """Dequeue Message End (3.1.7.1.12)."""
-        if message_class not in ENDS:
-            raise InvalidParameter(f"a read does not end with the class 0x{message_class:04X}")
         queue = descriptor.target()
+        check_end(queue, message_class)
         number, lock = self._held(queue, descriptor, lookup_id)
         if lock.transaction is not None:
             self._end_in_transaction(lock.transaction, queue, number, positive, message_class)

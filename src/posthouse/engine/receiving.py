@@ -68,7 +68,7 @@ from posthouse.model.message_classes import (
     ORDER_ACK,
     class_name,
 )
-from posthouse.model.names import DirectName, PrivateName, SingleName
+from posthouse.model.names import DirectName, PrivateName, PublicName, SingleName
 from posthouse.security.access import Caller, Guard
 from posthouse.security.rights import WRITE_MESSAGE
 from posthouse.wire.glance import SESSION, Glance, glance
@@ -154,6 +154,10 @@ class Receiving:
         """Decision 20: a message without an address is for this machine."""
         return seen.address_guid in (NULL_GUID, self.core.guid)
 
+    def _stays(self, seen: Glance) -> bool:
+        """Whether it goes no further: it is for this machine, or for a connector queue of it."""
+        return self._is_here(seen) or self.core.connectors.takes(seen.address_guid)
+
     # -- one message
 
     def _take(self, batch: Batch, packet: bytes, seen: Glance) -> None:
@@ -187,7 +191,7 @@ class Receiving:
         duplicate it would be lost without a word; its hop count ends it with one.
         """
         source = source_of(packet, seen)
-        return source if self._is_here(seen) else source + bytes([seen.user_flags & _HOPS])
+        return source if self._stays(seen) else source + bytes([seen.user_flags & _HOPS])
 
     def _came_around(self, peer: Peer, packet: bytes, seen: Glance) -> bool:
         """Whether a message in our own name can have come back here on a way around.
@@ -223,7 +227,7 @@ class Receiving:
         """Takes a message in, or does nothing with it, or refuses it: then False."""
         arrival = Arriving(packet, self._with_allowed_answers(batch.peer, packet, seen))
         try:
-            if self._is_here(seen):
+            if self._stays(seen):
                 self._deliver(batch, arrival)
             else:
                 self._forward(batch, arrival)
@@ -257,7 +261,7 @@ class Receiving:
         """A message for a queue of this machine."""
         core, seen = self.core, arrival.seen
         name = self._own_name(Packet(arrival.packet, seen).destination_queue)
-        queue = self.local_queue(name)
+        queue = self.local_queue(name) if self._is_here(seen) else self._connector(name, seen)
         place = None if queue is None else self._place(batch, queue, arrival)
         if place is not None and place.is_old:
             place.reject(batch)
@@ -268,7 +272,8 @@ class Receiving:
             raise Refusal(NACK_BAD_DEST_QUEUE)
         self._check_kind(queue, seen)
         caller = self._open(arrival)
-        self.guard(queue).require(caller, WRITE_MESSAGE)
+        guard = self._foreign_guard(queue, name) or self.guard(queue)
+        guard.require(caller, WRITE_MESSAGE)
         if place is not None and (not place.follows or self._is_given_up(batch, arrival)):
             place.reject(batch)
             return
@@ -280,6 +285,23 @@ class Receiving:
             place.accept(batch.change)
             batch.sequences[place.key] = None
         core.tracing.received(arrival.packet, arrival.seen, batch.change)
+
+    def _connector(self, name: SingleName | None, seen: Glance) -> Queue | None:
+        """The connector queue for a message to a queue of a foreign system."""
+        connectors, transactional = self.core.connectors, bool(seen.transaction_at)
+        refused = connectors.refusal(name, transactional=transactional)
+        if refused != NORMAL:
+            raise Refusal(refused)
+        return connectors.queue_for(seen.address_guid, transactional=transactional)
+
+    def _foreign_guard(self, queue: Queue, name: SingleName | None) -> Guard | None:
+        """What the directory says of who may send to a queue of a foreign system."""
+        if queue.definition.role is not QueueRole.CONNECTOR or not isinstance(name, PublicName):
+            return None
+        found = self.targets.find_queue(name.guid)
+        if found is None or not found.security:
+            return None
+        return Guard(found.security, str(name), authentication=found.authentication)
 
     def _place(self, batch: Batch, queue: Queue, arrival: Arriving) -> SequencePlace | None:
         """The place of a transactional message in its sequence."""

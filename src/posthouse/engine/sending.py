@@ -119,7 +119,7 @@ class Sending:
         if dead_letter:
             wants |= WANT_APPLICATION_DEAD_LETTER
             extra = encode_extra(Extra(dead_letter=dead_letter))
-        row = row_of(seen, queue.number, core.utc, self._expiry(queue, seen), flags, wants)
+        row = row_of(seen, queue.number, core.utc, self.expiry(queue, seen), flags, wants)
         if transaction is not None:
             return core.transactions.add_enqueue(
                 transaction, queue, row, packet, span_of(seen), sender, extra
@@ -385,7 +385,7 @@ class Sending:
         return ordinal
 
     def _plain_expiry(self, queue: Queue, seen: Glance) -> int:
-        """The same as `_expiry` for one that is sent now and may be received at any time."""
+        """The same as `expiry` for one that is sent now and may be received at any time."""
         if queue.outgoing is None:
             return NEVER
         return self.core.utc + seen.time_to_reach_queue + 1
@@ -444,7 +444,7 @@ class Sending:
         else:
             core.announce(queue, number)
 
-    def _expiry(self, queue: Queue, seen: Glance) -> int:
+    def expiry(self, queue: Queue, seen: Glance) -> int:
         """The second from which it is expired: both times count from SentTime.
 
         [MS-MQQB] 3.1.7.1.2: the whole last second is left to reach the queue in.
