@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from posthouse.directory.base import Found
 from posthouse.directory.expand import DEPTH_MAX, NAMES_MAX, directory_reader, expand_format_name
-from posthouse.directory.objects import DistributionList
+from posthouse.directory.objects import DistributionList, QueueAlias
 from posthouse.model.errors import IllegalFormatName, NoDs, QueueError
 from posthouse.model.guids import format_guid
 from posthouse.model.names import FormatName, MultipleName, parse_format_name
@@ -88,6 +88,25 @@ def test_names_are_kept_once_whatever_their_case() -> None:
 def test_several_names_are_joined_in_order_without_regard_to_case() -> None:
     lists = Lists({1: (C, r"DIRECT=os:B\q", A)})
     assert lists.expand(dl(1)).casefold() == f"{A},{B},{C}".casefold()
+
+
+def test_an_alias_stands_for_its_queue_alone_and_in_lists() -> None:
+    world = World()
+    world.add(QueueAlias(identifier=guid(2), name="till", format_name=A))
+    world.add(QueueAlias(identifier=guid(3), name="all of them", format_name=dl(4)))
+    world.add(DistributionList(identifier=guid(4), name="x", members=(B, dl(2))))
+    read = directory_reader(service_of(world, Local(machine(1, "ALPHA"))), 0)
+    expanded = [str(expand_format_name(parse_format_name(dl(n)), read)) for n in (2, 3, 4)]
+    assert expanded == [A, f"{A},{B}", f"{A},{B}"]
+
+
+def test_aliases_that_stand_for_each_other_end() -> None:
+    world = World()
+    world.add(QueueAlias(identifier=guid(2), name="a", format_name=dl(3)))
+    world.add(QueueAlias(identifier=guid(3), name="b", format_name=dl(2)))
+    read = directory_reader(service_of(world, Local(machine(1, "ALPHA"))), 0)
+    with pytest.raises(IllegalFormatName, match="holds no queue to send to"):
+        expand_format_name(parse_format_name(dl(2)), read)
 
 
 def test_a_list_without_queues_is_refused() -> None:

@@ -1,10 +1,13 @@
-"""Expand Format Name ([MS-MQDMPR] 3.1.7.3.8): distribution lists become the names they hold."""
+"""Expand Format Name ([MS-MQDMPR] 3.1.7.3.8): distribution lists become the names they hold.
+
+A queue alias has a `DL=` name too, and becomes the name that it stands for ([MS-MQDSSM] 3.1.6.9).
+"""
 
 from collections.abc import Callable, Iterable
 from typing import Final
 
 from posthouse.directory.base import DirectoryOperationResult, Found, equals
-from posthouse.directory.objects import DistributionList
+from posthouse.directory.objects import DistributionList, QueueAlias
 from posthouse.directory.service import DirectoryService
 from posthouse.model.errors import IllegalFormatName, NoDs
 from posthouse.model.names import (
@@ -21,7 +24,8 @@ DEPTH_MAX: Final = 16
 NAMES_MAX: Final = 16 * ELEMENTS_MAX
 """Names looked at on the way, most of which may turn out to be the same."""
 
-ReadList = Callable[[bytes], Found[DistributionList]]
+Recipient = Found[DistributionList] | Found[QueueAlias]
+ReadList = Callable[[bytes], Recipient]
 
 
 def expand_format_name(name: FormatName, read: ReadList) -> FormatName:
@@ -43,8 +47,16 @@ def expand_format_name(name: FormatName, read: ReadList) -> FormatName:
 
 
 def directory_reader(service: DirectoryService, now_ms: int) -> ReadList:
-    """Reads lists through the directory service."""
-    return lambda guid: service.read_directory(DistributionList, equals("identifier", guid), now_ms)
+    """Reads lists and aliases through the directory service."""
+
+    def read(guid: bytes) -> Recipient:
+        filters = equals("identifier", guid)
+        found = service.read_directory(DistributionList, filters, now_ms)
+        if found.status is not DirectoryOperationResult.OBJECT_NOT_FOUND:
+            return found
+        return service.read_directory(QueueAlias, filters, now_ms)
+
+    return read
 
 
 def _resolved(elements: Iterable[SingleName], read: ReadList) -> list[SingleName]:
@@ -69,10 +81,14 @@ def _members(name: DistributionListName, read: ReadList) -> list[SingleName]:
     found = read(name.guid)
     if found.status is DirectoryOperationResult.DIRECTORY_NOT_CONNECTED:
         raise NoDs(f"{name} cannot be resolved: the directory is not connected")
-    if found.value is None:
-        raise IllegalFormatName(f"{name} cannot be resolved: {found.status.value}")
+    value = found.value
+    if value is None:
+        raise IllegalFormatName(
+            f"{name} cannot be resolved: {found.status.value}",
+            "`posthouse directory list list` and `directory alias list` show which there are.",
+        )
     members: list[SingleName] = []
-    for text in found.value.members:
+    for text in (value.format_name,) if isinstance(value, QueueAlias) else value.members:
         member = parse_format_name(text)
         members += member.names if isinstance(member, MultipleName) else (member,)
     return members
