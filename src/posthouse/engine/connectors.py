@@ -41,7 +41,6 @@ from posthouse.model.message_classes import (
 from posthouse.model.names import (
     ConnectorName,
     FormatName,
-    PathName,
     PrivateName,
     PublicName,
     Suffix,
@@ -131,7 +130,7 @@ class Connectors:
 
     def foreign_queue(self, guid: bytes) -> tuple[bool, objects.Queue | None]:
         """What the directory has of a public queue, and whether that is certain."""
-        found = self._directory.service.read_directory(
+        found = self._directory.service.known(
             objects.Queue, equals("identifier", guid), self._core.now_ms
         )
         return found.status is not DirectoryOperationResult.DIRECTORY_NOT_CONNECTED, found.value
@@ -156,15 +155,8 @@ class Connectors:
         if isinstance(name, PrivateName):
             return name.guid
         if not isinstance(name, PublicName):
-            return NULL_GUID
-        _, queue = self.foreign_queue(name.guid)
-        if queue is None or queue.queue_manager_identifier != NULL_GUID:
-            return NULL_GUID if queue is None else queue.queue_manager_identifier
-        computer = PathName.parse(queue.pathname).computer
-        owner = self._directory.service.read_directory(
-            objects.QueueManager, equals("computer_name", computer), self._core.now_ms
-        ).value
-        return NULL_GUID if owner is None else owner.identifier
+            return b""
+        return self._core.targets.owner_of(str(name))
 
     def may_connect(self, caller: Caller) -> bool:
         """Who reads a connector queue here is a connector, and may say what only those may."""
@@ -208,7 +200,7 @@ class Connectors:
         if not queue.state.count or outgoing.state in HELD:
             return
         machine = self._machine_of(parse_format_name(queue.definition.format_name))
-        if machine == NULL_GUID or not self.takes(machine):
+        if not machine or not self.takes(machine):
             return
         change, left = Change(), allowance.messages
         ahead = islice(queue.state.order.forward(START), left + 1)

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from posthouse.engine.transfer import Transfer
 
 _OURS = FLAG_TRANSACTIONAL | FLAG_REMOTE
+_ADDRESS = slice(32, 48)  # QueueManagerAddress, [MS-MQMQ] 2.2.19.2
 _SEQUENCED = 0  # the priority of transactional messages
 _BATCH = 256  # rows that are looked at together
 
@@ -196,8 +197,11 @@ class Sender:
         packets, new, finder = core.effects.packets, tuple.__new__, Finder()
         outbound: list[Outbound] = []
         places = Places(self.transfer.sequences, self.queue)
+        owner = self._owner()
         for number, row in zip(choice.numbers, choice.rows, strict=True):
             packet, flags = packets[number], row[11]
+            if owner and not any(packet[_ADDRESS]):
+                packet = packet[: _ADDRESS.start] + owner + packet[_ADDRESS.stop :]
             finder.look(packet)
             if finder.needs_care(packet):
                 packet = self._cared_for(number, row, packet)
@@ -210,6 +214,14 @@ class Sender:
         if places.sequence_id:
             self.transfer.sequences.sent(self.queue, places.sequence_id, places.number)
         return outbound
+
+    def _owner(self) -> bytes:
+        """Whose queue a public name means: who passes its messages on goes by QueueManagerAddress.
+
+        The name of any other queue says so itself. Whoever sent the message did not have to know.
+        """
+        name = self.queue.definition.format_name
+        return self._core.targets.owner_of(name) if name.startswith("PUBLIC=") else b""
 
     def _cared_for(self, number: int, row: Row, packet: bytes) -> bytes:
         """A packet that is secret or traced; empty if it must not go out."""

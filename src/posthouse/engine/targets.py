@@ -20,7 +20,14 @@ from posthouse.engine.remote import Peer
 from posthouse.engine.settings import host_key
 from posthouse.model.errors import InvalidParameter
 from posthouse.model.guids import NULL_GUID, format_guid
-from posthouse.model.names import DirectName, FormatName, PrivateName, Protocol, PublicName
+from posthouse.model.names import (
+    DirectName,
+    FormatName,
+    PrivateName,
+    Protocol,
+    PublicName,
+    parse_format_name,
+)
 from posthouse.model.text import excerpt
 
 ANY = "*"
@@ -180,6 +187,18 @@ class Targets:
             return False
         machine = found.queue_manager_identifier
         return machine in (self.core.guid, peer.guid) or self._count(peer, format_guid(machine))
+
+    def owner_of(self, format_name: str) -> bytes:
+        """The queue manager of a public queue, by its GUID; empty while nobody can tell."""
+        name = parse_format_name(format_name)
+        service, now_ms = self.directory.service, self.core.now_ms
+        assert isinstance(name, PublicName)
+        queue = service.known(objects.Queue, equals("identifier", name.guid), now_ms).value
+        if queue is None or queue.queue_manager_identifier != NULL_GUID:
+            return b"" if queue is None else queue.queue_manager_identifier
+        computer = equals("computer_name", queue.computer_name)
+        machine = service.known(objects.QueueManager, computer, now_ms).value
+        return b"" if machine is None else machine.identifier
 
     def find_queue(self, identifier: bytes) -> objects.Queue | None:
         """A public queue, as the directory has it."""
