@@ -31,7 +31,7 @@ from posthouse.model.message import (
     MessageId,
     SenderIdentifierType,
 )
-from posthouse.model.names import FormatName, PathName, PrivateName, direct_name_of, parse_name
+from posthouse.model.names import FormatName, PathName, PrivateName, parse_name
 from posthouse.model.qms import ANY_TYPE, CLIENT_RECORD_SIZE, NWQueueJobStruct
 from posthouse.security.access import Caller
 from posthouse.security.rights import WRITE_MESSAGE
@@ -222,7 +222,7 @@ class JobBridge:
         """A queue here that the client may write to; elsewhere what decision 9 leaves of it."""
         core, entry = self.core, job.entry
         if entry.from_elsewhere and caller is not core.system:
-            format_name = direct_name_of(name) if isinstance(name, PathName) else name
+            format_name = core.registry.format_name(name)
             if core.targets.may_be_peer(format_name):
                 sender = PrivateName(entry.correlation[:_GUID_SIZE], 4)
                 return core.registry.sending_target(sender, change)
@@ -239,7 +239,7 @@ class JobBridge:
 
     def _message(self, name: PathName | FormatName, job: Job, row: EndedJob) -> Message:
         core, entry = self.core, job.entry
-        format_name = direct_name_of(name) if isinstance(name, PathName) else name
+        format_name = core.registry.format_name(name)
         message = Message(
             identifier=MessageId(core.guid, core.ordinals.next()),
             source_machine_identifier=core.guid,

@@ -75,6 +75,9 @@ class PublicQueues(Interface):
     def find(self, identifier: bytes) -> PublishedQueue | None:
         """The queue's object, None when the directory has none."""
 
+    def find_path(self, path: PathName) -> PublishedQueue | None:
+        """The object of a queue by its path name, None when none is known."""
+
 
 class QueueNames:
     """The names of the queue collection."""
@@ -116,18 +119,24 @@ class QueueNames:
                 "that foreign site",
                 "Read it at a machine that is, or make this one so: directory machine add.",
             )
-        if isinstance(name, PathName):
-            here = self._own_path(name) is not None
-        elif isinstance(name, DirectName):
-            here = self.is_own(name.host, name.port)
-        else:
-            here = not isinstance(name, PrivateName) or name.guid == self.core.guid
-        if here:
+        if self._would_be_here(name):
             return QueueNotFound(f"there is no queue {name} here")
         return QueueNotFound(
             f"{name} is a queue of another computer, and can only be sent to from here",
-            "Do that at its own queue manager, by --url for one.",
+            "Read it at its own queue manager, by --url for one, or over remote read: --user, "
+            "--authentication, posthouse.msmq().",
         )
+
+    def _would_be_here(self, name: PathName | FormatName) -> bool:
+        """Whether a name that means no queue would mean one of this machine, or nobody's."""
+        if isinstance(name, PathName):
+            return self._own_path(name) is not None
+        if isinstance(name, DirectName):
+            return self.is_own(name.host, name.port)
+        if isinstance(name, PrivateName | MachineName):
+            return name.guid == self.core.guid
+        published = self.public.find(name.guid) if isinstance(name, PublicName) else None
+        return published is None or self._is_ours(published)
 
     def find_local(self, name: PathName | FormatName) -> Queue | None:
         """The queue of this machine that a name means, None when there is none."""
@@ -198,7 +207,20 @@ class QueueNames:
 
     def find_outgoing(self, name: PathName | FormatName) -> Queue | None:
         """The outgoing queue for a name, None when there is none."""
-        return self._outgoing.get(_format_name(name).key)
+        found = self._outgoing.get(self.format_name(name).key)
+        if found is None and isinstance(name, PathName):  # from before the directory knew it
+            found = self._outgoing.get(direct_name_of(name).key)
+        return found
+
+    def format_name(self, name: PathName | FormatName) -> FormatName:
+        """What a path name means: a public queue that the directory knows, or a direct name."""
+        if not isinstance(name, PathName):
+            return name
+        public = name.kind is PathKind.PUBLIC and not name.subqueue
+        published = self.public.find_path(name) if public else None
+        if published is None:
+            return direct_name_of(name)
+        return PublicName(published.identifier, name.suffix)
 
     def find_target(self, name: PathName | FormatName) -> Queue | None:
         """Where messages for a single-element name go: a queue here, or an outgoing one.
@@ -208,7 +230,7 @@ class QueueNames:
         queue = self.find_local(name)
         if queue is not None:
             return queue
-        remote = _format_name(name)
+        remote = self.format_name(name)
         self._check_remote(remote)
         return self._outgoing.get(remote.key)
 
@@ -236,7 +258,13 @@ class QueueNames:
     def _public_is_own(self, name: PublicName) -> bool:
         published = self.public.find(name.guid)
         if published is None:
-            raise UnsupportedFormatNameOperation(f"the directory knows no queue {name}")
+            raise UnsupportedFormatNameOperation(
+                f"the directory knows no queue {name}",
+                "`posthouse directory queue list` shows which there are.",
+            )
+        return self._is_ours(published)
+
+    def _is_ours(self, published: PublishedQueue) -> bool:
         return self.is_own(PathName.parse(published.pathname).computer, None)
 
 
@@ -250,7 +278,3 @@ def is_service_queue(name: FormatName) -> bool:
 def _path_of(name: DirectName) -> PathName:
     """The path of a direct name on its own computer."""
     return PathName(".", name.queue, name.kind, name.subqueue, name.suffix)
-
-
-def _format_name(name: PathName | FormatName) -> FormatName:
-    return direct_name_of(name) if isinstance(name, PathName) else name

@@ -60,6 +60,16 @@ def refusal(status: DirectoryOperationResult, what: str, why: str = "") -> Queue
     return DsError(f"the directory refused to {what}: {why or status.value}")
 
 
+def _published(queue: objects.Queue) -> PublishedQueue:
+    return PublishedQueue(
+        queue.identifier,
+        queue.pathname,
+        queue.base_priority,
+        queue.full_path,
+        queue.directory_path,
+    )
+
+
 def _comparable(value: objects.QueueManager, name: str) -> object:
     found = getattr(value, name)
     return found.casefold() if isinstance(found, str) else found
@@ -187,16 +197,22 @@ class DirectoryOfQueues:
         )
         if found.status is _RESULT.DIRECTORY_NOT_CONNECTED:
             raise refusal(found.status, "look up a public queue")
-        queue = found.value
-        if queue is None:
-            return None
-        return PublishedQueue(
-            queue.identifier,
-            queue.pathname,
-            queue.base_priority,
-            queue.full_path,
-            queue.directory_path,
-        )
+        return None if found.value is None else _published(found.value)
+
+    def find_path(self, path: PathName) -> PublishedQueue | None:
+        """A public queue by its path name, the computer by either of its names; as last known."""
+        computer = self._computer_name(path.computer)
+        wanted = equals("pathname", str(path.with_computer(computer).parent))
+        found = self.service.known(objects.Queue, wanted, self.core.now_ms).value
+        return None if found is None else _published(found)
+
+    def _computer_name(self, name: str) -> str:
+        """The computer name behind a name with dots, which may be its name in DNS."""
+        if "." not in name.strip("."):
+            return name
+        wanted = equals("qualified_computer_name", name)
+        found = self.service.known(objects.QueueManager, wanted, self.core.now_ms).value
+        return name if found is None else found.computer_name
 
     # -- names
 

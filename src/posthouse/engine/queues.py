@@ -45,7 +45,6 @@ from posthouse.model.names import (
     PathName,
     PublicName,
     Suffix,
-    direct_name_of,
     parse_format_name,
 )
 from posthouse.model.properties import QUEUE_LABEL_LENGTH_MAX, QueueProperties
@@ -519,8 +518,7 @@ class Queues(QueueNames):
         target = self.find_target(name)
         if target is not None:
             return target
-        remote = direct_name_of(name) if isinstance(name, PathName) else name
-        return self._create_outgoing(remote, change)
+        return self._create_outgoing(self.format_name(name), change)
 
     def check_room_for_outgoing(self, count: int = 1) -> None:
         """Names are cheap to make up; outgoing queues are not."""

@@ -1,0 +1,149 @@
+"""Names that the directory explains: public queues by path and identifier, lists, aliases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from posthouse.directory.document import AliasPart, Document, ListPart, MachinePart, QueuePart
+from posthouse.engine.descriptor import QueueAccessType
+from posthouse.engine.queue import Queue
+from posthouse.model.errors import (
+    IllegalFormatName,
+    NoDs,
+    QueueNotFound,
+    UnsupportedFormatNameOperation,
+)
+from posthouse.model.guids import format_guid
+from posthouse.model.names import parse_name
+from tests.engine.letters import PEEK_ADMIN, PostRig
+from tests.engine.rig import PEEK, RECEIVE, SEND
+
+BETA, ORDERS, GONE = (format_guid(number.to_bytes(16, "big")) for number in (2, 40, 99))
+PUBLIC = f"PUBLIC={ORDERS}"
+ENTERPRISE = Document(
+    machines=[MachinePart(name="BETA", guid=BETA, dns_name="beta.example")],
+    queues=[QueuePart(path=r"BETA\orders", guid=ORDERS)],
+    lists=[
+        ListPart(name="Inner", members=["Till"]),
+        ListPart(name="Outer", members=["Inner", r"BETA\orders", "DIRECT=OS:c\\q"]),
+    ],
+    aliases=[AliasPart(name="Till", queue=r"BETA\orders")],
+)
+
+
+def enter(rig: PostRig, document: Document) -> None:
+    rig.run(lambda own: own.directory_changes.take_in(document, prune=False, dry_run=False))
+
+
+@pytest.fixture
+def rig() -> Iterator[PostRig]:
+    rig = PostRig()
+    enter(rig, ENTERPRISE)
+    rig.create("orders")
+    yield rig
+    rig.check_books()
+
+
+def outgoing(rig: PostRig) -> list[str]:
+    return [queue.definition.format_name for queue in rig.manager.queues.outgoing_queues()]
+
+
+def listed(rig: PostRig, name: str) -> str:
+    """The format name of a list or an alias."""
+    document = rig.manager.directory_changes.document()
+    parts: list[ListPart | AliasPart] = [*document.lists, *document.aliases]
+    found = {one.name: one.guid for one in parts}
+    return f"DL={found[name]}"
+
+
+@pytest.mark.parametrize("name", [r"BETA\orders", r"beta\ORDERS", r"beta.example\orders", PUBLIC])
+def test_a_path_that_the_directory_has_is_a_public_queue(rig: PostRig, name: str) -> None:
+    rig.send(name, b"x")
+    assert outgoing(rig) == [PUBLIC]
+    waiting = rig.peek(rig.open(name, PEEK_ADMIN)).message
+    assert waiting.destination_queue_format_name == PUBLIC
+
+
+@pytest.mark.parametrize(
+    "name", [r"BETA\others", r"BETA\private$\orders", r"GAMMA\orders", r"other.example\orders"]
+)
+def test_any_other_path_is_a_direct_name(rig: PostRig, name: str) -> None:
+    rig.send(name, b"x")
+    assert outgoing(rig) == [f"DIRECT=OS:{name}"]
+
+
+def test_messages_from_before_the_directory_knew_the_queue_are_found(rig: PostRig) -> None:
+    rig.send(r"BETA\late", b"x")
+    late = QueuePart(path=r"BETA\late", guid=GONE)
+    enter(rig, Document(queues=[late]))
+    found = rig.manager.queues.find_outgoing(parse_name(r"BETA\late"))
+    assert isinstance(found, Queue)
+    assert found.state.count == 1
+
+
+def test_what_can_only_be_read_is_refused_as_a_path_too(rig: PostRig) -> None:
+    for name in (r"BETA\orders;journal", r"BETA\orders;sub"):
+        with pytest.raises(UnsupportedFormatNameOperation, match="nobody can send to"):
+            rig.open(name, SEND)
+
+
+@pytest.mark.parametrize("access", [PEEK, RECEIVE])
+@pytest.mark.parametrize(
+    "name",
+    [PUBLIC, r"BETA\orders", f"PRIVATE={BETA}\\00000007", f"MACHINE={BETA};DEADLETTER"],
+)
+def test_a_queue_elsewhere_is_read_there_and_the_error_says_so(
+    rig: PostRig, name: str, access: QueueAccessType
+) -> None:
+    with pytest.raises(QueueNotFound, match=r"another computer.*remote read"):
+        rig.open(name, access)
+
+
+@pytest.mark.parametrize("access", [PEEK, RECEIVE])
+def test_a_queue_that_nobody_knows_is_not_said_to_be_elsewhere(
+    rig: PostRig, access: QueueAccessType
+) -> None:
+    with pytest.raises(QueueNotFound, match="there is no queue"):
+        rig.open(f"PUBLIC={GONE}", access)
+
+
+def test_names_that_nobody_knows_say_where_to_look(rig: PostRig) -> None:
+    with pytest.raises(UnsupportedFormatNameOperation, match="directory queue list"):
+        rig.open(f"PUBLIC={GONE}", SEND)
+    with pytest.raises(IllegalFormatName, match="directory alias list"):
+        rig.open(f"DL={GONE}", SEND)
+    with pytest.raises(UnsupportedFormatNameOperation, match="cannot be sent to a machine"):
+        rig.open(f"MACHINE={BETA};DEADLETTER", SEND)
+
+
+@pytest.mark.spec("MS-MQDMPR 3.1.7.3.8/2", "MS-MQDMPR 3.1.7.3.8/5")
+def test_a_list_of_lists_and_aliases_gets_each_queue_one_copy(rig: PostRig) -> None:
+    rig.send(listed(rig, "Outer"), b"x")
+    assert sorted(outgoing(rig)) == [r"DIRECT=OS:c\q", PUBLIC]
+    counts = [queue.state.count for queue in rig.manager.queues.outgoing_queues()]
+    assert counts == [1, 1]
+
+
+def test_an_alias_is_sent_to_like_its_queue(rig: PostRig) -> None:
+    rig.send(listed(rig, "Till"), b"x")
+    assert outgoing(rig) == [PUBLIC]
+
+
+def test_while_the_directory_is_away_paths_lead_where_they_led(rig: PostRig) -> None:
+    rig.manager.directory.directory.connected = False
+    rig.send(r"ALPHA\private$\orders", b"x")
+    with pytest.raises(NoDs):
+        rig.open(PUBLIC, SEND)
+    rig.send(r"BETA\private$\orders", b"x")
+    assert outgoing(rig) == [r"DIRECT=OS:BETA\private$\orders"]
+    rig.manager.directory.directory.connected = True
+
+
+def test_a_queue_whose_machine_is_gone_waits_with_that_reason(rig: PostRig) -> None:
+    rig.send(PUBLIC, b"x")
+    rig.run(lambda own: own.directory_changes.remove("machine", "BETA", dry_run=False))
+    assert rig.manager.directory_changes.document().queues[0].machine == BETA
+    rig.send(r"BETA\orders", b"y")
+    assert [queue.state.count for queue in rig.manager.queues.outgoing_queues()] == [2]
