@@ -118,7 +118,8 @@ class BulkHttp:
         response = self._repeated(lambda: self._ask("GET", path, None, "", ARROW), True)
         whole = False
         try:
-            with pyarrow.ipc.open_stream(pyarrow.PythonFile(_Straight(response), "r")) as batches:
+            file = pyarrow.PythonFile(_Straight(response, pyarrow.allocate_buffer), "r")
+            with pyarrow.ipc.open_stream(file) as batches:
                 yield from batches
             response.read()  # the end of the last chunk
             whole = True
@@ -281,14 +282,15 @@ class _Straight:
 
     closed = False
 
-    def __init__(self, response: http.client.HTTPResponse) -> None:
+    def __init__(self, response: http.client.HTTPResponse, allocate: Callable[[int], Any]) -> None:
         self._response = response
+        self._allocate = allocate
 
-    def read(self, size: int) -> bytearray | memoryview:
-        """So many bytes, fewer only at the end."""
-        buffer = bytearray(size)
-        filled = self._response.readinto(buffer)
-        return buffer if filled == size else memoryview(buffer)[:filled]
+    def read(self, size: int) -> Any:
+        """So many bytes, fewer only at the end, in memory that Arrow keeps and uses again."""
+        buffer = self._allocate(size)
+        filled = self._response.readinto(memoryview(buffer))
+        return buffer if filled == size else buffer.slice(0, filled)
 
 
 class _Pieces:

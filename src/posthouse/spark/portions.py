@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pyspark.sql.datasource import InputPartition
@@ -89,6 +91,7 @@ def read_portion(portion: InputPartition, columns: Sequence[str]) -> Iterator[py
     """The messages of a portion as Arrow has them. A pure peek: it may be read again."""
     if not isinstance(portion, Portion):  # Spark's own, where there was nothing to plan
         return
+    _settle_in()
     cut, rows = portion.cut, 0
     with borrowed(portion.manager) as http:
         for batch in bulk_read.read(http, portion.queue, cut.after, cut.through, columns):
@@ -102,6 +105,15 @@ def read_portion(portion: InputPartition, columns: Sequence[str]) -> Iterator[py
         if portion.strict and rows < cut.messages:  # received elsewhere and expired is well
             (plan,) = bulk_read.plan(http, [Wanted(portion.queue, cut.through)]).queues
             check_loss(portion.queue, cut.after, portion.purged, plan.purged_through)
+
+
+@cache
+def _settle_in() -> None:
+    """Once in a worker: Spark looks for garbage behind every task, in all that was imported too.
+
+    That takes longer than a small task; modules stay anyway.
+    """
+    gc.freeze()
 
 
 def check_loss(queue: str, after: int, known: int, purged_through: int) -> None:
