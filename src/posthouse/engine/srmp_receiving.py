@@ -11,7 +11,7 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple
 
-from posthouse.engine.arriving import Arriving, Batch
+from posthouse.engine.arriving import Arriving
 from posthouse.engine.certificates import Certificates
 from posthouse.engine.core import Core
 from posthouse.engine.queue import ORDER_QUEUE, Queue, QueueRole, QueueType
@@ -25,6 +25,7 @@ from posthouse.engine.records import (
 from posthouse.engine.remote import Peer
 from posthouse.engine.rows import flags_of, row_of, wants_of
 from posthouse.engine.srmp_redirects import url_text, web_name
+from posthouse.engine.srmp_runs import SrmpBatch
 from posthouse.engine.srmp_streams import Key, StreamPlace
 from posthouse.model.errors import (
     AccessDenied,
@@ -116,13 +117,18 @@ class SrmpReceiving:
 
     def receive(self, arrivals: list[SrmpArrival]) -> list[SrmpVerdict]:
         """SRMP Message Received (3.1.5.1), each as if it had come alone."""
-        batch = Batch(arrivals[0].peer if arrivals else Peer(b"", ""))
+        batch = self._batch(arrivals)
         with self.core.untold():
             verdicts = [self._answered(batch, arrival) for arrival in arrivals]
         self._commit(batch)
         return verdicts
 
-    def _commit(self, batch: Batch) -> None:
+    def _batch(self, arrivals: list[SrmpArrival]) -> SrmpBatch:
+        peer = arrivals[0].peer if arrivals else Peer(b"", "")
+        return SrmpBatch(self.core, peer, self._guard)
+
+    def _commit(self, batch: SrmpBatch) -> None:
+        batch.flush()
         if batch.recoverable or batch.express:
             self.receiving.history.add(batch.recoverable, batch.express, batch.change)
         self.core.commit(batch.change)
@@ -132,7 +138,7 @@ class SrmpReceiving:
         for key in touched:
             self.srmp.streams.touch(key)
 
-    def _answered(self, batch: Batch, arrival: SrmpArrival) -> SrmpVerdict:
+    def _answered(self, batch: SrmpBatch, arrival: SrmpArrival) -> SrmpVerdict:
         try:
             return self._take(batch, arrival)
         except (_Refused, RemoteProtocolError) as error:
@@ -143,8 +149,11 @@ class SrmpReceiving:
             status = 500 if isinstance(error, _TEMPORARY) else 400
             return SrmpVerdict(status, str(error))
 
-    def _take(self, batch: Batch, arrival: SrmpArrival) -> SrmpVerdict:
+    def _take(self, batch: SrmpBatch, arrival: SrmpArrival) -> SrmpVerdict:
         message = arrival.message
+        if message.is_plain and self._gather(batch, arrival):
+            return DONE
+        batch.flush()
         kind = kind_of(message)
         if kind in _RECEIPTS:
             return self._acknowledged(arrival, kind)
@@ -170,6 +179,24 @@ class SrmpReceiving:
             return self._ignored("duplicate", "it came before")
         self._insert(batch, arrival, queue, place)
         return DONE
+
+    def _gather(self, batch: SrmpBatch, arrival: SrmpArrival) -> bool:
+        """The common case of what `_take` does; False: nothing was done, and it has to decide."""
+        message = arrival.message
+        _, queue = self._place(message.to)
+        if (
+            queue is None
+            or not batch.is_open(queue)
+            or self._is_late(message)
+            or self._is_known(batch, message)
+        ):
+            return False
+        packet = packet_of(message, arrival.parts, arrival.head, self.core.utc)
+        seen = glance(packet)
+        if not batch.gather(queue, packet, seen):
+            return False
+        self._note(batch, message, seen)
+        return True
 
     def _ignored(self, counter: str, why: str) -> SrmpVerdict:
         """Done with, and nothing came of it; whoever sent it shall not send it again."""
@@ -222,7 +249,7 @@ class SrmpReceiving:
         expires = message.expires()
         return expires != INFINITE and expires < self.core.utc
 
-    def _forward(self, batch: Batch, arrival: SrmpArrival, name: DirectName) -> None:
+    def _forward(self, batch: SrmpBatch, arrival: SrmpArrival, name: DirectName) -> None:
         """On to another machine: where we are told to, or as transparent store-and-forward server.
 
         An own address with another port is not ours, and nobody's to forward to (decision 61).
@@ -263,19 +290,19 @@ class SrmpReceiving:
             return message.source_guid
         return message.source_guid + blake2b(message.to.encode(), digest_size=8).digest()
 
-    def _is_known(self, batch: Batch, message: SrmpMessage) -> bool:
+    def _is_known(self, batch: SrmpBatch, message: SrmpMessage) -> bool:
         if message.source_guid == NULL_GUID and message.ordinal == 1:
             return False
         source, ordinal = self._source(message), message.ordinal
         return self.receiving.history.knows(source, ordinal) or batch.has(source, ordinal)
 
-    def _note(self, batch: Batch, message: SrmpMessage, seen: Glance) -> None:
+    def _note(self, batch: SrmpBatch, message: SrmpMessage, seen: Glance) -> None:
         """Of a stream its place tells what is new, as with transactional messages elsewhere."""
         anonymous = message.source_guid == NULL_GUID and message.ordinal == 1
         if message.stream is None and not anonymous:
             batch.note(self._source(message), seen)
 
-    def _out_of_place(self, batch: Batch, place: StreamPlace) -> SrmpVerdict:
+    def _out_of_place(self, batch: SrmpBatch, place: StreamPlace) -> SrmpVerdict:
         """A duplicate, or too early: 200 and ignored; the receipt tells how far the stream is."""
         if place.reject(batch.change):
             self._touched.append(place.key)
@@ -285,7 +312,7 @@ class SrmpReceiving:
     # -- insertion (3.1.5.1.6, 3.1.5.1.12)
 
     def _insert(
-        self, batch: Batch, arrival: SrmpArrival, queue: Queue, place: StreamPlace | None
+        self, batch: SrmpBatch, arrival: SrmpArrival, queue: Queue, place: StreamPlace | None
     ) -> None:
         core, message = self.core, arrival.message
         verified = self._verified(arrival)
@@ -307,7 +334,7 @@ class SrmpReceiving:
 
     def _accept(
         self,
-        batch: Batch,
+        batch: SrmpBatch,
         arrival: SrmpArrival,
         queue: Queue,
         one: Arriving,
@@ -327,7 +354,7 @@ class SrmpReceiving:
         weak = self.certificates.security.settings.weak_algorithms
         return verify(arrival.message, arrival.parts, self.certificates, weak=weak)
 
-    def _guard(self, queue: Queue, authenticated: bool) -> Guard:
+    def _guard(self, queue: Queue, authenticated: bool = False) -> Guard:
         """The access check; of a public queue the directory's word counts, or the sender waits."""
         definition = queue.definition
         security = definition.security
@@ -437,14 +464,14 @@ class SrmpReceiving:
             if queue.definition.multicast_address == address
             and queue.definition.role is QueueRole.PLAIN
         ]
-        batch = Batch(arrivals[0].peer if arrivals else Peer(b"", ""))
+        batch = self._batch(arrivals)
         with self.core.untold():
             for arrival in arrivals:
                 for queue in queues:
                     self._take_copy(batch, arrival, queue)
         self._commit(batch)
 
-    def _take_copy(self, batch: Batch, arrival: SrmpArrival, queue: Queue) -> None:
+    def _take_copy(self, batch: SrmpBatch, arrival: SrmpArrival, queue: Queue) -> None:
         """One copy; a queue that does not want it keeps no other from its own."""
         message = arrival.message
         try:
@@ -465,12 +492,14 @@ class SrmpReceiving:
         except QueueError as error:
             self.core.refusals[error.name] += 1
 
-    def _copy_is_known(self, batch: Batch, source: bytes, ordinal: int) -> bool:
+    def _copy_is_known(self, batch: SrmpBatch, source: bytes, ordinal: int) -> bool:
         if source[:16] == NULL_GUID and ordinal == 1:
             return False
         return self.receiving.history.knows(source, ordinal) or batch.has(source, ordinal)
 
-    def _insert_copy(self, batch: Batch, arrival: SrmpArrival, queue: Queue, source: bytes) -> None:
+    def _insert_copy(
+        self, batch: SrmpBatch, arrival: SrmpArrival, queue: Queue, source: bytes
+    ) -> None:
         core, message = self.core, arrival.message
         verified = self._verified(arrival)
         if verified.refusal:

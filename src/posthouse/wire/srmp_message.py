@@ -142,6 +142,22 @@ class SrmpMessage(msgspec.Struct, gc=False):
         return action[len(LABEL_PREFIX) :] if action.startswith(LABEL_PREFIX) else ""
 
     @property
+    def is_plain(self) -> bool:
+        """Whether it wants nothing but to get into its queue."""
+        return (
+            self.message_class == NORMAL
+            and self.stream is None
+            and not (self.journal or self.dead_letter or self.trace)
+            and not (self.delivery_receipt_to or self.commitment_receipt_to)
+            and self.signature is None
+            and self.provider is None
+            and not self.destination_mqf
+            and self.delivery_receipt is None
+            and self.commitment_receipt is None
+            and self.stream_receipt is None
+        )
+
+    @property
     def identifier(self) -> MessageId:
         """3.1.5.1.1; of several GUIDs the one of SourceQmGuid counts (note 7)."""
         return MessageId(self.source_guid, self.ordinal)

@@ -1,0 +1,147 @@
+"""Messages over HTTP that are taken in together come to what they come to one by one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from posthouse.engine.srmp_receiving import SrmpReceiving
+from posthouse.wire.srmp_message import SrmpMessage
+from tests.engine.letters import FAR_GUID
+from tests.engine.rig import RECEIVE
+from tests.engine.test_runs import contents
+from tests.engine.web import ADMIN, ORDERS, STREAMED, WebRig
+
+OTHER = bytes(range(32, 48))
+SECOND = "http://alpha/msmq/private$/second"
+NARROW = "http://alpha/msmq/private$/narrow"
+CLOSED = "http://alpha/msmq/private$/closed"
+KIB = b"x" * 400
+
+elements = st.fixed_dictionaries(
+    {"ordinal": st.integers(1, 12)},
+    optional={
+        "to": st.sampled_from(
+            [ORDERS, ORDERS, ORDERS, SECOND, NARROW, CLOSED, STREAMED, "http://alpha/msmq/none"]
+        ),
+        "durable": st.booleans(),
+        "priority": st.integers(2, 3),
+        "source_guid": st.sampled_from([FAR_GUID, FAR_GUID, OTHER]),
+        "sent_ago": st.sampled_from([0, 0, 900]),
+        "lives": st.sampled_from([0, 500, 1000]),
+        "journal": st.sampled_from([False, False, True]),
+        "dead_letter": st.sampled_from([False, False, True]),
+        "trace": st.sampled_from([False, False, True]),
+        "delivery_receipt_to": st.sampled_from(["", "", ADMIN]),
+        "destination_mqf": st.sampled_from([(), (), (ORDERS, SECOND)]),
+        "message_class": st.sampled_from([0, 0, 0, 2]),
+        "action": st.sampled_from(["MSMQ:order", "MSMQ:" + "x" * 250]),
+        "stream": st.just(None),
+    },
+)
+
+
+def make() -> WebRig:
+    rig = WebRig()
+    rig.create("second")
+    rig.create("narrow", quota_kib=6)
+    rig.create("closed", authentication=True)
+    return rig
+
+
+def one_by_one(rig: WebRig) -> WebRig:
+    """The same rig without the short way."""
+    receiving: SrmpReceiving = rig.manager.srmp.receiving
+    receiving._gather = lambda batch, arrival: False  # type: ignore[method-assign]
+    return rig
+
+
+def message(rig: WebRig, values: dict[str, Any]) -> SrmpMessage:
+    values = dict(values)
+    sent = rig.utc - values.pop("sent_ago", 0)
+    if lives := values.pop("lives", 0):
+        values["reach_by"] = sent + lives
+    return rig.message(values.pop("to", ORDERS), sent_at=sent, **values)
+
+
+def same(one: WebRig, many: WebRig) -> None:
+    for rig in (one, many):
+        rig.check_books()
+    assert contents(many.manager.core.state) == contents(one.manager.core.state)
+    assert many.store.packets == one.store.packets
+    assert many.manager.core.refusals == one.manager.core.refusals
+    for source in (FAR_GUID, OTHER):
+        known = [rig.manager.receiving.history.known_of(source).keys() for rig in (one, many)]
+        assert known[0] == known[1]
+    one.restart()
+    many.restart()
+    assert contents(many.manager.core.state) == contents(one.manager.core.state)
+
+
+@settings(max_examples=40)
+@given(st.lists(st.lists(elements, max_size=8), max_size=4))
+def test_messages_of_a_turn_come_to_the_same_together(turns: list[list[dict[str, Any]]]) -> None:
+    many, one = make(), one_by_one(make())
+    for turn in turns:
+        verdicts = [
+            rig.verdicts(*[message(rig, values) for values in turn], body=KIB)
+            for rig in (many, one)
+        ]
+        assert verdicts[0] == verdicts[1]
+    same(one, many)
+
+
+def test_a_receipt_in_between_keeps_the_order_of_messages() -> None:
+    rig = make()
+    posted = [
+        rig.message(),
+        rig.message(),
+        rig.message(delivery_receipt_to=ADMIN),
+        rig.message(),
+        rig.message(SECOND),
+        rig.message(),
+    ]
+    assert rig.post(*posted) == [200] * 6
+    ordinals = [found.identifier.ordinal for found in rig.messages("orders")]
+    assert ordinals == [1, 2, 3, 4, 6]
+    assert len(rig.answers()) == 1
+    rig.check_books()
+
+
+def test_a_run_takes_no_more_than_its_queue_has_room_for() -> None:
+    rig = make()
+    statuses = rig.post(*[rig.message(NARROW) for _ in range(6)], body=KIB)
+    taken = statuses.count(200)
+    assert statuses == [200] * taken + [500] * (6 - taken)
+    assert 0 < taken < 6
+    assert len(rig.messages("narrow")) == taken
+    assert rig.queue("narrow").state.bytes <= 6 << 10
+    rig.check_books()
+
+
+def test_waiting_readers_get_messages_of_a_run_each_one() -> None:
+    rig = make()
+    descriptor = rig.open("orders", RECEIVE)
+    waits = [rig.wait(descriptor) for _ in range(2)]
+    assert rig.post(*[rig.message() for _ in range(3)]) == [200] * 3
+    assert all(waits)
+    assert len(rig.messages("orders")) == 1
+    rig.check_books()
+
+
+def test_the_short_way_is_taken() -> None:
+    rig, runs = make(), []
+    core = rig.manager.core
+    arrive_run = core.arrive_run
+
+    def noted(row: Any, packets: list[bytes], *rest: Any) -> range:
+        runs.append(len(packets))
+        return arrive_run(row, packets, *rest)
+
+    core.arrive_run = noted  # type: ignore[method-assign, assignment]
+    rig.post(*[rig.message() for _ in range(3)])
+    rig.post(rig.message(), rig.message(priority=7), rig.message(priority=7))
+    rig.post(rig.message(durable=False), rig.message(durable=False, journal=True))
+    assert runs == [3, 1, 2, 1]
