@@ -109,6 +109,11 @@ PEERS = {
         probe=("/usr/bin/python3", "-c", LOADS_OPENPGM),
         why="another implementation of PGM: sends us multicast messages, and receives ours",
     ),
+    "openldap": Peer(
+        package="slapd libsasl2-modules libsasl2-modules-gssapi-mit",
+        probe=("sh", "-c", f"for each in slapd; do {FIND_PROGRAM} || exit; done"),
+        why="a directory server with the schema of message queues (started by the tests only)",
+    ),
     "kerberos": Peer(
         package="krb5-kdc krb5-admin-server krb5-user",
         probe=("sh", "-c", f"for each in {KERBEROS}; do {FIND_PROGRAM} || exit; done"),

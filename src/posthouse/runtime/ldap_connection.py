@@ -1,0 +1,307 @@
+"""A connection to a directory server: which one, how it is encrypted, who we are there.
+
+Needs `posthouse[ldap]`. Calls block, with a limit of time each; one thread makes them.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+import ldap3
+from ldap3.core.exceptions import LDAPException
+
+from posthouse.directory.authority import AuthorityAway
+from posthouse.directory.ldap_names import BadEntry, Dn
+from posthouse.directory.ldap_values import LdapEntry, Values
+from posthouse.runtime.ldap_servers import looked_up
+from posthouse.runtime.settings_ldap import LdapSection, Server, servers_of
+
+SUCCESS: Final = 0
+NO_SUCH_ATTRIBUTE: Final = 16
+NO_SUCH_OBJECT: Final = 32
+INSUFFICIENT_RIGHTS: Final = 50
+ALREADY_EXISTS: Final = 68
+_AWAY: Final = frozenset({51, 52, 80})  # busy, unavailable, other
+_PASSWORD_SIZE_MAX: Final = 4096
+BASE: Final = ldap3.BASE
+SUBTREE: Final = ldap3.SUBTREE
+
+
+class LdapRefusal(Exception):
+    """The server answered that it did not do as asked."""
+
+    def __init__(self, code: int, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+class _Tls(ldap3.Tls):  # type: ignore[misc]
+    """TLS as Python checks it: chain and host name, before a byte is said."""
+
+    def __init__(self, context: ssl.SSLContext, host: str) -> None:
+        super().__init__(validate=ssl.CERT_REQUIRED)
+        self._context = context
+        self._host = host
+
+    def wrap_socket(self, connection: Any, do_handshake: bool = False) -> None:
+        """Replaces the socket by an encrypted one."""
+        connection.socket = self._context.wrap_socket(
+            connection.socket, server_hostname=self._host, do_handshake_on_connect=True
+        )
+
+
+class LdapConnection:
+    """One connection at a time, to the first server that answers; opened when it is needed."""
+
+    def __init__(self, settings: LdapSection, look_up: Callable[[str], list[Server]] = looked_up):
+        self.settings = settings
+        self.server: Server | None = None
+        self._look_up = look_up
+        self._servers: list[Server] = []
+        self._open: Any = None
+
+    def close(self) -> None:
+        """Lets the connection go; the next call opens another."""
+        connection, self._open = self._open, None
+        if connection is not None:
+            with suppress(LDAPException, OSError):
+                connection.unbind()
+
+    def opened(self) -> Server:
+        """Makes sure that there is a connection; tells to which server."""
+        if self._open is None or self._open.closed:
+            self._reopen()
+        assert self.server is not None
+        return self.server
+
+    # -- calls
+
+    def search(
+        self,
+        base: Dn | str,
+        filter_text: str,
+        attributes: Sequence[str],
+        scope: str = SUBTREE,
+        controls: Sequence[Any] = (),
+    ) -> Iterator[LdapEntry]:
+        """Entries in pages; none where the base itself is not there."""
+        cookie: Any = None
+        while True:
+            result, response = self._call(
+                "search",
+                str(base),
+                filter_text,
+                search_scope=scope,
+                dereference_aliases=ldap3.DEREF_NEVER,
+                attributes=list(attributes),
+                time_limit=self.settings.time_limit_s,
+                paged_size=None if scope == BASE else self.settings.page_size,
+                paged_cookie=cookie,
+                controls=list(controls) or None,
+            )
+            if result["result"] == NO_SUCH_OBJECT:
+                return
+            self._check(result)
+            yield from filter(None, map(_entry, response or ()))
+            pages = (result.get("controls") or {}).get("1.2.840.113556.1.4.319", {})
+            cookie = pages.get("value", {}).get("cookie")
+            if not cookie:
+                return
+
+    def get(self, dn: Dn | str, attributes: Sequence[str]) -> LdapEntry | None:
+        """One entry by its place."""
+        return next(self.search(dn, "(objectClass=*)", attributes, BASE), None)
+
+    def add(self, dn: Dn, classes: Sequence[str], attributes: Mapping[str, Values]) -> None:
+        """A new entry."""
+        given = {name: values for name, values in attributes.items() if values}
+        self._check(self._call("add", str(dn), list(classes), given)[0])
+
+    def modify(self, dn: Dn, attributes: Mapping[str, Values]) -> None:
+        """Attributes with the values they shall have; no value takes one away."""
+        changes = {
+            name: [(ldap3.MODIFY_REPLACE, list(values))] for name, values in attributes.items()
+        }
+        if changes:
+            self._check(self._call("modify", str(dn), changes)[0])
+
+    def delete(self, dn: Dn) -> None:
+        """Removes an entry that has none below it."""
+        self._check(self._call("delete", str(dn))[0])
+
+    def rename(self, dn: Dn, name: str) -> Dn:
+        """Gives an entry another common name; gives its new place."""
+        renamed = dn.parent.child(name)
+        first = str(Dn(renamed.parts[:1]))
+        self._check(self._call("modify_dn", str(dn), first)[0])
+        return renamed
+
+    # -- how
+
+    def _call(self, method: str, *arguments: Any, **options: Any) -> tuple[dict[str, Any], Any]:
+        """One exchange; a connection that turns out to be dead is opened once more."""
+        fresh = self._open is None or self._open.closed
+        self.opened()
+        try:
+            return self._exchange(method, arguments, options)
+        except (LDAPException, OSError) as error:
+            self.close()
+            if fresh or options.get("paged_cookie"):
+                raise AuthorityAway(f"{self.server}: {_reason(error)}") from None
+        self.opened()
+        try:
+            return self._exchange(method, arguments, options)
+        except (LDAPException, OSError) as error:
+            self.close()
+            raise AuthorityAway(f"{self.server}: {_reason(error)}") from None
+
+    def _exchange(self, method: str, arguments: Any, options: Any) -> tuple[dict[str, Any], Any]:
+        _, result, response, _ = getattr(self._open, method)(*arguments, **options)
+        return result, response
+
+    def _check(self, result: Mapping[str, Any]) -> None:
+        code = result["result"]
+        if code == SUCCESS:
+            return
+        text = f"{self.server}: {result['description']} {result.get('message') or ''}".strip()
+        if code in _AWAY:
+            raise AuthorityAway(text)
+        raise LdapRefusal(code, text)
+
+    def _reopen(self) -> None:
+        reasons = []
+        for server in self._candidates():
+            try:
+                self._open = self._connected(server)
+            except (LDAPException, OSError, AuthorityAway) as error:
+                reasons.append(f"{server}: {_reason(error)}")
+            else:
+                self.server = server
+                return
+        raise AuthorityAway("; ".join(reasons) or "there is no directory server to ask")
+
+    def _candidates(self) -> list[Server]:
+        """The one that answered last first: servers learn of changes at different times."""
+        if self.settings.url:
+            self._servers = servers_of(self.settings)
+        else:
+            found = self._look_up(self.settings.domain)
+            self._servers = found or self._servers
+        return sorted(self._servers, key=lambda server: server != self.server)
+
+    def _connected(self, server: Server) -> Any:
+        settings = self.settings
+        target = ldap3.Server(
+            _address(server),
+            use_ssl=server.scheme == "ldaps",
+            tls=None if server.scheme == "ldapi" else _Tls(self._context(), server.host),
+            get_info=ldap3.NONE,
+            connect_timeout=settings.connect_s,
+        )
+        connection = ldap3.Connection(
+            target,
+            **self._login(server),
+            client_strategy=ldap3.SAFE_SYNC,
+            auto_referrals=False,
+            check_names=False,
+            auto_escape=False,
+            auto_encode=False,
+            return_empty_attributes=False,
+            receive_timeout=settings.time_limit_s + settings.connect_s,
+        )
+        try:
+            connection.open(read_server_info=False)
+            if server.scheme == "ldap" and settings.start_tls:
+                connection.start_tls(read_server_info=False)
+            self._bind(connection)
+        except BaseException:
+            with suppress(LDAPException, OSError):
+                connection.unbind()
+            raise
+        return connection
+
+    def _bind(self, connection: Any) -> None:
+        _, result, _, _ = connection.bind(read_server_info=False)
+        if result["result"] != SUCCESS:
+            said = f"{result['description']} {result.get('message') or ''}".strip()
+            raise AuthorityAway(f"the login as {self.settings.user or 'anonymous'} failed: {said}")
+
+    def _login(self, server: Server) -> dict[str, Any]:
+        settings, kind = self.settings, self.settings.authentication
+        if kind == "anonymous":
+            return {"authentication": ldap3.ANONYMOUS}
+        encrypted = server.scheme != "ldap" or settings.start_tls
+        if kind in ("simple", "plain") and not (encrypted or server.is_local):
+            raise AuthorityAway("a password is not sent in clear text; set start_tls")
+        if kind == "simple":
+            return {
+                "authentication": ldap3.SIMPLE,
+                "user": settings.user,
+                "password": read_password(settings.password_file),
+            }
+        sasl: dict[str, tuple[str, Callable[[], Any]]] = {
+            "plain": ("PLAIN", lambda: (None, settings.user, self._password())),
+            "digest": (
+                ldap3.DIGEST_MD5,
+                lambda: (None, settings.user, self._password(), None),
+            ),
+            "external": (ldap3.EXTERNAL, lambda: ""),
+            "gssapi": (ldap3.GSSAPI, lambda: None),
+        }
+        mechanism, credentials = sasl[kind]
+        return {
+            "authentication": ldap3.SASL,
+            "sasl_mechanism": mechanism,
+            "sasl_credentials": credentials(),
+        }
+
+    def _password(self) -> str:
+        return read_password(self.settings.password_file)
+
+    def _context(self) -> ssl.SSLContext:
+        settings = self.settings
+        context = ssl.create_default_context(cafile=settings.ca_file or None)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        if settings.certificate_file:
+            context.load_cert_chain(settings.certificate_file, settings.key_file or None)
+        return context
+
+
+def read_password(path: str) -> str:
+    """The first line of a file that nobody else may read."""
+    file = Path(path)
+    try:
+        if file.stat().st_mode & 0o077:
+            raise AuthorityAway(f"others may read {path}; chmod 600 it")
+        text = file.read_bytes()[:_PASSWORD_SIZE_MAX].decode()
+    except (OSError, UnicodeDecodeError) as error:
+        raise AuthorityAway(f"the password cannot be read: {error}") from None
+    password = (text.splitlines() or [""])[0]
+    if not password:  # an empty one would log in as nobody, and succeed
+        raise AuthorityAway(f"there is no password in {path}")
+    return password
+
+
+def _address(server: Server) -> str:
+    if server.scheme == "ldapi":
+        return f"ldapi://{server.host}"
+    return str(server)
+
+
+def _entry(item: Mapping[str, Any]) -> LdapEntry | None:
+    """An entry of an answer; references to other servers are none, nor are damaged names."""
+    if item.get("type") != "searchResEntry":
+        return None
+    try:
+        dn = Dn.parse(item["dn"])
+    except BadEntry:
+        return None
+    return LdapEntry(dn, {name.lower(): values for name, values in item["raw_attributes"].items()})
+
+
+def _reason(error: BaseException) -> str:
+    return " ".join(str(error).split())[:500] or type(error).__name__
