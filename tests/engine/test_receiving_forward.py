@@ -18,7 +18,7 @@ from posthouse.model.message_classes import (
 from posthouse.model.names import PrivateName
 from posthouse.wire.packet import Packet
 from posthouse.wire.patch import patch
-from tests.engine.letters import FAR_GUID, JOURNAL
+from tests.engine.letters import DEAD_LETTERS, FAR_GUID, JOURNAL
 from tests.engine.test_receiving_refusals import AnswerRig
 
 BEYOND_GUID = bytes(range(48, 64))
@@ -99,6 +99,15 @@ def test_a_message_that_went_too_far_is_dropped() -> None:
     assert rig.take(rig.through(b"last", 28), rig.through(b"too far", 29)) == Verdict(2)
     assert [packet.user_flags.hop_count for packet in rig.passed_on()] == [29]
     assert rig.answer_classes() == [NACK_HOP_COUNT_EXCEEDED]
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_a_message_that_went_too_far_is_a_dead_letter_here_if_asked_for(asked: bool) -> None:
+    rig = RoutingRig()
+    rig.take(rig.through(b"too far", 29, negative_journaling_requested=asked))
+    assert rig.bodies(DEAD_LETTERS) == [b"too far"] * asked
+    assert rig.reasons(DEAD_LETTERS) == [NACK_HOP_COUNT_EXCEEDED] * asked
+    rig.check_books()
 
 
 @pytest.mark.spec("MS-MQQB 3.1.5.8.2/12")

@@ -38,6 +38,7 @@ final_ack_look_ms = 1000
 SETTINGS = """
 [queue_manager]
 name = "{name}"
+{machine}
 [store]
 segment_size = "1MiB"
 [ping]
@@ -50,13 +51,16 @@ port = {port}
 class Office:
     """A server that is found at the same address after each restart."""
 
-    def __init__(self, folder: Path, name: str, running: ExitStack, more: str = "") -> None:
+    def __init__(
+        self, folder: Path, name: str, running: ExitStack, more: str = "", *, machine: str = ""
+    ) -> None:
+        """`machine` is lines of the section [queue_manager], `more` of [binary] and others."""
         folder.mkdir()
         self.name = name
         self.port = free_port()
         self.server = WarmServer(folder)
         self.server.home.mkdir(mode=0o700)
-        settings = SETTINGS.format(name=name, port=self.port) + TIMERS + more
+        settings = SETTINGS.format(name=name, port=self.port, machine=machine) + TIMERS + more
         (self.server.home / "posthouse.toml").write_text(settings, encoding="ascii")
         running.enter_context(self.server)
         self.server.start()

@@ -93,6 +93,7 @@ _NO_ROOM = (MachineQuotaExceeded, InsufficientResources)  # the machine's fault,
 _NAMES_MAX = 1024
 _PRIVACY_OPTIONAL = 1
 _HOPS = 0x1F  # UserHeader.Flags.RC
+_KEPT = frozenset({NACK_QUEUE_EXCEED_QUOTA, NACK_HOP_COUNT_EXCEEDED})  # as dead letters here
 _FORGOTTEN = _HOPS | POSITIVE_JOURNAL  # of the flags of a message that is passed on
 
 
@@ -433,7 +434,7 @@ class Receiving:
         if seen.transaction_at:
             if self._may_be_told(batch.peer, seen) and not core.acks.is_enough(seen.source_guid):
                 core.acks.final(arrival.packet, message_class, batch.peer.address, change)
-        elif message_class == NACK_QUEUE_EXCEED_QUOTA and row.wants & WANT_DEAD_LETTER:
+        elif message_class in _KEPT and row.wants & WANT_DEAD_LETTER:
             core.sending.copy(core.queues[DEADLETTER], row, arrival.packet, change)
 
     def _is_first_refusal(self, batch: Batch, arrival: Arriving) -> bool:
