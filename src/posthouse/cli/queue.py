@@ -223,6 +223,7 @@ def _tell(queue: QueueJson) -> None:
             "rates": f"{queue.accepted_per_s:.1f}/s in, {queue.received_per_s:.1f}/s out",
             "readers": f"{queue.readers:,}, {queue.waiting_readers:,} waiting",
             "purged up to": str(queue.purged_through or ""),
+            "reason": queue.reason,
             "state": queue.state,
         }
     )

@@ -7,7 +7,7 @@ import typer
 from posthouse.cli.command import talking
 from posthouse.cli.connection import Remote, path_of
 from posthouse.cli.output import print_json, print_pairs, print_table, say
-from posthouse.protocols.admin.types import BooksJson, OnlineJson, StatusJson
+from posthouse.protocols.admin.types import BooksJson, DirectoryStatusJson, OnlineJson, StatusJson
 
 UNBALANCED = 1
 ENTRIES = (
@@ -51,11 +51,24 @@ def status(remote: Remote) -> None:
             "messages": f"{found.messages:,}",
             "bytes": f"{found.bytes:,}",
             "transactions": _transactions(found),
+            "directory": directory_words(found.directory),
             "throttled": ", ".join(found.throttled),
             "refusals": ", ".join(f"{one.name} {one.count:,}" for one in found.refusals),
             "time": found.time,
         }
     )
+
+
+def directory_words(found: DirectoryStatusJson) -> str:
+    """How the directory stands, in a line."""
+    words = f"{found.source}, {'online' if found.online else 'offline'}"
+    if found.since:
+        words += f" since {found.since}"
+    if found.reason:
+        words += f": {found.reason}"
+    if found.unusable:
+        words += f"; cannot be used: {'; '.join(found.unusable)}"
+    return words
 
 
 def _transactions(found: StatusJson) -> str:

@@ -77,6 +77,7 @@ class Certificates:
         self.security = MessageSecurity(self, core.random_bytes)
         self.directory: DirectoryService | None = None
         self.key_file: Callable[[], bytes] | None = None  # the sealing key of the home
+        self.on_keys: Callable[[], None] = lambda: None  # our own ones have changed
         self._users: dict[bytes, dict[bytes, UserRegistration]] = {}  # by SID, then by key
         self._machines: dict[bytes, MachineRegistration] = {}
         self._opened: dict[bytes, RSAPrivateKey | None] = {}  # None: it cannot be
@@ -189,7 +190,13 @@ class Certificates:
         ).checked()
         self._opened.clear()
         self._keep_machine(own)
+        self.on_keys()
         return own
+
+    def own_public_keys(self) -> bytes:
+        """What others encrypt messages for us with; empty while we have no keys."""
+        own = self._machines.get(self.core.guid)
+        return b"" if own is None else own.public_keys
 
     def trust(
         self, guid: bytes, name: str, certificate: bytes, public_keys: bytes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from posthouse.directory.authority import AuthorityAway, Refused
@@ -41,6 +41,7 @@ class DirectoryChanges:
     def __init__(self, queues: DirectoryOfQueues) -> None:
         self._queues = queues
         self._core = queues.core
+        self.follow: Callable[[Sequence[DirectoryObject]], None] = lambda values: None
 
     def sites(self) -> list[Site]:
         """All sites, for their names."""
@@ -108,13 +109,13 @@ class DirectoryChanges:
             *(self._order(value) for value in found.changed),
             *(Order(Action.CREATE, value, core.utc) for value in found.created),
         ]
-        with queues.changing(change):
-            if queues.mirror is not None and orders:
-                self._have_made(queues.mirror, orders)
-            else:
-                for order in orders:
-                    _check(self._make(order), order.value)
-        core.commit(change)
+        with core.one_step():
+            with queues.changing(change):
+                if queues.mirror is not None and orders:
+                    self._have_made(queues.mirror, orders)
+                else:
+                    self._make_all(orders)
+            core.commit(change)
         self._look_again()
 
     def _order(self, value: DirectoryObject) -> Order:
@@ -137,7 +138,14 @@ class DirectoryChanges:
                 mirror.drop(value)
             else:
                 mirror.put(value)
+        stored = [value for order, value in made if order.action is not Action.DELETE]
         self._queues.service.refreshed([value for _, value in made], self._core.now_ms)
+        self.follow(stored)
+
+    def _make_all(self, orders: Sequence[Order]) -> None:
+        for order in orders:
+            _check(self._make(order), order.value)
+        self.follow([order.value for order in orders if order.action is not Action.DELETE])
 
     def _make(self, order: Order) -> Outcome:
         service, core = self._queues.service, self._core

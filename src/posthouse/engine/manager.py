@@ -112,6 +112,9 @@ class QueueManager(ManagerReads):
         self.expiry = Expiry(core)
         self.accounts = Accounts(core)
         self.accounts.certificates.directory = self.directory.service
+        self.directory.own_keys = self.accounts.certificates.own_public_keys
+        self.accounts.certificates.on_keys = self.mirroring.say_who_we_are
+        self.directory_changes.follow = self.mirroring.follow
         self.stations = Stations(core)
         self.bindery = self.accounts.bindery = Bindery(core, self.accounts, self.stations)
         self.job_queues = JobQueues(core, self.bindery)

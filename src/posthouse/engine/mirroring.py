@@ -21,7 +21,7 @@ from posthouse.engine.public_queues import DirectoryOfQueues
 from posthouse.engine.queue import Queue, QueueRole, QueueType
 from posthouse.engine.records import TABLE_MANAGER, Change
 from posthouse.model.errors import QueueError
-from posthouse.model.names import PathName
+from posthouse.model.names import PathName, PublicName
 from posthouse.model.properties import QueueProperties
 from posthouse.security.access import Caller
 
@@ -51,7 +51,8 @@ class Mirroring:
         self._reason = "it has not been asked yet"
         self._faults: list[str] = []
         self._stray: set[bytes] = set()  # own public queues that the authority does not have
-        self._entered = False  # what is ours has been looked at since the start
+        self._has_followed = False  # all our queues have been looked at since the start
+        self._entered = False  # and what else is ours
 
     @property
     def source(self) -> str:
@@ -94,7 +95,9 @@ class Mirroring:
             news = mirror.take(changes)
             if was_offline or news.changed or news.gone:
                 service.refreshed([*news.changed, *news.gone], core.now_ms)
-                self._follow([*news.changed, *news.gone])
+                self._find_strays()
+                self.follow(news.changed if self._has_followed else self._own_objects())
+                self._has_followed = True
             self._remove_strays()
         self._refreshed = core.utc
         self._note_faults(news.faults, whole=changes.whole)
@@ -129,7 +132,7 @@ class Mirroring:
 
     def _refused(self, order: Order, answer: Refused) -> None:
         """Facts 4: another object with our name stays as it is, and we stay offline."""
-        if isinstance(order.value, objects.QueueManager):
+        if isinstance(order.value, objects.QueueManager) and order.action is Action.CREATE:
             self.away(f"it does not take this queue manager in: {answer}")
         else:
             self._core.event("directory_refused", object=_title(order.value), cause=str(answer))
@@ -161,9 +164,10 @@ class Mirroring:
                 self._hear_source()
         return orders
 
-    def enter_again(self) -> None:
-        """What we say of ourselves has changed: it is looked at with the next changes."""
+    def say_who_we_are(self) -> None:
+        """What we say of ourselves has changed: it is entered now, or with the next changes."""
         self._entered = False
+        self._queues.say_who_we_are()
 
     def _source_heard(self) -> str:
         found = self._core.state.definitions.get((TABLE_MANAGER, _SOURCE_KEY))
@@ -184,30 +188,32 @@ class Mirroring:
             and queue.definition.queue_type is QueueType.PUBLIC
         ]
 
-    def _follow(self, values: Sequence[objects.DirectoryObject]) -> None:
-        """Events 1 to 3 of a change notification, without the directory (iSkipDirectory)."""
-        mirror = self._queues.mirror
-        assert mirror is not None
-        mine = {queue.definition.identifier: queue for queue in self._own_public_queues()}
-        for identifier in mine:
-            known = mirror.known(objects.Queue, equals("identifier", identifier))
-            (self._stray.discard if known else self._stray.add)(identifier)
+    def follow(self, values: Sequence[objects.DirectoryObject]) -> None:
+        """Events 1 and 2 of a change notification, without the directory (iSkipDirectory)."""
         for value in values:
-            if isinstance(value, objects.Queue) and value.identifier not in mine:
-                self._create(value)
-            elif isinstance(value, objects.Queue):
+            if isinstance(value, objects.Queue) and self._is_ours(value):
+                if self._core.registry.find_local(PublicName(value.identifier)) is None:
+                    self._create(value)
                 self._queues.update_local_queue(value)
 
     def _is_ours(self, value: objects.Queue) -> bool:
+        return value.computer_name.casefold() == self._core.settings.computer_name.casefold()
+
+    def _own_objects(self) -> list[objects.Queue]:
+        return [
+            one for one in self._queues.directory.all_known(objects.Queue) if self._is_ours(one)
+        ]
+
+    def _find_strays(self) -> None:
+        """Own public queues that the authority does not have, or does not have any more."""
         mirror = self._queues.mirror
         assert mirror is not None
-        known = mirror.known(objects.Queue, equals("identifier", value.identifier))
-        own = self._core.settings.computer_name.casefold()
-        return known is not None and value.computer_name.casefold() == own
+        for queue in self._own_public_queues():
+            identifier = queue.definition.identifier
+            known = mirror.known(objects.Queue, equals("identifier", identifier))
+            (self._stray.discard if known else self._stray.add)(identifier)
 
     def _create(self, value: objects.Queue) -> None:
-        if not self._is_ours(value):
-            return
         core, registry = self._core, self._core.registry
         there = registry.find_local(PathName.parse(value.pathname))
         if there is not None and there.definition.identifier not in self._stray:
@@ -226,7 +232,6 @@ class Mirroring:
             return
         self._stray.discard(queue.definition.identifier)
         registry.identify(queue, value.identifier, value.full_path, value.directory_path)
-        self._queues.update_local_queue(value)
         core.event("directory_queue_created", queue=queue.name)
 
     def _identified(self, before: bytes, stored: objects.Queue) -> None:
@@ -253,9 +258,19 @@ class Mirroring:
             self._stray.discard(identifier)
             self._core.event("directory_queue_deleted", queue=queue.name)
 
-    def is_stray(self, queue: Queue) -> bool:
-        """Whether the authority does not have this public queue any more."""
-        return queue.definition.identifier in self._stray
+    def reason_of(self, queue: Queue) -> str:
+        """Why others may not find a public queue of ours; empty where they do."""
+        public = queue.definition.queue_type is QueueType.PUBLIC
+        if not public or queue.definition.role is not QueueRole.PLAIN:
+            return ""
+        if queue.definition.identifier in self._stray:
+            return (
+                "the directory does not have this queue any more; it goes when it is empty, and "
+                "takes no message with it"
+            )
+        if self.source and self._queues.service.offline:
+            return f"the directory cannot be asked: {self._reason}"
+        return ""
 
 
 def _properties(value: objects.Queue) -> QueueProperties:

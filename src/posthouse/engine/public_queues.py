@@ -81,7 +81,7 @@ class DirectoryOfQueues:
     def __init__(self, core: Core) -> None:
         self.core = core
         self.asking = Asking()
-        self.addresses: tuple[str, ...] = ()  # where our doors were opened
+        self._addresses: tuple[str, ...] = ()  # where our doors were opened
         self.own_keys: Callable[[], bytes] = bytes  # what others encrypt for us with
         self._change: Change | None = None
         self._own: objects.QueueManager | None = None
@@ -129,6 +129,19 @@ class DirectoryOfQueues:
                 self.service.create_directory_object(value, core.now_ms, utc_s)
             else:
                 self.service.write_directory(value, core.now_ms, utc_s, attributes)
+
+    def listens_at(self, addresses: tuple[str, ...]) -> None:
+        """Where others reach us, as far as the settings do not say it."""
+        self._addresses = addresses
+        self.say_who_we_are()
+
+    def say_who_we_are(self) -> None:
+        """The own object is looked at again; a mirror's with the next changes (`Mirroring`)."""
+        if self.service.integrated and self.mirror is None:
+            change = Change()
+            with self.changing(change):
+                self.enter_own_object()
+            self.core.commit(change)
 
     def own_object_orders(self) -> list[Order]:
         """What the directory has to be told of this queue manager; nothing, if it knows."""
@@ -247,7 +260,7 @@ class DirectoryOfQueues:
             routing_server=settings.routing_server,
             queue_manager_version=settings.software_version,
             operating_system_version=settings.operating_system_version,
-            addresses=self.addresses or settings.listening_at,
+            addresses=settings.listening_at or self._addresses,
             public_encryption_key_list=self.own_keys(),
             public_signing_key_list=self.own_keys(),
         )

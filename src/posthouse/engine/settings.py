@@ -71,6 +71,11 @@ class EngineSettings:
     listening_at: tuple[str, ...] = ()  # where others reach us, host or host:port
     software_version: str = ""
     operating_system_version: str = ""
+    # [MS-MQCN]: change notifications to the owners of objects that were changed from here, and
+    # how long those of others are collected.
+    notices_sent: bool = True
+    notices_first_s: int = 60
+    notices_interval_s: int = 15 * 60
     directory_sites_update_s: int = 12 * 3600
     directory_site_gates_update_s: int = 3600
     directory_online_s: int = 60

@@ -234,6 +234,7 @@ def make_admin(
         remote_read=None if reads is None else reads.figures,
         more_metrics=more_metrics,
         store=service.started.store,
+        refresh=None if service.directory is None else service.directory.refresh,
         busy=lambda: service.desk.busy,
     )
 

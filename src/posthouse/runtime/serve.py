@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import platform
 import signal
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,6 +17,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
+from posthouse.directory.authority import AuthorityAway
 from posthouse.engine.effects import Event
 from posthouse.model.errors import QueueError
 from posthouse.model.guids import format_guid
@@ -23,6 +25,11 @@ from posthouse.protocols.connections import Connections
 from posthouse.protocols.memory import MemoryAccount
 from posthouse.runtime.addresses import local_addresses
 from posthouse.runtime.coordination import Coordination
+from posthouse.runtime.directory_authority import (
+    FollowedDirectory,
+    open_authority,
+    tell_addresses,
+)
 from posthouse.runtime.home import Home, Started, host_name, start_manager
 from posthouse.runtime.limits import (
     collect_seldom,
@@ -49,7 +56,17 @@ from posthouse.store.errors import StoreError
 MEMORY_LOOK_S = 2.5  # while memory is short: how often slow packets are looked for
 STOPPED, FAILED = 0, 1
 _WARNINGS = frozenset(
-    {"clock_step", "flow_control_begins", "message_unreadable", "peer_not_reached"}
+    {
+        "clock_step",
+        "directory_away",
+        "directory_object_unusable",
+        "directory_queue_doubled",
+        "directory_queue_refused",
+        "directory_refused",
+        "flow_control_begins",
+        "message_unreadable",
+        "peer_not_reached",
+    }
 )
 
 
@@ -105,6 +122,7 @@ class Service(NamedTuple):
     started: Started
     log: Log
     memory: MemoryAccount
+    directory: FollowedDirectory | None = None
 
     def connections(self) -> Connections:
         """The counter of a new listener."""
@@ -189,7 +207,12 @@ def _run_in(home: Home, options: Options, settings: Settings, log: Log, doors: D
         log.warning("home_was_open_to_others", home=home.path)
     ports = PortSet(settings.queue_manager.ports)
     engine = engine_settings(settings, settings.queue_manager.name, ports)
-    engine = replace(engine, addresses=(*engine.addresses, *local_addresses()))
+    engine = replace(
+        engine,
+        addresses=(*engine.addresses, *local_addresses()),
+        software_version=options.version,
+        operating_system_version=f"{platform.system()} {platform.release()}",
+    )
     try:
         started = start_manager(
             home, engine, store_settings(settings, os.urandom(16)), event_writer(log)
@@ -247,6 +270,7 @@ class Server:
         self._places: list[Place] = []
         self._failure: BaseException | None = None
         self._coordination: Coordination | None = None
+        self._directory: FollowedDirectory | None = None
         self._damage_told = False
 
     async def serve(self, doors: Doors) -> Outcome:
@@ -260,7 +284,9 @@ class Server:
         self._watch_memory(loop)
         desk.start()
         try:
+            self._follow_directory()
             await self._open(doors(self._service()))
+            await self._start_directory()
             self._coordinate()
             collect_seldom()
             self._announce()
@@ -291,6 +317,7 @@ class Server:
             started=self.started,
             log=self.log,
             memory=self.memory,
+            directory=self._directory,
         )
 
     # -- the start
@@ -307,6 +334,22 @@ class Server:
                     f"{name} cannot listen on {at}: {error.strerror or error}"
                 ) from None
             self._places.append(place)
+
+    def _follow_directory(self) -> None:
+        """Whoever needs the authority of the directory is served by a thread of its own."""
+        section = self.settings.directory
+        try:
+            authority = open_authority(section, self.home.path)
+        except AuthorityAway as error:
+            raise NotStarted(f"[directory]: {error}") from None
+        if authority is not None:
+            self._directory = FollowedDirectory(self.desk, authority, section)
+
+    async def _start_directory(self) -> None:
+        if endpoint := self.endpoints.get("binary"):
+            tell_addresses(self.desk, endpoint, _full_name(self.started))
+        if self._directory is not None:
+            await self._directory.start()
 
     def _coordinate(self) -> None:
         """Shares transactions with peers, who call the admin endpoint."""
@@ -424,6 +467,8 @@ class Server:
             await asyncio.gather(*stops, return_exceptions=True)
         if self._coordination is not None:
             await self._coordination.stop()
+        if self._directory is not None:
+            await asyncio.get_running_loop().run_in_executor(None, self._directory.close)
         await self.desk.stop()
         self.log.info("stopped")
 
@@ -436,6 +481,10 @@ def place_of(error: BaseException) -> str:
     if trace is None:
         return ""
     return f"{Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}"
+
+
+def _full_name(started: Started) -> str:
+    return started.manager.core.settings.qualified_computer_name
 
 
 def write_ready_file(path: Path, ready: dict[str, object]) -> None:

@@ -16,6 +16,7 @@ from posthouse.protocols.admin.pacing import SHARE
 from posthouse.protocols.connections import CONNECTIONS_MAX, CONNECTIONS_PER_ADDRESS_MAX
 from posthouse.protocols.memory import MEMORY_LIMIT, UNSYNCED_MAX
 from posthouse.runtime.ports import PortSet, own_ports
+from posthouse.runtime.settings_directory import DirectorySection, directory_source
 from posthouse.runtime.settings_kinds import (
     COUNT_MAX,
     DAY_S,
@@ -129,23 +130,6 @@ class QueueManagerSection(Struct, frozen=True):
     clock_step_s: Annotated[
         int, Meta(ge=1, le=DAY_S, description="A jump of the system's clock worth a log line.")
     ] = _engine.clock_step_s
-
-
-class DirectorySection(Struct, frozen=True):
-    """The directory of machines, sites and public queues."""
-
-    integrated: Annotated[
-        bool, Meta(description="Public queues by the embedded directory; false: a workgroup.")
-    ] = _engine.directory_integrated
-    sites_update_s: Annotated[
-        int, Meta(ge=1, le=YEAR_S, description="How often the sites are looked up again.")
-    ] = _engine.directory_sites_update_s
-    site_gates_update_s: Annotated[
-        int, Meta(ge=1, le=YEAR_S, description="How often the site gates are looked up again.")
-    ] = _engine.directory_site_gates_update_s
-    online_s: Annotated[
-        int, Meta(ge=1, le=DAY_S, description="How often a directory that is away is looked for.")
-    ] = _engine.directory_online_s
 
 
 class TransactionsSection(Struct, frozen=True):
@@ -514,6 +498,11 @@ def engine_settings(settings: Settings, name: str, ports: PortSet) -> EngineSett
         routing_server=machine.routing_server,
         send_insecure_nacks=machine.send_insecure_nacks,
         directory_integrated=directory.integrated,
+        directory_source=directory_source(directory),
+        listening_at=tuple(directory.addresses),
+        notices_sent=directory.notify,
+        notices_first_s=directory.notify_s,
+        notices_interval_s=directory.notify_interval_s,
         directory_sites_update_s=directory.sites_update_s,
         directory_site_gates_update_s=directory.site_gates_update_s,
         directory_online_s=directory.online_s,

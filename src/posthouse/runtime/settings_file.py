@@ -19,6 +19,7 @@ from posthouse.model.paths import check_computer
 from posthouse.model.queue_parts import NameFault
 from posthouse.model.text import excerpt
 from posthouse.runtime.settings import Settings, default_access
+from posthouse.runtime.settings_directory import directory_faults
 from posthouse.runtime.settings_kinds import SIZE
 from posthouse.runtime.settings_pgm import pgm_faults
 from posthouse.runtime.settings_protocols import BinarySection
@@ -251,6 +252,7 @@ def _contradictions(settings: Settings) -> Iterator[str]:
     yield from _binary_faults(settings.binary)
     yield from srmp_faults(settings.https, settings.srmp)
     yield from pgm_faults(settings.pgm)
+    yield from directory_faults(settings.directory)
     if limits.unsynced > limits.memory:
         yield "[limits] unsynced: this is more than memory allows"
 

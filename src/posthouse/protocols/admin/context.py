@@ -72,7 +72,8 @@ class Inflow(Protocol):
 class Services:
     """What handlers have beside the engine.
 
-    `backup` makes the step that copies the home, `pause` one that takes so many seconds,
+    `backup` makes the step that copies the home, `refresh` one that asks the authority of the
+    directory for changes, `pause` one that takes so many seconds,
     `offload` and, for bulk reads, `gather` one that would hold up the loop;
     `store` and `pace` are for bulk reads alone. `stations` are those of callers. `revoked` is told
     of tokens whose sessions are to end, `fault` of errors that are ours.
@@ -82,6 +83,7 @@ class Services:
     rates: Rates
     version: str
     backup: Callable[[str], Outside] | None = None
+    refresh: Callable[[str], Outside] | None = None
     store: LogStore | None = None
     offload: Offload = on_the_spot
     gather: Offload = on_the_spot

@@ -8,7 +8,9 @@ from posthouse.directory import objects
 from posthouse.directory.document import Document, title_of
 from posthouse.engine.manager import QueueManager
 from posthouse.protocols.admin.context import Context
-from posthouse.protocols.admin.types import Nothing
+from posthouse.protocols.admin.conversation import Steps, looked_at
+from posthouse.protocols.admin.handlers_machine import directory_status
+from posthouse.protocols.admin.types import DirectoryStatusJson, Nothing
 from posthouse.protocols.admin.types_directory import (
     ChangedObjectJson,
     DirectoryChangeJson,
@@ -77,6 +79,16 @@ def _changed(
     sites: dict[bytes, str],
 ) -> ChangedObjectJson:
     return ChangedObjectJson(kind=_KINDS[type(value)], name=title_of(value, sites), change=change)
+
+
+def refresh_directory(
+    context: Context, params: Nothing, body: Nothing
+) -> Steps[DirectoryStatusJson]:
+    """Asks the authority of the directory for changes, and shows how the directory stands."""
+    yield from looked_at(lambda manager: context.require_administrator())
+    if context.services.refresh is not None:
+        yield context.services.refresh("")
+    return (yield from looked_at(directory_status))
 
 
 def show_route(

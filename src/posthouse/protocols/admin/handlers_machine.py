@@ -20,6 +20,7 @@ from posthouse.protocols.admin.types import (
     BooksListJson,
     BooksParams,
     CountedJson,
+    DirectoryStatusJson,
     Nothing,
     OnlineJson,
     StatusJson,
@@ -50,7 +51,21 @@ def show_status(
         throttled=sorted(core.throttled),
         refusals=[CountedJson(name=name, count=count) for name, count in refusals],
         url=manager.two_phase.coordinator.url,
+        directory=directory_status(manager),
         time=time_text(core.utc),
+    )
+
+
+def directory_status(manager: QueueManager) -> DirectoryStatusJson:
+    """How the directory stands."""
+    state = manager.mirroring.state()
+    return DirectoryStatusJson(
+        source=state.source,
+        online=state.online,
+        since=time_text(state.since) if state.since else "",
+        refreshed=time_text(state.refreshed) if state.refreshed else "",
+        reason=state.reason,
+        unusable=list(state.faults),
     )
 
 

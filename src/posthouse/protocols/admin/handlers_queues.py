@@ -137,6 +137,7 @@ def describe(
         incoming=incoming_json(manager, queue) if connections else [],
         groups=groups_json(manager, queue) if connections else [],
         purged_through=manager.groups.purged_through(queue),
+        reason=manager.mirroring.reason_of(queue),
     )
 
 

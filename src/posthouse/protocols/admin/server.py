@@ -8,7 +8,7 @@ import socket
 import ssl
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,6 +81,7 @@ class Admin:
         settings: AdminSettings | None = None,
         sync_times: SyncTimes | None = None,
         backup: Backup | None = None,
+        refresh: Callable[[], Awaitable[object]] | None = None,
         fault: Callable[[Exception], None] = lambda error: None,
         healthy: Callable[[], bool] = lambda: True,
         session_limits: SessionLimits | None = None,
@@ -108,6 +109,7 @@ class Admin:
             rates=self.rates,
             version=version,
             backup=None if backup is None else awaited(backup),
+            refresh=None if refresh is None else awaited(lambda nothing: refresh()),
             store=store,
             offload=in_a_thread,
             gather=in_the_background(GATHERERS, pace, busy),

@@ -160,6 +160,7 @@ class QueueJson(Json):
     incoming: list[IncomingSequenceJson]
     groups: list[GroupJson]
     purged_through: int
+    reason: str  # why a public queue is not, or not fully, in the directory
 
 
 class QueueListJson(Json):
@@ -526,6 +527,20 @@ class CountedJson(Json):
     count: int
 
 
+class DirectoryStatusJson(Json):
+    """How the directory stands: who speaks for it, and since when it is online, or why not.
+
+    `unusable` tells of objects of the authority that nobody could use.
+    """
+
+    source: str
+    online: bool
+    since: str
+    refreshed: str
+    reason: str
+    unusable: list[str]
+
+
 class StatusJson(Json):
     """The queue manager in one look.
 
@@ -545,6 +560,7 @@ class StatusJson(Json):
     throttled: list[str]
     refusals: list[CountedJson]
     url: str  # of the admin endpoint, as others call it; empty where there is none
+    directory: DirectoryStatusJson
     time: str
 
 

@@ -1,0 +1,135 @@
+"""How a running queue manager follows the authority that its settings name."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import uuid
+from collections.abc import Callable
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Final
+
+from posthouse.directory.addresses import Address
+from posthouse.directory.authority import Authority
+from posthouse.engine.asking import Answered, AuthorityNeeded
+from posthouse.engine.manager import QueueManager
+from posthouse.protocols.desk import Answer, Call, Release
+from posthouse.runtime.directory_feed import DirectoryFeed
+from posthouse.runtime.directory_file import FileAuthority
+from posthouse.runtime.driver import made_again
+from posthouse.runtime.loop import Loop
+from posthouse.runtime.settings_directory import (
+    FILE_REFRESH_S,
+    LDAP_REFRESH_S,
+    DirectorySection,
+    directory_source,
+)
+
+FIRST_WAIT_S: Final = 5.0  # a start waits so long for the authority, then goes on without it
+STANDARD_PORT: Final = 1801
+
+
+def new_guid() -> bytes:
+    """A random identifier for a new object."""
+    return uuid.uuid4().bytes_le
+
+
+def open_authority(section: DirectorySection, home: Path) -> Authority | None:
+    """The authority that the settings name; paths are relative to the home."""
+    if section.integrated and section.file:
+        return FileAuthority(home / section.file, new_guid)
+    if directory_source(section):
+        from posthouse.runtime.directory_ldap import open_directory_ldap  # needs an extra
+
+        return open_directory_ldap(section.ldap)
+    return None
+
+
+def refresh_pause_s(section: DirectorySection) -> float:
+    """How often it is asked."""
+    usual = FILE_REFRESH_S if section.file else LDAP_REFRESH_S
+    return float(section.refresh_s or usual)
+
+
+class FollowedDirectory:
+    """A feed beside an event loop: calls that need the authority go on when it has answered."""
+
+    def __init__(self, desk: Loop, authority: Authority, section: DirectorySection) -> None:
+        self._desk = desk
+        self._loop = asyncio.get_running_loop()
+        self.feed = DirectoryFeed(
+            authority,
+            self._post,
+            refresh_s=refresh_pause_s(section),
+            away_s=float(section.online_s),
+        )
+        desk.driver.on_need = self._needed
+
+    async def start(self) -> None:
+        """Asks for everything; returns when it is there, or when that takes too long."""
+        self.feed.start()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self.refresh(), FIRST_WAIT_S)
+
+    async def refresh(self) -> None:
+        """Asks for changes now."""
+        done = asyncio.Event()
+        self.feed.refresh(lambda: self._on_loop(done.set))
+        await done.wait()
+
+    def close(self) -> None:
+        """Asks no more."""
+        self.feed.close()
+
+    def _on_loop(self, call: Callable[[], None]) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            self._loop.call_soon_threadsafe(call)
+
+    def _post(self, call: Call, back: Callable[[object], None]) -> None:
+        def decide() -> None:
+            if self._desk.stopped or self._desk.failure is not None:
+                back(None)
+            else:
+                self._desk.decide(call, lambda answer: back(answer.value))
+
+        self._on_loop(decide)
+
+    def _needed(self, need: AuthorityNeeded, call: Call, release: Release) -> None:
+        def answered(answer: Answered) -> None:
+            self._on_loop(lambda: self._again(need, answer, call, release))
+
+        self.feed.need(need.orders, answered)
+
+    def _again(self, need: AuthorityNeeded, answer: Answered, call: Call, release: Release) -> None:
+        if self._desk.stopped or self._desk.failure is not None:
+            release(Answer(None, need, ()))
+        else:
+            self._desk.decide(made_again(need, answer, call), release)
+
+
+def reached_at(endpoint: str, name: str) -> tuple[str, ...]:
+    """Where others reach the listener of the binary protocol, as the directory tells them.
+
+    Nobody else reaches a loopback address. One that listens everywhere is found by its name, and
+    needs no word where the port is the usual one.
+    """
+    try:
+        address = Address.parse(endpoint)
+        host = ip_address(address.host)
+    except ValueError:
+        return ()
+    if host.is_loopback:
+        return ()
+    if not host.is_unspecified:
+        return (str(address),)
+    return () if address.port == STANDARD_PORT else (str(Address(name, address.port)),)
+
+
+def tell_addresses(desk: Loop, endpoint: str, name: str) -> None:
+    """Has the own object say where the queue manager listens."""
+
+    def tell(manager: QueueManager) -> None:
+        manager.directory.listens_at(reached_at(endpoint, name))
+
+    desk.decide(tell, lambda answer: None)

@@ -1,0 +1,144 @@
+"""The thread between a queue manager and the authority of its directory.
+
+It asks for changes from time to time and has them taken in, and it carries out what calls of the
+engine need. One thread makes all calls of an authority, so what it answers is taken in in the order
+in which it was said.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from queue import Empty, SimpleQueue
+from threading import Event, Lock, Thread
+from typing import Final, NamedTuple
+
+from posthouse.directory.authority import Authority, AuthorityAway, Refused
+from posthouse.directory.mirror import Order, carry_out
+from posthouse.engine.asking import Answered
+from posthouse.engine.manager import QueueManager
+
+CLOSE_WAIT_S: Final = 2.0
+_ANSWER_LOOK_S: Final = 0.2
+
+Post = Callable[[Callable[[QueueManager], object], Callable[[object], None]], None]
+"""Has a call made on the engine from another thread; what it returns comes back somewhere."""
+Done = Callable[[Answered], None]
+
+
+class _Need(NamedTuple):
+    orders: Sequence[Order]
+    done: Done
+
+
+class _Refresh(NamedTuple):
+    done: Callable[[], None]
+
+
+class DirectoryFeed:
+    """Asks one authority for one queue manager, every `refresh_s`; `away_s` while it is away."""
+
+    def __init__(
+        self, authority: Authority, post: Post, *, refresh_s: float, away_s: float
+    ) -> None:
+        self._authority = authority
+        self._post = post
+        self._refresh_s = refresh_s
+        self._pause_away_s = min(refresh_s, away_s)
+        self._jobs: SimpleQueue[_Need | _Refresh | None] = SimpleQueue()
+        self._closing = Event()
+        self._guard = Lock()  # of the authority, where others than the thread ask it
+        self._writes = 0
+        self._token = ""
+        self._thread = Thread(target=self._run, name="posthouse-directory", daemon=True)
+
+    def start(self) -> None:
+        """Asks for everything, and goes on from there."""
+        self._thread.start()
+
+    def refresh(self, done: Callable[[], None] = lambda: None) -> None:
+        """Asks for changes now; `done` is called in the thread when they are taken in."""
+        self._jobs.put(_Refresh(done))
+
+    def need(self, orders: Sequence[Order], done: Done) -> None:
+        """Has orders carried out; `done` is called in the thread."""
+        self._jobs.put(_Need(orders, done))
+
+    def ask_now(self, orders: Sequence[Order]) -> Answered:
+        """The same for a caller that waits."""
+        with self._guard:
+            self._writes += 1
+            try:
+                return carry_out(self._authority, orders)
+            except (Refused, AuthorityAway) as error:
+                return error
+            except Exception as error:  # a mistake in one authority does not end the others' work
+                return AuthorityAway(f"{type(error).__name__}: {error}")
+
+    def close(self) -> None:
+        """Ends the thread; one that waits for a server is left to its time limit."""
+        self._closing.set()
+        self._jobs.put(None)
+        if self._thread.is_alive():
+            self._thread.join(CLOSE_WAIT_S)
+
+    # -- the thread
+
+    def _run(self) -> None:
+        online = self._refreshed()
+        while not self._closing.is_set():
+            pause_s = self._refresh_s if online else self._pause_away_s
+            try:
+                job = self._jobs.get(timeout=pause_s)
+            except Empty:
+                online = self._refreshed()
+                continue
+            if isinstance(job, _Need):
+                job.done(self.ask_now(job.orders))
+            elif isinstance(job, _Refresh):
+                online = self._refreshed()
+                job.done()
+        with contextlib.suppress(Exception):
+            self._authority.close()
+
+    def _refreshed(self) -> bool:
+        """Has changes taken in; False where the authority is away."""
+        with self._guard:
+            writes = self._writes
+            try:
+                changes = self._authority.changes(self._token)
+            except AuthorityAway as away:
+                reason = str(away)
+            except Exception as error:
+                reason = f"{type(error).__name__}: {error}"
+            else:
+                reason = ""
+        if reason:
+            self._decided(lambda manager: manager.mirroring.away(reason))
+            return False
+
+        def take(manager: QueueManager) -> list[Order] | None:
+            if self._writes != writes:
+                return None  # read before a change of our own: it is read again
+            return manager.mirroring.take(changes)
+
+        owed = self._decided(take)
+        if owed is None:
+            return True
+        self._token = changes.token
+        return self._enter(owed) if owed else True
+
+    def _enter(self, owed: list[Order]) -> bool:
+        answers = [(order, self.ask_now([order])) for order in owed]
+        self._decided(lambda manager: manager.mirroring.entered(answers))
+        return not any(isinstance(answer, AuthorityAway) for _, answer in answers)
+
+    def _decided(self, call: Callable[[QueueManager], object]) -> list[Order] | None:
+        """Has a call made and waits for what it returns; None when everything ends."""
+        answered: SimpleQueue[object] = SimpleQueue()
+        self._post(call, answered.put)
+        while not self._closing.is_set():
+            with contextlib.suppress(Empty):
+                value = answered.get(timeout=_ANSWER_LOOK_S)
+                return value if isinstance(value, list) else None
+        return None
