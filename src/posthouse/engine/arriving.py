@@ -46,7 +46,9 @@ class Batch:
 
     def has(self, source: bytes, ordinal: int) -> bool:
         """Whether the message came in this very batch."""
-        return any(ordinal in notes.get(source, ()) for notes in (self.recoverable, self.express))
+        return ordinal in self.recoverable.get(source, ()) or ordinal in self.express.get(
+            source, ()
+        )
 
 
 class Arriving:

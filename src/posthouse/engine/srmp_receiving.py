@@ -182,20 +182,20 @@ class SrmpReceiving:
 
     def _gather(self, batch: SrmpBatch, arrival: SrmpArrival) -> bool:
         """The common case of what `_take` does; False: nothing was done, and it has to decide."""
-        message = arrival.message
+        message, core = arrival.message, self.core
         _, queue = self._place(message.to)
-        if (
-            queue is None
-            or not batch.is_open(queue)
-            or self._is_late(message)
-            or self._is_known(batch, message)
-        ):
+        if queue is None or not batch.is_open(queue) or self._is_late(message):
             return False
-        packet = packet_of(message, arrival.parts, arrival.head, self.core.utc)
+        source, ordinal = message.source_guid, message.ordinal
+        named = source != NULL_GUID or ordinal != 1
+        if named and (self.receiving.history.knows(source, ordinal) or batch.has(source, ordinal)):
+            return False
+        packet = packet_of(message, arrival.parts, arrival.head, core.utc)
         seen = glance(packet)
         if not batch.gather(queue, packet, seen):
             return False
-        self._note(batch, message, seen)
+        if named:
+            batch.note(source, seen)
         return True
 
     def _ignored(self, counter: str, why: str) -> SrmpVerdict:

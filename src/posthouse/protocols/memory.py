@@ -107,6 +107,14 @@ class Holder:
             self._begun = begun
             self._account.begun[self.address] += 1 if begun else -1
 
+    def hold(self, kind: int, size: int) -> None:
+        """A buffer has so many bytes now."""
+        grown = size - self.bytes[kind]
+        if grown > 0:
+            self.take(kind, grown)
+        elif grown < 0:
+            self.give(kind, -grown)
+
     def take(self, kind: int, size: int) -> None:
         """A buffer grew by so many bytes that are really there."""
         self.bytes[kind] += size
@@ -259,6 +267,8 @@ class MemoryAccount:
             self.short = False
             self.on_short(False)
             self._resume_all()
+        elif not self._waiting:
+            return
         elif was_behind and not self._is_disk_behind:
             self._resume_all()
         else:

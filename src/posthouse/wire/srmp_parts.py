@@ -56,6 +56,7 @@ class _Head(NamedTuple):
 
 _Part = tuple[int, int, _Head]  # where it begins and ends
 _NOTHING: Final = _Head(None, "", "")
+_new = tuple.__new__  # one for each message: half the time of a call of its class
 
 
 def read_parts(content_type: str, payload: bytes) -> Parts:
@@ -78,15 +79,18 @@ def read_parts(content_type: str, payload: bytes) -> Parts:
             body, body_at, body_end = head, at, end
         else:
             raise MalformedPacket("two body parts")
-    return Parts(
-        payload[start:stop],
-        payload[body_at:body_end],
-        extra,
-        body_at,
-        body.content_id,
-        extension.content_id,
-        body.content_type,
-        payload,
+    return _new(
+        Parts,
+        (
+            payload[start:stop],
+            payload[body_at:body_end],
+            extra,
+            body_at,
+            body.content_id,
+            extension.content_id,
+            body.content_type,
+            payload,
+        ),
     )
 
 

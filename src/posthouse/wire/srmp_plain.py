@@ -9,11 +9,13 @@ was like it up to label, identifier, times and correlation.
 """
 
 import re
+from base64 import b64encode
 from copy import copy
 from typing import Final
 
 from posthouse.model.errors import MalformedPacket
 from posthouse.model.guids import GUID_PATTERN
+from posthouse.model.message import MESSAGE_ID_SIZE
 from posthouse.wire.srmp_message import SrmpMessage, Stream
 from posthouse.wire.srmp_values import (
     U32_MAX,
@@ -99,6 +101,8 @@ def _places(*names: str) -> tuple[int, ...]:
 _ALIKE: Final = _places("to", "front", "durable", "middle", "back")
 _OWN: Final = _places("action", "id", "ordinal", "sent_at", "correlation", "reach_by", "stream_id")
 _STREAM: Final = _places("stream_id", "current", "previous", "receipts_to", "durable")
+NO_CORRELATION: Final = bytes(MESSAGE_ID_SIZE)
+_NO_CORRELATION: Final = b64encode(NO_CORRELATION).decode("ascii")
 _known: dict[tuple[str | None, ...], SrmpMessage] = {}  # by what messages have in common
 
 
@@ -128,7 +132,9 @@ def read_plain(xml: bytes) -> SrmpMessage | None:
     message.ordinal = number
     if sent_at is not None:
         message.sent_at = read_date(sent_at)
-    if correlation is not None:
+    if correlation == _NO_CORRELATION:
+        message.correlation = NO_CORRELATION
+    elif correlation is not None:
         message.correlation = read_correlation(correlation.strip())
     message.reach_by = read_date(reach_by)
     if stream_id is not None:

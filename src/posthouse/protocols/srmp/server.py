@@ -45,7 +45,6 @@ RESOLVES_MAX: Final = 16  # names looked up at once
 CONNECTS_MAX: Final = 256  # connections begun at once
 READ_BUFFER: Final = 256 << 10
 WRITE_BUFFER: Final = 1 << 20
-_COUNTED: Final = (RECEIVE, UNSYNCED, SEND)
 
 
 class Wire(asyncio.BufferedProtocol):
@@ -175,16 +174,17 @@ class Wire(asyncio.BufferedProtocol):
         holder, owner = self._holder, self._owner
         if holder is None or owner is None:
             return
+        held, unsynced, bytes_of = owner.held_bytes, owner.unsynced_bytes, holder.bytes
         unsent = 0 if self.writable else self._transport.get_write_buffer_size()
-        sizes = owner.held_bytes, owner.unsynced_bytes, unsent
-        for kind, size in zip(_COUNTED, sizes, strict=True):
-            grown = size - holder.bytes[kind]
-            if grown > 0:
-                holder.take(kind, grown)
-            elif grown < 0:
-                holder.give(kind, -grown)
-        self._look_at_request(holder, sizes[0])
-        if sizes[1] and not holder.waiting and holder.is_ahead_of_disk:
+        if held != bytes_of[RECEIVE]:
+            holder.hold(RECEIVE, held)
+        if unsynced != bytes_of[UNSYNCED]:
+            holder.hold(UNSYNCED, unsynced)
+        if unsent != bytes_of[SEND]:
+            holder.hold(SEND, unsent)
+        if self._large or held > SMALL_REQUEST:
+            self._look_at_request(holder, held)
+        if unsynced and not holder.waiting and holder.is_ahead_of_disk:
             holder.wait()
             self._read_or_wait()
 
