@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posthouse.store.bulk_rows import Numbers, Rows, gathered
-from posthouse.store.checksum import crc32
+from posthouse.store.checksums import wrong_record
 from posthouse.store.disk import File
 from posthouse.store.errors import StoreDamaged
 from posthouse.store.express import ExpressMessages, ExpressSegment, express_name
@@ -121,7 +121,7 @@ class Pinned:
             order = np.lexsort((offsets, keys))
             index, keys, offsets, sizes = index[order], keys[order], offsets[order], sizes[order]
         data, begins = self._read(keys, offsets, sizes)
-        wrong = _wrong(data, begins, sizes)
+        wrong = wrong_record(data, begins, sizes)
         if wrong is not None:
             raise self._damage(int(index[wrong]))
         ends = begins + sizes
@@ -178,19 +178,6 @@ class Pinned:
             np.concatenate((ends, more_ends)),
             np.concatenate((index, self._held_index)),
         )
-
-
-def _wrong(data: bytes, begins: Ints, sizes: Ints) -> int | None:
-    """The first record whose checksum does not hold."""
-    view = memoryview(data)
-    found = [
-        crc32(view[at + 4 : at + size])
-        for at, size in zip(begins.tolist(), sizes.tolist(), strict=True)
-    ]
-    raw = np.frombuffer(data, np.uint8)
-    stored = sum(raw[begins + at].astype(np.uint32) << (8 * at) for at in range(4))
-    wrong = np.flatnonzero(stored != np.array(found, np.uint32))
-    return int(wrong[0]) if len(wrong) else None
 
 
 def _different(keys: Ints) -> list[int]:
