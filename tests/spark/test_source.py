@@ -62,6 +62,18 @@ def test_a_queue_is_a_table(office: SparkOffice, queue: MakeQueue, table: Table)
     assert office.count(name) == 1
 
 
+def test_columns_say_whether_they_can_be_null(
+    office: SparkOffice, queue: MakeQueue, table: Table
+) -> None:
+    name = queue()
+    office.send(name, [b"\1"])
+    frame = table(name, includeBodyText="true")
+    nullable = {field.name for field in frame.schema.fields if field.nullable}
+    assert nullable == {"body_text", "time_to_be_received", "transaction"}
+    (row,) = frame.collect()
+    assert {key for key, value in row.asDict().items() if value is None} == nullable
+
+
 def test_a_read_has_many_partitions(office: SparkOffice, queue: MakeQueue, table: Table) -> None:
     name = queue()
     office.send(name, numbered(1000))

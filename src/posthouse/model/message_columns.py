@@ -1,7 +1,6 @@
 """The columns of messages as a table: the names of the message JSON, with types of their own.
 
-Declared once for the Arrow streams of the admin endpoint, the Spark source and the lake. Every
-column may be null to a reader: Spark compares nullability, and nothing is gained by less.
+Declared once for the Arrow streams of the admin endpoint, the Spark source and the lake.
 """
 
 from __future__ import annotations
@@ -29,6 +28,7 @@ class Column(NamedTuple):
     name: str
     kind: Kind
     meaning: str
+    nullable: bool = False  # some messages have no value there
 
 
 COLUMNS: Final = (
@@ -56,17 +56,19 @@ COLUMNS: Final = (
     Column("app_specific", Kind.LONG, "a number of the application's"),
     Column("connector_type", Kind.STRING, "GUID of a connector"),
     Column("trace", Kind.STRING, "where reports go"),
-    Column("time_to_be_received", Kind.LONG, "seconds; null: no limit"),
+    Column("time_to_be_received", Kind.LONG, "seconds; null: no limit", nullable=True),
     Column("authenticated", Kind.BOOLEAN, "its signature was verified here"),
     Column("encrypted", Kind.BOOLEAN, "its body is sealed"),
     Column("sender", Kind.STRING, "the sender's SID, where it is known"),
     Column("extension", Kind.BINARY, "bytes of the application's beside the body"),
-    Column("transaction", Kind.TRANSACTION, "null unless sent in a transaction"),
+    Column("transaction", Kind.TRANSACTION, "null unless sent in a transaction", nullable=True),
     Column("abort_count", Kind.INT, "transactions that gave it back"),
     Column("move_count", Kind.INT, "moves between queues"),
 )
 
-BODY_TEXT: Final = Column("body_text", Kind.STRING, "the body as text, where it is some")
+BODY_TEXT: Final = Column(
+    "body_text", Kind.STRING, "the body as text, where it is some", nullable=True
+)
 """Only where it is asked for: it doubles the bytes of a body."""
 
 BY_NAME: Final = {column.name: column for column in (*COLUMNS, BODY_TEXT)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import (
@@ -24,7 +24,7 @@ from posthouse.spark.endpoint import Endpoint
 from posthouse.spark.options import LATEST, SourceOptions, source_options
 from posthouse.spark.places import Place, found_places, number_of
 from posthouse.spark.portions import Extent, check_loss, counted, portions, read_portion
-from posthouse.spark.schema import check_schema
+from posthouse.spark.schema import check_schema, never_null
 
 if TYPE_CHECKING:
     import pyarrow
@@ -44,15 +44,18 @@ def batch_reader(options: Mapping[str, str], schema: StructType) -> DataSourceRe
             "Read a stream, with trigger(availableNow=True) for what is there now.",
         )
     kind = PushdownReader if read.pushdown else BatchReader
-    return kind(read, check_schema(schema))
+    return kind(read, check_schema(schema), never_null(schema))
 
 
 class BatchReader(DataSourceReader):
     """A read of the messages that are there when it is planned."""
 
-    def __init__(self, options: SourceOptions, columns: Sequence[str]) -> None:
+    def __init__(
+        self, options: SourceOptions, columns: Sequence[str], sure: Collection[str] = ()
+    ) -> None:
         self.options = options
         self.columns = columns
+        self.sure = sure
         self.bounds = Bounds()
 
     def partitions(self) -> list[InputPartition]:
@@ -89,7 +92,7 @@ class BatchReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         """Runs in tasks."""
-        return read_portion(partition, self.columns)
+        return read_portion(partition, self.columns, self.sure)
 
 
 def starting(options: SourceOptions, place: Place, plan: QueuePlan) -> tuple[int, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -16,6 +16,7 @@ from posthouse.model.errors import MessageAlreadyReceived
 from posthouse.spark.endpoint import Endpoint, borrowed
 from posthouse.spark.options import Manager, SourceOptions
 from posthouse.spark.places import Place
+from posthouse.spark.schema import promised
 
 if TYPE_CHECKING:
     import pyarrow
@@ -87,8 +88,13 @@ def counted(endpoint: Endpoint, queue: str, after: int, through: int) -> Cut:
     return Cut(after, through, messages, size)
 
 
-def read_portion(portion: InputPartition, columns: Sequence[str]) -> Iterator[pyarrow.RecordBatch]:
-    """The messages of a portion as Arrow has them. A pure peek: it may be read again."""
+def read_portion(
+    portion: InputPartition, columns: Sequence[str], sure: Collection[str] = ()
+) -> Iterator[pyarrow.RecordBatch]:
+    """The messages of a portion as Arrow has them. A pure peek: it may be read again.
+
+    The columns that are `sure` are never null.
+    """
     if not isinstance(portion, Portion):  # Spark's own, where there was nothing to plan
         return
     _settle_in()
@@ -96,7 +102,7 @@ def read_portion(portion: InputPartition, columns: Sequence[str]) -> Iterator[py
     with borrowed(portion.manager) as http:
         for batch in bulk_read.read(http, portion.queue, cut.after, cut.through, columns):
             rows += batch.num_rows
-            yield batch
+            yield promised(batch, sure)
         if rows < cut.messages:
             _log.info(
                 "%d messages of %s were received elsewhere, purged or expired before the read",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import cache
+from typing import TYPE_CHECKING
 
 from pyspark.sql.types import (
     ArrayType,
@@ -18,8 +19,11 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from posthouse.model.errors import InvalidParameter
+from posthouse.model.errors import InvalidParameter, RemoteProtocolError
 from posthouse.model.message_columns import BY_NAME, Kind
+
+if TYPE_CHECKING:
+    import pyarrow
 
 
 @cache
@@ -43,9 +47,18 @@ def spark_type(kind: Kind) -> DataType:
     }[kind]
 
 
-def message_schema(columns: Iterable[str]) -> StructType:
-    """The schema of these columns of messages."""
-    return StructType([StructField(name, spark_type(BY_NAME[name].kind)) for name in columns])
+def message_schema(columns: Iterable[str], *, exact: bool = False) -> StructType:
+    """The schema of these columns of messages.
+
+    An `exact` one says which of them are never null: that spares Spark a look at every value.
+    """
+    chosen = [BY_NAME[name] for name in columns]
+    return StructType(
+        [
+            StructField(column.name, spark_type(column.kind), column.nullable or not exact)
+            for column in chosen
+        ]
+    )
 
 
 def check_schema(schema: StructType) -> Sequence[str]:
@@ -64,3 +77,19 @@ def check_schema(schema: StructType) -> Sequence[str]:
                 "Leave the schema out, and cast what was read.",
             )
     return schema.names
+
+
+def never_null(schema: StructType) -> frozenset[str]:
+    """The columns of which Spark was told so."""
+    return frozenset(field.name for field in schema.fields if not field.nullable)
+
+
+def promised(batch: pyarrow.RecordBatch, sure: Collection[str]) -> pyarrow.RecordBatch:
+    """A record batch that says the same of its columns as the schema did; Spark compares."""
+    import pyarrow
+
+    fields = [field.with_nullable(field.name not in sure) for field in batch.schema]
+    for field, column in zip(fields, batch.columns, strict=True):
+        if not field.nullable and column.null_count:
+            raise RemoteProtocolError(f"the queue manager sent messages without {field.name}")
+    return pyarrow.RecordBatch.from_arrays(batch.columns, schema=pyarrow.schema(fields))

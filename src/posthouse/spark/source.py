@@ -34,7 +34,7 @@ class PosthouseSource(DataSource):
             from posthouse.spark.msmq_source import source_columns
 
             return message_schema(source_columns(self.options))
-        return message_schema(source_options(self.options).columns)
+        return message_schema(source_options(self.options).columns, exact=True)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A batch read."""

@@ -19,7 +19,7 @@ from posthouse.spark.limits import default_limit, limits_of
 from posthouse.spark.offsets import offset_of
 from posthouse.spark.options import LATEST, source_options
 from posthouse.spark.portions import read_portion
-from posthouse.spark.schema import check_schema
+from posthouse.spark.schema import check_schema, never_null
 
 if TYPE_CHECKING:
     import pyarrow
@@ -31,6 +31,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         self.options = source_options(options)
         self.columns = check_schema(schema)
+        self.sure = never_null(schema)
         self._course: Course | None = None
         if self.options.ending != LATEST:
             raise InvalidParameter("a stream has no end", "Leave endingOffsets out.")
@@ -73,7 +74,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         """Runs in tasks."""
-        return read_portion(partition, self.columns)
+        return read_portion(partition, self.columns, self.sure)
 
     def commit(self, end: dict[str, Any]) -> None:
         """The micro-batch up to here is done: its messages are received."""
