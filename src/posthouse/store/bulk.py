@@ -128,7 +128,13 @@ class Pinned:
         begins = begins + HEADER_SIZE
         if self._held:
             data, begins, ends, index = self._with_held(data, begins, ends, index)
+        if self._is_whole(index):
+            return Records(data, begins, ends, index, self._numbers, self._rows)
         return Records(data, begins, ends, index, self._numbers[index], self._rows[index])
+
+    def _is_whole(self, index: Ints) -> bool:
+        """Whether these are all messages, in the order they were asked for."""
+        return len(index) == len(self._numbers) and bool((np.diff(index) > 0).all())
 
     def _read(self, keys: Ints, offsets: Ints, sizes: Ints) -> tuple[bytes, Ints]:
         if not len(keys):

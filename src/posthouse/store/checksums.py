@@ -65,7 +65,7 @@ def _stretches(ends: Ints) -> _Stretches:
     firsts, count, at = [], len(ends), 0
     while at < count:
         firsts.append(at)
-        at = int(np.searchsorted(ends, int(ends[at]) + SPAN))
+        at = int(ends.searchsorted(ends[at] + SPAN))
     heads, bounds = np.array(firsts, np.int64), np.array([*firsts, count], np.int64)
     return _Stretches(heads, bounds[1:] - 1, np.repeat(np.arange(len(heads)), np.diff(bounds)))
 

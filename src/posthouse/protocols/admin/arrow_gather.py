@@ -25,7 +25,7 @@ from posthouse.model.message_json import MessageJson
 from posthouse.protocols.admin.arrow_columns import END as END
 from posthouse.protocols.admin.arrow_columns import array_of, schema_of
 from posthouse.protocols.admin.arrow_columns import chosen as chosen
-from posthouse.protocols.admin.arrow_headers import Cutter, Headers, read_headers
+from posthouse.protocols.admin.arrow_headers import Cutter, Headers, is_same, read_headers
 from posthouse.protocols.admin.arrow_values import Usual, Values
 from posthouse.protocols.admin.message_json import message_json
 from posthouse.store.bulk import Ints, Pinned, Records
@@ -145,6 +145,8 @@ def _alike(headers: Headers) -> tuple[list[int], NDArray[np.int64]]:
         return [], np.empty(0, np.int64)
     codes, several = np.zeros(count, np.int64), False
     for key in headers.keys:
+        if is_same(key):
+            continue
         encoded = key.dictionary_encode()
         if len(encoded.dictionary) > 1:
             several = True

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from pyarrow.compute import take
 
 from posthouse.engine.records import ARRIVAL_SIZE
 from posthouse.store.bulk import Ints, Records
@@ -101,8 +102,8 @@ class Cutter:
     """Cuts pieces out of bytes; the pieces lie in the order they are asked for."""
 
     def __init__(self, data: bytes) -> None:
+        self._raw = data
         self._data = pa.py_buffer(data)
-        self._bytes = np.frombuffer(data, np.uint8)
 
     def cut(self, begins: Ints, sizes: Any) -> Any:
         """One piece for each row, as a binary array."""
@@ -117,20 +118,23 @@ class Cutter:
         spread = pa.Array.from_buffers(
             pa.binary(), 2 * count, [None, pa.py_buffer(offsets), self._data]
         )
-        return spread.take(pa.array(np.arange(0, 2 * count, 2, dtype=np.int32)))
+        evens = pa.array(np.arange(0, 2 * count, 2, dtype=np.int32))
+        return take(spread, evens, boundscheck=False)
 
     def matrix(self, begins: Ints, width: int) -> Bytes:
         """Pieces of the same size, one in each line; they are the caller's."""
-        cut = self.cut(begins, width)
         if not len(begins):
             return np.empty((0, width), np.uint8)
-        return np.frombuffer(cut.buffers()[2], np.uint8)[: len(begins) * width].reshape(-1, width)
+        return self._everywhere(f"V{width}")[begins].view(np.uint8).reshape(-1, width)
 
     def words(self, at: Ints) -> Ints:
         """The 16-bit numbers at these places; where there are none, any."""
-        at = np.minimum(at, len(self._bytes) - 2)
-        low, high = self._bytes[at], self._bytes[at + 1]
-        return low.astype(np.int64) | high.astype(np.int64) << 8
+        return _long(self._everywhere("<u2")[np.minimum(at, len(self._raw) - 2)])
+
+    def _everywhere(self, kind: str) -> NDArray[Any]:
+        """The data as values of a kind that begin at every byte of it."""
+        kind_of = np.dtype(kind)
+        return np.ndarray(len(self._raw) - kind_of.itemsize + 1, kind_of, self._raw, strides=(1,))
 
 
 class Headers(NamedTuple):
@@ -206,9 +210,9 @@ class _Walk:
             self._rows,
             self._arrival,
             self._packet_at,
-            self.front.copy(),  # what is free in the matrices is blanked below
-            self.properties.copy(),
-            self._properties[:, CORRELATION].copy(),
+            self.front,
+            self.properties,
+            self._properties[:, CORRELATION],
             transaction_flags,
             (),
         )
@@ -300,6 +304,25 @@ def _lines(matrix: Bytes) -> Any:
     return pa.Array.from_buffers(
         pa.binary(matrix.shape[1]), len(matrix), [None, pa.py_buffer(whole)]
     )
+
+
+def is_same(lines: Any) -> bool:
+    """Whether all values of an array of bytes are the same one; False where it is not plain."""
+    count = len(lines)
+    if lines.null_count:
+        return bool(lines.null_count == count)
+    if pa.types.is_binary(lines.type):
+        ends = np.frombuffer(lines.buffers()[1], np.int32)[: count + 1]
+        width = int(ends[1] - ends[0])
+        if lines.offset or ends[0] or (np.diff(ends) != width).any():
+            return False
+        data = lines.buffers()[2]
+    else:
+        width, data = lines.type.byte_width, lines.buffers()[1]
+    if lines.offset or not width:
+        return not width
+    matrix = np.frombuffer(data, np.uint8)[: count * width].reshape(count, width)
+    return bool((matrix == matrix[0]).all())
 
 
 def _long(values: Any) -> Ints:
