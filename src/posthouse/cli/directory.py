@@ -7,22 +7,26 @@ from typing import Annotated
 
 import typer
 
+from posthouse.cli import directory_names
 from posthouse.cli.command import DryRun, Yes, confirm, group, guid, talking
 from posthouse.cli.connection import Remote, path_of
 from posthouse.cli.directory_file import read_file
+from posthouse.cli.directory_shared import (
+    Many,
+    Name,
+    changed,
+    document_of,
+    remove_object,
+)
 from posthouse.cli.output import print_json, print_table, say
+from posthouse.cli.status import directory_words
 from posthouse.directory.document import Document, LinkPart, ListPart, MachinePart, SitePart
 from posthouse.directory.document_text import written
+from posthouse.protocols.admin.types import DirectoryStatusJson
 from posthouse.protocols.admin.types_directory import (
-    DirectoryChangeJson,
-    DirectoryImportBody,
-    DirectoryRemoveBody,
-    ObjectKind,
     RouteJson,
 )
 
-Many = list[str] | None
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Its name.")]
 SiteName = Annotated[str, typer.Argument(metavar="SITE", help="The name of a site.")]
 MachineName = Annotated[str, typer.Argument(metavar="MACHINE", help="A computer name.")]
 
@@ -33,6 +37,7 @@ def register(app: typer.Typer) -> None:
     inner = group(app, "directory", "Queue manager", summary)
     inner.command("export")(export)
     inner.command("import")(import_file)
+    inner.command("refresh")(refresh)
     inner.command("route")(route)
     machine = group(inner, "machine", "", "Queue managers and where they are: add, list, remove.")
     machine.command("add")(add_machine)
@@ -50,13 +55,10 @@ def register(app: typer.Typer) -> None:
     lists.command("add")(add_list)
     lists.command("list")(list_lists)
     lists.command("remove")(remove_list)
+    directory_names.register(inner)
 
 
 # -- the whole of it
-
-
-def _document(remote: Remote) -> Document:
-    return remote.ask(Document, "GET", path_of("directory"))
 
 
 @talking
@@ -70,7 +72,7 @@ def export(
 
     Example: posthouse directory export directory.toml
     """
-    document = _document(remote)
+    document = document_of(remote)
     if remote.json:
         print_json(document)
     elif file is None:
@@ -100,33 +102,21 @@ def import_file(
     document = read_file(file)
     if prune and not dry_run:
         confirm(lambda: f"Take out of the directory what {file} does not have?", yes)
-    _changed(remote, document, prune=prune, dry_run=dry_run)
+    changed(remote, document, prune=prune, dry_run=dry_run)
 
 
-def _changed(
-    remote: Remote, document: Document, *, prune: bool = False, dry_run: bool = False
-) -> None:
-    body = DirectoryImportBody(document=document, prune=prune, dry_run=dry_run)
-    _tell(remote, remote.ask(DirectoryChangeJson, "POST", path_of("directory"), body=body))
+@talking
+def refresh(remote: Remote) -> None:
+    """Ask the authority of a shared directory for changes now. Exit code 1 if it is away.
 
-
-def _tell(remote: Remote, done: DirectoryChangeJson) -> None:
+    Example: posthouse directory refresh
+    """
+    found = remote.ask(DirectoryStatusJson, "POST", path_of("directory", "refresh"))
     if remote.json:
-        for change in done.changes:
-            print_json(change)
-    elif not done.changes:
-        say("The directory says so already.")
+        print_json(found)
     else:
-        rows = ((change.change, change.kind, change.name) for change in done.changes)
-        print_table("", ("change", "what", "name"), rows)
-
-
-def _remove(remote: Remote, kind: ObjectKind, name: str, dry_run: bool, yes: bool) -> None:
-    if not dry_run:
-        confirm(lambda: f"Take the {kind} {name} out of the directory?", yes)
-    body = DirectoryRemoveBody(kind=kind, name=name, dry_run=dry_run)
-    path = path_of("directory", "remove")
-    _tell(remote, remote.ask(DirectoryChangeJson, "POST", path, body=body))
+        say(f"The directory is {directory_words(found)}.")
+    raise typer.Exit(0 if found.online else 1)
 
 
 @talking
@@ -145,7 +135,7 @@ def route(
     path = path_of("directory", "route")
     found = remote.ask(RouteJson, "GET", path, query={"source": source, "target": target})
     if dot:
-        for line in drawn(_document(remote), found):
+        for line in drawn(document_of(remote), found):
             say(line)
     elif remote.json:
         for step in found.steps:
@@ -235,7 +225,7 @@ def add_machine(
         out_routing_servers=out_routing or [],
         foreign=foreign,
     )
-    _changed(remote, Document(machines=[part]))
+    changed(remote, Document(machines=[part]))
 
 
 @talking
@@ -244,7 +234,7 @@ def list_machines(remote: Remote) -> None:
 
     Example: posthouse directory machine list
     """
-    found = _document(remote).machines
+    found = document_of(remote).machines
     if remote.json:
         for part in found:
             print_json(part)
@@ -268,7 +258,7 @@ def remove_machine(remote: Remote, name: Name, dry_run: DryRun = False, yes: Yes
 
     Example: posthouse directory machine remove BETA --yes
     """
-    _remove(remote, "machine", name, dry_run, yes)
+    remove_object(remote, "machine", name, dry_run, yes)
 
 
 # -- sites
@@ -287,7 +277,7 @@ def add_site(
     Example: posthouse directory site add Berlin
     """
     part = SitePart(name=name, foreign=foreign)
-    _changed(remote, Document(sites=[part]))
+    changed(remote, Document(sites=[part]))
 
 
 @talking
@@ -296,7 +286,7 @@ def list_sites(remote: Remote) -> None:
 
     Example: posthouse directory site list
     """
-    document = _document(remote)
+    document = document_of(remote)
     if remote.json:
         for part in document.sites:
             print_json(part)
@@ -318,7 +308,7 @@ def remove_site(remote: Remote, name: Name, dry_run: DryRun = False, yes: Yes = 
 
     Example: posthouse directory site remove Berlin --yes
     """
-    _remove(remote, "site", name, dry_run, yes)
+    remove_object(remote, "site", name, dry_run, yes)
 
 
 # -- links
@@ -340,7 +330,7 @@ def add_link(
     Example: posthouse directory link add Berlin Hamburg --cost 5
     """
     part = LinkPart(sites=[one, other], cost=cost, gates=gate or [], description=description)
-    _changed(remote, Document(links=[part]))
+    changed(remote, Document(links=[part]))
 
 
 @talking
@@ -349,7 +339,7 @@ def list_links(remote: Remote) -> None:
 
     Example: posthouse directory link list
     """
-    found = _document(remote).links
+    found = document_of(remote).links
     if remote.json:
         for part in found:
             print_json(part)
@@ -369,7 +359,7 @@ def remove_link(
 
     Example: posthouse directory link remove Berlin Hamburg --yes
     """
-    _remove(remote, "link", f"{one},{other}", dry_run, yes)
+    remove_object(remote, "link", f"{one},{other}", dry_run, yes)
 
 
 # -- distribution lists
@@ -386,7 +376,7 @@ def add_list(
     Example: posthouse directory list add Branches --member 'DIRECT=OS:beta\\private$\\orders'
     """
     part = ListPart(name=name, members=member or [])
-    _changed(remote, Document(lists=[part]))
+    changed(remote, Document(lists=[part]))
 
 
 @talking
@@ -395,7 +385,7 @@ def list_lists(remote: Remote) -> None:
 
     Example: posthouse directory list list
     """
-    found = _document(remote).lists
+    found = document_of(remote).lists
     if remote.json:
         for part in found:
             print_json(part)
@@ -410,4 +400,4 @@ def remove_list(remote: Remote, name: Name, dry_run: DryRun = False, yes: Yes = 
 
     Example: posthouse directory list remove Branches --yes
     """
-    _remove(remote, "list", name, dry_run, yes)
+    remove_object(remote, "list", name, dry_run, yes)

@@ -21,6 +21,7 @@ from posthouse.client.consuming import Browsing, Consuming
 from posthouse.client.handles import OpenQueue, Seek, extended
 from posthouse.client.joining import Joined, Known, Recovered, await_steps, recover
 from posthouse.client.joint_operations import SessionDecisions
+from posthouse.client.management import QueueSearch
 from posthouse.client.manager import CONNECT_TIMEOUT_S, PAGE, RECONNECT_S
 from posthouse.client.message import Message
 from posthouse.client.operations import MessageIds
@@ -35,6 +36,7 @@ from posthouse.protocols.admin.types import (
     QueueJson,
     StatusJson,
 )
+from posthouse.protocols.admin.types_directory_names import PublicQueueJson
 
 
 def connect(
@@ -188,6 +190,14 @@ class QueueManagerClient:
         return await self._channel.run(
             management.list_queues(core, outgoing=outgoing, system=system)
         )
+
+    async def find_queues(self, **wanted: Unpack[QueueSearch]) -> list[PublicQueueJson]:
+        """Public queues of all machines in the directory, in the order of their paths.
+
+        By `label`, `type_id`, `machine`, `created_after`, `created_before`, `modified_after`,
+        `modified_before`; at most `limit`, 1000 where it is not said.
+        """
+        return await self._channel.run(management.find_queues(self._channel.core, wanted))
 
     async def delete_queue(self, name: str) -> int:
         """Deletes a queue; returns how many messages went with it and its journal."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from datetime import UTC, datetime
+from typing import Any, TypedDict, TypeVar
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -13,6 +14,7 @@ from posthouse.client.errors import refused
 from posthouse.client.operations import Operation
 from posthouse.model.errors import QueueError
 from posthouse.protocols.admin import types as t
+from posthouse.protocols.admin.types_directory_names import PublicQueueJson, PublicQueueListJson
 from posthouse.wire.frame_payloads import Called
 
 PREFIX = "/api/v1"
@@ -91,6 +93,31 @@ def list_queues(core: Core, *, outgoing: bool, system: bool) -> Operation[list[t
         if page.next is None:
             return found
         after = page.next
+
+
+class QueueSearch(TypedDict, total=False):
+    """What public queues have to be like; what is not said may be anything."""
+
+    label: str
+    type_id: str
+    machine: str
+    created_after: datetime
+    created_before: datetime
+    modified_after: datetime
+    modified_before: datetime
+    limit: int
+
+
+def find_queues(core: Core, wanted: QueueSearch) -> Operation[list[PublicQueueJson]]:
+    """Public queues of the directory that fit. A time without a zone is local time."""
+    params: dict[str, object] = {
+        "type" if name == "type_id" else name: value.astimezone(UTC).isoformat()
+        if isinstance(value, datetime)
+        else value
+        for name, value in wanted.items()
+    }
+    page = yield from call(core, "GET", "/directory/queues", PublicQueueListJson, None, **params)
+    return page.queues
 
 
 def show_queue(core: Core, name: str) -> Operation[t.QueueJson]:

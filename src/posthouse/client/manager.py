@@ -21,6 +21,7 @@ from posthouse.client.handles import OpenQueue, Seek, extended
 from posthouse.client.joining import Joined, Known, Recovered, recover, run_steps
 from posthouse.client.joint_operations import SessionDecisions
 from posthouse.client.links import SocketLink
+from posthouse.client.management import QueueSearch
 from posthouse.client.message import Message
 from posthouse.client.operations import MessageIds
 from posthouse.client.packets import Draft, SendOptions
@@ -35,6 +36,7 @@ from posthouse.protocols.admin.types import (
     QueueJson,
     StatusJson,
 )
+from posthouse.protocols.admin.types_directory_names import PublicQueueJson
 
 CONNECT_TIMEOUT_S = 10.0
 RECONNECT_S = 30.0
@@ -153,6 +155,14 @@ class QueueManagerClient:
         """All queues that this user may look at, with their figures."""
         core = self._channel.core
         return self._channel.run(management.list_queues(core, outgoing=outgoing, system=system))
+
+    def find_queues(self, **wanted: Unpack[QueueSearch]) -> list[PublicQueueJson]:
+        """Public queues of all machines in the directory, in the order of their paths.
+
+        By `label`, `type_id`, `machine`, `created_after`, `created_before`, `modified_after`,
+        `modified_before`; at most `limit`, 1000 where it is not said.
+        """
+        return self._channel.run(management.find_queues(self._channel.core, wanted))
 
     def delete_queue(self, name: str) -> int:
         """Deletes a queue; returns how many messages went with it and its journal."""

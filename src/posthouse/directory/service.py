@@ -4,7 +4,7 @@ It knows when the directory cannot be reached, answers from local objects then, 
 on a timer. Time comes in as an argument: `now_ms` from the monotonic clock, `utc_s` for stamps.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from enum import IntEnum
 from typing import Any, NamedTuple, Protocol
 
@@ -32,6 +32,7 @@ from posthouse.directory.objects import (
     QueueManager,
     RoutingLink,
     Site,
+    User,
 )
 from posthouse.directory.routing import (
     Hops,
@@ -140,6 +141,7 @@ class DirectoryService:
         self._topology: Topology | None = None
         self._topology_is_stale = True
         self.version = 0  # moves with every change of sites, links or machines
+        self.keys_changed: Callable[[], None] = lambda: None  # those of users and machines
         self._directory = directory
         self._local = local
         self._timers = timers or DirectoryTimers()
@@ -422,6 +424,8 @@ class DirectoryService:
         if isinstance(value, Site | RoutingLink | QueueManager):
             self._topology_is_stale = True
             self.version += 1
+        if isinstance(value, User | QueueManager):
+            self.keys_changed()
 
     def _deadlines(self) -> tuple[int | None, int | None, int | None]:
         return self._online_at_ms, self._sites_at_ms, self._gates_at_ms

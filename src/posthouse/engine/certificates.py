@@ -35,6 +35,7 @@ from posthouse.security.keys import (
     PROVIDER_TYPE,
     ProviderKey,
     UserCertificate,
+    certificate_digest,
     pack_provider_keys,
     pack_public_key,
     unpack_provider_keys,
@@ -250,8 +251,19 @@ class Certificates:
         return [UserCertificate.of(machine.certificate)]
 
     def is_registered(self, certificate: bytes) -> bool:
-        """Whether it belongs to anybody here."""
-        return any(one.certificate == certificate for one in self._all_users())
+        """Whether it belongs to anybody here, or to a user of the directory."""
+        if any(one.certificate == certificate for one in self._all_users()):
+            return True
+        if self.directory is None:
+            return False
+        found = self.directory.read_directory(
+            objects.User,
+            equals("certificate_digest_list", certificate_digest(certificate)),
+            self.core.now_ms,
+        ).value
+        # The digest finds it, and is no proof of it.
+        known = () if found is None else unpack_user_certificates(found.certificates)
+        return any(one.certificate == certificate for one in known)
 
     def public_keys(self, guid: bytes) -> tuple[ProviderKey, ...]:
         """What a queue manager has published, [MS-MQQB] 3.1.7.1.5."""
@@ -347,10 +359,14 @@ class Certificates:
         self._machines[machine.guid] = machine
         self._define(_MACHINE_KEY + machine.guid, encode_registration(machine))
 
-    def _define(self, key: bytes, value: bytes | None) -> None:
-        """One atomic step; whatever was remembered of keys and senders is forgotten."""
+    def forget(self) -> None:
+        """Keys, certificates or users have changed, here or in the directory."""
         self.security.forget()
         self._senders.clear()
+
+    def _define(self, key: bytes, value: bytes | None) -> None:
+        """One atomic step; whatever was remembered of keys and senders is forgotten."""
+        self.forget()
         change = Change()
         self.core.define(TABLE_ACCOUNT, key, value, change)
         self.core.commit(change)

@@ -79,6 +79,13 @@ class DirectoryChanges:
             self._apply(Difference([], [], [value]))
         return value
 
+    def enter(self, value: DirectoryObject, *, is_new: bool, dry_run: bool) -> Difference:
+        """Enters one object, or changes it."""
+        found = Difference([value], [], []) if is_new else Difference([], [value], [])
+        if not dry_run:
+            self._apply(found)
+        return found
+
     def _named(self, kind: str, name: str) -> DirectoryObject:
         holdings = self._holdings()
         sites = {site.unique_name: site.identifier for site in holdings.sites}

@@ -24,6 +24,7 @@ from posthouse.engine.descriptor import (
     QueueShareMode,
 )
 from posthouse.engine.directory_changes import DirectoryChanges
+from posthouse.engine.directory_entries import DirectoryEntries
 from posthouse.engine.effects import Effects
 from posthouse.engine.expiry import Expiry
 from posthouse.engine.fetching import Fetching, ReadPackets
@@ -104,6 +105,7 @@ class QueueManager(ManagerReads):
         core.two_phase = self.two_phase = TwoPhase(core)
         self.directory = DirectoryOfQueues(core)
         self.directory_changes = DirectoryChanges(self.directory)
+        self.directory_entries = DirectoryEntries(self.directory, self.directory_changes)
         self.mirroring = Mirroring(self.directory)
         core.stages = self.stages = Stages(core, self.directory.expand)
         core.registry = self.queues = Queues(core, self.directory)
@@ -112,6 +114,7 @@ class QueueManager(ManagerReads):
         self.expiry = Expiry(core)
         self.accounts = Accounts(core)
         self.accounts.certificates.directory = self.directory.service
+        self.directory.service.keys_changed = self.accounts.certificates.forget
         self.directory.own_keys = self.accounts.certificates.own_public_keys
         self.accounts.certificates.on_keys = self.mirroring.say_who_we_are
         self.directory_changes.follow = self.mirroring.follow

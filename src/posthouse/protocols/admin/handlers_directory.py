@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from posthouse.directory import objects
-from posthouse.directory.document import Document, title_of
+from posthouse.directory.document import Difference, Document, title_of
 from posthouse.engine.manager import QueueManager
 from posthouse.protocols.admin.context import Context
 from posthouse.protocols.admin.conversation import Steps, looked_at
@@ -49,6 +49,13 @@ def import_directory(
     """Makes the directory say what a document says, all of it or nothing."""
     context.require_administrator()
     found = manager.directory_changes.take_in(body.document, prune=body.prune, dry_run=body.dry_run)
+    return told(manager, context, found, dry_run=body.dry_run)
+
+
+def told(
+    manager: QueueManager, context: Context, found: Difference, *, dry_run: bool
+) -> DirectoryChangeJson:
+    """What a change of the directory did, for whoever asked and for the operator's log."""
     sites = {site.identifier: site.name for site in manager.directory_changes.sites()}
     sites |= {one.identifier: one.name for one in found.created if isinstance(one, objects.Site)}
     changes = [
@@ -56,7 +63,7 @@ def import_directory(
         *(_changed(value, "changed", sites) for value in found.changed),
         *(_changed(value, "created", sites) for value in found.created),
     ]
-    if changes and not body.dry_run:
+    if changes and not dry_run:
         context.tell(manager, "directory_changed", objects=len(changes))
     return DirectoryChangeJson(changes=changes)
 

@@ -33,6 +33,7 @@ from posthouse.protocols.admin.route import PREFIX as PREFIX
 from posthouse.protocols.admin.route import READ as READ
 from posthouse.protocols.admin.route import Route as Route
 from posthouse.protocols.admin.route import route as _route
+from posthouse.protocols.admin.routes_directory import DIRECTORY_ROUTES
 from posthouse.protocols.admin.routes_jobs import JOB_ROUTES
 
 _QUEUE = "/queues/{queue}"
@@ -384,6 +385,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         steps=True,
     ),
     _route("GET", "/directory/route", READ, directory.show_route, td.RouteJson, td.RouteParams),
+    *DIRECTORY_ROUTES,
     _route("POST", "/offline", OPERATE, machine.take_offline, t.OnlineJson),
     _route("POST", "/online", OPERATE, machine.bring_online, t.OnlineJson),
     _route(

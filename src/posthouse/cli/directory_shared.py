@@ -1,0 +1,55 @@
+"""What the commands about the directory share."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from posthouse.cli.command import confirm
+from posthouse.cli.connection import Remote, path_of
+from posthouse.cli.output import print_json, print_table, say
+from posthouse.directory.document import Document
+from posthouse.protocols.admin.types_directory import (
+    DirectoryChangeJson,
+    DirectoryImportBody,
+    DirectoryRemoveBody,
+    ObjectKind,
+)
+
+Many = list[str] | None
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Its name.")]
+
+
+def document_of(remote: Remote) -> Document:
+    """The whole directory."""
+    return remote.ask(Document, "GET", path_of("directory"))
+
+
+def changed(
+    remote: Remote, document: Document, *, prune: bool = False, dry_run: bool = False
+) -> None:
+    """Have the directory say what a document says, and tell what that changed."""
+    body = DirectoryImportBody(document=document, prune=prune, dry_run=dry_run)
+    tell(remote, remote.ask(DirectoryChangeJson, "POST", path_of("directory"), body=body))
+
+
+def tell(remote: Remote, done: DirectoryChangeJson) -> None:
+    """What a change did, or would do."""
+    if remote.json:
+        for change in done.changes:
+            print_json(change)
+    elif not done.changes:
+        say("The directory says so already.")
+    else:
+        rows = ((change.change, change.kind, change.name) for change in done.changes)
+        print_table("", ("change", "what", "name"), rows)
+
+
+def remove_object(remote: Remote, kind: ObjectKind, name: str, dry_run: bool, yes: bool) -> None:
+    """Take an object out, if the operator says so."""
+    if not dry_run:
+        confirm(lambda: f"Take the {kind} {name} out of the directory?", yes)
+    body = DirectoryRemoveBody(kind=kind, name=name, dry_run=dry_run)
+    path = path_of("directory", "remove")
+    tell(remote, remote.ask(DirectoryChangeJson, "POST", path, body=body))

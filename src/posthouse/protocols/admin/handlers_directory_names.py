@@ -1,0 +1,138 @@
+"""Users, public queues and places of the directory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from posthouse.directory.base import Filter, Operator
+from posthouse.directory.objects import Queue
+from posthouse.engine.manager import QueueManager
+from posthouse.model.errors import AccessDenied, InvalidCertificate, QueueError
+from posthouse.model.guids import format_guid, parse_guid
+from posthouse.model.message_json import time_text
+from posthouse.protocols.admin.context import Context
+from posthouse.protocols.admin.handlers_directory import told
+from posthouse.protocols.admin.refusals import NoSuchUser
+from posthouse.protocols.admin.types import Nothing
+from posthouse.protocols.admin.types_directory import DirectoryChangeJson
+from posthouse.protocols.admin.types_directory_names import (
+    DirectoryUserBody,
+    PlaceJson,
+    PlaceParams,
+    PublicQueueJson,
+    PublicQueueListJson,
+    QueueSearchParams,
+)
+from posthouse.security.certificates import read_key_pair
+from posthouse.security.sids import parse_sid
+
+TIME_MAX_S = 0xFFFF_FFFF
+
+
+def find_queues(
+    manager: QueueManager, context: Context, params: QueueSearchParams, body: Nothing
+) -> PublicQueueListJson:
+    """Finds public queues by type, label, machine, and times of creation and change."""
+    _require_user(context)
+    filters = list(_filters(params))
+    found = manager.directory_entries.find_queues(filters, context.caller, params.limit)
+    return PublicQueueListJson(queues=[*map(_json, found.queues)], left_off=found.left_off)
+
+
+def _require_user(context: Context) -> None:
+    """Whoever is known may look; a token that was cut to some queues may not."""
+    if not context.caller.authenticated:
+        raise AccessDenied("only known users look into the directory")
+    if context.caller.scopes is not None:
+        raise AccessDenied("this token is for some queues only")
+
+
+def _filters(params: QueueSearchParams) -> Iterator[Filter]:
+    if params.type is not None:
+        yield Filter("type", Operator.EQUALS, parse_guid(params.type))
+    if params.label is not None:
+        yield Filter("label", Operator.EQUALS, params.label)
+    if params.machine is not None:
+        # Its paths are those between the backslash and the character behind that.
+        yield Filter("pathname", Operator.GREATER_THAN, f"{params.machine}\\")
+        yield Filter("pathname", Operator.LESS_THAN, f"{params.machine}]")
+    for attribute, operator, time in (
+        ("create_time", Operator.GREATER_THAN, params.created_after),
+        ("create_time", Operator.LESS_THAN, params.created_before),
+        ("modify_time", Operator.GREATER_THAN, params.modified_after),
+        ("modify_time", Operator.LESS_THAN, params.modified_before),
+    ):
+        if time is not None:
+            yield Filter(attribute, operator, _seconds(time))
+
+
+def _seconds(time: datetime) -> int:
+    return min(max(int(time.timestamp()), 0), TIME_MAX_S)
+
+
+def _json(queue: Queue) -> PublicQueueJson:
+    guid = format_guid(queue.identifier)
+    return PublicQueueJson(
+        path=queue.pathname,
+        guid=guid,
+        format_name=f"PUBLIC={guid}",
+        machine_guid=format_guid(queue.queue_manager_identifier),
+        label=queue.label,
+        type=format_guid(queue.type),
+        transactional=queue.transactional,
+        authenticated=queue.authentication,
+        journaling=queue.journaling,
+        created_time=time_text(min(queue.create_time, TIME_MAX_S)),
+        modified_time=time_text(min(queue.modify_time, TIME_MAX_S)),
+    )
+
+
+def enter_user(
+    manager: QueueManager, context: Context, params: Nothing, body: DirectoryUserBody
+) -> DirectoryChangeJson:
+    """Enters a user, adds certificates by which his signatures are known, or takes some out."""
+    context.require_administrator()
+    sid, name = _whom(manager, body.user)
+    certificates = [_certificate(file) for file in body.certificates]
+    found = manager.directory_entries.register(
+        sid,
+        body.name or name,
+        certificates,
+        map(bytes.fromhex, body.withdraw),
+        dry_run=body.dry_run,
+    )
+    return told(manager, context, found, dry_run=body.dry_run)
+
+
+def _whom(manager: QueueManager, text: str) -> tuple[bytes, str]:
+    """A SID as it is; a name is that of an account here, or of a user of the directory."""
+    if text.upper().startswith("S-1-"):
+        return parse_sid(text), ""
+    try:
+        return manager.accounts.find(text).sid, text
+    except QueueError:
+        pass
+    for part in manager.directory_changes.document().users:
+        if part.name.casefold() == text.casefold():
+            return parse_sid(part.sid), ""
+    raise NoSuchUser(
+        f"neither this queue manager nor the directory has a user {text}",
+        "Name him by his SID, as `posthouse user list` on his machine shows it.",
+    )
+
+
+def _certificate(file: bytes) -> bytes:
+    certificate = read_key_pair(file).certificate
+    if not certificate:
+        raise InvalidCertificate("the file has no certificate in it")
+    return certificate
+
+
+def show_place(
+    manager: QueueManager, context: Context, params: PlaceParams, body: Nothing
+) -> PlaceJson:
+    """Shows where a queue can be read: the name it has there, its machine, the hosts of that."""
+    _require_user(context)
+    place = manager.directory_entries.place(params.queue)
+    return PlaceJson(format_name=place.format_name, machine=place.machine, hosts=[*place.hosts])
