@@ -234,6 +234,28 @@ def test_a_machine_that_nobody_knows_is_looked_for_again(alpha: Machine, net: Ne
     assert len(statuses(queue)) == 2
 
 
+@pytest.mark.spec("MS-MQQB 3.1.5.2.1/2", "MS-MQQB 3.1.5.2.1/4")
+@pytest.mark.parametrize(
+    "name",
+    [
+        r"DIRECT=OS:beta\private$\orders",
+        r"PRIVATE=11111111-2222-3333-4444-555555555555\00000010",
+    ],
+)
+def test_a_queue_on_hold_is_not_looked_for(alpha: Machine, net: Net, name: str) -> None:
+    alpha.send(name, b"one")
+    queue = alpha.outgoing(name)
+    alpha.call(lambda manager: manager.pause_queue(queue))
+    tried = len(history(queue))
+    net.advance(600_000)
+    assert len(history(queue)) == tried
+    assert state_of(queue) is not STATE.NEED_VALIDATION
+    assert alpha.protocol.next_deadline_ms() is None
+    alpha.call(lambda manager: manager.resume_queue(queue))
+    assert len(history(queue)) == tried + 1
+    assert state_of(queue) is STATE.NEED_VALIDATION
+
+
 # -- retries
 
 

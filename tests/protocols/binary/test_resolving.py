@@ -176,6 +176,20 @@ def test_routing_fails_where_the_directory_has_no_entry() -> None:
         get_next_hops(manager_with(), BETA)
 
 
+@pytest.mark.spec("MS-MQQB 3.1.7.5/1", "MS-MQQB 3.1.7.5/2")
+def test_only_next_hops_with_an_entry_are_kept() -> None:
+    """BETA is reached through three servers of its own, one of which the directory has."""
+    manager = manager_with()
+    gone, server, left = b"\x71" * 16, b"\x72" * 16, b"\x73" * 16
+    entry = objects.QueueManager(identifier=server, computer_name="SERVER", routing_server=True)
+    enter(manager, entry)
+    beta = beta_in(manager, in_routing_server_identifier_list=(gone, server, left))
+    assert get_next_hops(manager, beta) == [Candidate("SERVER", 1801, server)]
+    manager.directory.service.delete_directory_object(entry, manager.core.now_ms)
+    with pytest.raises(Unresolved, match="the directory has no"):
+        get_next_hops(manager, beta)
+
+
 # -- whom to try
 
 

@@ -1,0 +1,200 @@
+"""Start-up in directory mode, its timers, and what failures of the directory do to a manager.
+
+[MS-MQDMPR] 3.1.2, 3.1.3, 3.1.6; the table of failures of routing-and-directory-facts 4.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from posthouse.directory.authority import Changes, Refused
+from posthouse.directory.base import equals
+from posthouse.directory.mirror import Action
+from posthouse.directory.objects import DirectoryObject, QueueManager, RoutingLink, Site
+from posthouse.engine.asking import AuthorityNeeded
+from posthouse.engine.manager import QueueManagerState
+from posthouse.model.errors import DsError, NoDs
+from posthouse.model.names import PathName
+from posthouse.model.properties import DirectoryOperationResult
+from tests.engine.rig import Rig
+
+HOUR_S = 3600
+NORTH, SOUTH, GATE, LINK = (bytes([number]) * 16 for number in (1, 2, 3, 4))
+PUBLIC = r".\public"
+AUTHORITY = "file /shared/directory.toml"
+
+
+class Member(Rig):
+    """A queue manager that is in the site North."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.enter(Site(identifier=NORTH, name="North"), Site(identifier=SOUTH, name="South"))
+        self.write(self.own(site_identifier_list=(NORTH,)))
+
+    @property
+    def service(self) -> Any:
+        return self.manager.directory.service
+
+    def own(self, **attributes: Any) -> QueueManager:
+        return QueueManager(identifier=self.manager.identifier, computer_name="ALPHA", **attributes)
+
+    def enter(self, *values: DirectoryObject) -> None:
+        for value in values:
+            self.run(
+                lambda m, value=value: self.service.create_directory_object(
+                    value, m.core.now_ms, m.core.utc
+                )
+            )
+
+    def write(self, value: DirectoryObject) -> None:
+        self.run(lambda m: self.service.write_directory(value, m.core.now_ms, m.core.utc))
+
+    def written_elsewhere(self, value: DirectoryObject) -> None:
+        """Behind the back of the service, as other writers of a directory do."""
+        directory = self.manager.directory.directory
+        self.run(lambda m: directory.write(value, m.core.utc))
+
+
+@pytest.mark.spec("MS-MQDMPR 3.1.2.1/1", "MS-MQDMPR 3.1.6.1/1", "MS-MQDMPR 3.1.3/14")
+def test_a_queue_manager_looks_at_its_sites_every_twelve_hours() -> None:
+    rig = Member()
+    rig.restart()
+    rig.written_elsewhere(Site(identifier=NORTH, name="Far North"))
+    rig.advance(12 * HOUR_S - 1)
+    assert rig.service.sites[NORTH].name == "North"
+    rig.advance(1)
+    assert rig.service.sites[NORTH].name == "Far North"
+
+
+@pytest.mark.spec("MS-MQDMPR 3.1.2.2/1", "MS-MQDMPR 3.1.6.2/1", "MS-MQDMPR 3.1.3/14")
+def test_a_queue_manager_looks_at_its_gates_every_hour() -> None:
+    rig = Member()
+    rig.enter(
+        QueueManager(identifier=GATE, computer_name="GATE", site_identifier_list=(NORTH,)),
+        RoutingLink(
+            identifier=LINK,
+            site1_identifier=NORTH,
+            site2_identifier=SOUTH,
+            site_gate_identifier_list=(GATE,),
+        ),
+    )
+    rig.restart()
+    changed = QueueManager(
+        identifier=GATE, computer_name="TOR", site_identifier_list=(NORTH,), routing_server=True
+    )
+    rig.written_elsewhere(changed)
+    rig.advance(HOUR_S - 1)
+    assert rig.service.site_gates[NORTH][GATE].computer_name == "GATE"
+    rig.advance(1)
+    assert rig.service.site_gates[NORTH][GATE].computer_name == "TOR"
+
+
+@pytest.mark.spec("MS-MQDMPR 3.1.2.5/1", "MS-MQDMPR 3.1.7.1.25/1", "MS-MQDMPR 3.1.7.1.25/2")
+def test_a_queue_manager_looks_for_its_directory_every_minute() -> None:
+    rig = Member()
+    queue = rig.create(PUBLIC, label="before")
+    directory = rig.manager.directory.directory
+    directory.connected = False
+    rig.run(lambda m: rig.service.read_directory(Site, (), m.core.now_ms))
+    assert rig.service.offline
+    rig.advance(60)
+    assert rig.service.offline
+    directory.connected = True
+    changed = rig.manager.directory.object_of(queue.definition)
+    rig.written_elsewhere(_labelled(changed, "after"))
+    rig.advance(59)
+    assert (rig.service.offline, queue.definition.label) == (True, "before")
+    rig.advance(1)
+    assert (rig.service.offline, queue.definition.label) == (False, "after")
+
+
+def _labelled(value: Any, label: str) -> DirectoryObject:
+    fields = {name: getattr(value, name) for name in value.__struct_fields__}
+    made: DirectoryObject = type(value)(**fields | {"label": label})
+    return made
+
+
+@pytest.mark.spec("MS-MQDMPR 3.1.3/12")
+def test_a_start_reads_the_own_sites() -> None:
+    rig = Member()
+    rig.restart()
+    assert [site.name for site in rig.service.sites.values()] == ["North"]
+    rig.write(rig.own())
+    rig.restart()
+    assert rig.service.sites == {}
+
+
+# -- a shared directory that is away
+
+
+@pytest.mark.spec("MS-MQDMPR 3.1.3/11")
+def test_a_start_without_the_shared_directory_goes_on_offline() -> None:
+    rig = Rig(directory_source=AUTHORITY)
+    assert rig.manager.state is QueueManagerState.READY
+    state = rig.manager.mirroring.state()
+    assert (state.source, state.online) == (AUTHORITY, False)
+    assert state.reason
+    rig.create("orders")
+    rig.send("orders", b"one")
+    assert rig.receive("orders").read.lookup_id
+    with pytest.raises(NoDs):
+        rig.create(PUBLIC)
+    assert is_missing(rig)
+
+
+@pytest.mark.spec("MS-MQDMPR 3.1.7.1.20/6", "MS-MQDMPR 3.1.7.1.20/7")
+def test_what_was_known_of_the_shared_directory_leads_on_while_it_is_away() -> None:
+    rig = Rig(directory_source=AUTHORITY)
+    other = QueueManager(identifier=GATE, computer_name="GATE")
+    rig.run(lambda m: m.mirroring.take(Changes([other], [], True, "1")))
+    assert rig.manager.mirroring.state().online
+    rig.restart()
+    service = rig.manager.directory.service
+    assert not rig.manager.mirroring.state().online
+    read = rig.run(
+        lambda m: service.read_directory(QueueManager, equals("identifier", GATE), m.core.now_ms)
+    )
+    assert read.status is DirectoryOperationResult.DIRECTORY_NOT_CONNECTED
+    known = rig.run(
+        lambda m: service.known(QueueManager, equals("identifier", GATE), m.core.now_ms)
+    )
+    assert known.value is not None
+    assert rig.run(lambda m: service.next_hops(GATE, m.core.now_ms)).candidates == (GATE,)
+
+
+def test_a_directory_that_has_another_machine_of_our_name_is_left_as_it_is() -> None:
+    """The own GUID differs from the directory object's: offline, and nothing is overwritten."""
+    rig = Rig(directory_source=AUTHORITY)
+    other = QueueManager(identifier=GATE, computer_name="ALPHA", queue_manager_quota=77)
+    orders = rig.run(lambda m: m.mirroring.take(Changes([other], [], True, "1")))
+    (order,) = [order for order in orders if isinstance(order.value, QueueManager)]
+    assert order.action is Action.CREATE
+    assert order.value.identifier == rig.manager.identifier
+    refused = Refused(DirectoryOperationResult.OBJECT_ALREADY_EXISTS, "there is an ALPHA already")
+    rig.run(lambda m: m.mirroring.entered([(order, refused)]))
+    state = rig.manager.mirroring.state()
+    assert not state.online
+    assert "there is an ALPHA already" in state.reason
+    kept = rig.manager.directory.directory.known(QueueManager, equals("identifier", GATE))
+    assert kept is not None
+    assert kept.queue_manager_quota == 77
+
+
+@pytest.mark.spec("MS-MQDMPR 3.1.3/22")
+def test_a_refusal_of_the_directory_is_told_to_whoever_asked() -> None:
+    rig = Rig(directory_source=AUTHORITY)
+    rig.run(lambda m: m.mirroring.take(Changes([], [], True, "1")))
+    with pytest.raises(AuthorityNeeded) as needed:
+        rig.create(PUBLIC)
+    refused = Refused(DirectoryOperationResult.GENERIC_ERROR, "not today")
+    asking = rig.manager.directory.asking
+    with pytest.raises(DsError, match="not today"):
+        asking.again(needed.value, refused, lambda: rig.create(PUBLIC))
+    assert is_missing(rig)
+
+
+def is_missing(rig: Rig) -> bool:
+    return rig.manager.core.registry.find_local(PathName.parse(PUBLIC)) is None
