@@ -27,6 +27,7 @@ from cryptography.x509.oid import NameOID
 import posthouse
 from posthouse.cli import main
 from posthouse.cli.commands_page import commands, example
+from posthouse.security.certificates import make_certificate, make_private_key
 from tests.process.serving import Serving
 
 ROOT = Path(__file__).parents[2]
@@ -39,7 +40,11 @@ DIRECTORY = {
     "links": [{"sites": ["Berlin", "Hamburg"]}],
     "machines": [{"name": "BETA", "guid": PEER}],
     "lists": [{"name": "Branches"}],
+    "queues": [{"path": "BETA\\orders", "guid": "5b7a4a3e-7d0c-4f5e-9a51-0f5a4e6c2b77"}],
+    "aliases": [{"name": "Till", "queue": "BETA\\orders"}],
+    "users": [{"sid": "S-1-5-21-1-2-3-1001", "name": "Ada"}],
 }
+CERTIFICATE = make_certificate(make_private_key(1024), "Ada", int(datetime.now(UTC).timestamp()), 9)
 # These run a while, and have tests of their own.
 ELSEWHERE = {
     "posthouse serve",
@@ -114,6 +119,7 @@ def prepare(folder: Path) -> None:
         with contextlib.suppress(posthouse.QueueError):
             qm.call("DELETE", "/peers/BETA")
         qm.call("POST", "/directory", {"document": DIRECTORY})
+    (folder / "ada.pem").write_bytes(CERTIFICATE)
     (folder / "directory.toml").write_text('[[sites]]\nname = "Berlin"\n')
     (folder / "orders.jsonl").write_text('{"body_text": "x"}\n')
     (folder / "password.txt").write_text("correct horse\n")
