@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from posthouse.client.blocking import Channel
@@ -15,17 +17,28 @@ from posthouse.client.courier import Courier
 from posthouse.client.errors import SessionEnded
 from posthouse.client.manager import CONNECT_TIMEOUT_S, QueueManagerClient
 from posthouse.engine.manager import QueueManager
+from posthouse.engine.settings import EngineSettings
 from posthouse.engine.tokens import Tokens
 from posthouse.protocols.admin.api import Api
 from posthouse.protocols.admin.context import Services
 from posthouse.protocols.admin.rates import Rates
 from posthouse.protocols.admin.session import ClientSession, Finish
 from posthouse.protocols.desk import Call, Release
+from posthouse.runtime.directory_authority import (
+    FIRST_WAIT_S,
+    open_authority,
+    refresh_pause_s,
+)
+from posthouse.runtime.directory_feed import DirectoryFeed, need_now
 from posthouse.runtime.embedded import EmbeddedQueueManager
+from posthouse.runtime.home import host_name
+from posthouse.runtime.settings_directory import DirectorySection, directory_source
+from posthouse.runtime.settings_file import SETTINGS_NAME, read_settings
 from posthouse.security.access import Caller
 from posthouse.security.accounts import Role
 
 if TYPE_CHECKING:
+    from posthouse.directory.authority import Authority
     from posthouse.runtime.driver import Driver
 
 DEADLINE_MIN_S = 0.001  # a deadline that stays due may not spin
@@ -34,9 +47,25 @@ DEADLINE_MIN_S = 0.001  # a deadline that stays due may not spin
 def open_home(
     home: str | os.PathLike[str], *, name: str | None = None, version: str = ""
 ) -> QueueManagerClient:
-    """A queue manager of this process on a home that no other has; `close` stops it."""
-    embedded = EmbeddedQueueManager(os.fspath(home), name=name)
+    """A queue manager of this process on a home that no other has; `close` stops it.
+
+    Of the home's settings it follows `[directory]`, which it may share with others, and `[qms]`.
+    """
+    folder = Path(home)
+    sections = read_settings(folder / SETTINGS_NAME, must_exist=False)
+    section = sections.directory
+    settings = EngineSettings(
+        name or host_name(),
+        directory_integrated=section.integrated,
+        directory_source=directory_source(section),
+        listening_at=tuple(section.addresses),
+        software_version=version,
+        qms=sections.qms.settings(),
+    )
+    embedded = EmbeddedQueueManager(folder, settings=settings)
     link = EmbeddedLink(embedded, version)  # closed by its channel, also when that fails
+    if (authority := open_authority(section, folder)) is not None:
+        link.follow(authority, section)
     return QueueManagerClient(Channel(link, b"", "embedded", CONNECT_TIMEOUT_S, 0.0))
 
 
@@ -104,6 +133,26 @@ class EmbeddedLink:
         embedded.driver.on_active = self._courier.active
         self._incoming: list[bytes] = []
         self._woken = False
+        self._feed: DirectoryFeed | None = None
+
+    def follow(self, authority: Authority, section: DirectorySection) -> None:
+        """Shares a directory; returns when it is there, or when that takes too long."""
+        feed = self._feed = DirectoryFeed(
+            authority,
+            self._post,
+            refresh_s=refresh_pause_s(section),
+            away_s=float(section.online_s),
+        )
+        self._embedded.driver.on_need = need_now(self._embedded.driver, feed.ask_now)
+        feed.start()
+        first = threading.Event()
+        feed.refresh(first.set)
+        first.wait(FIRST_WAIT_S)
+
+    def _post(self, call: Call, back: Callable[[object], None]) -> None:
+        with self._changed:
+            self._desk.decide(call, lambda answer: back(answer.value))
+            self._desk.settle()
 
     def open(self, timeout: float) -> bytes:
         """Begins the session."""
@@ -169,6 +218,8 @@ class EmbeddedLink:
     def close(self) -> None:
         """A clean stop."""
         self._courier.stop()
+        if self._feed is not None:
+            self._feed.close()
         self.disconnect()
         self._embedded.close()
 

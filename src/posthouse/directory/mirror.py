@@ -111,6 +111,8 @@ class MirroredDirectory(EmbeddedDirectory):
     ) -> None:
         super().__init__(define, new_guid, root)
         self.ask = ask
+        self.reason = ""  # why it is not connected
+        self.refusal = ""  # why the authority did not do what it was asked last
         self._has_doubles = False
 
     # -- what the authority says
@@ -246,8 +248,9 @@ class MirroredDirectory(EmbeddedDirectory):
         try:
             (stored,) = self.ask([order])
         except Refused as refused:
+            self.refusal = str(refused)
             return refused.status, None
-        except AuthorityAway:
-            self.connected = False
+        except AuthorityAway as away:
+            self.connected, self.reason = False, str(away)
             return _NOT_CONNECTED, None
         return _SUCCESS, stored

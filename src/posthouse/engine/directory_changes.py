@@ -133,7 +133,7 @@ class DirectoryChanges:
     def _have_made(self, mirror: MirroredDirectory, orders: Sequence[Order]) -> None:
         """All orders in one; what the authority made of them comes into the mirror."""
         if not mirror.connected:
-            raise NoDs("the directory cannot be reached")
+            raise NoDs(f"the directory cannot be reached: {mirror.reason}")
         try:
             made = self._queues.asking.made(orders)
         except Refused as refused:

@@ -48,7 +48,6 @@ class Mirroring:
         self._core = queues.core
         self._since = 0
         self._refreshed = 0
-        self._reason = "it has not been asked yet"
         self._faults: list[str] = []
         self._stray: set[bytes] = set()  # own public queues that the authority does not have
         self._has_followed = False  # all our queues have been looked at since the start
@@ -61,13 +60,13 @@ class Mirroring:
 
     def state(self) -> DirectoryState:
         """For `status`."""
-        service = self._queues.service
+        service, mirror = self._queues.service, self._queues.mirror
         if not service.integrated:
             return DirectoryState("none", False, 0, 0, "this is a workgroup", ())
         online = not service.offline
         if not self.source:
             return DirectoryState("embedded", online, 0, 0, "", ())
-        reason = "" if online else self._reason
+        reason = "" if online or mirror is None else mirror.reason
         faults = tuple(self._faults[:FAULTS_MAX])
         return DirectoryState(self.source, online, self._since, self._refreshed, reason, faults)
 
@@ -80,10 +79,10 @@ class Mirroring:
         was_online = not self._queues.service.offline
         mirror.connected = False
         self._queues.service.went_offline(core.now_ms)
-        if was_online or reason != self._reason:
+        if was_online or reason != mirror.reason:
             core.event("directory_away", source=self.source, cause=reason)
             self._since = core.utc
-        self._reason = reason
+        mirror.reason = reason
 
     def take(self, changes: Changes) -> list[Order]:
         """Takes in what the authority said; returns what it is to be told of us."""
@@ -268,8 +267,9 @@ class Mirroring:
                 "the directory does not have this queue any more; it goes when it is empty, and "
                 "takes no message with it"
             )
-        if self.source and self._queues.service.offline:
-            return f"the directory cannot be asked: {self._reason}"
+        mirror = self._queues.mirror
+        if mirror is not None and self._queues.service.offline:
+            return f"the directory cannot be asked: {mirror.reason}"
         return ""
 
 

@@ -54,7 +54,8 @@ _FOLLOWED = {
 def refusal(status: DirectoryOperationResult, what: str, why: str = "") -> QueueError:
     """The error a caller gets for a directory's refusal."""
     if status is _RESULT.DIRECTORY_NOT_CONNECTED:
-        return NoDs(f"the directory cannot be reached to {what}")
+        because = f": {why}" if why else ""
+        return NoDs(f"the directory cannot be reached to {what}{because}")
     if status is _RESULT.OBJECT_ALREADY_EXISTS:
         return QueueExists(f"the directory refused to {what}: {why or 'it has such an object'}")
     return DsError(f"the directory refused to {what}: {why or status.value}")
@@ -92,6 +93,7 @@ class DirectoryOfQueues:
         if settings.directory_source:
             self.mirror = MirroredDirectory.load(items, self._define, core.new_guid)
             self.mirror.ask, self.mirror.connected = self.asking.ask, False
+            self.mirror.reason = "it has not been asked yet"
             self.directory = self.mirror
         else:
             self.directory = EmbeddedDirectory.load(items, self._define, core.new_guid)
@@ -169,6 +171,13 @@ class DirectoryOfQueues:
         finally:
             self._change = None
 
+    def refusal(self, status: DirectoryOperationResult, what: str) -> QueueError:
+        """The error a caller gets, in the authority's words where it has some."""
+        if self.mirror is None:
+            return refusal(status, what)
+        away = status is _RESULT.DIRECTORY_NOT_CONNECTED
+        return refusal(status, what, self.mirror.reason if away else self.mirror.refusal)
+
     # -- PublicQueues
 
     def publish(self, definition: QueueDefinition, change: Change) -> PublishedQueue:
@@ -179,7 +188,7 @@ class DirectoryOfQueues:
                 self.object_of(definition), core.now_ms, core.utc
             )
         if outcome.status is not _RESULT.SUCCESS:
-            raise refusal(outcome.status, f"publish {definition.pathname}")
+            raise self.refusal(outcome.status, f"publish {definition.pathname}")
         published = self.find(outcome.identifier)
         assert published is not None
         return published
@@ -192,7 +201,7 @@ class DirectoryOfQueues:
                 self.object_of(definition), core.now_ms, core.utc
             )
         if outcome.status is not _RESULT.SUCCESS:
-            raise refusal(outcome.status, f"change {definition.pathname}")
+            raise self.refusal(outcome.status, f"change {definition.pathname}")
 
     def withdraw(self, definition: QueueDefinition, change: Change) -> None:
         """Delete Directory Object (3.1.7.1.19) of a public queue."""
@@ -201,7 +210,7 @@ class DirectoryOfQueues:
                 self.object_of(definition), self.core.now_ms
             )
         if outcome.status not in (_RESULT.SUCCESS, _RESULT.OBJECT_NOT_FOUND):
-            raise refusal(outcome.status, f"withdraw {definition.pathname}")
+            raise self.refusal(outcome.status, f"withdraw {definition.pathname}")
 
     def find(self, identifier: bytes) -> PublishedQueue | None:
         """The object of a public queue, None only when the directory surely has none."""
@@ -209,7 +218,7 @@ class DirectoryOfQueues:
             objects.Queue, equals("identifier", identifier), self.core.now_ms
         )
         if found.status is _RESULT.DIRECTORY_NOT_CONNECTED:
-            raise refusal(found.status, "look up a public queue")
+            raise self.refusal(found.status, "look up a public queue")
         return None if found.value is None else _published(found.value)
 
     def find_path(self, path: PathName) -> PublishedQueue | None:

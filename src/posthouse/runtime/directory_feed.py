@@ -15,8 +15,10 @@ from typing import Final, NamedTuple
 
 from posthouse.directory.authority import Authority, AuthorityAway, Refused
 from posthouse.directory.mirror import Order, carry_out
-from posthouse.engine.asking import Answered
+from posthouse.engine.asking import Answered, AuthorityNeeded
 from posthouse.engine.manager import QueueManager
+from posthouse.protocols.desk import Call, Release
+from posthouse.runtime.driver import Driver, OnNeed, made_again
 
 CLOSE_WAIT_S: Final = 2.0
 _ANSWER_LOOK_S: Final = 0.2
@@ -33,6 +35,15 @@ class _Need(NamedTuple):
 
 class _Refresh(NamedTuple):
     done: Callable[[], None]
+
+
+def need_now(driver: Driver, ask: Callable[[Sequence[Order]], Answered]) -> OnNeed:
+    """For a driver without an event loop: a call that needs the authority waits for it."""
+
+    def asked(need: AuthorityNeeded, call: Call, release: Release) -> None:
+        driver.decide(made_again(need, ask(need.orders), call), release)
+
+    return asked
 
 
 class DirectoryFeed:
@@ -85,23 +96,23 @@ class DirectoryFeed:
     # -- the thread
 
     def _run(self) -> None:
-        online = self._refreshed()
+        online = self.refreshed()
         while not self._closing.is_set():
             pause_s = self._refresh_s if online else self._pause_away_s
             try:
                 job = self._jobs.get(timeout=pause_s)
             except Empty:
-                online = self._refreshed()
+                online = self.refreshed()
                 continue
             if isinstance(job, _Need):
                 job.done(self.ask_now(job.orders))
             elif isinstance(job, _Refresh):
-                online = self._refreshed()
+                online = self.refreshed()
                 job.done()
         with contextlib.suppress(Exception):
             self._authority.close()
 
-    def _refreshed(self) -> bool:
+    def refreshed(self) -> bool:
         """Has changes taken in; False where the authority is away."""
         with self._guard:
             writes = self._writes

@@ -80,6 +80,7 @@ class FileAuthority:
         self._stamp: _Stamp | None = None
         self._fault = ""  # of the file with that stamp
         self._known: dict[_Key, DirectoryObject] = {}
+        self._touched: set[_Key] = set()  # by us, since the file was read
         self._version = 0
 
     # -- reading
@@ -88,13 +89,18 @@ class FileAuthority:
         """What the file says now, against what it said when the token was given out."""
         before, version = self._known, self._version
         self._look()
+        touched, self._touched = self._touched, set()
         now = str(self._version)
         if not token or token != str(version):
             return Changes(list(self._known.values()), [], True, now)
         if self._version == version:
             return Changes([], [], False, now)
-        changed = [value for key, value in self._known.items() if before.get(key) != value]
-        gone = [key for key in before if key not in self._known]
+        changed = [
+            value
+            for key, value in self._known.items()
+            if key in touched or before.get(key) != value
+        ]
+        gone = [key for key in {**before, **dict.fromkeys(touched)} if key not in self._known]
         return Changes(changed, gone, False, now)
 
     def _look(self) -> None:
@@ -172,6 +178,7 @@ class FileAuthority:
             book = self._understood(text)
             stored = [_carried_out(book, order) for order in orders]
             self._replace(written(described(Holdings.of(book.values().values()))))
+        self._touched.update((type(value), value.identifier) for value in stored)
         return stored
 
     @contextlib.contextmanager

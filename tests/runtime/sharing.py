@@ -1,0 +1,50 @@
+"""Queue managers of the engine's tests that share a directory: one file, asked without a thread."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+from posthouse.directory.document import Holdings, described
+from posthouse.directory.document_text import written
+from posthouse.directory.mirror import carry_out
+from posthouse.directory.objects import DirectoryObject
+from posthouse.engine.state import State
+from posthouse.runtime.directory_feed import DirectoryFeed, need_now
+from posthouse.runtime.directory_file import FileAuthority
+from tests.engine.rig import Rig
+
+
+def file_of(path: Path, *objects: DirectoryObject) -> Path:
+    """A directory file that says so."""
+    path.write_text(written(described(Holdings.of(objects))))
+    return path
+
+
+class SharingRig(Rig):
+    """ALPHA, or another name, with the directory of a file."""
+
+    def __init__(self, path: Path, **settings: Any) -> None:
+        self.seed = random.Random(settings.get("computer_name", "ALPHA"))
+        self.authority = FileAuthority(path, lambda: self.seed.randbytes(16), lock_wait_s=0.1)
+        self.feed = DirectoryFeed(self.authority, self._post, refresh_s=1, away_s=1)
+        super().__init__(directory_source=f"file {path}", **settings)
+
+    def _boot(self, state: State) -> None:
+        if not state.definitions:
+            self.random = self.seed
+        super()._boot(state)
+        self.driver.on_need = need_now(self.driver, self.feed.ask_now)
+        self.feed = DirectoryFeed(self.authority, self._post, refresh_s=1, away_s=1)
+
+    def _post(self, call: Any, back: Any) -> None:
+        back(self.run(call))
+
+    def refresh(self) -> bool:
+        """What the feed's thread does from time to time; False: the authority is away."""
+        return self.feed.refreshed()
+
+    def change(self, *orders: Any) -> None:
+        """Somebody else changes the file."""
+        carry_out(FileAuthority(self.authority.path, lambda: self.seed.randbytes(16)), orders)

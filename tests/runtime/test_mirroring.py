@@ -1,0 +1,249 @@
+"""A queue manager whose directory is a file that others change too."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from posthouse.directory import objects
+from posthouse.directory.base import equals
+from posthouse.directory.document import Document, SitePart
+from posthouse.directory.mirror import Action, Order
+from posthouse.engine.settings import EngineSettings
+from posthouse.model.errors import DsError, NoDs, QueueExists, QueueNotFound
+from posthouse.model.guids import format_guid
+from posthouse.model.names import parse_format_name
+from posthouse.model.properties import QueueProperties
+from tests.engine.rig import RECEIVE, SEND
+from tests.runtime.sharing import SharingRig, file_of
+
+SITE = objects.Site(identifier=b"s" * 16, name="North")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return file_of(tmp_path / "directory.toml")
+
+
+@pytest.fixture
+def rig(path: Path) -> SharingRig:
+    made = SharingRig(path)
+    assert made.refresh()
+    return made
+
+
+def names(rig: SharingRig, kind: type[objects.DirectoryObject]) -> set[str]:
+    found = rig.manager.directory.service.read_all(kind, rig.clock.now_ms)
+    assert found is not None
+    return {one.unique_name for one in found}
+
+
+def create(rig: SharingRig, path: str, **properties: object) -> None:
+    rig.run(lambda m: m.create_queue(path, QueueProperties(**properties), rig.admin))  # type: ignore[arg-type]
+
+
+def local(rig: SharingRig, name: str) -> object:
+    return rig.manager.queues.find_local(parse_format_name(f"DIRECT=OS:{name}"))
+
+
+def test_the_own_object_is_entered_at_first_contact(rig: SharingRig, path: Path) -> None:
+    text = path.read_text()
+    assert 'name = "ALPHA"' in text
+    assert format_guid(rig.manager.identifier) in text
+    assert rig.manager.mirroring.state().online
+
+
+@pytest.mark.spec("MS-MQDMPR 3.1.3/11", "MS-MQDMPR 3.1.7.1.18/3")
+def test_a_start_without_the_file_is_offline_and_goes_on_when_it_is_there(tmp_path: Path) -> None:
+    path = tmp_path / "directory.toml"
+    rig = SharingRig(path)
+    assert not rig.refresh()
+    state = rig.manager.mirroring.state()
+    assert not state.online
+    assert "is not there" in state.reason
+    with pytest.raises(NoDs, match="is not there"):
+        create(rig, "ALPHA\\orders")
+    file_of(path)
+    assert rig.refresh()
+    create(rig, "ALPHA\\orders")
+    assert "orders" in path.read_text()
+
+
+def test_what_another_manager_enters_is_seen_after_a_refresh(rig: SharingRig, path: Path) -> None:
+    other = SharingRig(path, computer_name="BETA")
+    assert other.refresh()
+    create(other, "BETA\\orders", label="Orders")
+    assert rig.refresh()
+    assert names(rig, objects.Queue) == {"beta\\orders"}
+    assert names(rig, objects.QueueManager) == {"alpha", "beta"}
+
+
+def test_a_queue_that_exists_in_the_authority_is_refused(rig: SharingRig, path: Path) -> None:
+    rig.change(
+        Order(Action.CREATE, objects.Queue(pathname="ALPHA\\orders"), 1),
+    )
+    with pytest.raises(QueueExists, match="another one"):
+        create(rig, "ALPHA\\orders")
+    assert local(rig, "ALPHA\\orders") is None
+
+
+def test_a_public_queue_is_created_changed_and_deleted_in_both_places(
+    rig: SharingRig, path: Path
+) -> None:
+    create(rig, "ALPHA\\orders", label="One")
+    rig.run(lambda m: m.set_queue("ALPHA\\orders", rig.admin, label="Two"))
+    assert 'label = "Two"' in path.read_text()
+    rig.restart()
+    assert rig.refresh()
+    queue = rig.manager.queue_properties("ALPHA\\orders", rig.admin)
+    assert queue.definition.label == "Two"
+    rig.run(lambda m: m.delete_queue("ALPHA\\orders", rig.admin))
+    assert "orders" not in path.read_text()
+    assert names(rig, objects.Queue) == set()
+
+
+def test_a_queue_entered_by_somebody_else_comes_into_being(rig: SharingRig) -> None:
+    value = objects.Queue(
+        identifier=b"q" * 16, pathname="ALPHA\\orders", label="New", transactional=True
+    )
+    rig.change(Order(Action.CREATE, value, 1))
+    assert rig.refresh()
+    queue = rig.manager.queue_properties("PUBLIC=71717171-7171-7171-7171-717171717171", rig.admin)
+    assert (queue.definition.label, queue.definition.transactional) == ("New", True)
+    rig.restart()
+    assert local(rig, "ALPHA\\orders") is not None
+
+
+def test_a_queue_changed_by_somebody_else_changes(rig: SharingRig) -> None:
+    create(rig, "ALPHA\\orders")
+    (value,) = rig.manager.directory.directory.all_known(objects.Queue)
+    rig.change(Order(Action.WRITE, _with(value, label="Theirs", quota=7), 1))
+    assert rig.refresh()
+    queue = rig.manager.queue_properties("ALPHA\\orders", rig.admin)
+    assert (queue.definition.label, queue.definition.quota_kib) == ("Theirs", 7)
+
+
+def _with(value: objects.Queue, **changes: object) -> objects.Queue:
+    fields = {name: getattr(value, name) for name in value.__struct_fields__}
+    return objects.Queue(**{**fields, **changes})
+
+
+def test_an_empty_queue_that_somebody_else_deleted_goes(rig: SharingRig) -> None:
+    create(rig, "ALPHA\\orders")
+    (value,) = rig.manager.directory.directory.all_known(objects.Queue)
+    rig.change(Order(Action.DELETE, value, 1))
+    assert rig.refresh()
+    assert local(rig, "ALPHA\\orders") is None
+
+
+def test_a_queue_with_messages_that_somebody_else_deleted_stays_until_it_is_empty(
+    rig: SharingRig,
+) -> None:
+    create(rig, "ALPHA\\orders")
+    rig.send(rig.open("ALPHA\\orders", SEND), b"one")
+    (value,) = rig.manager.directory.directory.all_known(objects.Queue)
+    rig.change(Order(Action.DELETE, value, 1))
+    assert rig.refresh()
+    queue = rig.manager.queue_properties("ALPHA\\orders", rig.admin)
+    assert "does not have this queue" in rig.manager.mirroring.reason_of(queue)
+    rig.restart()
+    assert rig.refresh()
+    assert rig.receive(rig.open("ALPHA\\orders", RECEIVE)).message.body == b"one"
+    assert rig.refresh()
+    assert local(rig, "ALPHA\\orders") is None
+
+
+def test_a_queue_of_the_time_before_the_file_is_entered_there(tmp_path: Path) -> None:
+    path = tmp_path / "directory.toml"
+    rig = SharingRig(path)
+    rig.settings = _following(rig, "")
+    rig.restart()
+    rig.run(lambda m: m.create_queue("ALPHA\\orders", QueueProperties(), rig.admin))
+    identifier = rig.manager.queue_properties("ALPHA\\orders", rig.admin).definition.identifier
+    rig.settings = _following(rig, f"file {path}")
+    rig.restart()
+    file_of(path)
+    assert rig.refresh()
+    assert format_guid(identifier) in path.read_text()
+    assert rig.refresh()
+    assert local(rig, "ALPHA\\orders") is not None
+    queue = rig.manager.queue_properties("ALPHA\\orders", rig.admin)
+    assert rig.manager.mirroring.reason_of(queue) == ""
+
+
+def _following(rig: SharingRig, source: str) -> EngineSettings:
+    return replace(rig.settings, directory_source=source)
+
+
+def test_a_broken_file_leaves_what_was_known_and_says_where(rig: SharingRig, path: Path) -> None:
+    rig.change(Order(Action.CREATE, SITE, 1))
+    assert rig.refresh()
+    good = path.read_text()
+    path.write_text(good + "\n[[sites]]\nname = 7\n")
+    assert not rig.refresh()
+    state = rig.manager.mirroring.state()
+    assert not state.online
+    assert f"{path}, line " in state.reason
+    known = rig.manager.directory.service.known(
+        objects.Site, equals("name", "North"), rig.clock.now_ms
+    )
+    assert known.value is not None
+    path.write_text(good)
+    assert rig.refresh()
+    assert rig.manager.mirroring.state().online
+
+
+def test_an_import_goes_into_the_file_as_a_whole(rig: SharingRig, path: Path) -> None:
+    document = Document(sites=[SitePart(name="North"), SitePart(name="South")])
+    made = rig.run(lambda m: m.directory_changes.take_in(document, prune=False, dry_run=False))
+    assert len(made.created) == 2
+    assert names(rig, objects.Site) == {"north", "south"}
+    before = path.read_text()
+    rig.refresh()
+    assert names(rig, objects.Site) == {"north", "south"}
+    assert path.read_text() == before
+
+
+def test_a_removal_goes_to_the_file(rig: SharingRig, path: Path) -> None:
+    rig.change(Order(Action.CREATE, SITE, 1))
+    assert rig.refresh()
+    rig.run(lambda m: m.directory_changes.remove("site", "North", dry_run=False))
+    assert "North" not in path.read_text()
+    assert names(rig, objects.Site) == set()
+
+
+def test_another_manager_with_our_name_keeps_us_offline(path: Path) -> None:
+    file_of(path, objects.QueueManager(identifier=b"x" * 16, computer_name="ALPHA"))
+    rig = SharingRig(path)
+    rig.refresh()
+    state = rig.manager.mirroring.state()
+    assert not state.online
+    assert "another one" in state.reason
+    assert format_guid(b"x" * 16) in path.read_text()
+    assert format_guid(rig.manager.identifier) not in path.read_text()
+
+
+def test_a_refused_file_gives_the_reason_and_changes_nothing(
+    rig: SharingRig, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.fsync", _full)
+    with pytest.raises(DsError, match="No space left"):
+        create(rig, "ALPHA\\orders")
+    monkeypatch.undo()
+    assert local(rig, "ALPHA\\orders") is None
+    assert rig.refresh()
+    assert local(rig, "ALPHA\\orders") is None
+
+
+def _full(handle: int) -> None:
+    raise OSError(28, "No space left on device")
+
+
+def test_a_call_without_an_authority_is_refused(rig: SharingRig) -> None:
+    rig.driver.on_need = None
+    with pytest.raises(NoDs, match="asked first"):
+        create(rig, "ALPHA\\orders")
+    with pytest.raises(QueueNotFound):
+        rig.manager.queue_properties("ALPHA\\orders", rig.admin)
