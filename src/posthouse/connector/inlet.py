@@ -1,0 +1,75 @@
+"""Messages of a foreign system on their way in, each once.
+
+Where the inlet has come to is a message of its own, in a transactional queue: it is replaced in the
+transaction that sends what came since. Whatever dies, the next one goes on from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, Unpack
+
+from posthouse.client.bodies import Body
+from posthouse.client.manager import QueueManagerClient, Transaction
+from posthouse.client.packets import SendOptions, options
+from posthouse.model.errors import IoTimeout, MissingConnectorType
+from posthouse.model.guids import NULL_GUID, parse_guid
+
+LABEL: Final = "position"
+
+
+class Incoming:
+    """A message of the foreign system: where it goes, its body, and the options of `send`."""
+
+    __slots__ = ("body", "destination", "how")
+
+    def __init__(self, destination: str, body: Body, **how: Unpack[SendOptions]) -> None:
+        options(how)  # refused here rather than in the middle of a batch
+        self.destination = destination
+        self.body = body
+        self.how = how
+
+
+class Inlet:
+    """Sends what a foreign system has, in batches that happen once.
+
+    `position` is a transactional queue of the inlet's own, made where it is missing; two that run
+    at a time exclude each other. `connector_type` is a GUID that tells readers of the messages
+    which kind of connector brought them.
+    """
+
+    def __init__(self, manager: QueueManagerClient, position: str, *, connector_type: str) -> None:
+        if not connector_type or parse_guid(connector_type) == NULL_GUID:
+            raise MissingConnectorType("a connector says what kind it is, by a GUID of its own")
+        self._manager = manager
+        self._connector_type = connector_type
+        manager.create_queue(position, transactional=True, label="where an inlet is", exist_ok=True)
+        self._position = manager.queue(position, exclusive=True)
+
+    @property
+    def position(self) -> str:
+        """What `bring` was last told, by this inlet or the one before it; empty at first."""
+        messages = list(self._position.browse())
+        return messages[-1].text if messages else ""
+
+    def bring(self, messages: Iterable[Incoming], position: str) -> None:
+        """Sends these messages and notes the new position: all of it or nothing, durably."""
+        with self._manager.transaction() as tx:
+            self._forget(tx)
+            for message in messages:
+                queue = self._manager.queue(message.destination)
+                how: SendOptions = {"connector_type": self._connector_type}
+                how.update(message.how)
+                queue.send(message.body, tx=tx, **how)
+            self._position.send(position, tx=tx, label=LABEL)
+
+    def close(self) -> None:
+        """Lets another inlet go on."""
+        self._position.close()
+
+    def _forget(self, tx: Transaction) -> None:
+        try:
+            while True:
+                self._position.receive(0, tx=tx)
+        except IoTimeout:
+            return

@@ -1,0 +1,49 @@
+"""What a connector asks of its session: messages that stay locked until something is said."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import groupby
+from typing import NamedTuple
+
+from posthouse.client.core import Core
+from posthouse.client.message import Message
+from posthouse.client.operations import Operation
+from posthouse.client.requests import EndRequest, Handle, ReadRequest
+from posthouse.connector.parcels import Parcel
+from posthouse.wire import frames
+
+
+class Batch(NamedTuple):
+    """Messages that are ours, and the connection that has them locked."""
+
+    parcels: list[Parcel]
+    locked_in: int
+
+
+def take(core: Core, handle: Handle, count: int, timeout: float | None) -> Operation[Batch]:
+    """Up to so many messages, waiting for the first; raises IoTimeout when none comes."""
+    request = ReadRequest(frames.RECEIVE, handle, timeout, count, core.clock)
+    core.submit(request)
+    yield request
+    name = handle.name
+    parcels = [Parcel(Message(one, name)) for one in request.result()]
+    return Batch(parcels, request.generation)
+
+
+def settle(core: Core, handle: Handle, batch: Batch) -> Operation[None]:
+    """Ends what was spoken of, in order, durably; the rest goes back. Raises MessageReturned."""
+    for request in _ends(handle, batch):
+        core.submit(request)
+        yield request
+        request.result()
+    rest = [one.message.lookup_id for one in batch.parcels if not one.said]
+    if rest:
+        yield core.give_back(handle, rest, batch.locked_in)
+
+
+def _ends(handle: Handle, batch: Batch) -> Iterable[EndRequest]:
+    spoken = [parcel for parcel in batch.parcels if parcel.said]
+    for said, some in groupby(spoken, lambda parcel: parcel.said):
+        lookup_ids = [parcel.message.lookup_id for parcel in some]
+        yield EndRequest(handle, lookup_ids, batch.locked_in, message_class=said)

@@ -1,0 +1,172 @@
+"""What connectors read, and what they say of it."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+import posthouse
+from posthouse.client.manager import QueueManagerClient
+from posthouse.connector import Connector, Parcel, Refused
+from posthouse.model.errors import InvalidParameter, QueueNotFound, SharingViolation
+from posthouse.model.message_classes import ACK_REACH_QUEUE, ACK_RECEIVE, NACK_ACCESS_DENIED
+from tests.connector.foreign_site import LEDGER, ORDERS, SITE, connect_streams
+
+ANSWERS = r".\private$\answers"
+DEAD = r".\system$;deadletter"
+
+
+@pytest.fixture
+def manager() -> Iterator[QueueManagerClient]:
+    home = Path(tempfile.mkdtemp(prefix="ph-"))
+    with posthouse.open(home, name="ALPHA") as opened:
+        connect_streams(opened)
+        yield opened
+        assert opened.books().balanced
+    shutil.rmtree(home)
+
+
+def answers(manager: QueueManagerClient) -> list[int]:
+    return [message.message_class for message in manager.queue(ANSWERS).browse()]
+
+
+@pytest.mark.parametrize("site", ["Streams", "streams", SITE, SITE.upper(), f"CONNECTOR={SITE}"])
+def test_a_site_has_several_names(manager: QueueManagerClient, site: str) -> None:
+    assert str(Connector(manager, site).name) == f"CONNECTOR={SITE}"
+
+
+@pytest.mark.parametrize("site", ["Home", "", "nowhere", f"CONNECTOR={SITE};xactonly"])
+def test_a_site_without_a_connector_queue_is_none(manager: QueueManagerClient, site: str) -> None:
+    with pytest.raises(QueueNotFound, match="has no connector queue of the site"):
+        Connector(manager, site)
+
+
+def test_parcels_come_in_order_and_leave_with_what_is_said(manager: QueueManagerClient) -> None:
+    orders = manager.queue(ORDERS)
+    sent = orders.send_many([b"%d" % number for number in range(200)], recoverable=True)
+    connector = Connector(manager, "Streams", batch=64)
+    with closing(connector.parcels(timeout=0)) as parcels:
+        seen: list[Parcel] = []
+        for parcel in parcels:
+            parcel.delivered()
+            seen.append(parcel)
+    assert [parcel.message.body for parcel in seen] == [b"%d" % number for number in range(200)]
+    assert {parcel.destination for parcel in seen} == {ORDERS}
+    assert [parcel.key for parcel in seen] == [f"{one}@{ORDERS}" for one in sent]
+    assert manager.queue(f"CONNECTOR={SITE}").count() == 0
+
+
+def test_what_nothing_was_said_of_goes_back_in_its_place(manager: QueueManagerClient) -> None:
+    orders = manager.queue(ORDERS)
+    orders.send_many([b"1", b"2", b"3"])
+    connector = Connector(manager, "Streams")
+    with closing(connector.parcels(timeout=0)) as parcels:
+        next(parcels).delivered()
+        next(parcels)
+    with closing(connector.parcels(timeout=0)) as parcels:
+        assert next(parcels).message.body == b"2"
+        with pytest.raises(InvalidParameter, match="nothing was said of"):
+            next(parcels)
+    assert manager.queue(f"CONNECTOR={SITE}").count() == 2
+
+
+@pytest.mark.parametrize(
+    ("say", "told"),
+    [
+        (Parcel.delivered, [ACK_REACH_QUEUE]),
+        (Parcel.received, [ACK_REACH_QUEUE, ACK_RECEIVE]),
+        (lambda parcel: parcel.refused("access-denied"), [NACK_ACCESS_DENIED]),
+        (lambda parcel: parcel.refused("nack-access-denied"), [NACK_ACCESS_DENIED]),
+    ],
+)
+def test_the_sender_hears_what_was_said(
+    manager: QueueManagerClient, say: object, told: list[int]
+) -> None:
+    assert callable(say)
+    manager.create_queue(ANSWERS)
+    how = "pos-arrival,neg-arrival,pos-receive,neg-receive"
+    manager.queue(ORDERS).send(b"x", admin_queue=ANSWERS, ack=how)
+    with closing(Connector(manager, "Streams").parcels(timeout=0)) as parcels:
+        say(next(parcels))
+    assert answers(manager) == told
+
+
+def test_a_word_that_is_no_refusal_is_told_at_once() -> None:
+    for word in ("", "no", "ack-receive", "nack-"):
+        with pytest.raises(InvalidParameter, match="is no reason to refuse"):
+            Refused(word)
+
+
+def test_one_connector_at_a_time(manager: QueueManagerClient) -> None:
+    manager.queue(ORDERS).send(b"x")
+    with Connector(manager, "Streams") as first, closing(first.parcels(timeout=0)) as parcels:
+        next(parcels)
+        second = Connector(manager, "Streams")
+        with pytest.raises(SharingViolation):
+            next(second.parcels(timeout=0))
+    with closing(second.parcels(timeout=0)) as parcels:
+        assert next(parcels).message.body == b"x"
+
+
+def test_a_run_hands_over_what_is_in_both_queues(manager: QueueManagerClient) -> None:
+    manager.queue(ORDERS).send(b"plain")
+    manager.queue(LEDGER).send(b"in a transaction", transactional=True)
+    manager.queue(ORDERS).send(b"unwanted", dead_letter=True)
+    connector, handed = Connector(manager, "Streams"), set[bytes]()
+    lock = threading.Lock()
+
+    def hand_over(parcel: Parcel) -> None:
+        with lock:
+            handed.add(parcel.message.body)
+            if len(handed) == 3:
+                connector.stop()
+        if parcel.message.body == b"unwanted":
+            raise Refused("bad-dest-queue")
+
+    connector.run(hand_over)
+    assert handed == {b"plain", b"in a transaction", b"unwanted"}
+    assert [message.body for message in manager.queue(DEAD).browse()] == [b"unwanted"]
+    assert manager.queue(f"CONNECTOR={SITE}").count() == 0
+    assert manager.queue(f"CONNECTOR={SITE};xactonly").count() == 0
+
+
+def test_trouble_with_the_foreign_system_keeps_messages_and_order(
+    manager: QueueManagerClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("posthouse.connector.bridge.PAUSE_FIRST_S", 0.0)
+    manager.queue(ORDERS).send_many([b"1", b"2", b"3"])
+    connector, handed, troubles = Connector(manager, "Streams"), list[bytes](), list[Exception]()
+
+    def hand_over(parcel: Parcel) -> None:
+        if parcel.message.body == b"2" and len(troubles) < 3:
+            raise ConnectionError("away")
+        handed.append(parcel.message.body)
+        if len(handed) == 3:
+            connector.stop()
+
+    connector.run(hand_over, on_trouble=troubles.append)
+    assert handed == [b"1", b"2", b"3"]
+    assert [str(trouble) for trouble in troubles] == ["away"] * 3
+    assert manager.queue(f"CONNECTOR={SITE}").count() == 0
+
+
+def test_a_run_ends_with_its_session(manager: QueueManagerClient) -> None:
+    manager.queue(ORDERS).send(b"x")
+    home = Path(tempfile.mkdtemp(prefix="ph-"))
+    other = posthouse.open(home, name="BRAVO")
+    connect_streams(other)
+    other.queue(ORDERS).send(b"x")
+    connector = Connector(other, "Streams")
+
+    def hand_over(parcel: Parcel) -> None:
+        other.close()
+
+    with pytest.raises(posthouse.SessionEnded):
+        connector.run(hand_over)
+    shutil.rmtree(home)
