@@ -115,7 +115,8 @@ def gathered(numbers: Numbers, fetch: Fetch, kind: np.dtype[np.void]) -> Rows:
     ]
     bases = np.cumsum(counts) - counts - firsts
     index = signed + np.repeat(bases, ends - begins + 1)
-    rows: Rows = np.frombuffer(b"".join(parts), kind)[index]
+    # As plain bytes: structures are picked field by field, which takes ten times as long.
+    rows: Rows = np.frombuffer(b"".join(parts), f"V{kind.itemsize}")[index].view(kind)
     return rows
 
 
