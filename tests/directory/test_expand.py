@@ -145,6 +145,7 @@ def test_without_directory_the_code_says_so() -> None:
         expand_format_name(parse_format_name(dl(1)), lambda _: Found(NOT_CONNECTED))
 
 
+@pytest.mark.usefixtures("any_directory")
 def test_lists_are_read_through_the_service() -> None:
     world = World()
     world.add(DistributionList(identifier=guid(7), name="all", members=(A, B)))

@@ -9,6 +9,8 @@ from posthouse.model.names import parse_format_name
 
 from .world import Local, World, guid, machine, private, queue, service_of
 
+pytestmark = pytest.mark.usefixtures("any_directory")
+
 own = machine(1, "ALPHA")
 notes = private(3, r"ALPHA\private$\notes", 7)
 

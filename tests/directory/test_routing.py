@@ -253,6 +253,7 @@ def test_every_route_ends_where_it_should_or_is_none(data: st.DataObject) -> Non
         assert len(steps) <= HOPS_MAX
 
 
+@pytest.mark.usefixtures("any_directory")
 class TestService:
     def world(self) -> tuple[World, Local]:
         own = in_site(1, A)

@@ -1,6 +1,7 @@
 """A small enterprise for the tests: an embedded directory and a local queue manager."""
 
 from collections.abc import Iterable
+from typing import ClassVar
 
 from hypothesis import strategies as st
 
@@ -65,16 +66,37 @@ class Guids:
         return guid(self.last)
 
 
+class Backing:
+    """What keeps the directory of a world: the queue manager itself."""
+
+    keeps_silence = True
+    """Whether attributes that nobody ever wrote are told from those that are as usual."""
+    unknown_kinds: tuple[type[DirectoryObject], ...] = ()
+    """What it cannot hold."""
+
+    def made(self, records: Records, guids: Guids) -> EmbeddedDirectory:
+        return EmbeddedDirectory(records.define, guids)
+
+    def restarted(self, records: Records, guids: Guids) -> EmbeddedDirectory:
+        return EmbeddedDirectory.load(records.items(), records.define, guids)
+
+
 class World:
-    """An embedded directory with its records."""
+    """A directory with its records, kept by whatever the fixture `any_directory` chose."""
+
+    backing: ClassVar[Backing] = Backing()
 
     def __init__(self) -> None:
         self.records = Records()
         self.guids = Guids()
-        self.directory = EmbeddedDirectory(self.records.define, self.guids)
+        self.directory = self.backing.made(self.records, self.guids)
 
     def restarted(self) -> EmbeddedDirectory:
-        return EmbeddedDirectory.load(self.records.items(), self.records.define, self.guids)
+        return self.backing.restarted(self.records, self.guids)
+
+    def one_of_each(self) -> list[DirectoryObject]:
+        """An object of every kind that it can hold."""
+        return [one for one in ONE_OF_EACH if not isinstance(one, self.backing.unknown_kinds)]
 
     def add(self, *values: DirectoryObject) -> list[bytes]:
         created = [self.directory.create(value, NOW) for value in values]

@@ -132,18 +132,19 @@ class OpenLdap:
 
     def places(self) -> list[Dn]:
         """Every entry below the root, leaves first."""
-        with self.connected() as connection:
-            found = [one.dn for one in connection.search(ROOT, "(objectClass=*)", ["cn"])]
-        return sorted(
-            (dn for dn in found if dn.key != Dn.parse(ROOT).key), key=lambda dn: -len(dn.parts)
-        )
+        with self.connected(url=self.socket_url) as connection:
+            return places_in(connection)
 
-    def wipe(self) -> None:
+    def wipe(self, connection: LdapConnection) -> None:
         """Empty again."""
-        places = self.places()
-        with self.connected() as connection:
-            for dn in places:
-                connection.delete(dn)
+        for dn in places_in(connection):
+            connection.delete(dn)
+
+
+def places_in(connection: LdapConnection) -> list[Dn]:
+    """Every entry below the root, leaves first."""
+    found = [one.dn for one in connection.search(ROOT, "(!(objectClass=domain))", ["1.1"])]
+    return sorted(found, key=lambda dn: -len(dn.parts))
 
 
 @contextmanager

@@ -103,7 +103,10 @@ class LdapAuthority:
     def changes(self, token: str) -> Changes:
         """All that changed since a token; everything where that is not known, or cheap."""
         with self._asking():
-            contexts = self._places.look()
+            self._places.ready()
+            if self._is_domain:
+                self._places.look()
+            contexts = self._places.contexts
             since = Token.parse(token)
             known = since is not None and since.host == contexts.host and self._given is not None
             if since is None or not known or self._whole_is_due():
@@ -253,7 +256,7 @@ class LdapAuthority:
 
     def _ready(self) -> None:
         """References need the places of what they lead to: they are learnt once."""
-        self._places.look()
+        self._places.ready()
         if self._given is None:
             self._whole()
 

@@ -60,6 +60,8 @@ class LdapConnection:
     def __init__(self, settings: LdapSection, look_up: Callable[[str], list[Server]] = looked_up):
         self.settings = settings
         self.server: Server | None = None
+        self.openings = 0
+        """How often a connection was opened; nothing is known of a new one yet."""
         self._look_up = look_up
         self._servers: list[Server] = []
         self._open: Any = None
@@ -181,6 +183,7 @@ class LdapConnection:
                 reasons.append(f"{server}: {_reason(error)}")
             else:
                 self.server = server
+                self.openings += 1
                 return
         raise AuthorityAway("; ".join(reasons) or "there is no directory server to ask")
 

@@ -84,6 +84,13 @@ class Places:
         self.connection = connection
         self.contexts = Contexts(Dn(()), Dn(()), False, "", 0)
         self.atlas = Atlas(Dn(()))
+        self._looked_at = 0
+
+    def ready(self) -> None:
+        """Looks where that has not happened since the connection was opened."""
+        self.connection.opened()
+        if self._looked_at != self.connection.openings:
+            self.look()
 
     def look(self) -> Contexts:
         """Reads the root of the server, as at every first contact."""
@@ -99,6 +106,7 @@ class Places:
         if contexts.root.key != self.contexts.root.key:
             self.atlas = Atlas(contexts.root)
         self.contexts = contexts
+        self._looked_at = self.connection.openings
         return contexts
 
     def _contexts(self, entry: LdapEntry) -> Contexts:
