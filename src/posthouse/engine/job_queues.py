@@ -233,14 +233,18 @@ class JobQueues(JobService):
 
     def set_queue_current_status(self, station: Station, queue_id: int, status: int) -> None:
         """NWSetQueueCurrentStatus (0x67, 0x7E): operators only; bits that mean nothing are lost."""
-        queue = self.queue(queue_id)
-        name = self.queue_name(queue_id)
-        self.require(self.is_operator(station, queue), station, f"set the status of {name}")
+        queue = self.may_set_status(station, queue_id)
         change = Change()
         queue.definition.status = status & QS_ALL
         self.store_queue(queue, change)
         self.core.commit(change)
         self.bridge.look(queue)
+
+    def may_set_status(self, station: Station, queue_id: int) -> JobQueue:
+        """The queue, if a station may set its status."""
+        queue, name = self.queue(queue_id), self.queue_name(queue_id)
+        self.require(self.is_operator(station, queue), station, f"set the status of {name}")
+        return queue
 
     # -- beyond the document
 
@@ -296,13 +300,7 @@ class JobQueues(JobService):
         submit_flags: int | None = None,
     ) -> None:
         """Binds message queues to a job queue, or with empty names unbinds them; supervisors."""
-        queue = self.queue(queue_id)
-        allowed = self.bindery.is_supervisor(station)
-        self.require(allowed, station, f"bind {self.queue_name(queue_id)}", NO_Q_RIGHTS)
-        if submit_from:
-            self.bridge.check_source(queue, submit_from)
-        if finished_queue:
-            parse_name(finished_queue)
+        queue = self.may_bind(station, queue_id, submit_from or "", finished_queue or "")
         definition, change = queue.definition, Change()
         if submit_from is not None:
             definition.submit_from = submit_from
@@ -313,6 +311,19 @@ class JobQueues(JobService):
         self.store_queue(queue, change)
         self.core.commit(change)
         self.bridge.bind(queue)
+
+    def may_bind(
+        self, station: Station, queue_id: int, submit_from: str, finished_queue: str
+    ) -> JobQueue:
+        """The queue, if a station may bind these message queues to it."""
+        queue = self.queue(queue_id)
+        allowed = self.bindery.is_supervisor(station)
+        self.require(allowed, station, f"bind {self.queue_name(queue_id)}", NO_Q_RIGHTS)
+        if submit_from:
+            self.bridge.check_source(queue, submit_from)
+        if finished_queue:
+            parse_name(finished_queue)
+        return queue
 
     def queue_files(self, station: Station, queue_id: int) -> list[QueueFile]:
         """The queue directory as the document has it: two hidden files and one for each job.

@@ -124,6 +124,33 @@ def test_a_queue_whose_operators_cannot_be_is_not_created(tmp_path: Path) -> Non
     with_api(tmp_path, work)
 
 
+@pytest.mark.parametrize("bad", [{"submit_from": r".\private$\none"}, {"response_queue": "=="}])
+def test_a_change_of_a_queue_is_made_whole_or_not_at_all(
+    tmp_path: Path, bad: dict[str, str]
+) -> None:
+    async def work(rig: ApiRig) -> None:
+        await made(rig)
+        before = (await rig.get(QUEUE)).json
+        for body in (bad, {"response_queue": ORDERS} | bad):
+            refused = await rig.ask("PATCH", QUEUE, {"status": ["no_new_jobs"]} | body)
+            assert refused.status in (404, 422), refused
+            assert (await rig.get(QUEUE)).json == before
+        both = await rig.ask("PATCH", QUEUE, {"status": ["no_new_jobs"], "response_queue": ORDERS})
+        assert (both.json["status"], both.json["response_queue"]) == (["no_new_jobs"], ORDERS)
+
+    with_api(tmp_path, work)
+
+
+def test_who_is_no_operator_binds_no_queue_with_its_status(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        assert (await rig.post(API + "/job-queues", {"name": "WORK"})).status == 201
+        body = {"status": ["no_new_jobs"], "response_queue": ORDERS}
+        assert (await rig.ask("PATCH", QUEUE, body)).status == 422
+        assert (await rig.get(QUEUE)).json["response_queue"] == ""
+
+    with_api(tmp_path, work)
+
+
 def test_strangers_do_not_learn_what_a_queue_is_bound_to(tmp_path: Path) -> None:
     async def work(rig: ApiRig) -> None:
         await rig.post(API + "/job-queues", {"name": "WORK"})

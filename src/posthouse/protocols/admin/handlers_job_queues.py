@@ -122,14 +122,20 @@ def _existing(manager: QueueManager, property: str, text: str) -> tuple[int, str
 def set_job_queue(
     manager: QueueManager, context: Context, params: JobQueueParams, body: JobQueueSetBody
 ) -> JobQueueJson:
-    """Sets the status of a queue (NWSetQueueCurrentStatus), or binds it to queues of messages."""
-    with working(manager, context, params.station) as station:
+    """Sets the status of a queue (NWSetQueueCurrentStatus), or binds it to queues of messages.
+
+    All of what is asked, or nothing.
+    """
+    submit_from, tells = _given(body.submit_from), _given(body.response_queue)
+    binds = submit_from is not None or tells is not None
+    with working(manager, context, params.station) as station, manager.core.one_step():
         id, queues = queue_id_of(manager, params.queue), manager.job_queues
+        if binds:
+            queues.may_bind(station, id, submit_from or "", tells or "")
         if not isinstance(body.status, UnsetType):
             flags = sum(bit for bit, word in STATUS_NAMES.items() if word in body.status)
             queues.set_queue_current_status(station, id, flags)
-        submit_from, tells = _given(body.submit_from), _given(body.response_queue)
-        if submit_from is not None or tells is not None:
+        if binds:
             queues.set_bridge(station, id, submit_from=submit_from, finished_queue=tells)
         context.tell(manager, "job_queue_changed", queue=queues.queue_name(id))
         return _shown(manager, station, id)
