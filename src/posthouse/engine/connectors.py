@@ -18,7 +18,7 @@ from posthouse.engine.history import MessageHistory
 from posthouse.engine.naming import is_service_queue
 from posthouse.engine.order import START
 from posthouse.engine.public_queues import DirectoryOfQueues
-from posthouse.engine.queue import HELD, JOURNAL, Queue
+from posthouse.engine.queue import HELD, JOURNAL, Queue, QueueRole
 from posthouse.engine.records import (
     FLAG_ARRIVED,
     FLAG_REMOTE,
@@ -104,7 +104,7 @@ class Connectors:
 
     def state_of(self, queue: Queue) -> str:
         """Why a connector queue is still there although no message comes into it; else nothing."""
-        if _site(queue) in self.sites:
+        if queue.definition.role is not QueueRole.CONNECTOR or _site(queue) in self.sites:
             return ""
         return "this machine is no connector server of that site any more"
 

@@ -49,7 +49,7 @@ from posthouse.security.rights import (
 from posthouse.security.sids import PRINCIPALS, format_sid, parse_sid, principal_word
 
 _PRIVACY: tuple[Privacy, ...] = ("none", "optional", "body")
-_ALWAYS = frozenset({QueueRole.PLAIN, QueueRole.SUBQUEUE})
+_ALWAYS = frozenset({QueueRole.PLAIN, QueueRole.SUBQUEUE, QueueRole.CONNECTOR})
 
 
 # -- looking
@@ -137,7 +137,7 @@ def describe(
         incoming=incoming_json(manager, queue) if connections else [],
         groups=groups_json(manager, queue) if connections else [],
         purged_through=manager.groups.purged_through(queue),
-        reason=manager.mirroring.reason_of(queue),
+        reason=manager.connectors.state_of(queue) or manager.mirroring.reason_of(queue),
     )
 
 
