@@ -801,8 +801,9 @@ def test_a_public_name_leads_where_the_directory_says(rig: PostRig) -> None:
 
 @pytest.mark.spec("MS-MQDMPR 3.1.7.1.26/4")
 def test_a_private_name_of_ours_has_a_path_if_the_number_is_known(rig: PostRig) -> None:
-    queue = rig.create("orders")
-    for number, path in ((queue.number, r"ALPHA\private$\orders"), (999, "")):
+    queue, public = rig.create("orders"), rig.create(PUBLIC)
+    paths = {queue.number: r"ALPHA\private$\orders", public.number: "", 999: ""}
+    for number, path in paths.items():
         name = f"PRIVATE={format_guid(rig.guid)}\\{number:x}"
         found = rig.run(lambda m, name=name: m.get_queue_path(name))
         assert (found.machine_name, found.path_name) == ("ALPHA", path)
