@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posthouse.engine.settings import QmsSettings
+from posthouse.model.errors import InvalidParameter
 from posthouse.model.qms import (
     ANY_SERVER,
     AT_ONCE,
@@ -19,6 +21,7 @@ from posthouse.model.qms import (
     NWCF_USER_HOLD,
     NWQueueJobStruct,
     job_file_name,
+    pack_target_time,
     pack_time,
     unpack_time,
 )
@@ -400,6 +403,20 @@ def test_years_hour_24_and_what_is_no_date() -> None:
         b"",
     ):
         assert unpack_time(wrong) is None
+
+
+@pytest.mark.parametrize("year", [1979, 2080, 2100, 9999, 1])
+def test_no_job_waits_for_a_year_that_two_digits_make_another(year: int) -> None:
+    with pytest.raises(InvalidParameter, match=f"year {year}"):
+        pack_target_time(datetime(year, 1, 1, tzinfo=UTC))
+
+
+@pytest.mark.parametrize(
+    "moment", [datetime(1980, 1, 1, tzinfo=UTC), datetime(2079, 12, 31, 23, 59, 59, tzinfo=UTC)]
+)
+def test_the_first_and_the_last_moment_that_a_job_can_wait_for(moment: datetime) -> None:
+    second = unpack_time(pack_target_time(moment))
+    assert second == int(moment.timestamp())
 
 
 @given(st.binary(min_size=6, max_size=6))

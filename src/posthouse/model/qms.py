@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
+from posthouse.model.errors import InvalidParameter
 from posthouse.model.errors import QmsError as QmsError
 
 # Table 26, with the values of qms-facts 2.6.
@@ -110,9 +111,28 @@ class QueueFile(NamedTuple):
     size: int
 
 
+TARGET_YEARS: Final = range(1980, 2080)  # what two digits tell apart (2.5)
+
+
 def pack_time(local_s: int) -> bytes:
     """Six bytes of a second on the server's own clock, the year with two digits (2.5)."""
-    moment = datetime.fromtimestamp(local_s, UTC)
+    return _packed(datetime.fromtimestamp(local_s, UTC))
+
+
+def pack_target_time(moment: datetime) -> bytes:
+    """The same for a moment that a job is to wait for; `InvalidParameter` for other centuries.
+
+    Of 2080 two digits make 1980, and the job would not wait at all.
+    """
+    if moment.year not in TARGET_YEARS:
+        raise InvalidParameter(
+            f"a job cannot wait for the year {moment.year}",
+            f"Give a time from {TARGET_YEARS[0]} to {TARGET_YEARS[-1]}.",
+        )
+    return _packed(moment)
+
+
+def _packed(moment: datetime) -> bytes:
     clock = (moment.month, moment.day, moment.hour, moment.minute, moment.second)
     return bytes((moment.year % 100, *clock))
 

@@ -36,6 +36,7 @@ from posthouse.model.qms import (
     JobList,
     NWQueueJobStruct,
     QueueStatus,
+    pack_target_time,
 )
 from posthouse.qms.bindery import Bindery
 from posthouse.qms.door import Door
@@ -71,10 +72,7 @@ def member_of(member: Member) -> tuple[str, int]:
 
 def time_bytes(moment: datetime | None) -> bytes:
     """A moment of the server's own clock in six bytes; None is "at once"."""
-    if moment is None:
-        return AT_ONCE
-    clock = (moment.month, moment.day, moment.hour, moment.minute, moment.second)
-    return bytes((moment.year % 100, *clock))
+    return AT_ONCE if moment is None else pack_target_time(moment)
 
 
 class FileServer:

@@ -151,6 +151,25 @@ def test_who_is_no_operator_binds_no_queue_with_its_status(tmp_path: Path) -> No
     with_api(tmp_path, work)
 
 
+@pytest.mark.parametrize("year", [1979, 2080, 2100])
+def test_a_job_that_is_to_wait_for_another_century_is_refused(tmp_path: Path, year: int) -> None:
+    async def work(rig: ApiRig) -> None:
+        await made(rig)
+        moment = {"target_time": f"{year}-06-01T00:00:00Z"}
+        refused = await rig.post(QUEUE + "/jobs", {"file": ""} | moment)
+        assert refused.json["error"]["name"] == "MQ_ERROR_INVALID_PARAMETER"
+        late = {"file": "", "target_time": "2079-06-01T00:00:00Z"}
+        job = (await rig.post(QUEUE + "/jobs", late)).json
+        assert job["target_time"] == late["target_time"]
+        changed = await rig.ask("PATCH", f"{QUEUE}/jobs/{job['number']}", moment)
+        assert changed.json["error"]["name"] == "MQ_ERROR_INVALID_PARAMETER"
+        assert (await rig.get(f"{QUEUE}/jobs/{job['number']}")).json["target_time"] == (
+            late["target_time"]
+        )
+
+    with_api(tmp_path, work)
+
+
 def test_strangers_do_not_learn_what_a_queue_is_bound_to(tmp_path: Path) -> None:
     async def work(rig: ApiRig) -> None:
         await rig.post(API + "/job-queues", {"name": "WORK"})

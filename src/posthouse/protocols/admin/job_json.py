@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 from msgspec import UnsetType
@@ -37,7 +38,7 @@ from posthouse.model.qms import (
     STATUS_NAMES,
     NWQueueJobStruct,
     QueueStatus,
-    pack_time,
+    pack_target_time,
 )
 from posthouse.model.text import excerpt
 from posthouse.protocols.admin.types_jobs import (
@@ -288,7 +289,7 @@ def _moment(manager: QueueManager, text: str | None, hexadecimal: str | None) ->
     utc = parse_time(text)
     local = utc + manager.job_queues.utc_offset_s(utc)
     try:
-        return pack_time(local)
+        return pack_target_time(datetime.fromtimestamp(local, UTC))
     except (OverflowError, ValueError):
         raise InvalidParameter(f"{excerpt(text)} is no time that jobs can have") from None
 
