@@ -37,7 +37,7 @@ TLSVerifyClient try
 sasl-host localhost
 sasl-secprops noanonymous
 password-hash {{CLEARTEXT}}
-authz-regexp "gidNumber=.*,uidNumber=.*,cn=peercred,cn=external,cn=auth" "{admin}"
+authz-regexp "gidNumber=.*uidNumber=.*,cn=peercred,cn=external,cn=auth" "{admin}"
 authz-regexp "cn=localhost" "{admin}"
 authz-regexp "uid=([^,/]*).*,cn=auth" "cn=$1,{root}"
 sizelimit {size_limit}

@@ -127,6 +127,8 @@ class Changer:
             return self._read(place)
         if _object(entry, self._places) is not None:
             raise Refused(_EXISTS, "the account has certificates already")
+        if not value.certificates:
+            raise Refused(_ERROR, f"{entry.dn} is an account of others; enter it with certificates")
         kept = {"mSMQDigests", "mSMQSignCertificates"}
         if not entry.has("objectGUID"):
             kept.add("objectGUID")
