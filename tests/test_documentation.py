@@ -27,6 +27,7 @@ COMMANDS = dict(commands(main.program(), "posthouse"))
 
 TOURS = {
     "engine": "## The engine",
+    "directory": "## The directory, file",
     "protocols/binary": "## The binary protocol",
     "protocols/remote_read": "## Remote read, file",
     "protocols/srmp": "## SRMP, file",
