@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from posthouse.protocols.pgm.settings import PgmSettings
-from posthouse.runtime.settings_kinds import COUNT_MAX, DAY_MS, SIZE, Name
+from posthouse.runtime.settings_kinds import COUNT_MAX, DAY_MS, SIZE, Name, Names
 from posthouse.store.settings import GIB, KIB, MIB
 
 _pgm = PgmSettings()
@@ -183,6 +183,13 @@ class PgmSection(Struct, frozen=True):
     sessions_max: Annotated[
         int, Meta(ge=1, le=1_000_000, description="Sources that are listened to at once.")
     ] = _pgm.sessions_max
+    network_elements: Annotated[
+        Names,
+        Meta(
+            description="Addresses of PGM routers that are asked for repairs where sources name "
+            "them; all others are passed over, and the source itself is asked."
+        ),
+    ] = []
     unit_bytes: Annotated[
         int,
         Meta(
@@ -200,6 +207,7 @@ class PgmSection(Struct, frozen=True):
     def protocol(self) -> PgmSettings:
         """What the protocol gets of it."""
         values = msgspec.structs.asdict(self)
+        values["network_elements"] = tuple(self.network_elements)
         return PgmSettings(**{k: v for k, v in values.items() if k not in NOT_OF_THE_PROTOCOL})
 
 

@@ -99,7 +99,7 @@ def test_a_confirmed_number_that_was_not_seen_is_a_loss() -> None:
 
 @pytest.mark.spec("PGM/31")
 def test_an_spm_that_is_not_newer_is_ignored() -> None:
-    hearer = Hearer()
+    hearer = Hearer(replace(FAST, network_elements=(OTHER,)))
     hearer.spm(follow(A, -1), trailing=A, sequence=0xFFFF_FFFF)
     hearer.spm(C, trailing=A, sequence=0xFFFF_FFFF, path=OTHER)
     hearer.spm(C, trailing=A, sequence=0xFFFF_FFF0, path=OTHER)
@@ -108,6 +108,19 @@ def test_an_spm_that_is_not_newer_is_ignored() -> None:
     hearer.spm(A, trailing=A, sequence=0, path=OTHER)  # newer, over the end of the range
     hearer.run_until(1_000 + MIDDLE)
     assert (hearer.asked(), hearer.receiver.path) == ([A], OTHER)
+
+
+def test_naks_go_nowhere_but_to_the_source_and_to_known_network_elements() -> None:
+    hearer = Hearer(replace(FAST, network_elements=("192.0.2.99",)))
+    hearer.spm(follow(A, -1), trailing=A, sequence=1, path=OTHER)
+    hearer.spm(A, trailing=A, sequence=2, path=OTHER)
+    hearer.run_until(MIDDLE)
+    assert (hearer.asked(), hearer.receiver.path) == ([A], OWN)
+    assert hearer.receiver.counts["paths_refused"] == 2
+    hearer.spm(A, trailing=A, sequence=3, path="192.0.2.99")
+    assert hearer.receiver.path == "192.0.2.99"
+    hearer.spm(A, trailing=A, sequence=4, path=OTHER)
+    assert hearer.receiver.path == OWN
 
 
 @pytest.mark.spec("PGM/33")

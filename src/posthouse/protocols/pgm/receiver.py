@@ -145,6 +145,14 @@ class Receiver:
         self._ask(now_ms)
 
     def _learn_path(self, path: str, now_ms: int) -> None:
+        """The last PGM hop on the way to the source, if it is one that the operator knows.
+
+        Otherwise anybody could have us send NAKs to anybody, at any rate: then the source gets
+        them, which answers them as well (RFC 3208 16).
+        """
+        if path != self.source and path not in self.settings.network_elements:
+            self.counts["paths_refused"] += 1
+            path = self.source
         if self.path is None:
             for sequence, missing in self._missing.items():  # they could not be asked for so far
                 self._back_off(sequence, missing, now_ms)

@@ -41,6 +41,7 @@ class PgmSettings:
     receive_bytes: int = 16 << 20  # and what may wait in it for what is missing
     receive_total: int = 64 << 20  # the same of all sources together
     sessions_max: int = 1_000  # ours: sources that are listened to at once
+    network_elements: tuple[str, ...] = ()  # ours: who besides a source is asked for its repairs
     unit_bytes: int = 65_536  # the longest application data unit, sent or received
     receive_ahead: int = 8 << 20  # ours: received and not yet on disk
     # Network
