@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from posthouse.directory.base import equals
 from posthouse.directory.mirror import Action
 from posthouse.directory.objects import DirectoryObject, QueueManager, RoutingLink, Site
 from posthouse.engine.asking import AuthorityNeeded
+from posthouse.engine.manager import QueueManager as Engine
 from posthouse.engine.manager import QueueManagerState
 from posthouse.model.errors import DsError, NoDs
 from posthouse.model.names import PathName
@@ -43,11 +45,11 @@ class Member(Rig):
 
     def enter(self, *values: DirectoryObject) -> None:
         for value in values:
-            self.run(
-                lambda m, value=value: self.service.create_directory_object(
-                    value, m.core.now_ms, m.core.utc
-                )
-            )
+            self.run(partial(self._create, value))
+
+    def _create(self, value: DirectoryObject, manager: Engine) -> None:
+        core = manager.core
+        self.service.create_directory_object(value, core.now_ms, core.utc)
 
     def write(self, value: DirectoryObject) -> None:
         self.run(lambda m: self.service.write_directory(value, m.core.now_ms, m.core.utc))
