@@ -73,6 +73,11 @@ PEERS = {
         why="stands before a queue manager as a web server, and ends its TLS",
         folder="/usr/sbin",
     ),
+    "redis": Peer(
+        package="redis-server",
+        probe=("redis-server", "--version"),
+        why="is the foreign system behind a connector",
+    ),
     "postgres": Peer(
         package="postgresql",
         probe=("postgres", "--version"),

@@ -1,0 +1,150 @@
+"""The bridge to Redis of the examples, both ways, also where it is killed with work in hand."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import posthouse
+from posthouse.client.manager import QueueManagerClient
+from tests.connector.foreign_site import LEDGER, ORDERS, SITE, connect_streams
+from tests.process.redis_store import RedisStore, redis_server
+from tests.process.serving import Serving
+
+pytestmark = pytest.mark.peer("redis")
+
+BRIDGE = Path(__file__).parents[2] / "examples" / "redis_bridge.py"
+CONNECTOR = f"CONNECTOR={SITE}"
+RESULTS = r".\private$\results"
+WAIT_S = 120.0
+KILLS = 2
+CONFIG = '[queue_manager]\nname = "ALPHA"\nrouting_server = true\n'
+
+
+class Shop:
+    """A queue manager with the foreign site Streams, and the Redis behind it."""
+
+    def __init__(self, server: Serving, manager: QueueManagerClient, store: RedisStore) -> None:
+        self.manager = manager
+        self.store = store
+        self._home = server.home
+
+    @contextmanager
+    def bridge(self, *words: str) -> Iterator[subprocess.Popen[bytes]]:
+        """The bridge as a process; killed at the end unless it has been stopped."""
+        command = [sys.executable, str(BRIDGE), *words, "--redis", self.store.url]
+        with subprocess.Popen(
+            [*command, "--home", str(self._home)], stdout=subprocess.PIPE, env=dict(os.environ)
+        ) as process:
+            try:
+                assert process.stdout is not None
+                assert process.stdout.readline() == b"ready\n"
+                yield process
+            finally:
+                if process.poll() is None:
+                    process.kill()
+
+    def waiting(self) -> int:
+        names = (CONNECTOR, f"{CONNECTOR};xactonly")
+        return sum(self.manager.queue(name).count() for name in names)
+
+
+@pytest.fixture
+def shop() -> Iterator[Shop]:
+    with (
+        tempfile.TemporaryDirectory(prefix="ph-") as text,
+        redis_server() as store,
+        Serving(_configured(Path(text)), "--config", f"{text}/posthouse.toml") as server,
+    ):
+        server.ready()
+        with posthouse.connect(server.home) as manager:
+            connect_streams(manager)
+            yield Shop(server, manager, store)
+
+
+def _configured(folder: Path) -> Path:
+    (folder / "posthouse.toml").write_text(CONFIG)
+    return folder
+
+
+def until(what: str, done: object) -> None:
+    """Waits for other processes."""
+    assert callable(done)
+    deadline = time.monotonic() + WAIT_S
+    while not done():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.02)
+
+
+def test_messages_become_entries_and_their_senders_learn_it(shop: Shop) -> None:
+    manager = shop.manager
+    answers = manager.create_queue(r".\private$\answers")
+    with shop.bridge("out", "--site", "Streams") as process:
+        wanted = "pos-arrival,neg-arrival"
+        manager.queue(ORDERS).send(
+            b"an order", label="1", admin_queue=answers.name, ack=wanted, recoverable=True
+        )
+        manager.queue(LEDGER).send(b"a booking", transactional=True)
+        assert answers.receive(WAIT_S).class_name == "ack-reach-queue"
+        until("the ledger", lambda: shop.store.bodies("ledger") == [b"a booking"])
+        until("both queues", lambda: not shop.waiting())
+        private = rf"PRIVATE={manager.find_queues(machine='REDIS')[0].machine_guid}\21"
+        manager.queue(private).send(b"to nobody", admin_queue=answers.name, ack=wanted)
+        assert answers.receive(WAIT_S).class_name == "nack-bad-dest-queue"
+        process.terminate()
+        assert process.wait(WAIT_S) == 0
+    (entry,) = shop.store.client.xrange("orders")
+    assert entry[1][b"body"] == b"an order"
+    assert entry[1][b"label"] == b"1"
+    assert manager.books().balanced
+
+
+def test_a_bridge_that_is_killed_loses_and_doubles_nothing(shop: Shop) -> None:
+    count, orders, ledger = 600, [], []
+    for number in range(count):
+        orders.append(b"order %d" % number)
+        ledger.append(b"booking %d" % number)
+    shop.manager.queue(ORDERS).send_many(orders, recoverable=True)
+    for at in range(0, count, 50):
+        shop.manager.queue(LEDGER).send_many(ledger[at : at + 50], transactional=True)
+    handed = lambda: shop.store.client.xlen("orders") + shop.store.client.xlen("ledger")  # noqa: E731
+    for kill in range(1, KILLS + 1):
+        goal = kill * 2 * count // (KILLS + 2)
+        with shop.bridge("out", "--site", "Streams") as process:
+            until(f"{goal} entries", lambda goal=goal: handed() >= goal)
+            process.kill()
+    assert shop.waiting(), "it was through before it was killed"
+    with shop.bridge("out", "--site", "Streams"):
+        until("the rest", lambda: handed() >= 2 * count and not shop.waiting())
+    assert shop.store.bodies("orders") == orders
+    assert shop.store.bodies("ledger") == ledger
+    assert shop.manager.books().balanced
+
+
+def test_entries_become_messages_once_whoever_is_killed(shop: Shop) -> None:
+    results, bodies = shop.manager.create_queue(RESULTS, transactional=True), []
+    for number in range(1000):
+        bodies.append(b"result %d" % number)
+        shop.store.client.xadd("results", {"body": bodies[-1], "label": str(number)})
+    words = ("in", "--stream", "results", RESULTS)
+    for kill in range(1, KILLS + 1):
+        goal = kill * 200
+        with shop.bridge(*words) as process:
+            until(f"{goal} messages", lambda goal=goal: results.count() >= goal)
+            process.kill()
+    with shop.bridge(*words) as process:
+        until("the rest", lambda: results.count() >= len(bodies))
+        process.terminate()
+        assert process.wait(WAIT_S) == 0
+    found = list(results.browse())
+    assert [message.body for message in found] == bodies
+    assert found[7].label == "7"
+    assert found[0].to_json().connector_type
