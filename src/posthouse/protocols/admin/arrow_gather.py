@@ -26,6 +26,7 @@ from posthouse.protocols.admin.arrow_columns import END as END
 from posthouse.protocols.admin.arrow_columns import array_of, schema_of
 from posthouse.protocols.admin.arrow_columns import chosen as chosen
 from posthouse.protocols.admin.arrow_headers import Cutter, Headers, is_same, read_headers
+from posthouse.protocols.admin.arrow_pieces import Pieces
 from posthouse.protocols.admin.arrow_values import Usual, Values
 from posthouse.protocols.admin.message_json import message_json
 from posthouse.store.bulk import Ints, Pinned, Records
@@ -48,15 +49,16 @@ class Gatherer:
         self._queue_manager = queue_manager
         self._templates: dict[tuple[bytes, ...], _Template] = {}
         self._values = Values(queue, queue_manager)
+        self._pieces = Pieces(self._schema)
 
     def schema(self) -> bytes:
         """What a stream begins with."""
         return bytes(self._schema.serialize())
 
-    def gathered(self, pinned: Pinned) -> memoryview | None:
-        """The next message of a stream: one record batch, None for no rows."""
+    def gathered(self, pinned: Pinned) -> list[memoryview]:
+        """The next message of a stream in pieces: one record batch, nothing for no rows."""
         batch = self.batch(pinned.read())
-        return memoryview(batch.serialize()) if batch.num_rows else None
+        return self._pieces.of(batch) if batch.num_rows else []
 
     def batch(self, records: Records) -> Any:
         """The record batch of messages, in the order they were asked for."""

@@ -7,6 +7,7 @@ gathers it from the log while the batch before it is on its way to the reader.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -54,12 +55,12 @@ def read_arrow(context: Context, params: ArrowParams, body: Nothing) -> Steps[No
             pinned = bulk.Pinned(store, some.numbers, some.rows)
             gathering = context.services.gather(partial(_gathered, gatherer, pinned))
             try:
-                batch = yield from stream.beside(followed(gathering, pinned.close))
+                pieces = yield from stream.beside(followed(gathering, pinned.close))
             finally:
                 pinned.close()  # whoever asked may have gone before the step began
-            stream.put(batch, _room_for(some))
+            stream.put(pieces, _room_for(some))
             found = rows.rest(found, len(some.numbers))
-    stream.put(made.END, 0)
+    stream.put([made.END], 0)
     yield from stream.flush()
     return Nothing()
 
@@ -113,10 +114,9 @@ class _Stream:
         yield self._outflow.room(_room_for(some))
         return some
 
-    def put(self, piece: bytes | memoryview | None, room: int) -> None:
+    def put(self, pieces: Sequence[bytes | memoryview], room: int) -> None:
         """Goes out with the next step."""
-        if piece is not None:
-            self._pieces.append(piece)
+        self._pieces += pieces
         self._room += room
 
     def beside(self, step: Any) -> Steps[Any]:

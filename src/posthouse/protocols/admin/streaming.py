@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -98,22 +98,21 @@ class Streaming:
             holder.take(_ARROW, size)
 
     async def _write(self, pieces: Sequence[bytes | memoryview], room: int) -> None:
-        for piece in pieces:
-            view = memoryview(piece).cast("B")
-            if self.response is None:
-                await self._begin(view[:FIRST])
-                view = view[FIRST:]
-            for at in range(0, len(view), PIECE):
-                await self._put(view[at : at + PIECE])
+        views = [memoryview(piece).cast("B") for piece in pieces]
+        if self.response is None:
+            await self._begin(views[0][:FIRST])
+            views[0] = views[0][FIRST:]
+        for some in _portions(views, PIECE):
+            await self._put(some)
         if not self._holder.gone:
             self._holder.give(_ARROW, room)
 
-    async def _put(self, view: memoryview) -> None:
+    async def _put(self, views: list[memoryview]) -> None:
         """One chunk, without the copy that aiohttp would make of it; others have their turn."""
         transport = self._request.transport
         if transport is None or transport.is_closing():
             raise ConnectionResetError("whoever asked has gone")
-        transport.writelines([b"%x\r\n" % len(view), view, b"\r\n"])
+        transport.writelines([b"%x\r\n" % sum(map(len, views)), *views, b"\r\n"])
         try:
             async with asyncio.timeout(STALL_S):
                 await self._request.writer.drain()
@@ -130,3 +129,17 @@ class Streaming:
         await response.prepare(self._request)
         self.response = response
         await response.write(view)
+
+
+def _portions(views: Iterable[memoryview], size: int) -> Iterator[list[memoryview]]:
+    """The same bytes in lists of so many, the last one with fewer."""
+    portion, room = list[memoryview](), size
+    for view in views:
+        while len(view) >= room:
+            yield [*portion, view[:room]]
+            view, portion, room = view[room:], [], size
+        if len(view):
+            portion.append(view)
+            room -= len(view)
+    if portion:
+        yield portion
