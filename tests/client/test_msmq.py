@@ -208,6 +208,9 @@ def test_both_ways_at_once_are_refused(home: Path, near: posthouse.QueueManagerC
         posthouse.msmq("127.0.0.1", via=near, home=home)
 
 
+QUEUE = "6f9619ff-8b86-d011-b42d-00c04fc964ff"
+
+
 @pytest.mark.parametrize(
     ("host", "port", "name", "format_name"),
     [
@@ -216,6 +219,11 @@ def test_both_ways_at_once_are_refused(home: Path, near: posthouse.QueueManagerC
         ("10.0.0.1", 1801, "orders", r"DIRECT=TCP:10.0.0.1\orders"),
         ("fe80::1", 4000, r"private$\a", r"DIRECT=TCP:[fe80::1]:4000\private$\a"),
         ("x", 1801, r"DIRECT=OS:y\private$\a", r"DIRECT=OS:y\private$\a"),
+        ("10.0.0.1", 1801, r"SHOP\orders", r"DIRECT=TCP:10.0.0.1\orders"),
+        ("10.0.0.1", 1801, "SHOP/private$/a", r"DIRECT=TCP:10.0.0.1\private$\a"),
+        ("x", 1801, f"PUBLIC={QUEUE}", f"PUBLIC={QUEUE}"),
+        ("x", 1801, f"PRIVATE={QUEUE}\\00000007", f"PRIVATE={QUEUE}\\00000007"),
+        ("x", 1801, f"MACHINE={QUEUE};DEADLETTER", f"MACHINE={QUEUE};deadletter"),
     ],
 )
 def test_names_of_queues_there(host: str, port: int, name: str, format_name: str) -> None:
@@ -223,7 +231,7 @@ def test_names_of_queues_there(host: str, port: int, name: str, format_name: str
         assert manager.queue(name).name == format_name
 
 
-@pytest.mark.parametrize("name", ["PUBLIC=6f9619ff-8b86-d011-b42d-00c04fc964ff", r"\\"])
+@pytest.mark.parametrize("name", [f"DL={QUEUE}", "MULTICAST=239.1.1.1:9", r"\\"])
 def test_names_without_a_computer_are_refused(name: str) -> None:
     with posthouse.msmq("shop") as manager, pytest.raises(QueueError):
         manager.queue(name)

@@ -1,6 +1,7 @@
 """Commands that read a queue of another computer over remote read, without a queue manager here.
 
-The options of this file say so; without any of them the queue manager here is asked, as ever.
+The options of this file say so; without any of them the queue manager here is asked, as ever. A
+`PUBLIC=`, `PRIVATE=` or `MACHINE=` name is looked up in its directory.
 """
 
 from __future__ import annotations
@@ -13,11 +14,19 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from posthouse.cli.connection import Remote
+from posthouse.cli.connection import Remote, path_of
 from posthouse.cli.output import complain
 from posthouse.client.msmq import RemoteQueueManager, msmq
 from posthouse.client.remote_connecting import Authentication, Mechanism
-from posthouse.model.names import DirectName, PathName, parse_name
+from posthouse.model.names import (
+    DirectName,
+    MachineName,
+    PathName,
+    PrivateName,
+    PublicName,
+    parse_name,
+)
+from posthouse.protocols.admin.types_directory_names import PlaceJson
 
 PASSWORD_LENGTH_MAX = 256
 TIMEOUT_S = 20.0
@@ -70,14 +79,10 @@ class Far(NamedTuple):
     @contextmanager
     def manager(self, remote: Remote, source: str) -> Iterator[RemoteQueueManager]:
         """The computer whose queue that is."""
-        if remote.is_named:
-            raise typer.BadParameter(
-                "--user, --rpc-port and --authentication read straight from another computer: "
-                "leave --home and --url out"
-            )
+        host = _host(remote, source)
         try:
             manager = msmq(
-                _host(source),
+                host,
                 user=self.user,
                 password=None if self.user is None else read_secret(),
                 rpc_port=self.rpc_port,
@@ -103,8 +108,17 @@ class Far(NamedTuple):
         return str(name)
 
 
-def _host(source: str) -> str:
+def _host(remote: Remote, source: str) -> str:
+    """The computer that a queue is on. One that only a directory knows is asked for there."""
     name = parse_name(source)
+    if isinstance(name, PublicName | PrivateName | MachineName):
+        place = remote.ask(PlaceJson, "GET", path_of("directory", "place"), query={"queue": source})
+        return place.hosts[0]
+    if remote.is_named:
+        raise typer.BadParameter(
+            "--user, --rpc-port and --authentication read straight from another computer: "
+            "leave --home and --url out, unless the queue has to be looked up in their directory"
+        )
     if isinstance(name, DirectName):
         return name.host
     if isinstance(name, PathName) and name.computer != ".":

@@ -32,7 +32,14 @@ from posthouse.client.remote_queue import ReadableQueue
 from posthouse.client.remote_reader import QueueReader, RemoteReader
 from posthouse.client.transaction import Transaction
 from posthouse.model.errors import TransactionUsage, UnsupportedOperation
-from posthouse.model.names import DirectName, PathName, parse_name
+from posthouse.model.names import (
+    DirectName,
+    MachineName,
+    PathName,
+    PrivateName,
+    PublicName,
+    parse_name,
+)
 from posthouse.protocols.binary.settings import BinarySettings
 from posthouse.rpc.providers import auth_type_of
 
@@ -41,6 +48,7 @@ RECONNECT_S: Final = 30.0
 TIMEOUT_S: Final = 60.0  # more than a peer may take to acknowledge one express message
 BATCH: Final = 1024  # packets handed to a session at once
 _LOOK_S: Final = 0.05
+_LOCAL: Final = frozenset({"private$", "system$"})  # what a path without a computer begins with
 
 
 def msmq(
@@ -201,9 +209,10 @@ class RemoteQueueManager:
         return self._reading.reader.in_doubt
 
     def queue(self, name: str, *, exclusive: bool = False) -> RemoteQueue:
-        r"""A queue there, such as `private$\orders`; direct format names are taken as they are.
+        r"""A queue there, such as `private$\orders`; format names are taken as they are.
 
-        With `exclusive` nobody else can receive from it while it is open here.
+        A public queue is `orders`, `HOST\orders` or `PUBLIC=` and its identifier. With
+        `exclusive` nobody else can receive from it while it is open here.
         """
         found = self._queues.get((name, exclusive))
         if found is None:
@@ -219,15 +228,17 @@ class RemoteQueueManager:
         return found
 
     def format_name(self, name: str) -> str:
-        """The direct format name of a queue there."""
-        if "=" in name.partition("\\")[0]:
+        """The format name of a queue there: `private$\\orders`, `orders`, `HOST\\orders`."""
+        parts = name.replace("/", "\\").split("\\")
+        if "=" in parts[0]:
             parsed = parse_name(name)
-            if not isinstance(parsed, DirectName):
+            if not isinstance(parsed, DirectName | PublicName | PrivateName | MachineName):
                 raise UnsupportedOperation(f"{name} does not say which computer it is on")
             return str(parsed)
-        path = PathName.parse(name if name.startswith(".") else f".\\{name}")
+        local = len(parts) == 1 or parts[0].casefold() in _LOCAL
+        path = PathName.parse(f".\\{name}" if local else name)
         port = "" if self.port == BINARY_PORT else f":{self.port}"
-        return f"DIRECT={_protocol(self.host)}{port}\\{str(path)[2:]}"
+        return f"DIRECT={_protocol(self.host)}{port}\\{str(path.with_computer('.'))[2:]}"
 
 
 def _protocol(host: str) -> str:

@@ -11,7 +11,7 @@ from posthouse.engine.descriptor import OpenQueueDescriptor, QueueAccessType
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.queue import Queue
 from posthouse.engine.tokens import Tokens
-from posthouse.model.errors import AccessDenied, QueueNotFound
+from posthouse.model.errors import AccessDenied
 from posthouse.model.names import FormatName, PathName, parse_name
 from posthouse.protocols.admin.conversation import Outside, Resume
 from posthouse.protocols.admin.pacing import Pace
@@ -134,7 +134,7 @@ def find_queue(manager: QueueManager, text: str) -> Queue:
     name = parse_name(text)
     queue = manager.queues.find_local(name) or _outgoing(manager, name)
     if queue is None:
-        raise QueueNotFound(f"there is no queue {name} here")
+        raise manager.queues.nothing_to_read(name)
     return queue
 
 
