@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -17,6 +18,7 @@ from posthouse.engine.records import PURGED
 from posthouse.engine.settings import QmsSettings
 from posthouse.model.errors import QueueError
 from posthouse.model.guids import format_guid
+from tests.engine.cost import steps
 from tests.engine.job_rig import JobRig
 from tests.engine.rig import PEEK, RECEIVE, SEND
 
@@ -198,3 +200,39 @@ def test_nobody_sees_job_files_as_messages(rig: JobRig) -> None:
         for access in (RECEIVE, PEEK, SEND):
             with pytest.raises(QueueError):
                 rig.open(name, access)
+
+
+# -- many handles
+
+
+def test_what_a_station_asks_of_a_job_does_not_cost_more_with_all_it_has_open() -> None:
+    costs = []
+    for count in (4, 64):
+        rig = JobRig()
+        first = rig.open_job().job_number
+        for _ in range(count - 1):
+            rig.open_job()
+        last = rig.open_job()
+        station = rig.user("ANNA")
+        queues = rig.manager.job_queues
+        asked = steps(partial(queues.read_queue_job_entry, station, rig.q, last.job_number))
+        start = partial(rig.jobs, "close_file_and_start_queue_job", station, rig.q, first)
+        closed = steps(start)
+        costs.append((asked, closed))
+        assert rig.entry(last.job_number).job_file_handle == last.job_file_handle
+        assert len(station.handles) == len(station.handles_to) == count
+    assert costs[1][0] <= costs[0][0] + 8
+    assert costs[1][1] <= costs[0][1] + 8
+
+
+def test_a_station_that_is_lost_has_no_handles_any_more(rig: JobRig) -> None:
+    anna = rig.user("ANNA")
+    jobs = [rig.open_job() for _ in range(3)]
+    rig.jobs("close_file", anna, jobs[1].job_file_handle)
+    assert len(anna.handles) == len(anna.handles_to) == 2
+    rig.jobs("close_file_and_abort_queue_job", anna, rig.q, jobs[0].job_number)
+    assert list(anna.handles) == [jobs[2].job_file_handle]
+    rig.lose(anna)
+    assert not anna.handles
+    assert not anna.handles_to
+    rig.check()

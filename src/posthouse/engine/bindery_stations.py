@@ -34,6 +34,7 @@ class Station:
         "door",
         "ended",
         "handles",
+        "handles_to",
         "label",
         "lapses_ms",
         "lease_ms",
@@ -61,6 +62,7 @@ class Station:
         self.writing: dict[int, Job] = {}  # created here and not released yet
         self.servicing: dict[int, Job] = {}
         self.handles: dict[int, Handle] = {}
+        self.handles_to: dict[Job, dict[int, None]] = {}  # their numbers, by the job of the file
         self.owner: object = None  # the session that it ends with
         self.lease_ms = 0  # it ends so long after its last use; 0: with its connection only
         self.lapses_ms = 0

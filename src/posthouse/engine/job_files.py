@@ -155,6 +155,7 @@ class JobFiles:
         """A new handle, good on this connection only. Submitters write, servers read as well."""
         number = next(self._handles) & 0x7FFFFFFF
         station.handles[number] = Handle(number, station, job, readable)
+        station.handles_to.setdefault(job, {})[number] = None
         return number
 
     def handle(self, station: Station, number: int) -> Handle:
@@ -166,18 +167,22 @@ class JobFiles:
 
     def handle_of(self, station: Station, job: Job) -> int:
         """The handle that a station has to a job; 0: none."""
-        return next((h.number for h in station.handles.values() if h.job is job), 0)
+        return next(iter(station.handles_to.get(job, ())), 0)
 
     def close(self, station: Station, number: int) -> None:
         """NWCloseFile (0x42): the handle is no more."""
-        self.handle(station, number)
+        job = self.handle(station, number).job
         del station.handles[number]
+        numbers = station.handles_to[job]
+        del numbers[number]
+        if not numbers:
+            del station.handles_to[job]
 
     def close_all(self, station: Station | None, job: Job) -> None:
         """A station has no use for the file of this job any more."""
         if station is not None:
-            for handle in [h for h in station.handles.values() if h.job is job]:
-                del station.handles[handle.number]
+            for number in station.handles_to.pop(job, ()):
+                del station.handles[number]
 
     # -- data
 

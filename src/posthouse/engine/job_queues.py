@@ -156,6 +156,7 @@ class JobQueues(JobService):
             self.detach(station, self.queues[queue_id], change)
         station.client_of = None
         station.handles.clear()
+        station.handles_to.clear()
         self.bindery.cancel_holds(station)
 
     # -- queues
