@@ -9,7 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posthouse.directory.objects import QueueManager, RoutingLink
-from posthouse.directory.routing import HOPS_MAX, NoRoute, Row, Topology, next_hops, route
+from posthouse.directory.routing import (
+    HOPS_MAX,
+    NoRoute,
+    Row,
+    Topology,
+    detours,
+    next_hops,
+    route,
+)
 
 from .world import NOW, Local, World, guid, machine, service_of, site
 
@@ -180,13 +188,43 @@ def test_a_route_is_told_hop_by_hop() -> None:
     assert "same site" in steps[-1].rule
 
 
-def test_a_route_that_goes_round_in_circles_is_none() -> None:
-    # Each of the two says that its messages leave by the other one.
-    one = in_site(1, A, out_routing_server_identifier_list=(guid(3),))
-    other = in_site(3, A, out_routing_server_identifier_list=(guid(1),))
-    machines = {m.identifier: m for m in (one, other, in_site(2, A))}
+def test_a_route_that_is_too_long_is_none() -> None:
+    """Sites in a row, each with a gate: behind the limit messages would end on their way."""
+    sites = [site(100 + at, f"S{at}") for at in range(HOPS_MAX + 2)]
+    gates = [server(at, guid(100 + at)) for at in range(1, HOPS_MAX + 2)]
+    ends = in_site(50, guid(101)), in_site(51, sites[-1].identifier)
+    links = [
+        way(200 + at, guid(100 + at), guid(101 + at), 1, at, at + 1)
+        for at in range(1, HOPS_MAX + 1)
+    ]
+    machines = {m.identifier: m for m in (*gates, *ends)}
+    topology = Topology(sites, links, machines.values())
+    near = route(topology, machines.get, guid(50), guid(HOPS_MAX))
+    assert len(near) == HOPS_MAX
     with pytest.raises(NoRoute, match=f"after {HOPS_MAX} hops"):
-        route(Topology(SITES, [], machines.values()), machines.get, guid(1), guid(2))
+        route(topology, machines.get, guid(50), guid(51))
+
+
+def test_who_does_not_route_gets_nothing_for_others() -> None:
+    """A poisoned entry would have messages refused for good; so they wait, or go elsewhere."""
+    source = in_site(1, A, out_routing_server_identifier_list=(guid(8), guid(9)))
+    assert hops(source, in_site(2, A), in_site(8, A), server(9, A)) == {guid(9)}
+    with pytest.raises(NoRoute, match="none of them is a routing server"):
+        hops(source, in_site(2, A), in_site(8, A), in_site(9, A))
+    target = in_site(2, A, in_routing_server_identifier_list=(guid(1), guid(8)))
+    with pytest.raises(NoRoute, match="none of them is a routing server"):
+        hops(in_site(1, A), target, in_site(8, A))
+
+
+def test_detours_lead_over_routing_servers_of_the_shared_site_only() -> None:
+    here, there = in_site(1, A, B), in_site(2, A)
+    machines = [here, there, server(7, B), server(8, A), server(9, A, B), in_site(6, A)]
+    topology = Topology(SITES, [], machines)
+    assert set(detours(topology, here, there)) == {guid(8), guid(9)}
+    assert detours(topology, server(8, A), there) == []  # or they would ask each other for ever
+    entered = in_site(2, A, in_routing_server_identifier_list=(guid(8),))
+    assert detours(topology, here, entered) == []
+    assert detours(topology, here, in_site(3, C)) == []
 
 
 def test_a_route_needs_known_machines() -> None:

@@ -62,12 +62,15 @@ class Topology:
             if link.site1_identifier in self.sites and link.site2_identifier in self.sites
         ]
         self.routing_servers: dict[bytes, list[bytes]] = {}
+        self.ordinary: set[bytes] = set()  # machines that pass nothing on
         self.connectors: dict[bytes, dict[bytes, QueueManager]] = {}  # by foreign site
         self.gates: dict[bytes, list[bytes]] = {}
         named = self._named_gates()
         for machine in machines:
             if machine.routing_server:
                 self._enter(machine, named)
+            else:
+                self.ordinary.add(machine.identifier)
         self._ways: dict[frozenset[bytes], dict[bytes, Row]] = {}
 
     def _named_gates(self) -> dict[bytes, set[bytes]]:
@@ -139,7 +142,30 @@ def next_hops(topology: Topology, source: QueueManager, destination: QueueManage
     others = [guid for guid in dict.fromkeys(hops.candidates) if guid != source.identifier]
     if not others:
         raise NoRoute(f"{hops.rule}, and that is {source.computer_name} itself")
-    return Hops(tuple(sorted(others, key=lambda guid: _lot(source.identifier, guid))), hops.rule)
+    # Who does not route would refuse what is for others, and that would be its end.
+    end, ordinary = destination.identifier, topology.ordinary
+    able = [guid for guid in others if guid == end or guid not in ordinary]
+    if not able:
+        raise NoRoute(f"{hops.rule}, but none of them is a routing server")
+    return Hops(_by_lot(source, able), hops.rule)
+
+
+def detours(topology: Topology, source: QueueManager, destination: QueueManager) -> list[bytes]:
+    """Who may get through to a machine of the own site that cannot be reached from here.
+
+    Routing servers of the site; but they ask none of each other, or messages for a machine that
+    is down would go round among them until their hops are used up.
+    """
+    if source.routing_server or destination.in_routing_server_identifier_list:
+        return []
+    sites = set(source.site_identifier_list) & set(destination.site_identifier_list)
+    found = [guid for site in sorted(sites) for guid in topology.routing_servers.get(site, ())]
+    ends = source.identifier, destination.identifier
+    return list(_by_lot(source, [guid for guid in dict.fromkeys(found) if guid not in ends]))
+
+
+def _by_lot(source: QueueManager, candidates: list[bytes]) -> tuple[bytes, ...]:
+    return tuple(sorted(candidates, key=lambda guid: _lot(source.identifier, guid)))
 
 
 class Connector(NamedTuple):
@@ -207,13 +233,6 @@ def share_a_site(topology: Topology, one: QueueManager, other: QueueManager) -> 
     """Whether two machines are well connected; where nobody has made sites, all are."""
     sites = set(one.site_identifier_list) & set(other.site_identifier_list)
     return bool(sites) or not topology.sites
-
-
-def routes_for(topology: Topology, machine: QueueManager, router: QueueManager) -> bool:
-    """Whether messages for a machine may come from there though others sent them."""
-    if router.identifier in machine.in_routing_server_identifier_list:
-        return True
-    return router.routing_server and share_a_site(topology, machine, router)
 
 
 def _of_sites(by_site: Mapping[bytes, list[bytes]], machine: QueueManager) -> tuple[bytes, ...]:

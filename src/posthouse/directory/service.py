@@ -39,8 +39,8 @@ from posthouse.directory.routing import (
     NoRoute,
     Topology,
     connector_of,
+    detours,
     next_hops,
-    routes_for,
 )
 from posthouse.directory.topology import gate_identifiers, refreshed_gates
 from posthouse.model.errors import DsError
@@ -403,11 +403,20 @@ class DirectoryService:
                 names[site] = found.value.name
         return names
 
-    def routes_for_us(self, machine: bytes, now_ms: int) -> bool:
-        """Whether messages of others may come to us from there, acknowledgments among them."""
-        found = self.known(QueueManager, equals("identifier", machine), now_ms).value
+    def detours(self, destination: bytes, now_ms: int) -> list[bytes]:
+        """Who may get through to a machine of our site that we cannot reach, the best first."""
+        found = self.known(QueueManager, equals("identifier", destination), now_ms).value
         own = self._local.own_queue_manager()
-        return found is not None and routes_for(own, found)
+        return [] if found is None else detours(self.topology(now_ms), own, found)
+
+    def routes_for_us(self, machine: bytes, now_ms: int) -> bool:
+        """Whether messages of others may come to us from there, acknowledgments among them.
+
+        Gates hand them from site to site, ways change while they travel, and nobody says a final
+        acknowledgment twice: so any routing server may bring them, of whatever site.
+        """
+        found = self.known(QueueManager, equals("identifier", machine), now_ms).value
+        return found is not None and found.routing_server
 
     def topology(self, now_ms: int) -> Topology:
         """Sites, links and routing servers; as they were, while they cannot be read."""

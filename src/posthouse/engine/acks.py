@@ -216,8 +216,12 @@ class Acks:
         self._send(source, final_ack(body, message_class, name, self._origin()), 0, change)
 
     def _order_queue(self, source: bytes, direct: bool, address: str) -> OrderQueue:
-        """How the sender's order queue is named on the wire: as it named our queue."""
-        if direct and address:
+        """How the sender's order queue is named on the wire: as it named our queue.
+
+        But a direct name leads no further than the next machine, and answers for a machine of the
+        directory may have to go over routers.
+        """
+        if direct and address and not self.core.targets.knows_machine(source):
             return order_queue_at(address.partition("%")[0])
         return order_queue_of(source)
 

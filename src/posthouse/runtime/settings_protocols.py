@@ -107,6 +107,15 @@ class BinarySection(Struct, frozen=True):
             description="Pause before the next address of the same computer is tried.",
         ),
     ] = _binary.next_hop_ms
+    direct_attempts: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=1_000_000,
+            description="A machine of the own site that did not answer so many times in a row is "
+            "tried through routing servers of the site too; 0: never.",
+        ),
+    ] = _binary.direct_attempts
     ack_wait_ms: Annotated[
         int,
         Meta(ge=1, le=DAY_MS, description="Time that a peer has for a session acknowledgment."),
@@ -272,6 +281,7 @@ def binary_settings(binary: BinarySection, ping: PingSection) -> BinarySettings:
         retry_connect_ms=binary.retry_connect_ms,
         retry_connect_max_ms=binary.retry_connect_max_ms,
         next_hop_ms=binary.next_hop_ms,
+        direct_attempts=binary.direct_attempts,
         ack_wait_ms=binary.ack_wait_ms,
         ack_wait_direct_factor=binary.ack_wait_direct_factor,
         ack_wait_min_ms=binary.ack_wait_min_ms,

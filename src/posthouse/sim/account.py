@@ -30,7 +30,7 @@ class Traces(NamedTuple):
 
     journal: int = 0  # the sender's
     dead_at_sender: int = 0
-    dead_at_target: int = 0
+    dead_elsewhere: int = 0  # at its target, or on its way there
     kept: int = 0  # in the journal of its queue
     reached: int = 0  # acknowledgments, by kind
     received: int = 0
@@ -68,7 +68,7 @@ class Found:
         return Traces(
             self.journal[letter.sender][name],
             self.dead[letter.sender][name],
-            self.dead[letter.target][name],
+            sum(dead[name] for machine, dead in self.dead.items() if machine != letter.sender),
             self.kept[name],
             reached,
             received,
@@ -193,7 +193,7 @@ class Account:
         return Traces(
             journal=int(letter.positive and delivered),
             dead_at_sender=int(letter.negative and not good and sequenced),
-            dead_at_target=int(letter.negative and not good and kept_there),
+            dead_elsewhere=int(letter.negative and not good and kept_there),
             kept=int(good and letter.queue in JOURNALED),
             reached=int(bool(letter.acks & ACK_POS_ARRIVAL)),
             received=int(good and bool(letter.acks & ACK_POS_RECEIVE)),
@@ -228,7 +228,7 @@ class Account:
         """The queue was full: a dead letter there, or here if it was in a sequence."""
         sequenced = letter.kind == "transactional"
         return self._turned_away(letter)._replace(
-            dead_at_target=int(letter.negative and not sequenced)
+            dead_elsewhere=int(letter.negative and not sequenced)
         )
 
     def _too_late(self, letter: Letter, ends: set[End]) -> Iterator[Traces]:
@@ -246,7 +246,7 @@ class Account:
         for refusal in refusals:
             yield refusal
             yield given_up._replace(
-                dead_at_target=refusal.dead_at_target,
+                dead_elsewhere=refusal.dead_elsewhere,
                 negative=given_up.negative + refusal.negative,
             )
         if letter.fits:
@@ -266,7 +266,7 @@ class Account:
 
     def _check_express(self, letter: Letter) -> None:
         """At most once, and surely while no machine on its way forgets what it had in memory."""
-        lives = [self.machines[name].crashes for name in (letter.sender, letter.target)]
+        lives = [machine.crashes for machine in self._on_the_way(letter)]
         places, ends = self._places(letter), self.told.ends.get(letter.name, [])
         self.arrived["express"] += bool(places)
         if len(ends) > 1 + lives[1]:
@@ -276,6 +276,10 @@ class Account:
         if not any(lives):
             self._check_durable(letter)
             self.arrived["express"] -= bool(places)
+
+    def _on_the_way(self, letter: Letter) -> list[SimManager]:
+        """Its sender's machine, its target's, and whatever may lie between them."""
+        return [self.machines[name] for name in (letter.sender, letter.target)]
 
     # -- messages among others
 

@@ -26,10 +26,10 @@ def path(queue: str) -> str:
     return f".\\private$\\{queue}"
 
 
-def name_of(manager: QueueManager, read: Read | None) -> str:
+def name_of(told: Told, manager: QueueManager, read: Read | None) -> str:
     """The name of a message that the engine gives to a reader."""
     assert read is not None
-    return Packet(manager.core.packet(read.number)).label
+    return told.came(Packet(manager.core.packet(read.number)))
 
 
 def post(told: Told, letter: Letter) -> Errand:
@@ -112,7 +112,7 @@ def receive(machine: SimManager, told: Told, queue: str, count: int) -> Errand:
             read = manager.dequeue_message(descriptor, timeout_ms=0)
         finally:
             manager.close_queue(descriptor)
-        found[:] = [name_of(manager, read)]
+        found[:] = [name_of(told, manager, read)]
         told.may_end(found, "received")
         return read
 
@@ -131,7 +131,7 @@ def wait(machine: SimManager, told: Told, queue: str, timeout_ms: int) -> None:
     def woken(answer: Answer) -> None:
         told.waiting[place] -= 1
         if isinstance(answer.value, Read):
-            name = Packet(answer.packets[0]).label
+            name = told.came(Packet(answer.packets[0]))
             told.read(*place, name, answer.value.lookup_id)
             told.ended([name], "received")
 
@@ -159,7 +159,7 @@ def receive_together(
 
     def read(manager: QueueManager) -> Read | None:
         given = manager.dequeue_message(descriptor, timeout_ms=0, transaction=transaction)
-        found.append(name_of(manager, given))
+        found.append(name_of(told, manager, given))
         return given
 
     def end(manager: QueueManager) -> None:
@@ -189,7 +189,7 @@ def receive_in_two_steps(machine: SimManager, told: Told, queue: str, outcome: s
 
     def begin(manager: QueueManager) -> Read | None:
         read = manager.dequeue_message_begin(descriptor, timeout_ms=0)
-        found.append(name_of(manager, read))
+        found.append(name_of(told, manager, read))
         return read
 
     def end(manager: QueueManager) -> None:

@@ -13,6 +13,7 @@ from posthouse.model.message import (
     DeliveryGuarantee,
     Message,
 )
+from posthouse.wire.packet import Packet
 
 Kind = Literal["express", "recoverable", "transactional"]
 End = Literal["received", "rejected", "purged", "expired"]
@@ -23,6 +24,7 @@ ADMIN = "admin"  # the queue of each machine for acknowledgments
 PLAIN = ("orders", "notes")
 SEQUENCED = ("ledger", "moves")
 JOURNALED = frozenset({"notes", "moves"})  # queues that keep what was received
+HOPS = 0x1F  # UserHeader.Flags.RC
 NOWHERE = "nowhere"  # a queue that no machine has
 
 
@@ -93,7 +95,14 @@ class Told:
     # By machine and queue: reads that waited, and how many of them went down with the machine.
     waiting: Counter[tuple[str, str]] = field(default_factory=Counter)
     vanished: Counter[tuple[str, str]] = field(default_factory=Counter)
+    hops: dict[str, int] = field(default_factory=dict)  # routers on the way of what came
     orders: int = 0
+
+    def came(self, packet: Packet) -> str:
+        """A reader sees a message; its name."""
+        name, hops = packet.label, packet.glance.user_flags & HOPS
+        self.hops[name] = max(hops, self.hops.get(name, 0))
+        return name
 
     def commits(self, letters: list[Letter]) -> None:
         """The engine has just taken these, in this order."""

@@ -50,6 +50,7 @@ class World:
     insecure_nacks: bool = False
     srmp: SrmpSettings | None = None  # None: nobody listens for HTTP
     receipt_ms: tuple[int, int] = (500, 10_000)  # how long stream receipts wait, at most
+    routers: frozenset[str] = frozenset()  # names of routing servers
     names: dict[str, str] = field(default_factory=dict)  # of computers, to addresses
     chances: dict[str, float] = field(default_factory=dict)  # of faults, each time
 
@@ -170,6 +171,7 @@ class SimManager:
         settings = EngineSettings(
             self.name,
             addresses=(self.address,),
+            routing_server=self.name in world.routers,
             send_insecure_nacks=world.insecure_nacks,
             srmp_receipt_ms=world.receipt_ms[0],
             srmp_receipt_max_ms=world.receipt_ms[1],

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from random import Random
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from posthouse.model.guids import format_guid
 from posthouse.model.message import (
@@ -118,15 +118,18 @@ class Trial:
         self._groups = self._named = 0
         self._two_names = chance.random() < 0.3
         self.tight = frozenset(JOURNALED if chance.random() < 0.2 else ())
-        count = chance.choice((2, 2, 3))
         self.machines = [
             SimManager(self.world, name, f"10.0.0.{at + 1}", chance.getrandbits(32))
-            for at, name in enumerate(NAMES[:count])
+            for at, name in enumerate(self._names())
         ]
         for machine in self.machines:
             machine.on_fall = self._fallen
             self._furnish(machine)
         self._introduce()
+
+    def _names(self) -> tuple[str, ...]:
+        """The machines of the trial."""
+        return NAMES[: self.chance.choice((2, 2, 3))]
 
     def _settings(self) -> BinarySettings:
         chance = self.chance
@@ -173,12 +176,7 @@ class Trial:
         try:
             self._storm()
             self._rest()
-            faults = Account(
-                self.told,
-                self.machines,
-                insecure_nacks=self.world.insecure_nacks,
-                tight=self.tight,
-            ).check()
+            faults = self._account().check()
         except Failed:
             raise
         except Exception as error:
@@ -186,6 +184,11 @@ class Trial:
         if faults:
             raise Failed(self._words(faults))
         return self._summary()
+
+    def _account(self) -> Account:
+        return Account(
+            self.told, self.machines, insecure_nacks=self.world.insecure_nacks, tight=self.tight
+        )
 
     def _words(self, faults: list[str]) -> str:
         shown = "\n  ".join(faults[:10])
@@ -239,8 +242,13 @@ class Trial:
             machine.in_crash_mood = chance.random() < 0.7
 
     def _step(self) -> None:
-        (act,) = self.chance.choices([act for act, _ in _ACTS], [weight for _, weight in _ACTS])
+        acts = self._acts()
+        (act,) = self.chance.choices([act for act, _ in acts], [weight for _, weight in acts])
         act(self)
+
+    def _acts(self) -> Acts:
+        """What may happen, and how likely each is."""
+        return BASE_ACTS
 
     def _machine(self) -> SimManager:
         return self.chance.choice(self.machines)
@@ -327,8 +335,7 @@ class Trial:
             return f"DIRECT=TCP:{target.address}\\private$\\{queue}"
         if style < 0.8 or queue == NOWHERE:
             return f"DIRECT=OS:{target.name}\\private$\\{queue}"
-        number = target.manager.queues.local_queue(parse_name(path(queue))).number
-        return f"PRIVATE={format_guid(target.manager.identifier)}\\{number:08x}"
+        return private_name(target, queue)
 
     def _ask_for_more(self, letter: Letter, sender: SimManager) -> None:
         chance = self.chance
@@ -336,15 +343,16 @@ class Trial:
             letter.acks = chance.choice(
                 (ACK_BITS, ACK_POS_ARRIVAL, ACK_POS_RECEIVE, ACK_NEG_ARRIVAL, ACK_NONE)
             )
-            letter.administration = (
-                f"DIRECT=HTTP://{sender.address}/msmq/private$/{ADMIN}"
-                if letter.posted
-                else f"DIRECT=TCP:{sender.address}\\private$\\{ADMIN}"
-            )
+            letter.administration = self._administration(letter, sender)
         if chance.random() < 0.1:
             letter.reach_s, letter.negative = self._some_s(), True
         if chance.random() < 0.05:
             letter.live_s, letter.negative = self._some_s(), True
+
+    def _administration(self, letter: Letter, sender: SimManager) -> str:
+        if letter.posted:
+            return f"DIRECT=HTTP://{sender.address}/msmq/private$/{ADMIN}"
+        return f"DIRECT=TCP:{sender.address}\\private$\\{ADMIN}"
 
     def _some_s(self) -> int:
         return max(self.chance.choice((1, 10, 60)) * self.pace_ms // 1000, 1)
@@ -512,8 +520,8 @@ class Trial:
                     self._resume(machine, queue.number)
 
 
-Act = Callable[[Trial], None]
-_ACTS: tuple[tuple[Act, float], ...] = (
+Acts = tuple[tuple[Callable[[Any], None], float], ...]
+BASE_ACTS: Acts = (
     (Trial._send, 8),
     (Trial._send_together, 8),
     (Trial._send_many, 1),
@@ -528,6 +536,12 @@ _ACTS: tuple[tuple[Act, float], ...] = (
     (Trial._go_offline, 0.4),
     (Trial._set_clock, 0.2),
 )
+
+
+def private_name(machine: SimManager, queue: str) -> str:
+    """The name of a queue by the GUID of its machine."""
+    number = machine.manager.queues.local_queue(parse_name(path(queue))).number
+    return f"PRIVATE={format_guid(machine.manager.identifier)}\\{number:08x}"
 
 
 def _nothing(answer: object) -> None:

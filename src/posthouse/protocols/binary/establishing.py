@@ -52,6 +52,7 @@ class Establishing:
         outcome: Outcome,
         *,
         ping_first: bool,
+        direct_attempts: int,
         caller_of: Callable[[bytes], str],
     ) -> None:
         self._reports = reports
@@ -59,6 +60,7 @@ class Establishing:
         self._pinger = pinger
         self._outcome = outcome
         self._ping_first = ping_first
+        self._direct_attempts = direct_attempts
         self._caller_of = caller_of
 
     def resolve(self, link: Link, *, by_timer: bool) -> None:
@@ -68,10 +70,11 @@ class Establishing:
         self._begin(link)
         link.hops, link.at = [], 0
         caller = self._caller_of(destination.guid)
+        detour = link.failures >= self._direct_attempts > 0
 
         def find(manager: QueueManager) -> list[Candidate] | Unresolved:
             try:
-                return candidates(manager, destination, caller)
+                return candidates(manager, destination, caller, detour=detour)
             except Unresolved as fault:
                 return fault
 

@@ -76,12 +76,14 @@ class Links:
             pinger,
             self,
             ping_first=settings.ping_first,
+            direct_attempts=settings.direct_attempts,
             caller_of=lambda guid: self.callers.get(guid, ""),
         )
         self._links: dict[object, Link] = {}
         self._of_queue: dict[int, Link] = {}
         # By GUIDs and addresses of the far end; in order, so that simulations repeat themselves.
         self._by_peer: dict[bytes | str, dict[Link, None]] = {}
+        self._routes_version = 0  # of the directory, when routes were looked at last
         self._carried: dict[int, Session] = {}
         self._cargo: dict[Session, set[int]] = {}
 
@@ -234,6 +236,35 @@ class Links:
     def is_hop(self, guid: bytes, address: str) -> bool:
         """Whether a link leads, or has led, to this queue manager at this address."""
         return any(link.leads_to(guid, address) for link in self._links.values())
+
+    # -- routes
+
+    def look_at_routes(self) -> None:
+        """The directory has changed: what would go another way by now does so."""
+        version = self.desk.manager.directory.service.version
+        if version == self._routes_version:
+            return
+        self._routes_version = version
+        for number, session in list(self._carried.items()):
+            if self._is_astray(number, session):
+                self._leave(number)
+                self.look(number)
+        for link in self.all():
+            old = link.session
+            if old is not None and any(self._is_astray(number, old) for number in link.queues):
+                old.leave("the directory has another way by now")
+                if link.state is LinkState.WAITING_RECONNECT:
+                    self._begin(link, by_timer=True)
+
+    def _is_astray(self, number: int, session: Session) -> bool:
+        """Whether a session leads neither to the machine that a queue is on, nor towards it."""
+        queue = self._queue(number)
+        found = None if queue is None else self._destination(queue)
+        if not isinstance(found, Destination) or found.is_direct or not session.is_open:
+            return False
+        guid = found.guid
+        hops = self._reports.ask(lambda manager: routed_or_none(manager, guid), ())
+        return bool(hops) and session.remote_guid not in (guid, *hops)
 
     # -- sessions that are there anyway (decision 40)
 

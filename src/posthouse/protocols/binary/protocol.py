@@ -12,6 +12,7 @@ from posthouse.engine.queue import ORDER_QUEUE
 from posthouse.engine.remote import Peer
 from posthouse.engine.settings import host_key
 from posthouse.model.enumerations import ConnectionStatus
+from posthouse.model.errors import RemoteProtocolError
 from posthouse.model.guids import NULL_GUID, format_guid
 from posthouse.model.names import DirectName, PrivateName, parse_format_name
 from posthouse.protocols.binary.link import Link
@@ -19,9 +20,15 @@ from posthouse.protocols.binary.links import Links
 from posthouse.protocols.binary.network import Network
 from posthouse.protocols.binary.order_acks import OrderAckTimers
 from posthouse.protocols.binary.ping import Pinger
-from posthouse.protocols.binary.resolving import NextHop, as_address, entered_places
+from posthouse.protocols.binary.resolving import (
+    Destination,
+    NextHop,
+    as_address,
+    resolvable,
+)
 from posthouse.protocols.binary.session import Role, Session, Transport
 from posthouse.protocols.binary.settings import BinarySettings
+from posthouse.protocols.binary.whereabouts import LOOK_UP_MS, Whereabouts
 from posthouse.protocols.desk import Answer, Desk
 from posthouse.protocols.timers import Timers
 
@@ -70,6 +77,7 @@ class BinaryProtocol:
             carrier=self._carrier,
             tell=lambda name, **details: self.on_event(Event(name, details)),
         )
+        self._whereabouts = Whereabouts(desk, network, self.links.is_hop)
         self.sessions: dict[Session, Link | None] = {}  # None: others opened it
         self.refusals: Counter[str] = Counter()
         self._order_acks = _OrderAcks(self)
@@ -92,6 +100,7 @@ class BinaryProtocol:
         """Something has changed for these outgoing queues (3.1.7.12-14)."""
         if not self.desk.manager.transfer.connection_active:
             self._close_all("the queue manager is offline")
+        self.links.look_at_routes()
         for number in numbers:
             self.links.look(number)
 
@@ -196,6 +205,8 @@ class BinaryProtocol:
             self.links.opened(link, guid)
         else:
             self._remember_caller(guid, session.remote_address)
+            if self._whereabouts.look_up(guid, session.remote_address, session.release):
+                session.hold(self.now() + LOOK_UP_MS)
         self.links.peer_came(guid, session.remote_address, self._by_guid[guid])
 
     def _tell(self, name: str, session: Session, **more: object) -> None:
@@ -217,8 +228,12 @@ class BinaryProtocol:
             self._tell("session_closed", session, reason=reason)
         self._forget(session)
         if link is not None:
-            refused = session.refused
-            status = _STATUS.CONNECTION_REFUSED if refused else _STATUS.UNKNOWN_FAILURE
+            status = _STATUS.CONNECTION_REFUSED if session.refused else _STATUS.UNKNOWN_FAILURE
+            if session.refused and link.hop is not None and link.hop.guid != NULL_GUID:
+                reason += (
+                    f": it takes no more sessions, or whoever listens on {session.remote_address}"
+                    f" is not queue manager {format_guid(link.hop.guid)}"
+                )
             self.links.closed(link, status, reason)
         self.links.session_ended(session)
 
@@ -306,28 +321,34 @@ class BinaryProtocol:
             return True
         if host_key(session.remote_address) in self._ack_from or self._leads_to(number, session):
             return True
-        return self._is_router(session) and self._is_routed(number)
-
-    def _is_router(self, session: Session) -> bool:
-        """Whether the directory has the other end as a machine that routes messages to us.
-
-        Anybody can claim its GUID, so it has to be where we have reached it, or where its entry
-        or a link of ours leads.
-        """
-        manager, guid = self.desk.manager, session.remote_guid
-        if not manager.directory.service.routes_for_us(guid, manager.core.now_ms):
+        guid, machine = session.remote_guid, self._machine_of(number)
+        if machine != guid and not (machine and self._is_router(guid)):
             return False
-        address = host_key(session.remote_address)
-        reached, port = manager.transfer.address_of(guid) or ("", None)
-        if port is not None and host_key(reached) == address:
-            return True
-        places = {host_key(place.host) for place in entered_places(manager, guid)}
-        return address in places or self.links.is_hop(guid, address)
+        there = self._whereabouts.is_there(guid, session.remote_address)
+        if not there and self._whereabouts.is_unsure(guid):
+            # Nobody says a final acknowledgment twice: it is to come again, on another session.
+            why = "it acknowledges messages, and the name of its machine cannot be resolved now"
+            raise RemoteProtocolError(f"{session.remote_address}: {why}")
+        return there
 
-    def _is_routed(self, number: int) -> bool:
-        """Whether others may bring acknowledgments: the destination is a machine, not a host."""
-        name = parse_format_name(self.desk.manager.core.queues[number].definition.format_name)
-        return not isinstance(name, DirectName)
+    def _is_router(self, guid: bytes) -> bool:
+        """Whether the directory has it as a machine that routes messages to us."""
+        manager = self.desk.manager
+        return manager.directory.service.routes_for_us(guid, manager.core.now_ms)
+
+    def _machine_of(self, number: int) -> bytes:
+        """The machine of the directory that an outgoing queue leads to; empty if it is none.
+
+        The answers for a queue that is named by its host take other ways than its messages did
+        when its machine has gone: then it counts who answered there.
+        """
+        manager = self.desk.manager
+        queue = manager.core.queues[number]
+        found = resolvable(manager, queue.definition.format_name)
+        if not isinstance(found, Destination):
+            return b""
+        guid = manager.transfer.info(queue).peer if found.is_direct else found.guid
+        return guid if manager.receiving.targets.knows_machine(guid) else b""
 
     def _leads_to(self, number: int, session: Session) -> bool:
         """Whether the name of an outgoing queue leads to the other end of a session.

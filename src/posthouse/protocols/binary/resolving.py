@@ -106,13 +106,13 @@ def destination_of(manager: QueueManager, format_name: str) -> Destination:
 def _owner(manager: QueueManager, name: PublicName | ConnectorName) -> Destination:
     """The queue manager that a queue of the directory belongs to."""
     service, now_ms = manager.directory.service, manager.core.now_ms
-    found = service.read_directory(objects.Queue, equals("identifier", name.guid), now_ms)
+    found = service.known(objects.Queue, equals("identifier", name.guid), now_ms)
     if found.value is None:
         raise _not_found(found.status, f"the directory has no queue {name}")
     if found.value.queue_manager_identifier != NULL_GUID:
         return Destination("", None, found.value.queue_manager_identifier)
     computer = PathName.parse(found.value.pathname).computer
-    owner = service.read_directory(objects.QueueManager, equals("computer_name", computer), now_ms)
+    owner = service.known(objects.QueueManager, equals("computer_name", computer), now_ms)
     if owner.value is None:
         raise _not_found(owner.status, f"the directory has no queue manager {computer}")
     return Destination("", None, owner.value.identifier)
@@ -125,9 +125,11 @@ def _not_found(status: DirectoryOperationResult, words: str) -> Unresolved:
 
 
 def candidates(
-    manager: QueueManager, destination: Destination, caller: str = ""
+    manager: QueueManager, destination: Destination, caller: str = "", *, detour: bool = False
 ) -> list[Candidate]:
     """Whom to try, in order; `caller` is where the queue manager has last called from.
+
+    `detour`: it could not be reached, so routing servers of its site are tried too.
 
     3.1.5.2.1: a direct name is its host, anything else a next hop. Anybody can call under a GUID,
     so that counts only where nothing else is known. Raises Unresolved where there is nobody.
@@ -136,7 +138,7 @@ def candidates(
         return [Candidate(destination.host, destination.port or STANDARD_PORT)]
     guid = destination.guid
     try:
-        return get_next_hops(manager, guid)
+        return get_next_hops(manager, guid, detour=detour)
     except Unresolved:
         known = _reached(manager, guid)
         if not known and not caller:
@@ -152,13 +154,16 @@ def _reached(manager: QueueManager, guid: bytes) -> list[Candidate]:
     return [Candidate(address, port or STANDARD_PORT, guid)]
 
 
-def get_next_hops(manager: QueueManager, guid: bytes) -> list[Candidate]:
+def get_next_hops(manager: QueueManager, guid: bytes, *, detour: bool = False) -> list[Candidate]:
     """Get Next Hops (3.1.7.5): those of the routing that the directory has an entry of.
 
     Decision 40: each is tried first where it was last reached.
     """
     found: list[Candidate] = []
-    for machine in map(partial(_machine, manager), routed(manager, guid)):
+    hops = [*routed(manager, guid)]
+    if detour and hops == [guid]:
+        hops += manager.directory.service.detours(guid, manager.core.now_ms)
+    for machine in map(partial(_machine, manager), hops):
         if machine is not None:
             found += _reached(manager, machine.identifier) + _places(machine)
     if not found:
@@ -185,7 +190,7 @@ def routed_or_none(manager: QueueManager, guid: bytes) -> tuple[bytes, ...]:
 
 def _machine(manager: QueueManager, guid: bytes) -> objects.QueueManager | None:
     service, now_ms = manager.directory.service, manager.core.now_ms
-    return service.read_directory(objects.QueueManager, equals("identifier", guid), now_ms).value
+    return service.known(objects.QueueManager, equals("identifier", guid), now_ms).value
 
 
 def entered_places(manager: QueueManager, guid: bytes) -> list[Candidate]:

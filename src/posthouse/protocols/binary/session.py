@@ -98,10 +98,11 @@ class Session:
         self._ack_owed = False  # a SessionAck is due, and the transport is not writable
         self._recoverable_since_ack = False
         self._reading = True
+        self._held: list[tuple[list[bytes], list[Glance], int]] = []  # not handed in yet
 
         self._cleanup_ms = settings.cleanup_routing_ms if routing_server else settings.cleanup_ms
         self._initialization_at = self._ack_wait_at = self._ack_send_at = self._linger_at = NEVER
-        self._ack_quiet_at = NEVER
+        self._ack_quiet_at = self._held_until = NEVER
         self._cleanup_at = now() + self._cleanup_ms
         self._told_ms = NEVER  # the deadline the host knows of
 
@@ -339,15 +340,33 @@ class Session:
         """One call on the engine, which finds out itself where the good packets end."""
         if not batch:
             return
-        peer, size = self._peer, sum(map(len, batch))
-        self._desk.decide(
-            lambda manager: manager.receive_packets(peer, batch, looks),
-            partial(self._safe, looks, size),
-        )
+        size = sum(map(len, batch))
+        if self._held_until == NEVER:
+            self._give(batch, looks, size)
+        else:
+            self._held.append((batch, looks, size))
         self.unsynced_bytes += size
         if self._reading and self.unsynced_bytes > self._settings.receive_ahead_bytes:
             self._reading = False
             self._transport.pause()
+
+    def _give(self, batch: list[bytes], looks: list[Glance], size: int) -> None:
+        peer = self._peer
+        self._desk.decide(
+            lambda manager: manager.receive_packets(peer, batch, looks),
+            partial(self._safe, looks, size),
+        )
+
+    def hold(self, until_ms: int) -> None:
+        """What comes waits until `release`, or this time: it is to be known who sends it."""
+        self._held_until = until_ms
+        self._rearm(until_ms)
+
+    def release(self) -> None:
+        """What has waited is handed in, in its order."""
+        self._held_until, held, self._held = NEVER, self._held, []
+        for batch, looks, size in held if self.is_open else ():
+            self._give(batch, looks, size)
 
     def _safe(self, looks: list[Glance], size: int, answer: Answer) -> None:
         """What was dealt with is on disk, and may be acknowledged (decision 39)."""
@@ -507,6 +526,7 @@ class Session:
             self._ack_send_at,
             self._ack_quiet_at,
             self._linger_at,
+            self._held_until,
             self.queues.next_deadline_ms(),
         )
         return None if deadline == NEVER else deadline
@@ -525,6 +545,8 @@ class Session:
             self.close("the peer did not answer in time")
         if now >= self._cleanup_at:
             self._cleanup(now)
+        if now >= self._held_until:
+            self.release()
         if now >= self._ack_wait_at:
             self._ack_wait_expired()
         if now >= self._ack_send_at:

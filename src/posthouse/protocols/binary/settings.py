@@ -27,6 +27,7 @@ class BinarySettings:
     retry_connect_ms: int = 5_000  # 3.1.2.3, note 45: the first pause; it doubles
     retry_connect_max_ms: int = 5 * MINUTE_MS
     next_hop_ms: int = 100  # the same timer while the list of next hops is not at its end (3.1.6.1)
+    direct_attempts: int = 3  # ours: then routing servers of the same site are tried too; 0: never
     ack_wait_ms: int = 20_000  # AckWaitTimeout, note 51; offered to the peer
     ack_wait_direct_factor: int = 2  # 3.1.2.4, note 46
     ack_wait_min_ms: int = 20_000  # what a peer may ask for, 2.2.2.1

@@ -1,0 +1,297 @@
+"""Seven queue managers in three sites: messages that travel over routing servers and site gates.
+
+The trial of `posthouse.sim.trial`, with a directory that everybody learns in bits: routers and
+gates die, sites are cut off from each other, links get other costs and other gates, and meanwhile
+no two machines need to agree on the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+from typing import Final, NamedTuple
+
+from posthouse.directory.document import Document, LinkPart, MachinePart, SitePart
+from posthouse.directory.routing import HOPS_MAX
+from posthouse.engine.manager import QueueManager
+from posthouse.model.guids import format_guid
+from posthouse.model.message_classes import NACK_HOP_COUNT_EXCEEDED, class_name
+from posthouse.protocols.desk import Answer
+from posthouse.sim.account import Account, Traces
+from posthouse.sim.letters import ADMIN, NOWHERE, End, Letter, Told
+from posthouse.sim.managers import SimManager
+from posthouse.sim.trial import BASE_ACTS, Acts, Trial, private_name
+
+NORTH, MIDDLE, SOUTH = "North", "Middle", "South"
+PLACES: Final = {
+    "ALPHA": NORTH,
+    "NORA": NORTH,
+    "NED": NORTH,
+    "MIKE": MIDDLE,
+    "WENDY": MIDDLE,
+    "SAM": SOUTH,
+    "OMEGA": SOUTH,
+}
+ROUTERS: Final = frozenset({"NORA", "NED", "MIKE", "SAM"})
+_REFUSED: Final = class_name(NACK_HOP_COUNT_EXCEEDED)
+
+
+class Way(NamedTuple):
+    """A link between two sites, as it is now."""
+
+    sites: tuple[str, str]
+    cost: int
+    gates: tuple[str, ...]
+
+
+class RoutedTrial(Trial):
+    """A trial in an enterprise."""
+
+    def _names(self) -> tuple[str, ...]:
+        chance = self.chance
+        self.world.routers = ROUTERS
+        self.directory_changes = 0
+        self._by_address = chance.random() < 0.5  # of entries; else names have to be resolved
+        self._two_gates = chance.random() < 0.5  # in the north
+        self._direct = chance.random() < 0.3  # some queues go by their hosts
+        self._loops = chance.random() < 0.15  # contradictory entries send messages in circles
+        self._lists = {
+            "out": ("NORA", "NED")[: chance.randint(0, 2)] if chance.random() < 0.5 else (),
+            "in": ("SAM",) if chance.random() < 0.3 else (),
+        }
+        self._ways = [
+            Way((NORTH, MIDDLE), chance.randint(1, 9), (*self._northern_gates, "MIKE")),
+            Way((MIDDLE, SOUTH), chance.randint(1, 9), ("MIKE", "SAM")),
+        ]
+        if chance.random() < 0.7:
+            self._ways.append(
+                Way((NORTH, SOUTH), chance.randint(1, 9), (*self._northern_gates, "SAM"))
+            )
+        return tuple(PLACES)
+
+    @property
+    def _northern_gates(self) -> tuple[str, ...]:
+        return ("NORA", "NED") if self._two_gates else ("NORA",)
+
+    def _introduce(self) -> None:
+        """Nobody has met anybody: the directory tells where everybody is."""
+        for machine in self.machines:
+            document = self._document()
+            machine.now(lambda m, d=document: _take_in(m, d))  # type: ignore[misc]
+
+    def _document(self, entrance: str = "") -> Document:
+        """The directory as it is now; `entrance` is who is believed to lead to OMEGA."""
+        return Document(
+            sites=[SitePart(name=site, guid=_guid(site)) for site in (NORTH, MIDDLE, SOUTH)],
+            links=[
+                LinkPart(sites=list(way.sites), cost=way.cost, gates=list(way.gates))
+                for way in self._ways
+            ],
+            machines=[self._entry(machine, entrance) for machine in self.machines],
+        )
+
+    def _entry(self, machine: SimManager, entrance: str) -> MachinePart:
+        name = machine.name
+        part = MachinePart(
+            name=name,
+            guid=format_guid(machine.manager.identifier),
+            addresses=[machine.address] if self._by_address else [],
+            sites=[PLACES[name]],
+            routing_server=name in ROUTERS,
+            in_routing_servers=list(self._lists["in"]) if name == "OMEGA" else [],
+            out_routing_servers=list(self._lists["out"]) if name == "ALPHA" else [],
+        )
+        if entrance and name == "OMEGA":
+            return MachinePart(
+                name=name,
+                guid=part.guid,
+                addresses=part.addresses,
+                sites=[NORTH, MIDDLE, SOUTH],
+                in_routing_servers=[entrance],
+            )
+        return part
+
+    # -- what applications do
+
+    def _name_of(self, target: SimManager, queue: str) -> str:
+        """By the GUID of the machine, as a rule."""
+        direct = self._direct and Random(f"{self.seed}{queue}").random() < 0.5
+        if direct or queue == NOWHERE:
+            return super()._name_of(target, queue)
+        return private_name(target, queue)
+
+    def _administration(self, letter: Letter, sender: SimManager) -> str:
+        if self._direct:
+            return super()._administration(letter, sender)
+        return private_name(sender, ADMIN)
+
+    # -- what goes wrong
+
+    def _acts(self) -> Acts:
+        return _ACTS
+
+    def _recost(self) -> None:
+        """A link gets another cost, or other gates; each machine hears of it when it does."""
+        at, chance = self.chance.randrange(len(self._ways)), self.chance
+        way = self._ways[at]
+        if chance.random() < 0.7:
+            self._ways[at] = way._replace(cost=chance.randint(1, 9))
+        else:
+            north = chance.choice((("NORA",), ("NED",), ("NORA", "NED")))
+            others = tuple(gate for gate in way.gates if gate not in ("NORA", "NED"))
+            self._ways[at] = way._replace(gates=(*north, *others) if NORTH in way.sites else others)
+        self._spread()
+
+    def _unlink(self) -> None:
+        """A link is taken out, or one is put in between all sites."""
+        chance = self.chance
+        if len(self._ways) > 2:
+            self._ways.pop(chance.randrange(len(self._ways)))
+        else:
+            pairs = {way.sites for way in self._ways}
+            ends = [(NORTH, MIDDLE), (MIDDLE, SOUTH), (NORTH, SOUTH)]
+            gates = {NORTH: self._northern_gates, MIDDLE: ("MIKE",), SOUTH: ("SAM",)}
+            for one, other in ends:
+                if (one, other) not in pairs:
+                    gate = (*gates[one], *gates[other])
+                    self._ways.append(Way((one, other), chance.randint(1, 9), gate))
+        self._spread()
+
+    def _spread(self) -> None:
+        self.directory_changes += 1
+        for machine in self.machines:
+            self.clock.call_later(self._some_ms(), lambda one=machine: self._learn(one))  # type: ignore[misc]
+
+    def _learn(self, machine: SimManager, entrance: str = "") -> None:
+        document = self._document(entrance)
+
+        def learn() -> None:
+            machine.desk.decide(lambda manager: _take_in(manager, document), _raise)
+
+        machine.enter(learn, machine.life)
+
+    def _contradict(self) -> None:
+        """Two routers each believe that the other one leads to OMEGA, for a while."""
+        if not self._loops:
+            self._recost()
+            return
+        one, other = self.chance.sample(sorted(ROUTERS), 2)
+        for machine in self.machines:
+            self._learn(machine, other if machine.name == one else one)
+        self._spread()
+
+    def _rise(self, machine: SimManager) -> None:
+        super()._rise(machine)
+        self._learn(machine)
+
+    def _cut_off(self) -> None:
+        """The line between two sites breaks: nobody of one reaches anybody of the other."""
+        one, other = self.chance.sample((NORTH, MIDDLE, SOUTH), 2)
+        ends = [[m.address for m in self.machines if PLACES[m.name] == s] for s in (one, other)]
+        self.cuts += 1
+        for here in ends[0]:
+            for there in ends[1]:
+                self.network.partition(here, there)
+        self.clock.call_later(self._some_ms(), lambda: self._heal(*ends))
+
+    def _heal(self, here: list[str], there: list[str]) -> None:
+        for one in here:
+            for other in there:
+                self.network.heal(one, other)
+
+    def _kill_router(self) -> None:
+        """The power of a router goes, or that of all routers of a site."""
+        name = self.chance.choice(sorted(ROUTERS))
+        together = self.chance.random() < 0.3
+        for machine in self.machines:
+            same = together and machine.name in ROUTERS and PLACES[machine.name] == PLACES[name]
+            if machine.name == name or same:
+                machine.crash()
+
+    def _fallen(self, machine: SimManager) -> None:
+        self.refused += self._refusals(machine)
+        super()._fallen(machine)
+
+    # -- the end
+
+    refused = 0  # messages that had come too far, on machines that have fallen since
+
+    def _refusals(self, machine: SimManager) -> int:
+        return machine.manager.core.refusals[_REFUSED] if hasattr(machine, "manager") else 0
+
+    def _rest(self) -> None:
+        for machine in self.machines:
+            self._learn(machine)
+        super()._rest()
+
+    def _account(self) -> Account:
+        refused = self.refused + sum(map(self._refusals, self.machines))
+        return RoutedAccount(
+            self.told,
+            self.machines,
+            insecure_nacks=self.world.insecure_nacks,
+            tight=self.tight,
+            refused=refused,
+        )
+
+
+def _take_in(manager: QueueManager, document: Document) -> None:
+    manager.directory_changes.take_in(document, prune=True, dry_run=False)
+
+
+def _raise(answer: Answer) -> None:
+    if answer.error is not None:
+        raise answer.error
+
+
+def _guid(name: str) -> str:
+    return format_guid(Random(name).randbytes(16))
+
+
+_ACTS: Acts = (
+    *BASE_ACTS,
+    (RoutedTrial._recost, 1.5),
+    (RoutedTrial._unlink, 0.5),
+    (RoutedTrial._contradict, 0.5),
+    (RoutedTrial._cut_off, 1),
+    (RoutedTrial._kill_router, 1.5),
+)
+
+
+class RoutedAccount(Account):
+    """The same promises, with more machines that may forget, be too late, or see a circle."""
+
+    def __init__(
+        self,
+        told: Told,
+        machines: list[SimManager],
+        *,
+        insecure_nacks: bool,
+        tight: frozenset[str],
+        refused: int,
+    ) -> None:
+        super().__init__(told, machines, insecure_nacks=insecure_nacks, tight=tight)
+        self.refused = refused  # what had come too far
+
+    def check(self) -> list[str]:
+        """Looks at everything."""
+        for name, hops in self.told.hops.items():
+            if hops > HOPS_MAX:
+                self._fault(f"{name} came over {hops} routers")
+        return super().check()
+
+    def _on_the_way(self, letter: Letter) -> list[SimManager]:
+        found = super()._on_the_way(letter)
+        return found + [self.machines[name] for name in sorted(ROUTERS)]
+
+    def _outcomes(self, letter: Letter, ends: set[End]) -> Iterator[Traces]:
+        """More may be told of what hurries: each machine on its way may be too late with a copy."""
+        found = list(super()._outcomes(letter, ends))
+        yield from found
+        if not letter.hurries or letter.fate == "aborted":
+            return
+        for traces in [*found, *(self._ended(letter, end) for end in ends)]:
+            for dead in range(len(ROUTERS) + 1):
+                for negative in range(len(ROUTERS) + 2):
+                    yield traces._replace(dead_elsewhere=dead, negative=negative)
+                    yield traces._replace(dead_elsewhere=dead, negative=negative, dead_at_sender=0)

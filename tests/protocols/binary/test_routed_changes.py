@@ -1,0 +1,195 @@
+"""Ways that change while messages travel, and acknowledgments that come back on others."""
+
+from __future__ import annotations
+
+import pytest
+
+from posthouse.directory.objects import RoutingLink
+from posthouse.engine.manager import QueueManager as Engine
+from posthouse.model.guids import format_guid
+from posthouse.protocols.binary.network import Attempt
+from posthouse.protocols.binary.resolving import get_next_hops
+from posthouse.protocols.binary.session import Role
+from posthouse.protocols.binary.whereabouts import LOOK_UP_MS
+from tests.protocols.binary.memory_net import Machine
+from tests.protocols.binary.test_routed import (
+    BODIES,
+    NORTH,
+    ORDERS,
+    SOUTH,
+    Enterprise,
+    entry_of,
+    guid_of,
+)
+
+
+@pytest.fixture
+def enterprise() -> Enterprise:
+    return Enterprise()
+
+
+def waiting(enterprise: Enterprise) -> list[int]:
+    return [enterprise.waiting(machine) for machine in enterprise.machines]
+
+
+def look(machine: Machine) -> None:
+    """As after an import: what waits looks for its way again."""
+
+    def run(manager: Engine) -> None:
+        for queue in manager.queues.outgoing_queues():
+            manager.transfer.retry(queue)
+
+    machine.call(run)
+
+
+def cut_off(machine: Machine, address: str) -> None:
+    """The machine does not reach this address, though others do."""
+    net, honest = machine.net, machine._connect
+
+    def connect(to: str, port: int, attempt: Attempt) -> None:
+        net.unreachable.add(address)
+        honest(to, port, attempt)
+        net.unreachable.discard(address)
+
+    machine._connect = connect  # type: ignore[method-assign, assignment]
+
+
+@pytest.mark.spec("MS-MQQB 3.1.7.5/1")
+def test_acknowledgments_come_over_gates_of_other_sites(enterprise: Enterprise) -> None:
+    """A gate sends; the answers come from a gate of another site, which has opened the session."""
+    gate = enterprise.gates[0]
+    gate.send_in_transaction(enterprise.to_omega, *BODIES, positive_journaling_requested=True)
+    enterprise.net.advance(5_000)
+    assert enterprise.arrived() == BODIES
+    enterprise.net.advance(900_000)  # sessions have ended, so that it is SOUTH that connects
+    gate.protocol.links.callers.clear()
+    for _ in BODIES:
+        enterprise.omega.receive(ORDERS)
+    enterprise.net.advance(60_000)
+    assert waiting(enterprise) == [0] * 5
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_answers_of_a_machine_that_is_known_by_its_name_count(
+    enterprise: Enterprise, named: bool
+) -> None:
+    """ALPHA sends through a gate, and its neighbour answers on its own."""
+    net, alpha, gate = enterprise.net, enterprise.alpha, enterprise.gates[0]
+    enterprise.change(entry_of(enterprise.omega, NORTH))
+    enterprise.enter(gate, [entry_of(enterprise.omega, NORTH, addresses=("10.0.0.5",))], again=True)
+    entry = entry_of(alpha, NORTH, out_routing_server_identifier_list=(guid_of(gate),))
+    enterprise.change(entry)
+    where = net.names.pop("omega")
+    if named:
+        net.names["omega"] = where
+    alpha.send_in_transaction(enterprise.to_omega, *BODIES, positive_journaling_requested=True)
+    net.advance(5_000)
+    assert enterprise.arrived() == BODIES
+    for _ in BODIES:
+        enterprise.omega.receive(ORDERS)
+    net.advance(5_000)
+    # Where nobody can tell where OMEGA is, its answers wait there: nobody says them twice.
+    assert enterprise.waiting(alpha) == (0 if named else len(BODIES))
+    assert bool(enterprise.waiting(enterprise.omega)) is not named
+    net.names["omega"] = where
+    net.advance(900_000)
+    assert waiting(enterprise) == [0] * 5
+
+
+def test_what_comes_while_a_name_is_looked_up_waits_but_not_for_ever(
+    enterprise: Enterprise, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = enterprise.gates[0]
+    notes = gate.create(r".\private$\notes")
+    to_gate = f"PRIVATE={format_guid(guid_of(gate))}\\{notes.number:08x}"
+    monkeypatch.setattr(gate, "resolve", lambda host, done: None)  # no answer ever comes
+    enterprise.alpha.send(to_gate, b"one", b"two")
+    assert gate.bodies(r".\private$\notes") == []
+    enterprise.net.advance(LOOK_UP_MS)
+    assert gate.bodies(r".\private$\notes") == [b"one", b"two"]
+
+
+def test_answers_for_queues_named_by_their_host_come_over_routers(enterprise: Enterprise) -> None:
+    direct = r"DIRECT=TCP:10.0.0.5\private$\orders"
+    enterprise.alpha.send_in_transaction(direct, *BODIES, positive_journaling_requested=True)
+    enterprise.net.advance(1_000)
+    assert enterprise.arrived() == BODIES
+    cut_off(enterprise.alpha, "10.0.0.5")
+    enterprise.net.advance(900_000)
+    for _ in BODIES:
+        enterprise.omega.receive(ORDERS)
+    enterprise.net.advance(60_000)
+    assert {s.remote_address for s in enterprise.omega.protocol.sessions} == {"10.0.0.4"}
+    assert waiting(enterprise) == [0] * 5
+
+
+def test_a_new_way_is_taken_at_once(enterprise: Enterprise) -> None:
+    """While messages wait on the old one, the directory takes its gate out."""
+    enterprise.net.unreachable.add("10.0.0.5")
+    enterprise.alpha.send_in_transaction(enterprise.to_omega, b"one")
+    enterprise.net.advance(1_000)
+    (session,) = [s for s in enterprise.alpha.protocol.sessions if s.role is Role.INITIATOR]
+    old = next(gate for gate in enterprise.gates if guid_of(gate) == session.remote_guid)
+    new = next(gate for gate in enterprise.gates if gate is not old)
+    enterprise.change(entry_of(old, SOUTH))
+    look(enterprise.alpha)
+    enterprise.net.advance(100)
+    (session,) = [s for s in enterprise.alpha.protocol.sessions if s.role is Role.INITIATOR]
+    assert session.remote_guid == guid_of(new)
+    enterprise.net.unreachable.clear()
+    enterprise.net.advance(900_000)
+    assert enterprise.arrived() == [b"one"]
+    assert waiting(enterprise) == [0] * 5
+
+
+def test_a_change_that_leaves_the_way_as_it_is_breaks_nothing(enterprise: Enterprise) -> None:
+    enterprise.net.unreachable.add("10.0.0.5")
+    enterprise.alpha.send_in_transaction(enterprise.to_omega, b"one")
+    enterprise.net.advance(1_000)
+    before = list(enterprise.alpha.protocol.sessions)
+    link = next(value for value in enterprise.objects() if isinstance(value, RoutingLink))
+    enterprise.change(link)
+    look(enterprise.alpha)
+    enterprise.net.advance(100)
+    assert list(enterprise.alpha.protocol.sessions) == before
+
+
+def test_a_machine_of_the_site_that_does_not_answer_is_tried_through_a_router(
+    enterprise: Enterprise,
+) -> None:
+    """The line between ALPHA and its neighbour is cut, but both reach the routing servers."""
+    enterprise.change(entry_of(enterprise.omega, NORTH))
+    cut_off(enterprise.alpha, "10.0.0.5")
+    enterprise.alpha.send_in_transaction(enterprise.to_omega, *BODIES)
+    enterprise.net.advance(250)
+    assert enterprise.arrived() == []
+    guid = guid_of(enterprise.omega)
+    assert {hop.guid for hop in get_next_hops(enterprise.alpha.manager, guid)} == {guid}
+    enterprise.net.advance(10_000)
+    assert enterprise.arrived() == BODIES
+
+
+def test_routers_ask_no_other_routers_for_a_machine_that_is_down(enterprise: Enterprise) -> None:
+    """Else its messages would go round among them until their hops are used up."""
+    enterprise.change(entry_of(enterprise.omega, NORTH))
+    enterprise.net.unreachable.add("10.0.0.5")
+    enterprise.alpha.send_in_transaction(enterprise.to_omega, *BODIES)
+    enterprise.net.advance(3_600_000)
+    refused = [m.manager.core.refusals["nack-hop-count-exceeded"] for m in enterprise.machines]
+    assert refused == [0] * 5
+    enterprise.net.unreachable.clear()
+    enterprise.net.advance(900_000)
+    assert enterprise.arrived() == BODIES
+    assert waiting(enterprise) == [0] * 5
+
+
+def test_who_listens_in_the_place_of_another_is_told(enterprise: Enterprise) -> None:
+    gate = enterprise.gates[0]
+    enterprise.change(entry_of(gate, NORTH, addresses=("10.0.0.4",)))
+    name = f"PRIVATE={format_guid(guid_of(gate))}\\00000099"
+    enterprise.alpha.send(name, b"one")
+    enterprise.net.advance(100)
+    outgoing = enterprise.alpha.outgoing(name).outgoing
+    assert outgoing is not None
+    assert "10.0.0.4 is not queue manager" in outgoing.last_error
+    assert format_guid(guid_of(gate)) in outgoing.last_error
