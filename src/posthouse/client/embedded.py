@@ -144,6 +144,7 @@ class EmbeddedLink:
             away_s=float(section.online_s),
         )
         self._embedded.driver.on_need = need_now(self._embedded.driver, feed.ask_now)
+        self._embedded.manager.notices.refresh = lambda whole: feed.refresh(whole=whole)
         feed.start()
         first = threading.Event()
         feed.refresh(first.set)

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from posthouse.engine.fetching import Fetching
     from posthouse.engine.groups import Groups
     from posthouse.engine.moving import Moving
+    from posthouse.engine.notices import Notices
     from posthouse.engine.opening import Opening
     from posthouse.engine.outcome import Outcomes
     from posthouse.engine.queues import Queues
@@ -225,6 +226,7 @@ class Core:
     registry: Queues
     targets: Targets
     tracing: Tracing
+    notices: Notices
     waiting: Waiting
     moving: Moving
     opening: Opening

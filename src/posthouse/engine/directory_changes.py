@@ -19,6 +19,7 @@ from posthouse.directory.objects import (
 )
 from posthouse.directory.routing import NoRoute, route
 from posthouse.directory.service import Outcome
+from posthouse.engine.notices import notices_of
 from posthouse.engine.public_queues import DirectoryOfQueues, refusal
 from posthouse.engine.records import Change
 from posthouse.model.errors import DsError, MachineNotFound, NoDs, StatusNotFound
@@ -147,6 +148,7 @@ class DirectoryChanges:
                 mirror.put(value)
         stored = [value for order, value in made if order.action is not Action.DELETE]
         self._queues.service.refreshed([value for _, value in made], self._core.now_ms)
+        self._core.notices.send(notices_of(made))
         self.follow(stored)
 
     def _make_all(self, orders: Sequence[Order]) -> None:

@@ -34,6 +34,7 @@ from posthouse.engine.machine import ManagerRecord, provision, store
 from posthouse.engine.manager_reads import ManagerReads
 from posthouse.engine.mirroring import Mirroring
 from posthouse.engine.moving import Moving
+from posthouse.engine.notices import Notices
 from posthouse.engine.opening import Opening
 from posthouse.engine.outcome import Outcomes
 from posthouse.engine.public_queues import DirectoryOfQueues
@@ -118,6 +119,7 @@ class QueueManager(ManagerReads):
         self.directory.own_keys = self.accounts.certificates.own_public_keys
         self.accounts.certificates.on_keys = self.mirroring.say_who_we_are
         self.directory_changes.follow = self.mirroring.follow
+        core.notices = self.notices = Notices(core, self.directory)
         self.stations = Stations(core)
         self.bindery = self.accounts.bindery = Bindery(core, self.accounts, self.stations)
         self.job_queues = JobQueues(core, self.bindery)
@@ -200,6 +202,7 @@ class QueueManager(ManagerReads):
         self.receiving.history.run_timer()
         self.srmp.streams.run_timers()
         self.directory.service.advance(now_ms)
+        self.notices.run_timer()
         self._follow_enterprise()
 
     def _follow_enterprise(self) -> None:
@@ -240,6 +243,7 @@ class QueueManager(ManagerReads):
             self.receiving.history.next_deadline_ms(),
             self.srmp.streams.next_deadline_ms(),
             self.directory.service.next_deadline(self.core.now_ms),
+            self.notices.next_deadline_ms(),
             self.connectors.next_deadline_ms(),
         )
         return min((d for d in deadlines if d is not None), default=None)

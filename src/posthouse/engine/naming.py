@@ -39,6 +39,7 @@ from posthouse.model.names import (
     Suffix,
     direct_name_of,
 )
+from posthouse.wire.change_notification import NOTIFY_QUEUE_NUMBER
 
 _SYSTEM_NUMBERS = {
     Suffix.DEADLETTER: DEADLETTER,
@@ -271,7 +272,7 @@ class QueueNames:
 def is_service_queue(name: FormatName) -> bool:
     """Whether a name means a queue by which queue managers talk: [MS-MQQB] note 2, note 62."""
     if isinstance(name, PrivateName):
-        return name.number == ORDER_QUEUE
+        return name.number in (ORDER_QUEUE, NOTIFY_QUEUE_NUMBER)
     return isinstance(name, DirectName) and name.private and name.queue.casefold() in _SERVICE
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from posthouse.directory import objects
 from posthouse.directory.base import DirectoryOperationResult, equals
@@ -83,6 +84,7 @@ class DirectoryOfQueues:
         self.core = core
         self.asking = Asking()
         self._addresses: tuple[str, ...] = ()  # where our doors were opened
+        self._quota_kib = core.settings.machine_quota_kib  # as the operator has set it
         self.own_keys: Callable[[], bytes] = bytes  # what others encrypt for us with
         self._change: Change | None = None
         self._own: objects.QueueManager | None = None
@@ -264,7 +266,7 @@ class DirectoryOfQueues:
             qualified_computer_name=settings.qualified_computer_name,
             create_time=self.core.utc,
             modify_time=self.core.utc,
-            queue_manager_quota=settings.machine_quota_kib,
+            queue_manager_quota=self._quota_kib,
             journal_quota=settings.journal_quota_kib,
             routing_server=settings.routing_server,
             queue_manager_version=settings.software_version,
@@ -283,8 +285,16 @@ class DirectoryOfQueues:
         ]
 
     def update_own_queue_manager(self, value: objects.QueueManager) -> None:
-        """Takes over directory attributes of the own object."""
+        """Takes over directory attributes of the own object.
+
+        A quota that others than the operator of this machine have set holds beside his.
+        """
         self._own = value
+        core = self.core
+        if self.mirror is not None:
+            quota_kib = min(self._quota_kib, value.queue_manager_quota)
+            if quota_kib != core.settings.machine_quota_kib:
+                core.settings = replace(core.settings, machine_quota_kib=quota_kib)
 
     def update_local_queue(self, value: objects.Queue) -> None:
         """Takes over what the directory says of an own public queue."""

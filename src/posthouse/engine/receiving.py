@@ -261,7 +261,11 @@ class Receiving:
     def _deliver(self, batch: Batch, arrival: Arriving) -> None:
         """A message for a queue of this machine."""
         core, seen = self.core, arrival.seen
-        name = self._own_name(Packet(arrival.packet, seen).destination_queue)
+        view = Packet(arrival.packet, seen)
+        name = self._own_name(view.destination_queue)
+        if core.notices.take(name) and self._is_here(seen):
+            core.notices.heard(view.body, seen.source_guid)
+            return
         queue = self.local_queue(name) if self._is_here(seen) else self._connector(name, seen)
         place = None if queue is None else self._place(batch, queue, arrival)
         if place is not None and place.is_old:

@@ -14,6 +14,7 @@ from posthouse.directory.addresses import Address
 from posthouse.directory.authority import Authority
 from posthouse.engine.asking import Answered, AuthorityNeeded
 from posthouse.engine.manager import QueueManager
+from posthouse.model.errors import ServiceNotAvailable
 from posthouse.protocols.desk import Answer, Call, Release
 from posthouse.runtime.directory_feed import DirectoryFeed
 from posthouse.runtime.directory_file import FileAuthority
@@ -40,10 +41,19 @@ def open_authority(section: DirectorySection, home: Path) -> Authority | None:
     if section.integrated and section.file:
         return FileAuthority(home / section.file, new_guid)
     if directory_source(section):
-        from posthouse.runtime.directory_ldap import open_directory_ldap  # needs an extra
-
-        return open_directory_ldap(section.ldap)
+        return _open_ldap(section)
     return None
+
+
+def _open_ldap(section: DirectorySection) -> Authority:
+    try:
+        from posthouse.runtime.directory_ldap import open_directory_ldap
+    except ModuleNotFoundError as error:
+        raise ServiceNotAvailable(
+            f"[directory.ldap] needs the extra posthouse[ldap]: {error}",
+            "Install it: pip install 'posthouse[ldap]'.",
+        ) from None
+    return open_directory_ldap(section.ldap)
 
 
 def refresh_pause_s(section: DirectorySection) -> float:
@@ -65,6 +75,7 @@ class FollowedDirectory:
             away_s=float(section.online_s),
         )
         desk.driver.on_need = self._needed
+        desk.manager.notices.refresh = lambda whole: self.feed.refresh(whole=whole)
 
     async def start(self) -> None:
         """Asks for everything; returns when it is there, or when that takes too long."""
@@ -75,7 +86,7 @@ class FollowedDirectory:
     async def refresh(self) -> None:
         """Asks for changes now."""
         done = asyncio.Event()
-        self.feed.refresh(lambda: self._on_loop(done.set))
+        self.feed.refresh(lambda: self._on_loop(done.set), whole=True)
         await done.wait()
 
     def close(self) -> None:

@@ -35,6 +35,7 @@ class _Need(NamedTuple):
 
 class _Refresh(NamedTuple):
     done: Callable[[], None]
+    whole: bool = False
 
 
 def need_now(driver: Driver, ask: Callable[[Sequence[Order]], Answered]) -> OnNeed:
@@ -67,9 +68,9 @@ class DirectoryFeed:
         """Asks for everything, and goes on from there."""
         self._thread.start()
 
-    def refresh(self, done: Callable[[], None] = lambda: None) -> None:
-        """Asks for changes now; `done` is called in the thread when they are taken in."""
-        self._jobs.put(_Refresh(done))
+    def refresh(self, done: Callable[[], None] = lambda: None, *, whole: bool = False) -> None:
+        """Asks for changes now, or for everything; `done` is called in the thread behind it."""
+        self._jobs.put(_Refresh(done, whole))
 
     def need(self, orders: Sequence[Order], done: Done) -> None:
         """Has orders carried out; `done` is called in the thread."""
@@ -107,6 +108,7 @@ class DirectoryFeed:
             if isinstance(job, _Need):
                 job.done(self.ask_now(job.orders))
             elif isinstance(job, _Refresh):
+                self._token = "" if job.whole else self._token
                 online = self.refreshed()
                 job.done()
         with contextlib.suppress(Exception):
