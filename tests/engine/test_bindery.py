@@ -597,3 +597,23 @@ def test_patterns_match_as_they_read(pattern: str, name: str) -> None:
 
     expression = pattern.replace("*", ".*").replace("?", ".")
     assert matches(pattern, name) == bool(re.fullmatch(expression, name))
+
+
+def test_the_security_of_a_set_decides_who_gives_rights_on_a_queue(rig: JobRig) -> None:
+    anna, args = rig.user("ANNA"), (*QUEUE, Q_USERS, NWOT_USER, "EVA")
+    with rig.completion(0xF8):
+        rig.bindery("add_object_to_set", anna, *args)
+    rig.bindery("change_property_security", rig.super, *QUEUE, Q_USERS, 0x11)
+    rig.bindery("add_object_to_set", anna, *args)
+    assert rig.bindery("is_object_in_set", anna, *args)
+
+
+def test_no_security_lets_others_than_supervisors_change_who_is_in_a_group(rig: JobRig) -> None:
+    rig.group("CREW")
+    rig.bindery("change_property_security", rig.super, NWOT_USER_GROUP, "CREW", GROUP_MEMBERS, 0x11)
+    with rig.completion(0xF8):
+        rig.bindery(
+            "add_object_to_set",
+            rig.user("ANNA"),
+            *(NWOT_USER_GROUP, "CREW", GROUP_MEMBERS, NWOT_USER, "ANNA"),
+        )

@@ -1,7 +1,9 @@
 """The bindery: one method for each call on objects and their properties (qms-facts 4.2).
 
-Every call is checked against the security of the object or property. What makes somebody somebody
-else, or gives rights on queues, only supervisors change, whatever its security says.
+Calls are checked against the security of the object or property; only NWGetObjectID is for
+anybody. Supervisors alone make, rename and delete objects, and change what makes somebody somebody
+else (equivalences and groups), whatever its security says. The sets of a queue are as well guarded
+as their security says: supervisors alone write them until one of them gives that away.
 """
 
 from __future__ import annotations
