@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import ssl
 from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 import pytest
+from cryptography import x509
 
 from posthouse.model.message_values import AES_PROVIDER, ENHANCED_PROVIDER
 from posthouse.security.keys import pack_provider_keys
@@ -30,11 +32,14 @@ def alice(ph: Posthouse) -> Iterator[None]:
         ph("cert", "remove", one["id"])
 
 
+@pytest.mark.spec("MS-MQDMPR 3.1.1.19/1", "MS-MQDMPR 3.1.1.1/24")
 def test_certificate_of_a_user_is_made_listed_and_removed(ph: Posthouse) -> None:
     made = ph("cert", "make", "--user", "alice", *QUICK, "--days", "30", "--json").value
     assert (made["kind"], made["owner"], made["subject"]) == ("user", "alice", "CN=alice")
     assert (made["internal"], made["private_key"], made["key_bits"]) == (True, True, 1024)
     assert made["id"] == made["digest"]
+    encoded = base64.b64decode(made["certificate"])
+    assert x509.load_der_x509_certificate(encoded).subject.rfc4514_string() == "CN=alice"
     assert ph("cert", "list", "--json").value == made
     shown = ph("cert", "list").out
     assert made["id"] in shown

@@ -4,7 +4,8 @@ import pytest
 
 from posthouse.directory.base import Found
 from posthouse.directory.objects import QueueManager, RoutingLink, Site
-from posthouse.directory.topology import gate_identifiers, refreshed_gates, resolve_link
+from posthouse.directory.routing import Row, Topology
+from posthouse.directory.topology import gate_identifiers, refreshed_gates
 
 from .world import NOT_FOUND, SUCCESS, guid, link, machine, site
 
@@ -23,20 +24,23 @@ def read(identifier: bytes) -> Found[QueueManager]:
 
 
 @pytest.mark.spec("MS-MQDMPR 3.1.1.8/2", "MS-MQDMPR 3.1.1.8/3")
-def test_a_link_is_resolved_to_its_two_sites_and_the_gates_that_exist() -> None:
+def test_a_link_joins_its_two_sites_by_those_of_its_gates_that_exist() -> None:
+    servers = [
+        machine(number, f"GATE{number}", site_identifier_list=(guid(at),), routing_server=True)
+        for number, at in ((5, 20), (6, 21), (7, 20))
+    ]
     named = link(1, 20, 21, 5, 77, 6)
-    resolved = resolve_link(named, SITES.get, MACHINES.get)
-    assert resolved is not None
-    assert resolved.site1.identifier == named.site1_identifier
-    assert resolved.site2.identifier == named.site2_identifier
-    gates = [gate.identifier for gate in resolved.site_gates]
-    assert gates == [guid(5), guid(6)]
-    assert set(gates) <= set(named.site_gate_identifier_list)
+    topology = Topology(SITES.values(), [named], servers)
+    assert topology.gates == {guid(20): [guid(5)], guid(21): [guid(6)]}
+    assert topology.table([named.site1_identifier]) == {guid(21): Row(1, guid(21))}
+    assert topology.table([named.site2_identifier]) == {guid(20): Row(1, guid(20))}
 
 
+@pytest.mark.spec("MS-MQDMPR 3.1.1.8/2")
 def test_a_link_to_an_unknown_site_is_useless() -> None:
-    assert resolve_link(link(1, 20, 99), SITES.get, MACHINES.get) is None
-    assert resolve_link(link(1, 99, 20), SITES.get, MACHINES.get) is None
+    topology = Topology(SITES.values(), [link(1, 20, 99, 5), link(2, 99, 21, 6)], MACHINES.values())
+    assert (topology.links, topology.gates) == ([], {})
+    assert topology.table([guid(20)]) == {}
 
 
 @pytest.mark.spec("MS-MQDMPR 3.1.1.7/2")

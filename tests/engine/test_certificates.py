@@ -116,6 +116,7 @@ def test_private_keys_need_a_key_file(rig: Rig) -> None:
     assert rig.manager.accounts.certificates.private_key(AES_PROVIDER) is None
 
 
+@pytest.mark.spec("MS-MQDMPR 3.1.1.1/24")
 def test_second_internal_certificate_and_the_same_one_twice_are_refused(rig: Rig) -> None:
     sid = maria(rig)
 

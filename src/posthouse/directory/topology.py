@@ -1,37 +1,12 @@
 """Sites, links and gates put together from what the directory holds ([MS-MQDMPR] 3.1.1.7, .8)."""
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
 
 from posthouse.directory.base import Found
-from posthouse.directory.objects import QueueManager, RoutingLink, Site
+from posthouse.directory.objects import QueueManager, RoutingLink
 
 FindMachine = Callable[[bytes], QueueManager | None]
-FindSite = Callable[[bytes], Site | None]
 ReadMachine = Callable[[bytes], Found[QueueManager]]
-
-
-class ResolvedLink(NamedTuple):
-    """A routing link with its two sites and those of its gates that can be found."""
-
-    link: RoutingLink
-    site1: Site
-    site2: Site
-    site_gates: tuple[QueueManager, ...]
-
-
-def resolve_link(
-    link: RoutingLink, find_site: FindSite, find_machine: FindMachine
-) -> ResolvedLink | None:
-    """The objects a link names; None where a site is unknown, which makes the link useless.
-
-    Gates that cannot be found are skipped, so that one dead machine does not cut off a site.
-    """
-    site1, site2 = find_site(link.site1_identifier), find_site(link.site2_identifier)
-    if site1 is None or site2 is None:
-        return None
-    gates = (find_machine(identifier) for identifier in link.site_gate_identifier_list)
-    return ResolvedLink(link, site1, site2, tuple(gate for gate in gates if gate is not None))
 
 
 def gate_identifiers(site_identifier: bytes, links: Iterable[RoutingLink]) -> list[bytes]:

@@ -15,7 +15,6 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from posthouse.directory import objects
 from posthouse.directory.base import equals
-from posthouse.directory.certificates import MQ_ERROR_INTERNAL_USER_CERT_EXIST
 from posthouse.directory.service import DirectoryService
 from posthouse.engine.core import Core
 from posthouse.engine.records import FLAG_AUTHENTICATED, TABLE_ACCOUNT, Change
@@ -63,6 +62,7 @@ from posthouse.wire.patch import stamp
 if TYPE_CHECKING:
     from posthouse.engine.accounts import Accounts
 
+MQ_ERROR_INTERNAL_USER_CERT_EXIST = 0xC00E002E
 CERTIFICATES_MAX: Final = 10_000
 SENDERS_MAX: Final = 1024  # callers that are remembered
 _USER_KEY = b"certificate:"
