@@ -14,6 +14,7 @@ import pytest
 
 from posthouse.cli import main
 from posthouse.cli.demo_jobs import Serviced
+from posthouse.cli.demo_naming import Named
 from posthouse.cli.demo_pipeline import Piped
 from posthouse.cli.demo_posting import Posted
 from posthouse.cli.demo_server import DemoServer
@@ -23,6 +24,7 @@ from posthouse.protocols.admin.types import BooksListJson
 from posthouse.runtime.home import lock_home
 
 POSTED = Posted(5, 5, 5, True, 1)
+NAMED = Named(r"BETA\claims", 2, 2, 2, True)
 PIPED = Piped(100, 100, 1, [], {"nack-queue-purged": 5}, "lake", "customers")
 SERVICED = Serviced(number=1, outcome="finished", orders=100, server="SPARK")
 SPARK = {"spark": True, "piped": PIPED, "serviced": SERVICED}
@@ -48,6 +50,13 @@ def test_the_demonstration_loses_nothing_and_its_books_balance(
         "received": 20,
         "in_order": True,
         "per_second": 0,
+    }
+    assert report["named"] == {
+        "path": r"BETA\claims",
+        "sent": 8,
+        "delivered": 8,
+        "received": 8,
+        "in_order": True,
     }
     assert report["dead_letters"] == {"nack-receive-timeout": 3, "nack-queue-purged": 2}
     assert report["books"].keys() == report["addresses"].keys() == {"ALPHA", "BETA"}
@@ -125,6 +134,9 @@ def test_a_server_that_does_not_start_is_explained(tmp_path: Path) -> None:
         {"posted": None},
         {"posted": msgspec.structs.replace(POSTED, delivered=4)},
         {"posted": msgspec.structs.replace(POSTED, in_order=False)},
+        {"named": None},
+        {"named": msgspec.structs.replace(NAMED, received=1)},
+        {"named": msgspec.structs.replace(NAMED, path="")},
         {"spark": True},
         SPARK | {"piped": msgspec.structs.replace(PIPED, archived=99)},
         SPARK | {"piped": msgspec.structs.replace(PIPED, orders=101)},
@@ -147,6 +159,7 @@ def test_the_report_is_unsound_when_anything_is_missing(
         "over_the_wire": 100,
         "delivered": 100,
         "posted": POSTED,
+        "named": NAMED,
         "dead_letters": {"nack-queue-purged": 5},
         "books": {name: BooksListJson([], True) for name in ("ALPHA", "BETA")},
         "stopped_well": True,

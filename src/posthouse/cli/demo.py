@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
+from posthouse.cli.demo_naming import Named
 from posthouse.cli.demo_pipeline import REMEDY, Piped, spark_is_there
 from posthouse.cli.demo_posting import Posted
 from posthouse.cli.demonstration import Audience, Report, demonstrate
@@ -128,6 +129,7 @@ def _values(report: Report) -> dict[str, object]:
         "delivered_per_second": report.delivered_per_second,
         "received_per_second": report.received_per_second,
         "posted": report.posted,
+        "named": report.named,
         "arrived": [each._asdict() for each in report.arrived],
         "journaled": report.journaled,
         "in_order": report.in_order,
@@ -175,6 +177,8 @@ def _steps(report: Report) -> Iterator[tuple[str, str]]:
     if report.posted:
         yield "posted to BETA over HTTP", f"{report.posted.per_second:,}/s"
         yield "  sent, acknowledged, received", _letters(report.posted)
+    if report.named:
+        yield f"sent to {report.named.path or 'nowhere'}, by its label", _claims(report.named)
     yield "kept in the journal of ALPHA", f"{report.journaled:,} orders"
     for reason, count in report.dead_letters.items():
         yield f"dead letters: {reason}", f"{count}"
@@ -186,6 +190,11 @@ def _steps(report: Report) -> Iterator[tuple[str, str]]:
         yield "  archived as Parquet", f"{report.piped.archived:,} orders"
         for reason, count in report.piped.reasons.items():
             yield f"  dead letters: {reason}", f"{count}"
+
+
+def _claims(named: Named) -> str:
+    counts = f"{named.sent:,} sent, {named.received:,} received"
+    return f"{counts}; each once, in order: {_yes(named.in_order)}"
 
 
 def _letters(posted: Posted) -> str:

@@ -37,7 +37,10 @@ class DemoServer:
         self._process: subprocess.Popen[bytes] | None = None
         # In the home and not on the command line, so that whoever looks later need not know them.
         settings = f'[queue_manager]\nname = "{name}"\nports = "ephemeral"\n'
-        (self.home / SETTINGS_NAME).write_text(settings, encoding="ascii")
+        shared = folder / "directory.toml"  # of both
+        shared.touch(mode=0o600)
+        settings += f"[directory]\nfile = {_quoted(str(shared))}\nrefresh_s = 1\n"
+        (self.home / SETTINGS_NAME).write_text(settings, encoding="utf-8")
 
     def launch(self) -> None:
         """Starts the process; `ready` waits for it."""
@@ -100,3 +103,8 @@ class DemoServer:
     ) -> None:
         if self._process is not None:
             self.stop()
+
+
+def _quoted(text: str) -> str:
+    """As TOML has it; the escapes of JSON are escapes there too."""
+    return msgspec.json.encode(text).decode()

@@ -2,8 +2,9 @@
 
 Shops send orders to ALPHA, which is killed meanwhile. The first orders go to BETA in transactions
 that both share, the others over the binary protocol; the warehouse receives them there. Orders by
-mail go to BETA over HTTP. Offers that nobody takes become dead letters. Spark reads the warehouse's
-journal and the dead letters, where it is installed. Then both managers' books are looked at.
+mail go to BETA over HTTP, claims to a public queue that their directory knows. Offers that nobody
+takes become dead letters. Spark reads the warehouse's journal and the dead letters, where it is
+installed. Then both managers' books are looked at.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from posthouse.cli.demo_jobs import Serviced, submit_job, what_became
+from posthouse.cli.demo_naming import Named, claim
 from posthouse.cli.demo_pipeline import Piped, Wanted, run_pipeline
 from posthouse.cli.demo_posting import Posted, post
 from posthouse.cli.demo_server import DemoServer
@@ -86,6 +88,7 @@ class Report:
     received_per_second: int = 0
     arrived: list[Arrived] = field(default_factory=list)
     posted: Posted | None = None
+    named: Named | None = None
     journaled: int = 0
     dead_letters: dict[str, int] = field(default_factory=dict)
     spark: bool = True  # whether there is to be a pipeline
@@ -112,7 +115,8 @@ class Report:
         dead = sum(self.dead_letters.values()) == EXPIRED + PURGED
         shown = self.in_flight_at_kill > 0 and self.undone and dead and self.piped_well
         posted = self.posted is not None and self.posted.well
-        return shown and posted and self.in_order and self.balanced and self.stopped_well
+        named = self.named is not None and self.named.well
+        return shown and posted and named and self.in_order and self.balanced and self.stopped_well
 
     @property
     def piped_well(self) -> bool:
@@ -147,6 +151,7 @@ def demonstrate(home: Path, orders: int, audience: Audience, *, spark: bool) -> 
         report.posted = post(
             alpha, beta, servers[1].http, orders, partial(audience.progress, "posting")
         )
+        report.named = claim(alpha, beta, servers[1].binary, orders)
         let_offers_die(beta, report)
         if spark:
             pipe(beta, servers[1].address, report, audience)
