@@ -196,20 +196,27 @@ def test_a_server_without_the_schema_says_so(server: OpenLdap) -> None:
 # -- DNS
 
 
+RECORDS = {
+    "_ldap._tcp.example.test.": ("20 0 389 late.example.test.", "10 5 3389 DC1.example.test."),
+    "_ldap._tcp.dc._msdcs.corp.test.": ("0 0 389 dc.corp.test.",),
+    "_ldap._tcp.corp.test.": ("0 0 389 another.corp.test.",),
+}
+
+
 class _Answers(socketserver.BaseRequestHandler):
     def handle(self) -> None:
         data, socket = self.request
         question = dns.message.from_wire(data)
         answer = dns.message.make_response(question)
         name = question.question[0].name
-        if str(name) == "_ldap._tcp.example.test.":
-            rows = ("20 0 389 late.example.test.", "10 5 3389 DC1.example.test.")
+        if rows := RECORDS.get(str(name)):
             answer.answer.append(dns.rrset.from_text(name, 60, "IN", "SRV", *rows))
         else:
             answer.set_rcode(dns.rcode.NXDOMAIN)
         socket.sendto(answer.to_wire(), self.client_address)
 
 
+@pytest.mark.spec("MS-MQDMPR 3.1.3/5")
 def test_servers_of_a_domain_are_looked_up() -> None:
     with socketserver.ThreadingUDPServer((HOST, 0), _Answers) as names:
         thread = threading.Thread(target=names.serve_forever)
@@ -218,6 +225,7 @@ def test_servers_of_a_domain_are_looked_up() -> None:
         resolver.nameservers = [HOST]
         resolver.port = names.server_address[1]
         found = looked_up("example.test", resolver)
+        controllers = looked_up("corp.test", resolver)
         missing = looked_up("other.test", resolver)
         names.shutdown()
         thread.join()
@@ -225,6 +233,7 @@ def test_servers_of_a_domain_are_looked_up() -> None:
         Server("ldap", "dc1.example.test", 3389),
         Server("ldap", "late.example.test", 389),
     ]
+    assert controllers == [Server("ldap", "dc.corp.test", 389)]
     assert (missing, looked_up("")) == ([], [])
 
 
