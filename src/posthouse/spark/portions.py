@@ -63,7 +63,7 @@ class Portion(InputPartition):
 def portions(extents: Sequence[Extent], options: SourceOptions) -> list[Portion]:
     """The ranges of all queues, cut into portions of alike size."""
     total = sum(extent.cut.bytes for extent in extents)
-    wanted = min(PORTION_BYTES, total // (options.min_partitions or 1)) or 1
+    wanted = portion_bytes(total, options.min_partitions or 1)
     made = []
     for extent in extents:
         parts = min(-(-extent.cut.bytes // wanted), PORTIONS_MAX) or 1
@@ -71,6 +71,16 @@ def portions(extents: Sequence[Extent], options: SourceOptions) -> list[Portion]
             manager = extent.place.endpoint.manager
             made.append(Portion(manager, extent, cut, options.fail_on_data_loss))
     return made
+
+
+def portion_bytes(total: int, least: int) -> int:
+    """How large portions are of which there are to be so many at least.
+
+    Where that many would be too large there are some times as many, so that none is left over for
+    which everybody waits.
+    """
+    times = -(-total // (PORTION_BYTES * least)) or 1
+    return -(-total // (times * least)) or 1
 
 
 def _cuts(extent: Extent, parts: int, max_records: int | None) -> Iterable[Cut]:
