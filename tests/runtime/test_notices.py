@@ -11,6 +11,7 @@ from posthouse.directory.base import equals
 from posthouse.directory.document import Document, MachinePart, QueuePart
 from posthouse.engine.queue import NOTIFY_QUEUE
 from posthouse.engine.remote import Peer
+from posthouse.model.errors import NoDs
 from posthouse.model.guids import format_guid
 from posthouse.model.message import DeliveryGuarantee, Message, MessageId
 from posthouse.model.names import parse_format_name
@@ -53,17 +54,22 @@ def waiting_for(rig: SharingRig, owner: bytes) -> list[Message]:
     return [deserialize(rig.store.read(number)) for number in numbers]
 
 
+@pytest.mark.spec("MS-MQDMPR 3.1.7.1.18/2", "MS-MQDMPR 3.1.7.1.19/2", "MS-MQDMPR 3.1.7.1.24/2")
 def test_the_owner_of_a_changed_object_is_told(rig: SharingRig) -> None:
     change_a_queue_of_beta(rig)
     (message,) = waiting_for(rig, OTHER)
     assert unpack_notification(message.body) == Notification(1, QUEUE, "ALPHA")
     assert message.delivery_guarantee == DeliveryGuarantee.EXPRESS
     assert message.time_to_reach_queue == 300
+    part = QueuePart(path="BETA\\orders", guid=format_guid(QUEUE), label="More orders")
+    document = Document(queues=[part])
+    rig.run(lambda m: m.directory_changes.take_in(document, prune=False, dry_run=False))
     rig.run(lambda m: m.directory_changes.remove("queue", "BETA\\orders", dry_run=False))
     bodies = [unpack_notification(one.body) for one in waiting_for(rig, OTHER)]
-    assert [one[0] for one in bodies] == [1, 3]
+    assert [one[0] for one in bodies] == [1, 2, 3]
 
 
+@pytest.mark.spec("MS-MQDMPR 3.1.7.1.24/2")
 def test_a_changed_machine_is_told(rig: SharingRig) -> None:
     part = MachinePart(name="BETA", guid=format_guid(OTHER), addresses=["elsewhere"])
     document = Document(machines=[part])
@@ -82,6 +88,27 @@ def test_nobody_is_told_where_the_setting_says_so(tmp_path: Path) -> None:
     rig = SharingRig(file_of(tmp_path / "d.toml", beta), notices_sent=False)
     assert rig.refresh()
     change_a_queue_of_beta(rig)
+    assert waiting_for(rig, OTHER) == []
+
+
+@pytest.mark.spec("MS-MQDMPR 3.1.1.6/2", "MS-MQDMPR 3.1.3/13")
+@pytest.mark.parametrize("wanted", [True, False])
+def test_the_enterprise_says_whether_anybody_is_told(tmp_path: Path, wanted: bool) -> None:
+    beta = objects.QueueManager(identifier=OTHER, computer_name="BETA")
+    enterprise = objects.Enterprise(
+        identifier=b"e" * 16, non_ldap_capable_queue_manager_notification=wanted
+    )
+    rig = SharingRig(file_of(tmp_path / "d.toml", beta, enterprise))
+    assert rig.refresh()
+    change_a_queue_of_beta(rig)
+    assert len(waiting_for(rig, OTHER)) == wanted
+
+
+@pytest.mark.spec("MS-MQDMPR 3.1.7.1.24/3", "MS-MQDMPR 3.1.7.1.18/3")
+def test_nobody_is_told_of_a_change_that_the_directory_did_not_get(rig: SharingRig) -> None:
+    rig.authority.path.unlink()
+    with pytest.raises(NoDs):
+        change_a_queue_of_beta(rig)
     assert waiting_for(rig, OTHER) == []
 
 

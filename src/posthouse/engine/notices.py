@@ -73,7 +73,9 @@ class Notices:
     def send(self, notices: Iterable[ChangeNotice]) -> None:
         """Tells the owners of changed objects, in the step that takes the change in."""
         core, mirror = self._core, self._queues.mirror
-        if mirror is None or not core.settings.notices_sent:
+        # [MS-MQDMPR] 3.1.1.6: the enterprise may not want any, and the setting neither.
+        wanted = self._queues.service.enterprise.non_ldap_capable_queue_manager_notification
+        if mirror is None or not (wanted and core.settings.notices_sent):
             return
         for notice in notices:
             owner = mirror.known(
