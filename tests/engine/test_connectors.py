@@ -44,7 +44,7 @@ from tests.engine.foreign import (
     addressed,
 )
 from tests.engine.letters import ALICE, DEAD_LETTERS, DEAD_TRANSACTIONAL, FAR_GUID, JOURNAL
-from tests.engine.rig import PEEK, RECEIVE, SEND
+from tests.engine.rig import PEEK, RECEIVE, SEND, PaperStore
 
 ANSWERS_HERE = r"DIRECT=OS:ALPHA\private$\answers"
 
@@ -468,3 +468,49 @@ def test_whoever_waits_at_a_connector_queue_is_served(rig: ForeignRig) -> None:
 def test_administrators_do_not_open_them_as_outgoing(rig: ForeignRig) -> None:
     with pytest.raises(Exception, match="administrative access"):
         rig.open(CONNECTOR, QueueAccessType.PEEK_ADMIN)
+
+
+# -- crashes
+
+
+@pytest.mark.parametrize("transactional", [False, True])
+def test_a_crash_at_any_record_leaves_each_message_in_one_place(transactional: bool) -> None:
+    """Between the outgoing queue and the connector queue nothing is lost and nothing doubled."""
+    rig = ForeignRig()
+    before = len(rig.store.log)
+    if transactional:
+        tx, descriptor = rig.begin(), rig.open(LEDGER_STREAM)
+        for body in (b"1", b"2", b"3"):
+            rig.send(descriptor, body, tx=tx)
+        rig.commit(tx)
+    else:
+        for body in (b"1", b"2", b"3"):
+            rig.send(STREAM, body)
+    name, whole = XACTONLY if transactional else CONNECTOR, rig.store.log[:]
+    found = []
+    for end in range(before, len(whole) + 1):
+        rig.store = PaperStore(whole[:end])
+        rig._boot(rig.store.recover_state())
+        found.append(rig.in_queue(name))
+        assert rig.sent(STREAM) == rig.sent(LEDGER_STREAM) == []
+        rig.check_books()
+    assert found[-1] == [b"1", b"2", b"3"]
+    assert all(found[-1][: len(bodies)] == bodies for bodies in found)
+    assert not transactional or all(len(bodies) in (0, 3) for bodies in found)
+
+
+def test_a_crash_at_any_record_takes_a_sequence_in_once() -> None:
+    """The same for what was on its way to others when this machine became the connector server."""
+    rig = ForeignRig(connected=False)
+    packets = [rig.in_order(1, 0), rig.in_order(2, 1), rig.in_order(3, 2)]
+    rig.take(*packets)
+    before = len(rig.store.log)
+    rig.belong(HOME, SITE)
+    whole = rig.store.log[:]
+    for end in range(before, len(whole) + 1):
+        rig.store = PaperStore(whole[:end])
+        rig._boot(rig.store.recover_state())
+        rig.belong(HOME, SITE)
+        rig.take(*packets, rig.in_order(4, 3))
+        assert rig.in_queue(XACTONLY) == [b"1", b"2", b"3", b"4"]
+        rig.check_books()
