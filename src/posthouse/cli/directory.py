@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from posthouse.cli import directory_names
+from posthouse.cli import directory_join, directory_names
 from posthouse.cli.command import DryRun, Yes, confirm, group, guid, talking
 from posthouse.cli.connection import Remote, path_of
 from posthouse.cli.directory_file import read_file
@@ -56,6 +56,7 @@ def register(app: typer.Typer) -> None:
     lists.command("list")(list_lists)
     lists.command("remove")(remove_list)
     directory_names.register(inner)
+    directory_join.register(inner)
 
 
 # -- the whole of it

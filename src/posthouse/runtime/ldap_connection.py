@@ -23,7 +23,6 @@ from posthouse.runtime.settings_ldap import LdapSection, Server, servers_of
 SUCCESS: Final = 0
 NO_SUCH_ATTRIBUTE: Final = 16
 NO_SUCH_OBJECT: Final = 32
-INSUFFICIENT_RIGHTS: Final = 50
 ALREADY_EXISTS: Final = 68
 _AWAY: Final = frozenset({51, 52, 80})  # busy, unavailable, other
 _PASSWORD_SIZE_MAX: Final = 4096
