@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posthouse.protocols.srmp.http_reader import Request, RequestReader, ResponseReader
+from posthouse.protocols.srmp.http_reader import (
+    CHUNK_SIZE_MIN,
+    CHUNKS_FREE,
+    Request,
+    RequestReader,
+    ResponseReader,
+)
 from posthouse.protocols.srmp.http_writer import request, response
 from posthouse.protocols.srmp.settings import SrmpSettings
 
@@ -160,6 +166,27 @@ def test_chunks_make_a_body(piece: int) -> None:
     data = HEAD.encode() + b"Transfer-Encoding: Chunked\r\n\r\n" + chunks
     found, fault = read(data + GOOD, piece)
     assert ([each.body for each in found], fault) == ([b"hello", b"hello"], 0)
+
+
+@pytest.mark.parametrize("size", [1, 16, CHUNK_SIZE_MIN - 1])
+def test_a_body_of_very_many_tiny_chunks_is_refused(size: int) -> None:
+    reader = RequestReader(SrmpSettings())
+    chunk = b"%x\r\n%b\r\n" % (size, b"x" * size)
+    assert reader.feed(HEAD.encode() + b"Transfer-Encoding: chunked\r\n\r\n") == []
+    assert reader.feed(chunk * CHUNKS_FREE) == []
+    assert reader.error is None
+    assert reader.feed(chunk * CHUNKS_FREE * CHUNK_SIZE_MIN) == []
+    assert reader.error is not None
+    assert reader.error.status == 400
+    assert reader.held == 0
+
+
+def test_many_chunks_of_some_size_make_a_body() -> None:
+    size, count = CHUNK_SIZE_MIN, 4 * CHUNKS_FREE
+    chunk = b"%x\r\n%b\r\n" % (size, b"x" * size)
+    head = HEAD.encode() + b"Transfer-Encoding: chunked\r\n\r\n"
+    (found,) = RequestReader(SrmpSettings()).feed(head + chunk * count + b"0\r\n\r\n")
+    assert found.body == b"x" * size * count
 
 
 @pytest.mark.parametrize(

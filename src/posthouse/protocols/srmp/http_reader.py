@@ -22,6 +22,9 @@ from posthouse.protocols.srmp.settings import SrmpSettings
 _END = b"\r\n\r\n"
 _LINE_MAX = 256  # of the size of a chunk with its extensions
 _CONTINUES_MAX = 8  # interim responses to one request
+# A chunk costs as much as some thousand bytes. Nobody who means well sends many that are tiny.
+CHUNKS_FREE = 1024
+CHUNK_SIZE_MIN = 256  # of all of them on average, if there are more than that
 
 
 class Request(NamedTuple):
@@ -34,7 +37,16 @@ class Request(NamedTuple):
 class _Chunks:
     """A body in chunks: how far it has come."""
 
-    __slots__ = ("_fields_max", "_left", "_line", "_size_max", "_trailer", "body", "ended")
+    __slots__ = (
+        "_count",
+        "_fields_max",
+        "_left",
+        "_line",
+        "_size_max",
+        "_trailer",
+        "body",
+        "ended",
+    )
 
     def __init__(self, size_max: int, fields_max: int) -> None:
         self.body = bytearray()
@@ -43,6 +55,7 @@ class _Chunks:
         self._fields_max = fields_max
         self._line = b""  # an unfinished line
         self._left = 0  # of a chunk, with the line end behind it
+        self._count = 0  # of chunks so far
         self._trailer: bytes | None = None  # behind the last chunk
 
     @property
@@ -92,6 +105,9 @@ class _Chunks:
             raise HttpFault(f"the body is larger than {self._size_max} bytes")
         if size:
             self._left = size + 2
+            self._count += 1
+            if len(self.body) < (self._count - CHUNKS_FREE) * CHUNK_SIZE_MIN:
+                raise HttpFault("the chunks are too small")
         else:
             self._trailer = b""
 
