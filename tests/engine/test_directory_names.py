@@ -11,6 +11,7 @@ from posthouse.engine.descriptor import QueueAccessType
 from posthouse.engine.queue import Queue
 from posthouse.model.errors import (
     IllegalFormatName,
+    MachineNotFound,
     NoDs,
     QueueNotFound,
     UnsupportedFormatNameOperation,
@@ -147,3 +148,45 @@ def test_a_queue_whose_machine_is_gone_waits_with_that_reason(rig: PostRig) -> N
     assert rig.manager.directory_changes.document().queues[0].machine == BETA
     rig.send(r"BETA\orders", b"y")
     assert [queue.state.count for queue in rig.manager.queues.outgoing_queues()] == [2]
+
+
+@pytest.mark.parametrize(
+    ("name", "format_name", "machine", "hosts"),
+    [
+        (r"BETA\orders", PUBLIC, "BETA", ("beta.example",)),
+        (PUBLIC, PUBLIC, "BETA", ("beta.example",)),
+        (f"PRIVATE={BETA}\\00000007", f"PRIVATE={BETA}\\00000007", "BETA", ("beta.example",)),
+        (f"MACHINE={BETA};DEADLETTER", f"MACHINE={BETA};deadletter", "BETA", ("beta.example",)),
+        (r"other\private$\q", r"DIRECT=OS:other\private$\q", "other", ("other",)),
+    ],
+)
+def test_where_a_queue_is_read(
+    rig: PostRig, name: str, format_name: str, machine: str, hosts: tuple[str, ...]
+) -> None:
+    assert rig.manager.directory_entries.place(name) == (format_name, machine, hosts)
+
+
+def test_hosts_are_those_of_the_addresses_each_once(rig: PostRig) -> None:
+    listens = ["10.0.0.1:1801", "10.0.0.1:1802", "[::1]:1801", "beta"]
+    enter(rig, Document(machines=[MachinePart(name="BETA", guid=BETA, addresses=listens)]))
+    assert rig.manager.directory_entries.place(PUBLIC).hosts == ("10.0.0.1", "::1", "beta")
+
+
+def test_a_place_that_nobody_knows_is_told_with_its_reason(rig: PostRig) -> None:
+    entries = rig.manager.directory_entries
+    with pytest.raises(QueueNotFound, match="directory queue list"):
+        entries.place(f"PUBLIC={GONE}")
+    with pytest.raises(MachineNotFound, match="directory machine add"):
+        entries.place(f"PRIVATE={GONE}\\00000007")
+    with pytest.raises(UnsupportedFormatNameOperation, match="not one queue"):
+        entries.place(f"DL={GONE}")
+    rig.manager.directory.directory.connected = False
+    for name in (PUBLIC, f"PRIVATE={BETA}\\00000007"):
+        with pytest.raises(NoDs):
+            entries.place(name)
+    rig.manager.directory.directory.connected = True
+
+
+@pytest.mark.spec("MS-MQDMPR 3.1.7.1.26/3")
+def test_the_path_of_a_public_name_is_that_of_its_object(rig: PostRig) -> None:
+    assert rig.manager.get_queue_path(PUBLIC) == (r"BETA\orders", "BETA")

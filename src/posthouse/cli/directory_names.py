@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 import typer
 
 from posthouse.cli.command import DryRun, Yes, confirm, group, guid, talking
@@ -23,6 +24,7 @@ from posthouse.directory.document import AliasPart, Document, QueuePart
 from posthouse.directory.document_fields import certificates_read
 from posthouse.model.errors import InvalidCertificate, InvalidParameter
 from posthouse.model.message_json import parse_time
+from posthouse.protocols.admin.types_certificates import UserKeysJson
 from posthouse.protocols.admin.types_directory import DirectoryChangeJson
 from posthouse.protocols.admin.types_directory_names import (
     DirectoryUserBody,
@@ -67,12 +69,18 @@ def add_user(
     user: UserName,
     certificate: Annotated[
         list[Path] | None,
-        typer.Option("--certificate", metavar="FILE", help="PEM or DER; repeat it for several."),
+        typer.Option(
+            "--certificate",
+            metavar="FILE",
+            help="PEM, DER, or what `cert export --user` wrote; repeat it for several.",
+        ),
     ] = None,
     name: Annotated[str, typer.Option("--name", help="What people call him.")] = "",
     dry_run: DryRun = False,
 ) -> None:
     """Enter a user, or add a certificate: what he signs with it is known everywhere as his.
+
+    Without an account here he is named by his SID: `posthouse user list` on his machine shows it.
 
     Example: posthouse directory user add S-1-5-21-1-2-3-1001 --name Ada --certificate ada.pem
     """
@@ -89,9 +97,13 @@ def _read(file: Path) -> bytes:
     try:
         if file.stat().st_size > FILE_SIZE_MAX:
             raise InvalidParameter(f"{file} is too large for a certificate")
-        return file.read_bytes()
+        data = file.read_bytes()
     except OSError as error:
         raise InvalidParameter(f"{file} cannot be read: {error.strerror}") from error
+    try:
+        return msgspec.json.decode(data, type=UserKeysJson).certificate
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return data
 
 
 @talking

@@ -135,4 +135,7 @@ def show_place(
     """Shows where a queue can be read: the name it has there, its machine, the hosts of that."""
     _require_user(context)
     place = manager.directory_entries.place(params.queue)
-    return PlaceJson(format_name=place.format_name, machine=place.machine, hosts=[*place.hosts])
+    path = manager.get_queue_path(place.format_name).path_name
+    return PlaceJson(
+        format_name=place.format_name, path=path, machine=place.machine, hosts=[*place.hosts]
+    )

@@ -76,8 +76,12 @@ class PlaceParams(Json):
 
 
 class PlaceJson(Json):
-    """Where a queue is read: by which name, on which machine, at which hosts."""
+    """Where a queue is read: by which name, on which machine, at which hosts.
+
+    The path is empty where only that machine knows it, as that of a private queue.
+    """
 
     format_name: str
+    path: str
     machine: str
     hosts: list[str]
