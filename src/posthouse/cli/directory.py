@@ -370,7 +370,13 @@ def remove_link(
 def add_list(
     remote: Remote,
     name: Name,
-    member: Annotated[Many, typer.Option("--member", help="A format name; repeat it.")] = None,
+    member: Annotated[
+        Many,
+        typer.Option(
+            "--member",
+            help="A format name, the path of a public queue, a list, an alias; repeat it.",
+        ),
+    ] = None,
 ) -> None:
     """Enter a distribution list, or give it other members. Messages to DL=guid go to all of them.
 
@@ -391,8 +397,8 @@ def list_lists(remote: Remote) -> None:
         for part in found:
             print_json(part)
         return
-    rows = ((part.name, part.guid, ", ".join(part.members)) for part in found)
-    print_table("", ("list", "guid", "members"), rows)
+    rows = ((part.name, f"DL={part.guid}", ", ".join(part.members)) for part in found)
+    print_table("", ("list", "send to", "members"), rows)
 
 
 @talking
