@@ -18,6 +18,7 @@ from posthouse.engine.asking import AuthorityNeeded
 from posthouse.engine.manager import QueueManager as Engine
 from posthouse.engine.manager import QueueManagerState
 from posthouse.model.errors import DsError, NoDs
+from posthouse.model.guids import format_guid
 from posthouse.model.names import PathName
 from posthouse.model.properties import DirectoryOperationResult
 from tests.engine.rig import Rig
@@ -127,6 +128,25 @@ def test_a_start_reads_the_own_sites() -> None:
     rig.write(rig.own())
     rig.restart()
     assert rig.service.sites == {}
+
+
+@pytest.mark.spec("MS-MQDMPR 3.1.3/4")
+@pytest.mark.parametrize("site", ["North", "NORTH", format_guid(NORTH)])
+def test_a_new_queue_manager_enters_itself_in_the_configured_site(site: str) -> None:
+    rig = Rig(directory_source=AUTHORITY, directory_site=site)
+    assert rig.manager.record.initialization_retry_s == 120
+    north = Site(identifier=NORTH, name="North")
+    (order,) = rig.run(lambda m: m.mirroring.take(Changes([north], [], True, "1")))
+    assert order.action is Action.CREATE
+    assert order.value.site_identifier_list == (NORTH,)
+
+
+def test_a_configured_site_that_nobody_knows_is_told() -> None:
+    rig = Rig(directory_source=AUTHORITY, directory_site="Atlantis")
+    (order,) = rig.run(lambda m: m.mirroring.take(Changes([], [], True, "1")))
+    assert order.value.site_identifier_list == ()
+    rig.turn()
+    assert "directory_site_unknown" in [event.name for event in rig.events]
 
 
 # -- a shared directory that is away

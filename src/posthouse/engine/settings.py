@@ -69,6 +69,7 @@ class EngineSettings:
     directory_integrated: bool = True  # by the embedded directory; False: a workgroup
     directory_source: str = ""  # the authority that the directory mirrors; empty: it is its own
     listening_at: tuple[str, ...] = ()  # where others reach us, host or host:port
+    directory_site: str = ""  # of a new own object in the directory: name or GUID
     software_version: str = ""
     operating_system_version: str = ""
     # [MS-MQCN]: change notifications to the owners of objects that were changed from here, and

@@ -500,6 +500,7 @@ def engine_settings(settings: Settings, name: str, ports: PortSet) -> EngineSett
         directory_integrated=directory.integrated,
         directory_source=directory_source(directory),
         listening_at=tuple(directory.addresses),
+        directory_site=directory.site,
         notices_sent=directory.notify,
         notices_first_s=directory.notify_s,
         notices_interval_s=directory.notify_interval_s,

@@ -48,6 +48,14 @@ class DirectorySection(Struct, frozen=True):
             "directory tells them; empty: as the listener of the binary protocol has it."
         ),
     ] = field(default_factory=list)
+    site: Annotated[
+        str,
+        Meta(
+            max_length=64,
+            description="The site, by name or GUID, that this queue manager is entered in while "
+            "the directory has no machine of its name yet; afterwards the directory says.",
+        ),
+    ] = _engine.directory_site
     notify: Annotated[
         bool,
         Meta(
