@@ -9,12 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from posthouse.engine.remote import Peer
 from posthouse.engine.settings import EngineSettings, RedirectSettings
 from posthouse.engine.srmp_redirects import host_of, is_link_local, url_text, web_name
+from posthouse.engine.transfer import NAMES_MAX
 from posthouse.model.errors import InvalidParameter
 from posthouse.wire.srmp_message import SrmpMessage
 from tests.engine.letters import FAR_GUID
-from tests.engine.web import ORDERS, WebRig
+from tests.engine.web import FAR, ORDERS, SEQUENCE, STREAMED, WebRig
 
 URL = "http://far.example/msmq/private$/inbox"
 DEFAULT = "http://alpha:8080/MSMQ/PRIVATE$/order_queue$"
@@ -232,3 +234,24 @@ def test_any_text_is_a_url_or_not(text: str) -> None:
         web_name(url)
         host_of(url)
         is_link_local(url)
+
+
+def test_made_up_names_of_a_queue_keep_no_more_streams_than_one_host_may_have() -> None:
+    rig = rig_with(inbound=(("http://alpha/msmq/any/*", STREAMED),))
+    other = Peer(b"", "198.51.100.4")
+    assert rig.post(rig.streamed(1), peer=other) == [200]  # another host, under the same GUID
+    for number in range(NAMES_MAX + 40):
+        url = f"http://alpha/msmq/any/{number}"
+        assert rig.post(rig.streamed(1, to=url, sequence=SEQUENCE + number)) == [200]
+    known = rig.known()
+    assert len(known) == NAMES_MAX + 1
+    assert {info.via for info in known} == {FAR, other.host}
+    # Those that moved last go on.
+    last = NAMES_MAX + 39
+    url = f"http://alpha/msmq/any/{last}"
+    assert rig.post(rig.streamed(2, to=url, sequence=SEQUENCE + last)) == [200]
+    assert rig.post(rig.streamed(2), peer=other) == [200]
+    assert len(rig.messages("streamed")) == NAMES_MAX + 43
+    rig.restart()
+    assert len(rig.known()) == NAMES_MAX + 1
+    rig.check_books()

@@ -43,6 +43,7 @@ from posthouse.wire.glance import Glance
 
 Seal = Callable[[bytes, Glance, int], bytes]
 INCOMING_MAX = 100_000  # sequences that are known; sources are names that anybody can make up
+NAMES_MAX = 256  # of one queue that a sender's messages are known by, from one host
 _U32 = struct.Struct("<I")
 # States in which a protocol has a session, or works on one.
 _ENGAGED = frozenset(
@@ -321,8 +322,22 @@ class Transfer:
         name = self._keep_incoming(queue.number, info)
         key = _key(queue.number, info.source, name)
         self.core.define(TABLE_INCOMING, key, _encode(info), change)
+        if len(self._incoming[queue.number][info.source]) > NAMES_MAX:
+            self._forget_surplus(queue.number, info, change)
         if len(self._moved) > INCOMING_MAX:
             self._forget_incoming(*next(iter(self._moved)), change)
+
+    def _forget_surplus(
+        self, queue: int, info: IncomingTransactionalTransferInfo, change: Change | None
+    ) -> None:
+        """Where a redirection leads any name to a queue, names of it can be made up.
+
+        Who does so gives up streams of his own, and nobody else's under the same GUID.
+        """
+        found = self._incoming[queue][info.source]
+        its_own = [name for name, other in found.items() if other.via == info.via]
+        if len(its_own) > NAMES_MAX:
+            self._forget_incoming(queue, info.source, its_own[0], change)
 
     def _forget_incoming(self, queue: int, source: bytes, name: str, change: Change | None) -> None:
         """A sender that comes back after so many others begins a new sequence, as a rule."""
