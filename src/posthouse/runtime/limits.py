@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 MAPPED_BYTES = 32 << 20  # larger buffers are mapped by themselves; the most that may be set
 KEPT_BYTES = 128 << 20
-SWITCH_S = 0.0005  # that a thread beside the loop keeps it waiting, at most
+SWITCH_S = 0.0001  # that a thread beside the loop keeps it waiting, at most
 COLLECT_AFTER = (20_000, 20, 20)  # objects, then collections of the younger ones
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # malloc.h
 FILES_FOR_US = 512  # beside connections: segments, checkpoints, log, listeners

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-SHARE: Final = 0.25
+SHARE: Final = 0.1
 """Of the time, that bulk reads have at least while others work."""
 WEIGHT: Final = 4.0
 """How many times as long as others worked a bulk read rests."""
