@@ -247,3 +247,43 @@ def test_a_call_without_an_authority_is_refused(rig: SharingRig) -> None:
         create(rig, "ALPHA\\orders")
     with pytest.raises(QueueNotFound):
         rig.manager.queue_properties("ALPHA\\orders", rig.admin)
+
+
+@pytest.mark.parametrize("emptied", [True, False])
+def test_an_authority_that_lost_us_takes_nothing_of_ours_away(
+    rig: SharingRig, path: Path, emptied: bool
+) -> None:
+    create(rig, "ALPHA\\orders")
+    assert rig.refresh()
+    if emptied:
+        path.write_text("")
+    else:
+        file_of(path, SITE)
+    for _ in range(3):
+        rig.refresh()
+    state = rig.manager.mirroring.state()
+    assert not state.online
+    assert "directory refresh" in state.reason
+    assert local(rig, "ALPHA\\orders") is not None
+    queue = rig.manager.queue_properties("ALPHA\\orders", rig.admin)
+    assert "any more" in rig.manager.mirroring.reason_of(queue)
+    assert "ALPHA" not in path.read_text()
+
+
+@pytest.mark.parametrize("by_restart", [True, False])
+def test_an_operator_or_a_restart_enters_us_again(
+    rig: SharingRig, path: Path, by_restart: bool
+) -> None:
+    create(rig, "ALPHA\\orders")
+    path.write_text("")
+    rig.refresh()
+    if by_restart:
+        rig.restart()
+    else:
+        rig.run(lambda m: m.mirroring.begin_again())
+    assert rig.refresh()
+    assert rig.manager.mirroring.state().online
+    assert local(rig, "ALPHA\\orders") is not None
+    text = path.read_text()
+    assert 'name = "ALPHA"' in text
+    assert "orders" in text

@@ -26,6 +26,10 @@ from posthouse.model.properties import QueueProperties
 from posthouse.security.access import Caller
 
 FAULTS_MAX: Final = 16  # told of; the rest is counted
+LOST: Final = (
+    "the directory does not have this queue manager any more; `posthouse directory refresh` "
+    "enters it again"
+)
 _SOURCE_KEY = b"directory"
 
 
@@ -50,6 +54,7 @@ class Mirroring:
         self._refreshed = 0
         self._faults: list[str] = []
         self._stray: set[bytes] = set()  # own public queues that the authority does not have
+        self._may_begin_again = True
         self._has_followed = False  # all our queues have been looked at since the start
         self._entered = False  # and what else is ours
 
@@ -78,14 +83,29 @@ class Mirroring:
         assert mirror is not None
         was_online = not self._queues.service.offline
         mirror.connected = False
+        self._entered = False  # what was under way may not have come to its end
         self._queues.service.went_offline(core.now_ms)
         if was_online or reason != mirror.reason:
             core.event("directory_away", source=self.source, cause=reason)
             self._since = core.utc
         mirror.reason = reason
 
-    def take(self, changes: Changes) -> list[Order]:
-        """Takes in what the authority said; returns what it is to be told of us."""
+    def begin_again(self) -> None:
+        """An operator asks: we enter ourselves again where the authority has lost us."""
+        self._may_begin_again = True
+
+    def take(self, changes: Changes) -> list[Order] | None:
+        """Takes in what the authority said; returns what it is to be told of us.
+
+        None: it was not taken in. An authority that had this queue manager and has it no more is
+        another one, or was emptied: nothing of ours goes because of that.
+        """
+        if self._loses_us(changes):
+            if not self._may_begin_again:
+                self.away(LOST)
+                return None
+            self._forget_source()
+        self._may_begin_again = False
         mirror, core, service = self._queues.mirror, self._core, self._queues.service
         assert mirror is not None
         was_offline = service.offline or not mirror.connected
@@ -171,6 +191,18 @@ class Mirroring:
     def _source_heard(self) -> str:
         found = self._core.state.definitions.get((TABLE_MANAGER, _SOURCE_KEY))
         return "" if found is None else found.decode()
+
+    def _loses_us(self, changes: Changes) -> bool:
+        if self._source_heard() != self.source:
+            return False
+        ours = (objects.QueueManager, self._core.guid)
+        listed = any((type(one), one.identifier) == ours for one in changes.objects)
+        return (changes.whole and not listed) or ours in changes.gone
+
+    def _forget_source(self) -> None:
+        change = Change()
+        self._core.define(TABLE_MANAGER, _SOURCE_KEY, None, change)
+        self._core.commit(change)
 
     def _hear_source(self) -> None:
         change = Change()

@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import Literal
 
 from posthouse.directory import objects
-from posthouse.directory.document import Difference, Document, title_of
+from posthouse.directory.document import Difference, Document, Holdings, Names, title_of
+from posthouse.directory.document_text import field_changes
 from posthouse.engine.manager import QueueManager
 from posthouse.protocols.admin.context import Context
 from posthouse.protocols.admin.conversation import Steps, looked_at
 from posthouse.protocols.admin.handlers_machine import directory_status
 from posthouse.protocols.admin.types import DirectoryStatusJson, Nothing
 from posthouse.protocols.admin.types_directory import (
+    ChangedFieldJson,
     ChangedObjectJson,
     DirectoryChangeJson,
     DirectoryImportBody,
@@ -56,16 +58,28 @@ def told(
     manager: QueueManager, context: Context, found: Difference, *, dry_run: bool
 ) -> DirectoryChangeJson:
     """What a change of the directory did, for whoever asked and for the operator's log."""
-    sites = {site.identifier: site.name for site in manager.directory_changes.sites()}
-    sites |= {one.identifier: one.name for one in found.created if isinstance(one, objects.Site)}
+    held = manager.directory_changes.holdings()
+    names = Names(Holdings.of([*found.deleted, *found.created, *held.objects()]))
+    before = {one.identifier: one for one in found.before}
     changes = [
-        *(_changed(value, "deleted", sites) for value in found.deleted),
-        *(_changed(value, "changed", sites) for value in found.changed),
-        *(_changed(value, "created", sites) for value in found.created),
+        *(_changed(value, "deleted", names.sites) for value in found.deleted),
+        *(_written(value, before.get(value.identifier), names) for value in found.changed),
+        *(_changed(value, "created", names.sites) for value in found.created),
     ]
     if changes and not dry_run:
         context.tell(manager, "directory_changed", objects=len(changes))
     return DirectoryChangeJson(changes=changes)
+
+
+def _written(
+    value: objects.DirectoryObject, before: objects.DirectoryObject | None, names: Names
+) -> ChangedObjectJson:
+    told_of = _changed(value, "changed", names.sites)
+    if before is not None:
+        told_of.fields = [
+            ChangedFieldJson(**one._asdict()) for one in field_changes(before, value, names)
+        ]
+    return told_of
 
 
 def remove_from_directory(
@@ -93,6 +107,7 @@ def refresh_directory(
 ) -> Steps[DirectoryStatusJson]:
     """Asks the authority of the directory for changes, and shows how the directory stands."""
     yield from looked_at(lambda manager: context.require_administrator())
+    yield from looked_at(lambda manager: manager.mirroring.begin_again())
     if context.services.refresh is not None:
         yield context.services.refresh("")
     return (yield from looked_at(directory_status))
