@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
+import msgspec
+
 from posthouse.directory import objects
 from posthouse.directory.base import DirectoryOperationResult, equals
 from posthouse.directory.embedded import EmbeddedDirectory
@@ -22,7 +24,8 @@ from posthouse.engine.core import Core
 from posthouse.engine.naming import PublishedQueue
 from posthouse.engine.queue import Queue, QueueDefinition, QueueRole
 from posthouse.engine.records import TABLE_DIRECTORY, Change
-from posthouse.model.errors import DsError, NoDs, QueueError, QueueExists
+from posthouse.model.errors import DsError, IllegalPropertyValue, NoDs, QueueError, QueueExists
+from posthouse.model.guids import parse_guid
 from posthouse.model.names import FormatName, PathName, parse_format_name
 from posthouse.model.properties import QueuePrivacyLevel
 from posthouse.model.properties import QueueType as DirectoryQueueType
@@ -153,13 +156,28 @@ class DirectoryOfQueues:
         known = self.directory.known(objects.QueueManager, equals("identifier", core.guid))
         wanted = self._described()
         if known is None:
-            return [Order(Action.CREATE, wanted, core.utc)]
+            sited = msgspec.structs.replace(wanted, site_identifier_list=self._first_sites())
+            return [Order(Action.CREATE, sited, core.utc)]
         changed = {
             name
             for name in _SAID_BY_US
             if _comparable(wanted, name) not in (_comparable(known, name), (), b"", "")
         }
         return [Order(Action.WRITE, wanted, core.utc, frozenset(changed))] if changed else []
+
+    def _first_sites(self) -> tuple[bytes, ...]:
+        """The configured site of a queue manager that the directory does not have yet (3.1.3)."""
+        site = self.core.settings.directory_site
+        if not site:
+            return ()
+        try:
+            return (parse_guid(site),)
+        except IllegalPropertyValue:
+            found = self.directory.known(objects.Site, equals("name", site))
+        if found is None:
+            self.core.event("directory_site_unknown", site=site)
+            return ()
+        return (found.identifier,)
 
     def _define(self, key: bytes, value: bytes | None) -> None:
         self.core.define(TABLE_DIRECTORY, key, value, self._change)
