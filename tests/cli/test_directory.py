@@ -158,3 +158,15 @@ def test_texts_survive_the_file(tmp_path: Path) -> None:
     file = tmp_path / "written.toml"
     file.write_text(written(document), encoding="utf-8")
     assert read_file(file) == document
+
+
+def test_a_change_is_told_field_by_field(ph: Posthouse, tmp_path: Path) -> None:
+    enterprise(ph)
+    file = tmp_path / "changed.toml"
+    file.write_text('[[links]]\nsites = ["North", "South"]\ncost = 9\ngates = ["GATE", "FAR"]\n')
+    told = ph("directory", "import", file, "--dry-run")
+    assert "cost = 9, which was 7" in told.out
+    assert "gates" not in told.out
+    assert ph("directory", "import", file, "--json").value["fields"] == [
+        {"field": "cost", "before": "7", "after": "9"}
+    ]

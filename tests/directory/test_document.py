@@ -22,6 +22,7 @@ from posthouse.directory.document import (
     LinkPart,
     ListPart,
     MachinePart,
+    Names,
     QueuePart,
     SitePart,
     UserPart,
@@ -30,7 +31,7 @@ from posthouse.directory.document import (
     objects_of,
 )
 from posthouse.directory.document_fields import FIELDS
-from posthouse.directory.document_text import parse_document, written
+from posthouse.directory.document_text import field_changes, parse_document, written
 from posthouse.directory.objects import (
     ConnectedNetwork,
     DirectoryObject,
@@ -506,3 +507,26 @@ def test_what_is_wrong_with_a_file_is_told_with_its_line(text: str, why: str) ->
 def test_any_text_is_a_document_or_refused(text: str) -> None:
     with suppress(InvalidParameter):
         assert isinstance(parse_document(text, "file"), Document)
+
+
+def test_what_changes_is_told_in_the_words_of_the_file() -> None:
+    parts = Document(
+        links=[LinkPart(sites=["South", "North"], cost=9, gates=["GATE"])],
+        machines=[MachinePart(name="FAR", guid=format_guid(guid(3)), in_routing_servers=["GATE"])],
+    )
+    found = compared(parts, prune=False)
+    names = Names(HELD)
+    told = [
+        [tuple(one) for one in field_changes(before, after, names)]
+        for before, after in zip(found.before, found.changed, strict=True)
+    ]
+    assert told == [
+        [("addresses", '["far:99"]', ""), ("sites", '["South"]', "")],
+        [("cost", "7", "9"), ("gates", '["FAR", "GATE"]', '["GATE"]')],
+    ]
+
+
+def test_long_values_are_told_in_one_short_line() -> None:
+    before, after = site(20, "North"), site(20, "North", primary_site_controller="x" * 500)
+    (told,) = field_changes(before, after, Names(HELD))
+    assert (told.before, len(told.after)) == ("", 63)

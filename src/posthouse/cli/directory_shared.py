@@ -11,6 +11,7 @@ from posthouse.cli.connection import Remote, path_of
 from posthouse.cli.output import print_json, print_table, say
 from posthouse.directory.document import Document
 from posthouse.protocols.admin.types_directory import (
+    ChangedFieldJson,
     DirectoryChangeJson,
     DirectoryImportBody,
     DirectoryRemoveBody,
@@ -42,8 +43,19 @@ def tell(remote: Remote, done: DirectoryChangeJson) -> None:
     elif not done.changes:
         say("The directory says so already.")
     else:
-        rows = ((change.change, change.kind, change.name) for change in done.changes)
-        print_table("", ("change", "what", "name"), rows)
+        rows = (
+            (change.change, change.kind, change.name, "\n".join(map(_different, change.fields)))
+            for change in done.changes
+        )
+        print_table("", ("change", "what", "name", "how"), rows)
+
+
+def _different(change: ChangedFieldJson) -> str:
+    if not change.before:
+        return f"{change.field} = {change.after}"
+    if not change.after:
+        return f"no {change.field}, which was {change.before}"
+    return f"{change.field} = {change.after}, which was {change.before}"
 
 
 def remove_object(remote: Remote, kind: ObjectKind, name: str, dry_run: bool, yes: bool) -> None:

@@ -55,6 +55,8 @@ class Difference(NamedTuple):
     created: list[DirectoryObject]
     changed: list[DirectoryObject]
     deleted: list[DirectoryObject]
+    before: tuple[DirectoryObject, ...] = ()
+    """What is changed, as it was."""
 
 
 def difference(
@@ -113,6 +115,7 @@ class _Comparison:
         self._own = own
         self._prune = prune
         self._made = Difference([], [], [])
+        self._before: list[DirectoryObject] = []
         self._sites = self._identifiers("site", document.sites, holdings.sites)
         self._machines = self._identifiers("machine", document.machines, holdings.machines)
         self._networks = self._identifiers("network", document.networks, holdings.networks)
@@ -137,7 +140,7 @@ class _Comparison:
         self._compare("list", held.lists, map(self._list, document.lists))
         self._compare("user", held.users, self._once("user", map(self._user, document.users)))
         self._enterprise()
-        return self._made
+        return self._made._replace(before=tuple(self._before))
 
     # -- who is meant
 
@@ -210,6 +213,7 @@ class _Comparison:
             elif (after := self._merged(what, before, value, names)) != before:
                 self._checked(what, after)
                 self._made.changed.append(after)
+                self._before.append(before)
         if self._prune:
             self._made.deleted.extend(one for one in known.values() if not self._is_ours(one))
         self._check_names(what, known)
@@ -383,6 +387,7 @@ class _Comparison:
         if after != held:
             self._checked("enterprise", after)
             self._made.changed.append(after)
+            self._before.append(held)
 
 
 _WHAT: dict[type[DirectoryObject], str] = {

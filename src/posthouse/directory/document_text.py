@@ -7,11 +7,13 @@ import re
 import tomllib
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from posthouse.directory.document_parts import Document
+from posthouse.directory.document_writing import Names, part_of
+from posthouse.directory.objects import DirectoryObject
 from posthouse.model.errors import InvalidParameter
 
 HEAD = """\
@@ -19,6 +21,7 @@ HEAD = """\
 # Change it, look at what would happen with `posthouse directory import FILE --dry-run`, and import
 # it on every queue manager that shares it.
 """
+SHOWN_MAX = 60
 _PLACE = re.compile(r"\$\.([a-z]+)(?:\[(\d+)\])?")
 
 
@@ -61,6 +64,35 @@ def written(document: Document) -> str:
         for part in parts:
             lines += [f"[[{name}]]", *_fields(part), ""]
     return "\n".join(lines).rstrip("\n") + "\n"
+
+
+class FieldChange(NamedTuple):
+    """A field of the document that changes, as the file has it; empty where it is as usual."""
+
+    field: str
+    before: str
+    after: str
+
+
+def field_changes(
+    before: DirectoryObject, after: DirectoryObject, names: Names
+) -> list[FieldChange]:
+    """What is different between two states of an object, in the words of its part."""
+    old, new = (
+        msgspec.to_builtins(part_of(value, names), builtin_types=(datetime,))
+        for value in (before, after)
+    )
+    return [
+        FieldChange(name, *(_short(part[name]) if name in part else "" for part in (old, new)))
+        for name in dict.fromkeys((*old, *new))
+        if old.get(name) != new.get(name)
+    ]
+
+
+def _short(value: object) -> str:
+    """One line, as long as somebody reads it; keys and certificates are longer."""
+    text = " ".join(written_value(value).split())
+    return text if len(text) <= SHOWN_MAX else f"{text[:SHOWN_MAX]}..."
 
 
 def _fields(part: Mapping[str, Any]) -> list[str]:

@@ -50,9 +50,10 @@ class DirectoryChanges:
 
     def document(self) -> Document:
         """All that the directory says."""
-        return described(self._holdings())
+        return described(self.holdings())
 
-    def _holdings(self) -> Holdings:
+    def holdings(self) -> Holdings:
+        """All objects of the directory."""
         return Holdings.of(value for kind in KINDS.values() for value in self._all(kind))
 
     def _all(self, kind: type[Kind]) -> list[Kind]:
@@ -64,7 +65,7 @@ class DirectoryChanges:
     def take_in(self, document: Document, *, prune: bool, dry_run: bool) -> Difference:
         """Makes the directory say what the document says, in one step of the log."""
         core = self._core
-        found = difference(document, self._holdings(), core.new_guid, core.guid, prune=prune)
+        found = difference(document, self.holdings(), core.new_guid, core.guid, prune=prune)
         if not dry_run:
             self._apply(found)
         return found
@@ -80,15 +81,19 @@ class DirectoryChanges:
             self._apply(Difference([], [], [value]))
         return value
 
-    def enter(self, value: DirectoryObject, *, is_new: bool, dry_run: bool) -> Difference:
-        """Enters one object, or changes it."""
-        found = Difference([value], [], []) if is_new else Difference([], [value], [])
+    def enter(
+        self, value: DirectoryObject, before: DirectoryObject | None, *, dry_run: bool
+    ) -> Difference:
+        """Enters one object, or changes the one that was there before."""
+        found = Difference([value], [], [])
+        if before is not None:
+            found = Difference([], [value], [], (before,))
         if not dry_run:
             self._apply(found)
         return found
 
     def _named(self, kind: str, name: str) -> DirectoryObject:
-        holdings = self._holdings()
+        holdings = self.holdings()
         sites = {site.unique_name: site.identifier for site in holdings.sites}
         kinds: dict[str, Sequence[DirectoryObject]] = {
             "machine": holdings.machines,
@@ -174,7 +179,7 @@ class DirectoryChanges:
     def route(self, source: str, target: str) -> list[NamedStep]:
         """The way from one machine to another, both by their computer names."""
         service, now_ms = self._queues.service, self._core.now_ms
-        machines = {one.identifier: one for one in self._holdings().machines}
+        machines = {one.identifier: one for one in self.holdings().machines}
         by_name = {one.unique_name: one.identifier for one in machines.values()}
         ends = []
         for name in (source, target):

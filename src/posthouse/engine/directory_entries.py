@@ -125,7 +125,7 @@ class DirectoryEntries:
             user = without_certificate(user, digest)
         if user == before:
             return Difference([], [], [])
-        return self._changes.enter(user, is_new=before is None, dry_run=dry_run)
+        return self._changes.enter(user, before, dry_run=dry_run)
 
     # -- where queues are
 

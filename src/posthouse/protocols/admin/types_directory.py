@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from msgspec import Meta
+from msgspec import Meta, field
 
 from posthouse.directory.document import Document
 from posthouse.protocols.admin.types import Json
@@ -29,12 +29,21 @@ class DirectoryRemoveBody(Json):
     dry_run: bool = False
 
 
+class ChangedFieldJson(Json):
+    """A field of the directory's file that is different; empty where it is as usual."""
+
+    field: str
+    before: str
+    after: str
+
+
 class ChangedObjectJson(Json):
     """An object of the directory that was changed, or would be."""
 
     kind: ObjectKind | Literal["enterprise"]
     name: str
     change: Literal["created", "changed", "deleted"]
+    fields: list[ChangedFieldJson] = field(default_factory=list)
 
 
 class DirectoryChangeJson(Json):
