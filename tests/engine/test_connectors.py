@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import msgspec
 import pytest
 
 from posthouse.directory import objects
@@ -214,14 +217,10 @@ def test_the_directory_says_who_may_send_there(rig: ForeignRig) -> None:
     security = default_queue_descriptor(ADMINISTRATORS, ())
     found = rig.manager.receiving.targets.find_queue(bytes(range(112, 128)))
     assert found is not None
-    rig.write(objects.Queue(**{**_fields(found), "security": security}))
+    rig.write(msgspec.structs.replace(found, security=security))
     rig.take(rig.arriving())
     assert rig.in_queue() == []
     assert rig.answer_classes() == [NACK_ACCESS_DENIED]
-
-
-def _fields(value: objects.Queue) -> dict[str, object]:
-    return {name: getattr(value, name) for name in value.__struct_fields__}
 
 
 def test_without_a_word_of_the_directory_the_connector_queue_says_so(rig: ForeignRig) -> None:
@@ -356,7 +355,7 @@ def test_a_transaction_goes_there_when_it_commits(rig: ForeignRig) -> None:
 
 def test_answers_journal_and_dead_letters_of_what_is_sent_here(rig: ForeignRig) -> None:
     rig.create("answers")
-    asked = {
+    asked: dict[str, Any] = {
         "administration_queue_format_name": ANSWERS_HERE,
         "acknowledgements_requested": 0x0F,
         "positive_journaling_requested": True,

@@ -7,8 +7,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,15 @@ class Shop:
                 if process.poll() is None:
                     process.kill()
 
+    def handed(self) -> int:
+        return sum(int(self.store.client.xlen(stream)) for stream in ("orders", "ledger"))
+
+    def has_handed(self, count: int) -> bool:
+        return self.handed() >= count
+
+    def has(self, queue: posthouse.Queue, count: int) -> bool:
+        return queue.count() >= count
+
     def waiting(self) -> int:
         names = (CONNECTOR, f"{CONNECTOR};xactonly")
         return sum(self.manager.queue(name).count() for name in names)
@@ -75,9 +85,8 @@ def _configured(folder: Path) -> Path:
     return folder
 
 
-def until(what: str, done: object) -> None:
+def until(what: str, done: Callable[[], bool]) -> None:
     """Waits for other processes."""
-    assert callable(done)
     deadline = time.monotonic() + WAIT_S
     while not done():
         assert time.monotonic() < deadline, what
@@ -115,15 +124,14 @@ def test_a_bridge_that_is_killed_loses_and_doubles_nothing(shop: Shop) -> None:
     shop.manager.queue(ORDERS).send_many(orders, recoverable=True)
     for at in range(0, count, 50):
         shop.manager.queue(LEDGER).send_many(ledger[at : at + 50], transactional=True)
-    handed = lambda: shop.store.client.xlen("orders") + shop.store.client.xlen("ledger")  # noqa: E731
     for kill in range(1, KILLS + 1):
         goal = kill * 2 * count // (KILLS + 2)
         with shop.bridge("out", "--site", "Streams") as process:
-            until(f"{goal} entries", lambda goal=goal: handed() >= goal)
+            until(f"{goal} entries", partial(shop.has_handed, goal))
             process.kill()
     assert shop.waiting(), "it was through before it was killed"
     with shop.bridge("out", "--site", "Streams"):
-        until("the rest", lambda: handed() >= 2 * count and not shop.waiting())
+        until("the rest", lambda: shop.handed() >= 2 * count and not shop.waiting())
     assert shop.store.bodies("orders") == orders
     assert shop.store.bodies("ledger") == ledger
     assert shop.manager.books().balanced
@@ -138,7 +146,7 @@ def test_entries_become_messages_once_whoever_is_killed(shop: Shop) -> None:
     for kill in range(1, KILLS + 1):
         goal = kill * 200
         with shop.bridge(*words) as process:
-            until(f"{goal} messages", lambda goal=goal: results.count() >= goal)
+            until(f"{goal} messages", partial(shop.has, results, goal))
             process.kill()
     with shop.bridge(*words) as process:
         until("the rest", lambda: results.count() >= len(bodies))
