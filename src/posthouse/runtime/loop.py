@@ -25,9 +25,10 @@ T = TypeVar("T")
 
 # A hop to the writer thread and back costs 0.04 to 0.1 ms, and as much again in a process that is
 # busy; what arrives meanwhile waits in its socket and is taken along by the next turn either way.
-# Three messages of 1 KiB that came over HTTP, with all they keep of it, are small enough.
+# One message of 1 KiB that came over HTTP, with all it keeps of it, is small enough; with several
+# there is work that a sync in the thread leaves time for.
 INLINE_SYNC_S = 0.001
-INLINE_BATCH = 16384  # bytes
+INLINE_BATCH = 6144  # bytes
 CALM_SYNCS = 16  # so many quick, small syncs bring them back to the loop
 _AVERAGE_OF = 8
 _TIMER_MIN_S = 0.001  # a deadline that stays due may not spin
