@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from benchmarks import backlog, engine, flat, pgm, qms, remote, spark, srmp, store
+from benchmarks import directory as enterprises
 from benchmarks.command import WRONG_USAGE, measured_place, run_command
 from benchmarks.figures import Outcome
 from benchmarks.peers.compare import measure_ours
@@ -26,6 +27,7 @@ BENCHMARKS: dict[str, Callable[[Run], Outcome]] = {
     srmp.NAME: srmp.measure,
     pgm.NAME: pgm.measure,
     qms.NAME: qms.measure,
+    enterprises.NAME: enterprises.measure,
     spark.NAME: spark.measure,
 }
 

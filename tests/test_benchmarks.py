@@ -60,6 +60,8 @@ TABLES = {
     ("qms", "rates"),
     ("qms", "long"),
     ("qms", "goals"),
+    ("directory", "lookups"),
+    ("directory", "goals"),
 }
 
 

@@ -17,6 +17,7 @@ from posthouse.engine.manager import QueueManager
 from posthouse.model.guids import format_guid
 from posthouse.model.message_classes import NACK_HOP_COUNT_EXCEEDED, class_name
 from posthouse.protocols.desk import Answer
+from posthouse.sim import errands
 from posthouse.sim.account import Account, Traces
 from posthouse.sim.letters import ADMIN, NOWHERE, End, Letter, Told
 from posthouse.sim.managers import SimManager
@@ -33,6 +34,7 @@ PLACES: Final = {
     "OMEGA": SOUTH,
 }
 ROUTERS: Final = frozenset({"NORA", "NED", "MIKE", "SAM"})
+CIRCLING_MS: Final = 10_000  # long enough for more hops than a message may make
 _REFUSED: Final = class_name(NACK_HOP_COUNT_EXCEEDED)
 
 
@@ -157,10 +159,11 @@ class RoutedTrial(Trial):
                     self._ways.append(Way((one, other), chance.randint(1, 9), gate))
         self._spread()
 
-    def _spread(self) -> None:
+    def _spread(self, least_ms: int = 0) -> None:
         self.directory_changes += 1
         for machine in self.machines:
-            self.clock.call_later(self._some_ms(), lambda one=machine: self._learn(one))  # type: ignore[misc]
+            wait_ms = least_ms + self._some_ms()
+            self.clock.call_later(wait_ms, lambda one=machine: self._learn(one))  # type: ignore[misc]
 
     def _learn(self, machine: SimManager, entrance: str = "") -> None:
         document = self._document(entrance)
@@ -178,7 +181,22 @@ class RoutedTrial(Trial):
         one, other = self.chance.sample(sorted(ROUTERS), 2)
         for machine in self.machines:
             self._learn(machine, other if machine.name == one else one)
-        self._spread()
+        self._send_to_omega()
+        self._spread(CIRCLING_MS)
+
+    def _send_to_omega(self) -> None:
+        sender, omega = self.machines[0], self.machines[-1]
+        for kind in ("express", "recoverable", "transactional"):
+            letter = self._letter(sender, kind, self._next_group(), omega)
+            if not sender.up:
+                return
+            self.told.letters[letter.name] = letter
+            if kind == "transactional":
+                sender.run(
+                    errands.post_together(sender, self.told, [letter], slowly=False, commits=True)
+                )
+            else:
+                sender.run(errands.post(self.told, letter))
 
     def _rise(self, machine: SimManager) -> None:
         super()._rise(machine)
@@ -285,13 +303,21 @@ class RoutedAccount(Account):
         return found + [self.machines[name] for name in sorted(ROUTERS)]
 
     def _outcomes(self, letter: Letter, ends: set[End]) -> Iterator[Traces]:
-        """More may be told of what hurries: each machine on its way may be too late with a copy."""
+        """More may be told of what hurries, or goes round in circles.
+
+        Each machine on its way may be too late with a copy of it, or see it once too often, and
+        says so, whatever became of it elsewhere.
+        """
         found = list(super()._outcomes(letter, ends))
         yield from found
-        if not letter.hurries or letter.fate == "aborted":
+        if letter.fate == "aborted" or not (letter.hurries or self.refused):
             return
-        for traces in [*found, *(self._ended(letter, end) for end in ends)]:
+        found += [self._ended(letter, end) for end in ends]
+        found.append(self._turned_away(letter))
+        for traces in found:
             for dead in range(len(ROUTERS) + 1):
                 for negative in range(len(ROUTERS) + 2):
-                    yield traces._replace(dead_elsewhere=dead, negative=negative)
-                    yield traces._replace(dead_elsewhere=dead, negative=negative, dead_at_sender=0)
+                    more = traces._replace(dead_elsewhere=dead, negative=negative)
+                    yield more
+                    yield more._replace(dead_at_sender=0)
+                    yield more._replace(dead_at_sender=int(letter.negative), journal=0)

@@ -298,9 +298,12 @@ class Trial:
         self._groups += 1
         return self._groups
 
-    def _letter(self, sender: SimManager, kind: Kind, group: int) -> Letter:
+    def _letter(
+        self, sender: SimManager, kind: Kind, group: int, target: SimManager | None = None
+    ) -> Letter:
         chance = self.chance
-        target = chance.choice([machine for machine in self.machines if machine is not sender])
+        if target is None:
+            target = chance.choice([machine for machine in self.machines if machine is not sender])
         queue = chance.choice(SEQUENCED if kind == "transactional" else PLAIN)
         if chance.random() < 0.06:
             queue = chance.choice((NOWHERE, *SEQUENCED, *PLAIN))

@@ -193,3 +193,20 @@ def test_who_listens_in_the_place_of_another_is_told(enterprise: Enterprise) -> 
     assert outgoing is not None
     assert "10.0.0.4 is not queue manager" in outgoing.last_error
     assert format_guid(guid_of(gate)) in outgoing.last_error
+
+
+def test_a_machine_to_which_there_is_no_way_any_more_is_not_reached_past_the_gates(
+    enterprise: Enterprise,
+) -> None:
+    """That it was reached before does not count: the directory knows it, and no way."""
+    enterprise.change(entry_of(enterprise.omega, NORTH))
+    enterprise.alpha.send_in_transaction(enterprise.to_omega, b"one")
+    enterprise.net.advance(900_000)
+    assert enterprise.arrived() == [b"one"]
+    enterprise.change(entry_of(enterprise.omega))
+    enterprise.alpha.send_in_transaction(enterprise.to_omega, b"two")
+    enterprise.net.advance(60_000)
+    assert enterprise.arrived() == [b"one"]
+    outgoing = enterprise.alpha.outgoing(enterprise.to_omega).outgoing
+    assert outgoing is not None
+    assert "OMEGA is in no site" in outgoing.last_error

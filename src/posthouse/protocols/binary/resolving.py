@@ -16,7 +16,6 @@ from posthouse.model.enumerations import ConnectionStatus
 from posthouse.model.errors import QueueError
 from posthouse.model.guids import NULL_GUID, format_guid
 from posthouse.model.names import (
-    ConnectorName,
     DirectName,
     FormatName,
     PathName,
@@ -89,7 +88,7 @@ def is_handled(name: FormatName) -> bool:
     """3.1.7.12: messages for multicast and web names are other protocols'."""
     if isinstance(name, DirectName):
         return name.protocol in _TRANSPORTS
-    return isinstance(name, PublicName | PrivateName | ConnectorName)
+    return isinstance(name, PublicName | PrivateName)
 
 
 def destination_of(manager: QueueManager, format_name: str) -> Destination:
@@ -99,11 +98,11 @@ def destination_of(manager: QueueManager, format_name: str) -> Destination:
         return Destination(name.host, name.port, NULL_GUID)
     if isinstance(name, PrivateName):
         return Destination("", None, name.guid)
-    assert isinstance(name, PublicName | ConnectorName)
+    assert isinstance(name, PublicName)  # nobody sends to a connector name: no packet can carry it
     return _owner(manager, name)
 
 
-def _owner(manager: QueueManager, name: PublicName | ConnectorName) -> Destination:
+def _owner(manager: QueueManager, name: PublicName) -> Destination:
     """The queue manager that a queue of the directory belongs to."""
     service, now_ms = manager.directory.service, manager.core.now_ms
     found = service.known(objects.Queue, equals("identifier", name.guid), now_ms)
@@ -132,7 +131,8 @@ def candidates(
     `detour`: it could not be reached, so routing servers of its site are tried too.
 
     3.1.5.2.1: a direct name is its host, anything else a next hop. Anybody can call under a GUID,
-    so that counts only where nothing else is known. Raises Unresolved where there is nobody.
+    so that counts only where nothing else is known; and where the directory knows the machine but
+    no way, there is none. Raises Unresolved where there is nobody.
     """
     if destination.is_direct:
         return [Candidate(destination.host, destination.port or STANDARD_PORT)]
@@ -141,7 +141,7 @@ def candidates(
         return get_next_hops(manager, guid, detour=detour)
     except Unresolved:
         known = _reached(manager, guid)
-        if not known and not caller:
+        if _machine(manager, guid) is not None or (not known and not caller):
             raise
     return known or [Candidate(caller, STANDARD_PORT, guid)]
 
