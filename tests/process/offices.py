@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import random
 import socket
 import time
 from collections.abc import Callable, Iterable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from tests.process.warm import WarmServer
 PATIENCE_S = 90.0
 POLL_S = 0.05
 ADMIN = "admin"
+FIXED_PORTS = range(20_000, 32_000)  # below those that Linux gives out by itself
 JOURNAL = r".\system$;journal"
 TIMERS = """
 retry_connect_ms = 100
@@ -61,6 +63,7 @@ class Office:
         self.server = WarmServer(folder)
         self.server.home.mkdir(mode=0o700)
         settings = SETTINGS.format(name=name, port=self.port, machine=machine) + TIMERS + more
+        settings = settings.replace("@PORT@", str(self.port))
         (self.server.home / "posthouse.toml").write_text(settings, encoding="ascii")
         running.enter_context(self.server)
         self.server.start()
@@ -94,9 +97,14 @@ def outgoing(qm: posthouse.QueueManagerClient) -> list[QueueJson]:
 
 
 def free_port() -> int:
-    """A port that nobody listens on now."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return int(free.getsockname()[1])
+    """A port that nobody listens on now, and that no outgoing connection is given.
+
+    A server that was killed needs its port again: one from the system's own range could be taken.
+    """
+    for port in random.Random().sample(FIXED_PORTS, len(FIXED_PORTS)):
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
+    raise AssertionError("all ports are in use")
 
 
 def wait_until(
