@@ -1,0 +1,43 @@
+"""Streams of record batches in pieces: the same bytes as in one, however they are cut."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.ipc
+from hypothesis import given
+from hypothesis import strategies as st
+
+from posthouse.protocols.admin.arrow_columns import END
+from posthouse.protocols.admin.arrow_pieces import Pieces
+from posthouse.protocols.admin.streaming import _portions
+
+SCHEMA = pa.schema([("number", pa.int64()), ("text", pa.string()), ("bytes", pa.binary())])
+
+
+def batch_of(count: int) -> Any:
+    columns = [range(count), [f"{number}" for number in range(count)], [b"body"] * count]
+    return pa.record_batch([pa.array(column) for column in columns], schema=SCHEMA)
+
+
+def test_pieces_are_the_messages_of_a_stream_without_its_schema() -> None:
+    pieces, batches = Pieces(SCHEMA), [batch_of(count) for count in (3, 1000, 1)]
+    data = b"".join(b"".join(pieces.of(batch)) for batch in batches)
+    stream = SCHEMA.serialize().to_pybytes() + data + END
+    assert pa.ipc.open_stream(stream).read_all() == pa.Table.from_batches(batches)
+
+
+def test_columns_stay_where_they_lie() -> None:
+    batch = batch_of(1000)
+    address = batch.column("number").buffers()[1].address
+    pieces = Pieces(SCHEMA).of(batch)
+    assert address in {pa.py_buffer(piece).address for piece in pieces}
+
+
+@given(st.lists(st.binary(max_size=40), max_size=10), st.integers(1, 30))
+def test_portions_are_the_same_bytes_in_lists_of_one_size(data: list[bytes], size: int) -> None:
+    cut = [b"".join(portion) for portion in _portions(map(memoryview, data), size)]
+    assert b"".join(cut) == b"".join(data)
+    assert all(len(portion) == size for portion in cut[:-1])
+    assert all(0 < len(portion) <= size for portion in cut)
