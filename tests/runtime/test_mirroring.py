@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,12 +12,15 @@ from posthouse.directory import objects
 from posthouse.directory.base import equals
 from posthouse.directory.document import Document, SitePart
 from posthouse.directory.mirror import Action, Order
+from posthouse.engine.asking import AuthorityNeeded
+from posthouse.engine.manager import QueueManager
 from posthouse.engine.settings import EngineSettings
 from posthouse.model.errors import DsError, NoDs, QueueExists, QueueNotFound
 from posthouse.model.guids import format_guid
 from posthouse.model.names import parse_format_name
 from posthouse.model.properties import QueueProperties
-from tests.engine.rig import RECEIVE, SEND
+from posthouse.runtime.directory_authority import reached_at
+from tests.engine.rig import RECEIVE, RECOVERABLE, SEND, Rig
 from tests.runtime.sharing import SharingRig, file_of
 
 SITE = objects.Site(identifier=b"s" * 16, name="North")
@@ -287,3 +291,94 @@ def test_an_operator_or_a_restart_enters_us_again(
     text = path.read_text()
     assert 'name = "ALPHA"' in text
     assert "orders" in text
+
+
+class _Crash(Exception):
+    """The process dies when the authority has done it, and before the engine hears of it."""
+
+
+def _crashing(rig: SharingRig, call: Callable[[QueueManager], object]) -> None:
+    def crash(need: AuthorityNeeded, call: object, release: object) -> None:
+        assert isinstance(rig.feed.ask_now(need.orders), list)
+        raise _Crash
+
+    rig.driver.on_need = crash
+    with pytest.raises(_Crash):
+        rig.run(call)
+    rig.restart()
+    assert rig.refresh()
+
+
+def test_a_crash_behind_the_creation_leaves_a_queue_in_both_places(rig: SharingRig) -> None:
+    _crashing(rig, lambda m: m.create_queue("ALPHA\\orders", QueueProperties(), rig.admin))
+    queue = rig.manager.queue_properties("ALPHA\\orders", rig.admin)
+    known = rig.manager.directory.directory.all_known(objects.Queue)
+    assert [one.identifier for one in known] == [queue.definition.identifier]
+
+
+@pytest.mark.parametrize("messages", [0, 1])
+def test_a_crash_behind_the_deletion_loses_no_message(rig: SharingRig, messages: int) -> None:
+    create(rig, "ALPHA\\orders")
+    for _ in range(messages):
+        rig.send(rig.open("ALPHA\\orders", SEND), b"one", delivery_guarantee=RECOVERABLE)
+    _crashing(rig, lambda m: m.delete_queue("ALPHA\\orders", rig.admin))
+    assert (local(rig, "ALPHA\\orders") is not None) is bool(messages)
+    if messages:
+        assert rig.bodies("ALPHA\\orders") == [b"one"]
+        rig.run(lambda m: m.delete_queue("ALPHA\\orders", rig.admin))
+        assert local(rig, "ALPHA\\orders") is None
+
+
+def test_a_crash_behind_an_import_is_made_up_for(rig: SharingRig) -> None:
+    document = Document(sites=[SitePart(name="North"), SitePart(name="South")])
+    _crashing(rig, lambda m: m.directory_changes.take_in(document, prune=False, dry_run=False))
+    assert names(rig, objects.Site) == {"north", "south"}
+
+
+@pytest.mark.spec("MS-MQDMPR 3.1.7.1.25/1", "MS-MQDMPR 3.1.7.1.25/2")
+def test_what_was_known_routes_messages_while_the_file_is_away(rig: SharingRig, path: Path) -> None:
+    beta = objects.QueueManager(identifier=b"b" * 16, computer_name="BETA")
+    rig.change(Order(Action.CREATE, beta, 1))
+    assert rig.refresh()
+    good = path.read_text()
+    path.unlink()
+    assert not rig.refresh()
+    service, now_ms = rig.manager.directory.service, rig.clock.now_ms
+    assert service.next_hops(beta.identifier, now_ms).candidates == (beta.identifier,)
+    found = service.read_directory(
+        objects.QueueManager, equals("identifier", beta.identifier), now_ms
+    )
+    assert found.value is None
+    path.write_text(good)
+    assert rig.refresh()
+    assert not service.offline
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "expected"),
+    [
+        ("127.0.0.1:1801", ()),
+        ("[::1]:1801", ()),
+        ("192.0.2.7:1801", ("192.0.2.7:1801",)),
+        ("0.0.0.0:1801", ()),
+        ("0.0.0.0:11801", ("alpha.example.com:11801",)),
+        ("nonsense", ()),
+    ],
+)
+def test_the_own_object_says_where_others_reach_us(
+    endpoint: str, expected: tuple[str, ...]
+) -> None:
+    assert reached_at(endpoint, "alpha.example.com") == expected
+
+
+@pytest.mark.spec("MS-MQDMPR 3.1.3/9")
+def test_the_own_object_of_an_embedded_directory_says_who_we_are() -> None:
+    rig = Rig(software_version="7", listening_at=("here:1801",))
+    rig.run(lambda m: m.directory.listens_at(("192.0.2.7:1801",)))
+    own = rig.manager.directory.own_queue_manager()
+    assert (own.queue_manager_version, own.addresses) == ("7", ("here:1801",))
+    rig.settings = replace(rig.settings, listening_at=(), routing_server=True)
+    rig.restart()
+    rig.run(lambda m: m.directory.listens_at(("192.0.2.7:1801",)))
+    own = rig.manager.directory.own_queue_manager()
+    assert (own.routing_server, own.addresses) == (True, ("192.0.2.7:1801",))
