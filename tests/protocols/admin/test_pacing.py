@@ -49,6 +49,13 @@ def test_work_of_others_counts_for_one_batch_only() -> None:
     assert pace.wait_s(later_s + 0.5) == pytest.approx(0)
 
 
+def test_work_of_long_ago_does_not_count_as_if_it_were_of_today() -> None:
+    pace = Pace(0.5)
+    pace.made(0.0, 0.1, Busy(0.0, 0))
+    pace.made(1000.0, 1000.5, Busy(10.0, 1000))  # one hundredth of the time
+    assert pace.wait_s(1000.5) == pytest.approx(WEIGHT * 0.01, rel=0.01)
+
+
 def test_a_read_has_its_share_however_busy_the_others_are() -> None:
     pace = Pace(0.25)
     pace.made(10.0, 10.5, Busy(100.0, 1000))

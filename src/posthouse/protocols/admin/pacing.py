@@ -27,7 +27,7 @@ class Pace:
     """The rests of all bulk reads together. Times are seconds of any clock that does not jump."""
 
     def __init__(self, share: float = SHARE) -> None:
-        self._rest_max = 1 / share - 1  # times the work
+        self._share = share
         self._free_at_s = 0.0
         self._ended_s = 0.0
         self._busy = Busy(0.0, 0)
@@ -47,8 +47,12 @@ class Pace:
         Of batches that are made beside each other the time counts once.
         """
         worked_s = max(now_s - max(begun_s, self._ended_s), 0.0)
-        rest_s = min(WEIGHT * self._others_s(busy), self._rest_max * worked_s)
-        self._free_at_s = max(self._free_at_s, now_s) + rest_s
+        round_s = worked_s / self._share  # with the longest rest
+        since_s = max(
+            now_s - self._ended_s, round_s
+        )  # what was before this round counts by its rate
+        rest_s = WEIGHT * self._others_s(busy) * round_s / since_s if worked_s else 0.0
+        self._free_at_s = max(self._free_at_s, now_s) + min(rest_s, round_s - worked_s)
         self._ended_s, self._busy, self._looks = now_s, busy, 0
 
     def _others_s(self, busy: Busy) -> float:
