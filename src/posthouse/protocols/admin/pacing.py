@@ -48,9 +48,7 @@ class Pace:
         """
         worked_s = max(now_s - max(begun_s, self._ended_s), 0.0)
         round_s = worked_s / self._share  # with the longest rest
-        since_s = max(
-            now_s - self._ended_s, round_s
-        )  # what was before this round counts by its rate
+        since_s = max(now_s - self._ended_s, round_s)  # what was before counts by its rate
         rest_s = WEIGHT * self._others_s(busy) * round_s / since_s if worked_s else 0.0
         self._free_at_s = max(self._free_at_s, now_s) + min(rest_s, round_s - worked_s)
         self._ended_s, self._busy, self._looks = now_s, busy, 0
