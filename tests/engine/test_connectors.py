@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from posthouse.directory import objects
+from posthouse.engine.connectors import MACHINES_MAX
 from posthouse.engine.descriptor import QueueAccessType
 from posthouse.engine.queue import QueueRole, QueueType
 from posthouse.engine.remote import Verdict
@@ -132,14 +133,12 @@ def test_reading_it_is_a_right(rig: ForeignRig) -> None:
     for access in (RECEIVE, PEEK):
         with rig.refused(AccessDenied.code):
             rig.open(CONNECTOR, access, ALICE)
-    assert not rig.manager.connectors.may_connect(ALICE)
     rig.run(
         lambda m: m.set_queue_security(
             CONNECTOR, rig.admin, rig.security(CONNECTOR).grant(ALICE.sid, RECEIVE_MESSAGE).pack()
         )
     )
     rig.close(rig.open(CONNECTOR, RECEIVE, ALICE))
-    assert rig.manager.connectors.may_connect(ALICE)
 
 
 def test_it_cannot_be_deleted_or_made_another(rig: ForeignRig) -> None:
@@ -254,6 +253,14 @@ def test_systems_behind_another_machine_are_passed_on(rig: ForeignRig) -> None:
     rig.take(addressed(rig.asking(b"x", destination_queue_format_name=name), elsewhere))
     assert rig.in_queue() == []
     assert len(rig.sent(name)) == 1
+
+
+def test_addresses_that_somebody_makes_up_are_not_kept_for_ever(rig: ForeignRig) -> None:
+    for number in range(MACHINES_MAX + 10):
+        assert not rig.manager.connectors.takes(number.to_bytes(16, "big"))
+    assert len(rig.manager.connectors._site_of) <= MACHINES_MAX
+    rig.take(rig.arriving(b"still"))
+    assert rig.in_queue() == [b"still"]
 
 
 # -- what a connector says of them

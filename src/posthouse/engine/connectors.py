@@ -46,10 +46,9 @@ from posthouse.model.names import (
     Suffix,
     parse_format_name,
 )
-from posthouse.security.access import Caller
-from posthouse.security.rights import RECEIVE_MESSAGE
 from posthouse.wire.glance import Glance, glance
 
+MACHINES_MAX = 1024  # that are remembered: anybody can make up an address
 LOOK_AGAIN_MS = 1000  # for room in a connector queue that is full
 SUFFIXES = (Suffix.NONE, Suffix.XACTONLY)
 
@@ -116,6 +115,8 @@ class Connectors:
 
     def _site(self, machine: bytes) -> bytes | None:
         if machine not in self._site_of:
+            if len(self._site_of) >= MACHINES_MAX:
+                self._site_of.clear()
             now_ms = self._core.now_ms
             self._site_of[machine] = self._directory.service.connector_site(machine, now_ms)
         return self._site_of[machine]
@@ -157,14 +158,6 @@ class Connectors:
         if not isinstance(name, PublicName):
             return b""
         return self._core.targets.owner_of(str(name))
-
-    def may_connect(self, caller: Caller) -> bool:
-        """Who reads a connector queue here is a connector, and may say what only those may."""
-        registry = self._core.registry
-        return any(
-            registry.guard(queue).allows(caller, RECEIVE_MESSAGE)
-            for queue in registry.connector_queues()
-        )
 
     # -- messages that are sent here
 
