@@ -265,6 +265,18 @@ def test_long_listings_come_in_pages(server: OpenLdap) -> None:
         authority.changes("")
 
 
+def test_a_server_that_lists_only_a_part_is_away(tmp_path: Path) -> None:
+    with openldap(tmp_path / "server", size_limit="5") as own:
+        with asked(own) as authority:
+            for number in range(1, 9):
+                authority.create(site(number, f"site {number}"), NOW)
+        with (
+            asked(own, authentication="anonymous") as authority,
+            pytest.raises(AuthorityAway, match="sizeLimitExceeded"),
+        ):
+            authority.changes("")
+
+
 class Clock:
     """Each look at it takes a while."""
 

@@ -102,6 +102,12 @@ class LdapAuthority:
 
     def changes(self, token: str) -> Changes:
         """All that changed since a token; everything where that is not known, or cheap."""
+        try:
+            return self._changes(token)
+        except Refused as refused:  # half a listing is none
+            raise AuthorityAway(str(refused)) from None
+
+    def _changes(self, token: str) -> Changes:
         with self._asking():
             self._places.ready()
             if self._is_domain:
