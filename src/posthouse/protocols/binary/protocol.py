@@ -205,8 +205,9 @@ class BinaryProtocol:
             self.links.opened(link, guid)
         else:
             self._remember_caller(guid, session.remote_address)
-            if self._whereabouts.look_up(guid, session.remote_address, session.release):
-                session.hold(self.now() + LOOK_UP_MS)
+            session.hold(self.now() + LOOK_UP_MS)  # the answer may come at once
+            if not self._whereabouts.look_up(guid, session.remote_address, session.release):
+                session.release()
         self.links.peer_came(guid, session.remote_address, self._by_guid[guid])
 
     def _tell(self, name: str, session: Session, **more: object) -> None:
