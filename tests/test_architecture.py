@@ -35,6 +35,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "client": DOORS | {"runtime"},
     "console": {"", "model", "client"},
     "qms": {"model", "client", "protocols"},
+    "connector": {"model", "wire", "client"},
     "spark": {"", "model", "client", "qms"},
     "cli": DOORS | {"", "runtime", "sim", "client", "console", "qms", "spark"},
 }
