@@ -18,6 +18,7 @@ from posthouse.protocols.admin.transfer_types import ConnectionJson as Connectio
 from posthouse.protocols.admin.transfer_types import IncomingSequenceJson as IncomingSequenceJson
 from posthouse.protocols.admin.transfer_types import OutgoingJson as OutgoingJson
 from posthouse.protocols.admin.types_groups import GroupJson as GroupJson
+from posthouse.protocols.admin.types_status import DirectoryStatusJson as DirectoryStatusJson
 
 LOOKUP_ID_MAX = (1 << 63) - 1
 PAGE_MAX = 1000
@@ -525,20 +526,6 @@ class CountedJson(Json):
 
     name: str
     count: int
-
-
-class DirectoryStatusJson(Json):
-    """How the directory stands: who speaks for it, and since when it is online, or why not.
-
-    `unusable` tells of objects of the authority that nobody could use.
-    """
-
-    source: str
-    online: bool
-    since: str
-    refreshed: str
-    reason: str
-    unusable: list[str]
 
 
 class StatusJson(Json):
