@@ -143,6 +143,12 @@ class DirectoryChanges:
         try:
             made = self._queues.asking.made(orders)
         except Refused as refused:
+            exists = refused.status is DirectoryOperationResult.OBJECT_ALREADY_EXISTS
+            if exists and not any(isinstance(order.value, Queue) for order in orders):
+                raise DsError(
+                    f"the directory has such an object: {refused}",
+                    "`posthouse directory refresh` brings it here; then it can be changed.",
+                ) from None
             raise refusal(refused.status, "make the change", str(refused)) from None
         except AuthorityAway as away:
             raise NoDs(f"the directory cannot be reached: {away}") from None
