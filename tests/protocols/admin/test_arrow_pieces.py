@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
+from weakref import ref
 
 import pyarrow as pa
 import pyarrow.ipc
@@ -33,6 +35,25 @@ def test_columns_stay_where_they_lie() -> None:
     address = batch.column("number").buffers()[1].address
     pieces = Pieces(SCHEMA).of(batch)
     assert address in {pa.py_buffer(piece).address for piece in pieces}
+
+
+def test_pieces_outlive_whatever_they_were_made_of() -> None:
+    writer, batch = Pieces(SCHEMA), batch_of(5000)
+    expected, data = batch.to_pydict(), batch.serialize().to_pybytes()
+    pieces = writer.of(batch)
+    del writer, batch
+    others = [batch_of(5000) for _ in range(8)]  # what would take over memory that is free
+    assert b"".join(pieces) == data
+    assert others[0].to_pydict() == expected
+
+
+def test_nothing_is_left_of_a_stream() -> None:
+    pieces = Pieces(SCHEMA)
+    pieces.of(batch_of(3))
+    gone = ref(pieces)
+    del pieces
+    gc.collect()
+    assert gone() is None
 
 
 @given(st.lists(st.binary(max_size=40), max_size=10), st.integers(1, 30))
