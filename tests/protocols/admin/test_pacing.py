@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from posthouse.protocols.admin.conversation import Outside
 from posthouse.protocols.admin.outside import in_the_background
-from posthouse.protocols.admin.pacing import WEIGHT, Busy, Pace
+from posthouse.protocols.admin.pacing import REST_MAX_S, WEIGHT, Busy, Pace
 
 
 def test_a_read_does_not_rest_while_nobody_else_works() -> None:
@@ -73,6 +73,17 @@ def test_batches_beside_each_other_share_their_time() -> None:
     pace.made(10.0, 10.5, Busy(100.0, 1000))
     pace.made(10.0, 10.5, Busy(200.0, 2000))
     assert pace.wait_s(10.5) == pytest.approx(0.5)
+
+
+@given(st.floats(0.01, 0.5), st.lists(st.floats(0.01, 2.0), min_size=1, max_size=64))
+def test_many_readers_together_are_not_kept_waiting_for_long(
+    share: float, batches: list[float]
+) -> None:
+    pace, now_s = Pace(share), 0.0
+    for count, work_s in enumerate(batches, 1):
+        begun_s, now_s = now_s, now_s + work_s
+        pace.made(begun_s, now_s, Busy(100.0 * count, 1000 * count))
+        assert pace.wait_s(now_s) <= REST_MAX_S + 1e-9
 
 
 spans = st.floats(0.0001, 1.0)

@@ -14,6 +14,9 @@ SHARE: Final = 0.1
 """Of the time, that bulk reads have at least while others work."""
 WEIGHT: Final = 4.0
 """How many times as long as others worked a bulk read rests."""
+REST_MAX_S: Final = 5.0
+"""The rests of many readers add up, and each of them hears nothing meanwhile: one that hears
+nothing for half a minute takes the queue manager for dead."""
 
 
 class Busy(NamedTuple):
@@ -50,7 +53,8 @@ class Pace:
         round_s = worked_s / self._share  # with the longest rest
         since_s = max(now_s - self._ended_s, round_s)  # what was before counts by its rate
         rest_s = WEIGHT * self._others_s(busy) * round_s / since_s if worked_s else 0.0
-        self._free_at_s = max(self._free_at_s, now_s) + min(rest_s, round_s - worked_s)
+        free_at_s = max(self._free_at_s, now_s) + min(rest_s, round_s - worked_s)
+        self._free_at_s = min(free_at_s, now_s + REST_MAX_S)
         self._ended_s, self._busy, self._looks = now_s, busy, 0
 
     def _others_s(self, busy: Busy) -> float:
