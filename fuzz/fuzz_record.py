@@ -2,11 +2,6 @@
 
 from collections.abc import Callable
 
-from posthouse.directory.certificates import (
-    InternalCertificate,
-    decode_certificate,
-    encode_certificate,
-)
 from posthouse.directory.objects import Entry, Queue, QueueManager, decode_entry, encode_entry
 from posthouse.model.errors import RemoteProtocolError
 from posthouse.model.message_values import BASE_PROVIDER
@@ -32,13 +27,21 @@ from posthouse.security.keys import (
     unpack_public_key,
     unpack_user_certificates,
 )
+from posthouse.security.registrations import (
+    MachineRegistration,
+    UserRegistration,
+    decode_machine_registration,
+    decode_user_registration,
+    encode_registration,
+)
 from posthouse.security.sids import EVERYONE, make_sid
 
 READERS: tuple[Callable[[bytes], object], ...] = (
     decode_account,
     decode_token,
     decode_entry,
-    decode_certificate,
+    decode_user_registration,
+    decode_machine_registration,
     unpack_public_key,
     unpack_provider_keys,
     unpack_user_certificates,
@@ -58,7 +61,10 @@ SEEDS = [
     encode_record(Token(id="01", user="anna", scopes=(("*", 4),), secret_sha256=bytes(32))),
     encode_entry(Entry(QUEUE, Queue.directory_attributes())),
     encode_entry(Entry(QueueManager(computer_name="HOST"), frozenset({"computer_name"}))),
-    encode_certificate(InternalCertificate(b"DER", bytes(16))),
+    encode_registration(
+        UserRegistration(sid=EVERYONE, certificate=b"DER", identifier=b"c" * 16, created_s=1)
+    ),
+    encode_registration(MachineRegistration(guid=b"m" * 16, name="HOST", created_s=1)),
     KEY,
     pack_provider_keys([ProviderKey(BASE_PROVIDER, 1, KEY)]),
     pack_user_certificates([UserCertificate.of(b"DER")]),
