@@ -26,11 +26,14 @@ REMEMBERED_S = 7 * 24 * 3600  # longer than any message is tried again
 BATCH = 100
 WAIT_MS = 500
 
+# Redis takes nothing back of a script that fails: what can fail, adding, comes before remembering.
 ADD_ONCE = """
-if redis.call('SET', KEYS[2], '', 'NX', 'EX', ARGV[1]) then
-    return redis.call('XADD', KEYS[1], '*', unpack(ARGV, 2))
+if redis.call('EXISTS', KEYS[2]) == 1 then
+    return false
 end
-return false
+local id = redis.call('XADD', KEYS[1], '*', unpack(ARGV, 2))
+redis.call('SET', KEYS[2], id, 'EX', ARGV[1])
+return id
 """
 
 

@@ -43,7 +43,10 @@ class Shop:
         """The bridge as a process; killed at the end unless it has been stopped."""
         command = [sys.executable, str(BRIDGE), *words, "--redis", self.store.url]
         with subprocess.Popen(
-            [*command, "--home", str(self._home)], stdout=subprocess.PIPE, env=dict(os.environ)
+            [*command, "--home", str(self._home)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=dict(os.environ),
         ) as process:
             try:
                 assert process.stdout is not None
@@ -114,6 +117,18 @@ def test_messages_become_entries_and_their_senders_learn_it(shop: Shop) -> None:
     assert entry[1][b"body"] == b"an order"
     assert entry[1][b"label"] == b"1"
     assert manager.books().balanced
+
+
+def test_a_message_that_redis_refuses_is_not_taken_for_delivered(shop: Shop) -> None:
+    shop.store.client.set("orders", "no stream")
+    shop.manager.queue(ORDERS).send(b"an order", recoverable=True)
+    with shop.bridge("out", "--site", "Streams") as process:
+        assert process.stderr is not None
+        assert b"WRONGTYPE" in process.stderr.readline()
+        assert shop.waiting() == 1
+        shop.store.client.delete("orders")
+        until("the order", lambda: not shop.waiting())
+    assert shop.store.bodies("orders") == [b"an order"]
 
 
 def test_a_bridge_that_is_killed_loses_and_doubles_nothing(shop: Shop) -> None:
