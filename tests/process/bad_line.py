@@ -67,11 +67,9 @@ class BadLine:
             while True:
                 client, _ = self._listener.accept()
                 try:
-                    server = socket.create_connection((HOST, self._target))
-                except OSError:  # it is down
+                    self._join(client, socket.create_connection((HOST, self._target)))
+                except OSError:  # it is down, or dies just now: only the listener's end ends this
                     end(client)
-                    continue
-                self._join(client, server)
 
     def _join(self, client: socket.socket, server: socket.socket) -> None:
         with self._lock:
