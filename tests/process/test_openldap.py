@@ -363,6 +363,25 @@ def test_poisoned_entries_are_told_of_and_spoil_no_others(server: OpenLdap) -> N
         assert refused(lambda: authority.delete(queue(99, r"ALPHA\x"))) is NOT_FOUND
 
 
+def test_an_entry_that_was_damaged_is_not_gone(server: OpenLdap) -> None:
+    """Its queue would be deleted on its machine, and its messages have nowhere to go."""
+    connection = LdapConnection(server.settings(url=server.socket_url, whole_s=1000))
+    reader = LdapAuthority(connection, clock=Clock())
+    place = Dn.parse(f"CN=orders,CN=msmq,CN=ALPHA,CN=Computers,{ROOT}")
+    with asked(server) as writer, server.connected(url=server.socket_url) as hand:
+        writer.create(machine(1, "ALPHA"), NOW)
+        writer.create(queue(2, r"ALPHA\orders"), NOW)
+        token = reader.changes("").token
+        for damage in ({"mSMQQueueQuota": [b"99999999999"]}, {"objectGUID": [b"short"]}):
+            hand.modify(place, damage)
+            later = reader.changes(token)
+            assert (later.whole, later.gone) == (False, [])
+            assert Queue not in map(type, later.objects)
+            for _ in range(2):
+                assert reader.changes("").unusable == {(Queue, guid(2))}
+    reader.close()
+
+
 # -- what is changed
 
 HOSTILE = ["*)(objectClass=*", "a,CN=b", 'x"+<y>;z', "#start", r"back\slash", "(&)", "é=ß", "*"]

@@ -24,12 +24,16 @@ class Refused(Exception):
 
 
 class Changes(NamedTuple):
-    """What is different since `token` was given out; `whole`: what is not listed is gone."""
+    """What is different since `token` was given out; `whole`: what is not listed is gone.
+
+    What is there but cannot be understood is `unusable`: what was known of it stays.
+    """
 
     objects: list[DirectoryObject]
     gone: list[tuple[type[DirectoryObject], bytes]]
     whole: bool
     token: str
+    unusable: frozenset[tuple[type[DirectoryObject], bytes]] = frozenset()
 
 
 class Authority(Protocol):

@@ -80,9 +80,12 @@ class Atlas:
         elif kind is QueueAlias and entry.text("adminDescription") == MEMBER_MARK:
             self.recipients[entry.dn.key] = entry.text("msMQ-Recipient-FormatName")
         if kind is not None and entry.has("objectGUID"):
-            identifier = entry.guid("objectGUID", NULL_GUID)
-            self._objects[entry.dn.key] = kind, identifier
-            self._places[kind, identifier] = entry.dn
+            self.keep(entry.dn, kind, entry.guid("objectGUID", NULL_GUID))
+
+    def keep(self, dn: Dn, kind: type[DirectoryObject], identifier: bytes) -> None:
+        """Remembers which object stands there."""
+        self._objects[dn.key] = kind, identifier
+        self._places[kind, identifier] = dn
 
     def forget(self, dn: Dn) -> None:
         """Nothing stands there any more."""
@@ -266,32 +269,44 @@ _MORE: Final[dict[type[DirectoryObject], Any]] = {
 
 
 class Reading(NamedTuple):
-    """What entries gave: objects, and the reasons why others could not be used."""
+    """What entries gave: objects, the reasons why others could not be used, and which these are."""
 
     objects: list[DirectoryObject]
     faults: list[str]
+    unusable: frozenset[tuple[type[DirectoryObject], bytes]]
 
 
-def read_all(entries: Sequence[LdapEntry], atlas: Atlas) -> Reading:
-    """Every object of a listing; entries that refer to each other may come in any order."""
-    reading = Reading([], [])
+def read_all(entries: Sequence[LdapEntry], atlas: Atlas, earlier: Atlas | None = None) -> Reading:
+    """Every object of a listing; entries that refer to each other may come in any order.
+
+    An `earlier` atlas knows what stood where entries are that do not even say what they are.
+    """
+    objects: list[DirectoryObject] = []
+    faults: list[str] = []
+    unusable = {}
     usable = []
     for entry in entries:
+        before = (earlier or atlas).known(entry.dn)
         try:
             atlas.note(entry)
         except BadEntry as bad:
-            reading.faults.append(f"{entry.dn}: {bad}")
+            faults.append(f"{entry.dn}: {bad}")
+            unusable[entry.dn.key] = before
+            if before is not None:
+                atlas.keep(entry.dn, *before)
         else:
             usable.append(entry)
     for entry in usable:
         try:
             value = object_of(entry, atlas)
         except BadEntry as bad:
-            reading.faults.append(f"{entry.dn}: {bad}")
+            faults.append(f"{entry.dn}: {bad}")
+            unusable[entry.dn.key] = atlas.known(entry.dn)
         else:
-            reading.objects.extend(() if value is None else (value,))
+            objects.extend(() if value is None else (value,))
     marked = {entry.guid("objectGUID", NULL_GUID) for entry in usable if is_marked(entry)}
-    return Reading(without_idle_groups(reading.objects, marked), reading.faults)
+    known = frozenset(one for one in unusable.values() if one is not None)
+    return Reading(without_idle_groups(objects, marked), faults, known)
 
 
 def is_marked(entry: LdapEntry) -> bool:

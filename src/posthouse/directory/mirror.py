@@ -24,8 +24,8 @@ from posthouse.directory.embedded import (
     rights_to_write,
 )
 from posthouse.directory.objects import KINDS, DirectoryObject, Entry, Queue
-from posthouse.model.errors import QueueError, RemoteProtocolError
-from posthouse.model.guids import format_guid
+from posthouse.model.errors import IllegalPropertyValue, QueueError, RemoteProtocolError
+from posthouse.model.guids import NULL_GUID, format_guid
 from posthouse.security import rights
 from posthouse.security.access import Caller
 
@@ -119,10 +119,11 @@ class MirroredDirectory(EmbeddedDirectory):
 
     def take(self, changes: Changes) -> News:
         """Takes in what an authority said."""
-        gone = [self._known(kind, identifier) for kind, identifier in changes.gone]
+        gone = [self._known(*key) for key in dict.fromkeys(changes.gone)]
         if changes.whole:
             listed = {(type(one), one.identifier) for one in changes.objects}
-            gone += [one for one in self._all() if (type(one), one.identifier) not in listed]
+            listed.update(changes.unusable)
+            gone = [one for one in self._all() if (type(one), one.identifier) not in listed]
         news = News([], [one for one in gone if one is not None], [])
         for value in news.gone:
             self._drop(value)
@@ -138,8 +139,10 @@ class MirroredDirectory(EmbeddedDirectory):
             return
         try:
             value.validate()
+            if value.identifier == NULL_GUID:  # that of all queues which are not public
+                raise IllegalPropertyValue("its identifier is zero")
         except (QueueError, RemoteProtocolError) as error:
-            title = f"{type(value).__name__} {format_guid(value.identifier)}"
+            title = f"{type(value).__name__} {_shown(value.identifier)}"
             news.faults.append(f"{title}: {getattr(error, 'cause', error)}")
             return
         self.put(value)
@@ -254,3 +257,7 @@ class MirroredDirectory(EmbeddedDirectory):
             self.connected, self.reason = False, str(away)
             return _NOT_CONNECTED, None
         return _SUCCESS, stored
+
+
+def _shown(identifier: bytes) -> str:
+    return format_guid(identifier) if len(identifier) == len(NULL_GUID) else identifier[:16].hex()

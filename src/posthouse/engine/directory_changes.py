@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import starmap
 from typing import NamedTuple
 
 from posthouse.directory.authority import AuthorityAway, Refused
@@ -119,7 +120,7 @@ class DirectoryChanges:
         queues, core, change = self._queues, self._core, Change()
         orders = [
             *(Order(Action.DELETE, value, core.utc) for value in found.deleted),
-            *(self._order(value) for value in found.changed),
+            *starmap(self._order, zip(found.changed, found.before, strict=True)),
             *(Order(Action.CREATE, value, core.utc) for value in found.created),
         ]
         with core.one_step():
@@ -131,10 +132,16 @@ class DirectoryChanges:
             core.commit(change)
         self._look_again()
 
-    def _order(self, value: DirectoryObject) -> Order:
-        """The enterprise is made when it is changed for the first time."""
-        new = isinstance(value, Enterprise) and not self._all(Enterprise)
-        return Order(Action.CREATE if new else Action.WRITE, value, self._core.utc)
+    def _order(self, value: DirectoryObject, before: DirectoryObject) -> Order:
+        """What differs is written, for others may have changed the rest since we looked.
+
+        The enterprise is made when it is changed for the first time.
+        """
+        if isinstance(value, Enterprise) and not self._all(Enterprise):
+            return Order(Action.CREATE, value, self._core.utc)
+        known = value.directory_attributes()
+        names = {name for name in known if getattr(value, name) != getattr(before, name)}
+        return Order(Action.WRITE, value, self._core.utc, frozenset(names))
 
     def _have_made(self, mirror: MirroredDirectory, orders: Sequence[Order]) -> None:
         """All orders in one; what the authority made of them comes into the mirror."""
@@ -172,7 +179,7 @@ class DirectoryChanges:
         if order.action is Action.DELETE:
             return service.delete_directory_object(order.value, core.now_ms)
         if order.action is Action.WRITE:
-            return service.write_directory(order.value, core.now_ms, order.utc_s)
+            return service.write_directory(order.value, core.now_ms, order.utc_s, order.attributes)
         return service.create_directory_object(order.value, core.now_ms, order.utc_s)
 
     def _look_again(self) -> None:

@@ -112,6 +112,8 @@ class Mirroring:
         with core.one_step():
             mirror.connected = True
             news = mirror.take(changes)
+            if any(one.identifier == core.guid for one in news.changed):
+                self._entered = False  # somebody else may not know what only we can know
             if was_offline or news.changed or news.gone:
                 service.refreshed([*news.changed, *news.gone], core.now_ms)
                 self._find_strays()

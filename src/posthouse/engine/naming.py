@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Protocol as Interface
 
@@ -67,8 +68,8 @@ class PublicQueues(Interface):
     def publish(self, definition: QueueDefinition, change: Change) -> PublishedQueue:
         """Creates the queue's object; raises the directory's refusal."""
 
-    def update(self, definition: QueueDefinition, change: Change) -> None:
-        """Writes the attributes of the queue's object; raises the directory's refusal."""
+    def update(self, definition: QueueDefinition, names: Collection[str], change: Change) -> None:
+        """Writes those that changed into the queue's object; raises the directory's refusal."""
 
     def withdraw(self, definition: QueueDefinition, change: Change) -> None:
         """Deletes the queue's object; raises the directory's refusal."""

@@ -6,7 +6,7 @@ same log; those that belong to a queue's creation or deletion are in the same at
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -25,8 +25,8 @@ from posthouse.engine.naming import PublishedQueue
 from posthouse.engine.queue import Queue, QueueDefinition, QueueRole
 from posthouse.engine.records import TABLE_DIRECTORY, Change
 from posthouse.model.errors import DsError, IllegalPropertyValue, NoDs, QueueError, QueueExists
-from posthouse.model.guids import parse_guid
-from posthouse.model.names import FormatName, PathName, parse_format_name
+from posthouse.model.guids import NULL_GUID, parse_guid
+from posthouse.model.names import FormatName, PathName, PublicName, parse_format_name
 from posthouse.model.properties import QueuePrivacyLevel
 from posthouse.model.properties import QueueType as DirectoryQueueType
 
@@ -213,12 +213,17 @@ class DirectoryOfQueues:
         assert published is not None
         return published
 
-    def update(self, definition: QueueDefinition, change: Change) -> None:
-        """Write Directory (3.1.7.1.24) for a public queue whose attributes change."""
+    def update(self, definition: QueueDefinition, names: Collection[str], change: Change) -> None:
+        """Write Directory (3.1.7.1.24) for a public queue of which these attributes change.
+
+        No others are written: while the authority is asked, somebody else may change them.
+        """
         core = self.core
+        attributes = {_FOLLOWED.get(name, name) for name in names}
+        attributes &= objects.Queue.directory_attributes()
         with self.changing(change):
             outcome = self.service.write_directory(
-                self.object_of(definition), core.now_ms, core.utc
+                self.object_of(definition), core.now_ms, core.utc, attributes
             )
         if outcome.status is not _RESULT.SUCCESS:
             raise self.refusal(outcome.status, f"change {definition.pathname}")
@@ -328,10 +333,9 @@ class DirectoryOfQueues:
             self.core.registry.change_definition(queue, **changed)
 
     def _public_queue(self, identifier: bytes) -> Queue | None:
-        for queue in self.core.registry.all():
-            if queue.definition.identifier == identifier:
-                return queue
-        return None
+        queue = self.core.registry.find_local(PublicName(identifier))
+        ours = queue is not None and queue.definition.role is QueueRole.PLAIN
+        return queue if ours and identifier != NULL_GUID else None
 
     def object_of(self, definition: QueueDefinition) -> objects.Queue:
         """A queue's directory attributes."""

@@ -426,7 +426,7 @@ class Queues(QueueNames):
     def _publish_and_change(self, queue: Queue, values: dict[str, object]) -> None:
         change, definition = Change(), queue.definition
         if definition.queue_type is QueueType.PUBLIC and definition.identifier != NULL_GUID:
-            self.public.update(msgspec.structs.replace(definition, **values), change)
+            self.public.update(msgspec.structs.replace(definition, **values), values.keys(), change)
         self.change_definition(queue, change, **values)
 
     def change_definition(

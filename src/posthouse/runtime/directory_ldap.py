@@ -127,12 +127,13 @@ class LdapAuthority:
         started = self._clock()
         token = Token(self._places.contexts.host, self._stamp_now())
         entries = self._listed("")
-        self._places.atlas = Atlas(self._places.contexts.root)
-        reading = read_all(entries, self._places.atlas)
+        earlier, self._places.atlas = self._atlas, Atlas(self._places.contexts.root)
+        reading = read_all(entries, self._atlas, earlier)
         self._note(reading)
-        self._given = {(type(one), one.identifier) for one in reading.objects}
+        self._given = {(type(one), one.identifier) for one in reading.objects} | reading.unusable
         self._whole_at, self._whole_took = self._clock(), self._clock() - started
-        return Changes(reading.objects, [], True, str(_latest(token, entries, self._is_domain)))
+        latest = str(_latest(token, entries, self._is_domain))
+        return Changes(reading.objects, [], True, latest, reading.unusable)
 
     def _since(self, since: Token) -> Changes:
         assert self._given is not None
@@ -147,10 +148,10 @@ class LdapAuthority:
         self._note(reading)
         objects = without_idle_groups(reading.objects, lists)
         found = {(type(one), one.identifier) for one in objects}
-        gone = [one for one in map(self._atlas_object, entries) if one and one not in found]
-        gone = [one for one in gone if one in self._given]
+        gone = {one for one in map(self._atlas_object, entries) if one and one not in found}
+        gone = (gone - reading.unusable) & self._given
         self._given = (self._given | found).difference(gone)
-        return Changes(objects, gone, False, str(_latest(token, entries, self._is_domain)))
+        return Changes(objects, list(gone), False, str(_latest(token, entries, self._is_domain)))
 
     def _atlas_object(self, entry: LdapEntry) -> tuple[type[DirectoryObject], bytes] | None:
         return self._atlas.known(entry.dn)

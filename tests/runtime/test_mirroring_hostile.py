@@ -1,0 +1,155 @@
+"""A shared directory that lies, and changes of several callers that cross each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from posthouse.directory import objects
+from posthouse.directory.authority import Changes
+from posthouse.directory.base import equals
+from posthouse.directory.mirror import Action, Order
+from posthouse.engine.asking import AuthorityNeeded
+from posthouse.engine.manager import QueueManager
+from posthouse.engine.queue import Queue
+from posthouse.model.guids import NULL_GUID
+from posthouse.model.names import parse_format_name
+from posthouse.model.properties import QueueProperties
+from posthouse.runtime.driver import made_again
+from tests.runtime.sharing import SharingRig, file_of
+
+SITE = objects.Site(identifier=b"s" * 16, name="North")
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> SharingRig:
+    made = SharingRig(file_of(tmp_path / "directory.toml"))
+    assert made.refresh()
+    return made
+
+
+def orders(rig: SharingRig, **attributes: Any) -> objects.Queue:
+    owner = rig.manager.identifier
+    return objects.Queue(
+        **{"identifier": b"q" * 16, "queue_manager_identifier": owner, **attributes},
+        pathname="ALPHA\\orders",
+    )
+
+
+def queue(rig: SharingRig, name: str = "ALPHA\\orders") -> Queue:
+    found = rig.manager.queues.find_local(parse_format_name(f"DIRECT=OS:{name}"))
+    assert found is not None
+    return found
+
+
+def entered(rig: SharingRig) -> objects.Queue:
+    """What the file has of the queue."""
+    (found,) = [one for one in rig.authority.changes("").objects if isinstance(one, objects.Queue)]
+    return found
+
+
+def take(rig: SharingRig, changes: Changes) -> None:
+    rig.run(lambda m: m.mirroring.take(changes))
+
+
+def test_what_is_told_as_gone_twice_goes_once(rig: SharingRig) -> None:
+    take(rig, Changes([SITE], [], False, "2"))
+    take(rig, Changes([], [(objects.Site, SITE.identifier)] * 2, False, "3"))
+    assert not rig.manager.directory.directory.all_known(objects.Site)
+
+
+def test_a_queue_without_identifier_changes_no_queue_that_has_none(rig: SharingRig) -> None:
+    rig.run(lambda m: m.create_queue("ALPHA\\private$\\p", QueueProperties(), rig.admin))
+    before = {one.name: one.definition.quota_kib for one in rig.manager.queues.all()}
+    take(rig, Changes([orders(rig, identifier=NULL_GUID, quota=0)], [], False, "2"))
+    after = {one.name: one.definition.quota_kib for one in rig.manager.queues.all()}
+    assert after == before
+    (fault,) = rig.manager.mirroring.state().faults
+    assert "zero" in fault
+
+
+def test_an_object_with_half_an_identifier_is_told_of(rig: SharingRig) -> None:
+    take(rig, Changes([orders(rig, identifier=b"short")], [], False, "2"))
+    (fault,) = rig.manager.mirroring.state().faults
+    assert b"short".hex() in fault
+
+
+def test_what_is_there_but_cannot_be_understood_stays_as_it_was(rig: SharingRig) -> None:
+    rig.run(lambda m: m.create_queue("ALPHA\\orders", QueueProperties(), rig.admin))
+    key = (objects.Queue, queue(rig).definition.identifier)
+    own = rig.authority.changes("").objects[:1]
+    assert isinstance(own[0], objects.QueueManager)
+    take(rig, Changes(own, [], True, "2", frozenset({key})))
+    assert not queue(rig).deleted
+    take(rig, Changes(own, [], True, "3"))
+    assert rig.manager.queues.find_local(parse_format_name("DIRECT=OS:ALPHA\\orders")) is None
+
+
+Made = Callable[[QueueManager], object]
+
+
+def crossed(rig: SharingRig, *calls: Made) -> None:
+    """Calls that are all decided before the authority answers the first of them."""
+    driver, asking = rig.driver, rig.driver.on_need
+    needs: list[tuple[AuthorityNeeded, Made, Any]] = []
+    errors: list[object] = []
+    driver.on_need = lambda need, call, release: needs.append((need, call, release))
+    driver.begin_turn()
+    for call in calls:
+        driver.decide(call, lambda answer: errors.append(answer.error))
+    driver.end_turn()
+    driver.on_need = asking
+    answers = [rig.feed.ask_now(need.orders) for need, _, _ in needs]
+    for (need, call, release), answer in zip(needs, answers, strict=True):
+        driver.begin_turn()
+        driver.decide(made_again(need, answer, call), release)
+        driver.end_turn()
+    driver.sync()
+    driver.release()
+    assert errors == [None] * len(calls)
+
+
+def test_two_changes_of_a_queue_at_once_are_both_made(rig: SharingRig) -> None:
+    rig.run(lambda m: m.create_queue("ALPHA\\orders", QueueProperties(), rig.admin))
+    found = queue(rig)
+    crossed(
+        rig,
+        lambda m: m.queues.set_properties(found, label="Orders"),
+        lambda m: m.queues.set_properties(found, quota_kib=5),
+    )
+    assert (found.definition.label, found.definition.quota_kib) == ("Orders", 5)
+    assert (entered(rig).label, entered(rig).quota) == ("Orders", 5)
+
+
+def test_a_change_by_an_operator_keeps_what_others_changed_since(rig: SharingRig) -> None:
+    """The mirror is as old as the last look: what it says of the rest is not written back."""
+    other = objects.QueueManager(identifier=b"b" * 16, computer_name="BETA")
+    rig.change(Order(Action.CREATE, other, 1))
+    rig.refresh()
+    moved = msgspec.structs.replace(other, addresses=("beta:9",))
+    rig.change(Order(Action.WRITE, moved, 2, frozenset({"addresses"})))
+    known = msgspec.structs.replace(other, site_identifier_list=(SITE.identifier,))
+    rig.run(lambda m: m.directory_changes.enter(known, other, dry_run=False))
+    (now,) = [one for one in rig.authority.changes("").objects if one.identifier == b"b" * 16]
+    assert isinstance(now, objects.QueueManager)
+    assert now.addresses == ("beta:9",)
+    assert now.site_identifier_list == (SITE.identifier,)
+
+
+def test_what_only_we_know_of_ourselves_is_entered_again(tmp_path: Path) -> None:
+    rig = SharingRig(file_of(tmp_path / "directory.toml"), listening_at=("alpha:7",))
+    assert rig.refresh()
+    known = rig.manager.directory.directory.known(
+        objects.QueueManager, equals("identifier", rig.manager.identifier)
+    )
+    assert known is not None
+    wrong = msgspec.structs.replace(known, addresses=("elsewhere:1",))
+    rig.change(Order(Action.WRITE, wrong, 2, frozenset({"addresses"})))
+    assert rig.refresh()
+    (now,) = rig.authority.changes("").objects
+    assert isinstance(now, objects.QueueManager)
+    assert now.addresses == ("alpha:7",)
