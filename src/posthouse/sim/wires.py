@@ -47,7 +47,8 @@ class Wire:
         self._manager = manager
         self._connection = connection
         self._life = manager.life
-        self._held: list[bytes] | None = None  # what came while nobody read
+        self._held: list[bytes] = []  # what came while nobody read
+        self._paused = False
         self._watched = False
         self.party: Party | None = None
 
@@ -85,14 +86,18 @@ class Wire:
 
     def pause(self) -> None:
         """Bytes are kept from here on."""
-        if self._held is None:
-            self._held = []
+        self._paused = True
 
     def resume(self) -> None:
-        """What was kept is handed over, a moment later."""
-        held, self._held = self._held, None
-        if held:
-            self._manager.later(0, lambda: self._hand_over(b"".join(held)))
+        """What was kept is handed over, a moment later; what comes until then stays behind it."""
+        self._paused = False
+        if self._held:
+            self._manager.later(0, self._hand_over_held)
+
+    def _hand_over_held(self) -> None:
+        if self._held and not self._paused:
+            held, self._held = self._held, []
+            self._hand_over(b"".join(held))
 
     def relieved(self) -> None:
         """Nothing is counted here."""
@@ -105,7 +110,7 @@ class Wire:
         return b""
 
     def _hand_over(self, data: bytes) -> None:
-        if self._held is not None:
+        if self._paused or self._held:
             self._held.append(data)
         elif self.party is not None:
             self._manager.point()
