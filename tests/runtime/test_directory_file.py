@@ -10,6 +10,7 @@ import stat
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -17,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posthouse.directory import objects
-from posthouse.directory.authority import AuthorityAway, Refused
+from posthouse.directory.authority import AuthorityAway, Changes, Refused
 from posthouse.directory.base import DirectoryOperationResult
 from posthouse.directory.mirror import Action, Order, TakesTogether, carry_out
 from posthouse.runtime.directory_file import FileAuthority
@@ -53,7 +54,7 @@ def test_later_answers_are_what_changed(path: Path) -> None:
     file_of(path, SITE, MACHINE)
     authority = opened(path)
     token = authority.changes("").token
-    assert authority.changes(token) == ([], [], False, token)
+    assert authority.changes(token) == Changes([], [], False, token)
     file_of(path, msgspec.structs.replace(SITE, foreign_site=True))
     changes = authority.changes(token)
     assert not changes.whole
@@ -252,3 +253,51 @@ def test_what_we_wrote_and_somebody_deleted_is_told_as_gone(path: Path) -> None:
     opened(path).delete(stored)
     assert authority.changes(token).gone == [(objects.Site, SITE.identifier)]
     authority.close()
+
+
+def test_a_pipe_keeps_nobody(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "directory.toml")
+    with pytest.raises(AuthorityAway, match="is not a file"):
+        opened(tmp_path / "directory.toml").changes("")
+
+
+class Written(FileAuthority):
+    """Somebody writes the file in place, a line with every look at it."""
+
+    lines: tuple[str, ...] = ()
+
+    def _read_once(self) -> tuple[Any, bytes, bool]:
+        found = super()._read_once()
+        line, *rest = self.lines or ("",)
+        self.lines = tuple(rest)
+        with self.path.open("a") as file:
+            file.write(line)
+        return found
+
+
+def test_half_a_file_is_no_directory(tmp_path: Path) -> None:
+    """What an editor has not written yet would count as deleted."""
+    path = tmp_path / "directory.toml"
+    path.touch()
+    authority = Written(path, _guids(1))
+    authority.lines = ('[[sites]]\nname = "North"\n', "[[sites]]\n", 'name = "South"\n')
+    assert {one.unique_name for one in authority.changes("").objects} == {"north", "south"}
+
+
+def test_a_file_that_is_written_all_the_time_is_away(tmp_path: Path) -> None:
+    path = tmp_path / "directory.toml"
+    path.touch()
+    authority = Written(path, _guids(1))
+    authority.lines = ("# more\n",) * 100
+    with pytest.raises(AuthorityAway, match="is being written"):
+        authority.create(SITE, UTC)
+    assert "North" not in path.read_text()
+
+
+def test_nothing_is_written_through_a_link_that_was_laid_for_us(path: Path, tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    (tmp_path / f".{path.name}.{os.getpid()}.new").symlink_to(victim)
+    opened(path).create(SITE, UTC)
+    assert victim.read_text() == "precious"
+    assert "North" in path.read_text()

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Final
 
 from posthouse.directory.addresses import Address
-from posthouse.directory.authority import Authority
+from posthouse.directory.authority import Authority, AuthorityAway
 from posthouse.engine.asking import Answered, AuthorityNeeded
 from posthouse.engine.manager import QueueManager
 from posthouse.model.errors import ServiceNotAvailable
 from posthouse.protocols.desk import Answer, Call, Release
-from posthouse.runtime.directory_feed import DirectoryFeed
+from posthouse.runtime.directory_feed import PATIENCE_S, DirectoryFeed, silent
 from posthouse.runtime.directory_file import FileAuthority
 from posthouse.runtime.driver import made_again
 from posthouse.runtime.loop import Loop
@@ -65,8 +65,15 @@ def refresh_pause_s(section: DirectorySection) -> float:
 class FollowedDirectory:
     """A feed beside an event loop: calls that need the authority go on when it has answered."""
 
-    def __init__(self, desk: Loop, authority: Authority, section: DirectorySection) -> None:
+    def __init__(
+        self,
+        desk: Loop,
+        authority: Authority,
+        section: DirectorySection,
+        patience_s: float = PATIENCE_S,
+    ) -> None:
         self._desk = desk
+        self.patience_s = patience_s
         self._loop = asyncio.get_running_loop()
         self.feed = DirectoryFeed(
             authority,
@@ -87,7 +94,10 @@ class FollowedDirectory:
         """Asks for changes now."""
         done = asyncio.Event()
         self.feed.refresh(lambda: self._on_loop(done.set), whole=True)
-        await done.wait()
+        try:
+            await asyncio.wait_for(done.wait(), self.patience_s)
+        except TimeoutError:
+            self._away()
 
     def close(self) -> None:
         """Asks no more."""
@@ -107,10 +117,28 @@ class FollowedDirectory:
         self._on_loop(decide)
 
     def _needed(self, need: AuthorityNeeded, call: Call, release: Release) -> None:
-        def answered(answer: Answered) -> None:
-            self._on_loop(lambda: self._again(need, answer, call, release))
+        """Goes on with the answer, or without it when that takes too long."""
 
-        self.feed.need(need.orders, answered)
+        def answered(answer: Answered) -> None:
+            if asked.given_up:
+                self.feed.refresh()  # it was carried out all the same: we look what came of it
+            else:
+                timer.cancel()
+                self._again(need, answer, call, release)
+
+        def give_up() -> None:
+            asked.given_up = True
+            self._away()
+            self._again(need, AuthorityAway(silent(self.patience_s)), call, release)
+
+        asked = self.feed.need(need.orders, lambda answer: self._on_loop(lambda: answered(answer)))
+        timer = self._loop.call_later(self.patience_s, give_up)
+
+    def _away(self) -> None:
+        """The authority neither answers nor fails."""
+        if not self._desk.stopped and self._desk.failure is None:
+            reason = silent(self.patience_s)
+            self._desk.decide(lambda manager: manager.mirroring.away(reason), lambda answer: None)
 
     def _again(self, need: AuthorityNeeded, answer: Answered, call: Call, release: Release) -> None:
         if self._desk.stopped or self._desk.failure is not None:

@@ -21,6 +21,8 @@ from posthouse.protocols.desk import Call, Release
 from posthouse.runtime.driver import Driver, OnNeed, made_again
 
 CLOSE_WAIT_S: Final = 2.0
+PATIENCE_S: Final = 60.0
+"""How long a call waits for an authority that neither answers nor fails, such as a dead disk."""
 _ANSWER_LOOK_S: Final = 0.2
 
 Post = Callable[[Callable[[QueueManager], object], Callable[[object], None]], None]
@@ -28,14 +30,23 @@ Post = Callable[[Callable[[QueueManager], object], Callable[[object], None]], No
 Done = Callable[[Answered], None]
 
 
-class _Need(NamedTuple):
-    orders: Sequence[Order]
-    done: Done
+class Need:
+    """Orders of a call that waits for them; nobody carries out what is `given_up`."""
+
+    def __init__(self, orders: Sequence[Order], done: Done) -> None:
+        self.orders = orders
+        self.done = done
+        self.given_up = False
 
 
 class _Refresh(NamedTuple):
     done: Callable[[], None]
     whole: bool = False
+
+
+def silent(patience_s: float) -> str:
+    """Why a call waits no more."""
+    return f"it has not answered for {patience_s:.0f} seconds; what was begun may be done yet"
 
 
 def need_now(driver: Driver, ask: Callable[[Sequence[Order]], Answered]) -> OnNeed:
@@ -51,13 +62,20 @@ class DirectoryFeed:
     """Asks one authority for one queue manager, every `refresh_s`; `away_s` while it is away."""
 
     def __init__(
-        self, authority: Authority, post: Post, *, refresh_s: float, away_s: float
+        self,
+        authority: Authority,
+        post: Post,
+        *,
+        refresh_s: float,
+        away_s: float,
+        patience_s: float = PATIENCE_S,
     ) -> None:
         self._authority = authority
         self._post = post
         self._refresh_s = refresh_s
         self._pause_away_s = min(refresh_s, away_s)
-        self._jobs: SimpleQueue[_Need | _Refresh | None] = SimpleQueue()
+        self._patience_s = patience_s
+        self._jobs: SimpleQueue[Need | _Refresh | None] = SimpleQueue()
         self._closing = Event()
         self._guard = Lock()  # of the authority, where others than the thread ask it
         self._writes = 0
@@ -72,20 +90,25 @@ class DirectoryFeed:
         """Asks for changes now, or for everything; `done` is called in the thread behind it."""
         self._jobs.put(_Refresh(done, whole))
 
-    def need(self, orders: Sequence[Order], done: Done) -> None:
+    def need(self, orders: Sequence[Order], done: Done) -> Need:
         """Has orders carried out; `done` is called in the thread."""
-        self._jobs.put(_Need(orders, done))
+        need = Need(orders, done)
+        self._jobs.put(need)
+        return need
 
     def ask_now(self, orders: Sequence[Order]) -> Answered:
         """The same for a caller that waits."""
-        with self._guard:
+        if not self._guard.acquire(timeout=self._patience_s):
+            return AuthorityAway(silent(self._patience_s))
+        try:
             self._writes += 1
-            try:
-                return carry_out(self._authority, orders)
-            except (Refused, AuthorityAway) as error:
-                return error
-            except Exception as error:  # a mistake in one authority does not end the others' work
-                return AuthorityAway(f"{type(error).__name__}: {error}")
+            return carry_out(self._authority, orders)
+        except (Refused, AuthorityAway) as error:
+            return error
+        except Exception as error:  # a mistake in one authority does not end the others' work
+            return AuthorityAway(f"{type(error).__name__}: {error}")
+        finally:
+            self._guard.release()
 
     def close(self) -> None:
         """Ends the thread; one that waits for a server is left to its time limit."""
@@ -105,8 +128,9 @@ class DirectoryFeed:
             except Empty:
                 online = self.refreshed()
                 continue
-            if isinstance(job, _Need):
-                job.done(self.ask_now(job.orders))
+            if isinstance(job, Need):
+                if not job.given_up:
+                    job.done(self.ask_now(job.orders))
             elif isinstance(job, _Refresh):
                 self._token = "" if job.whole else self._token
                 online = self.refreshed()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import stat
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -28,6 +29,8 @@ from posthouse.model.errors import QueueError
 FILE_SIZE_MAX: Final = 256 << 20
 LOCK_WAIT_S: Final = 10.0
 _LOCK_PAUSE_S: Final = 0.02
+_SETTLE_S: Final = 0.05
+_SETTLE_TRIES: Final = 20
 _SUCCESS = DirectoryOperationResult.SUCCESS
 _ERROR = DirectoryOperationResult.GENERIC_ERROR
 _EXISTS = DirectoryOperationResult.OBJECT_ALREADY_EXISTS
@@ -42,6 +45,10 @@ class _Stamp(NamedTuple):
     inode: int
     size: int
     modified_ns: int
+
+
+def _stamp_of(found: os.stat_result) -> _Stamp:
+    return _Stamp(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
 
 
 class _Book(EmbeddedDirectory):
@@ -122,12 +129,7 @@ class FileAuthority:
     def _read(self) -> tuple[_Stamp, str]:
         """The version of the file, and its text where that version is new."""
         try:
-            with open(self.path, "rb") as file:
-                found = os.fstat(file.fileno())
-                stamp = _Stamp(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
-                if stamp == self._stamp:
-                    return stamp, ""
-                data = file.read(FILE_SIZE_MAX + 1)
+            stamp, data = self._settled()
         except FileNotFoundError:
             raise AuthorityAway(
                 f"{self.path} is not there; `posthouse directory export {self.path}` makes one"
@@ -141,6 +143,31 @@ class FileAuthority:
         except UnicodeDecodeError as error:
             line = data.count(b"\n", 0, error.start) + 1
             raise AuthorityAway(f"{self.path}, line {line}: this is not UTF-8") from None
+
+    def _settled(self) -> tuple[_Stamp, bytes]:
+        """A version that nobody is writing: half a file would be half a directory.
+
+        One that was renamed into its place is whole. Else it has to stay as it is for a moment.
+        """
+        for _ in range(_SETTLE_TRIES):
+            stamp, data, is_renamed = self._read_once()
+            if stamp == self._stamp or is_renamed:
+                return stamp, data
+            time.sleep(_SETTLE_S)
+            if _stamp_of(self.path.stat()) == stamp:
+                return stamp, data
+        raise AuthorityAway(f"{self.path} is being written by somebody")
+
+    def _read_once(self) -> tuple[_Stamp, bytes, bool]:
+        # A pipe would keep us until somebody writes into it.
+        handle = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(handle, "rb") as file:
+            found = os.fstat(handle)
+            if not stat.S_ISREG(found.st_mode):
+                raise AuthorityAway(f"{self.path} is not a file")
+            stamp = _stamp_of(found)
+            data = b"" if stamp == self._stamp else file.read(FILE_SIZE_MAX + 1)
+        return stamp, data, found.st_ctime_ns > found.st_mtime_ns
 
     def _understood(self, text: str) -> _Book:
         book = _Book(lambda key, value: None, self._new_guid)
@@ -225,7 +252,8 @@ class FileAuthority:
         temporary = target.with_name(f".{target.name}.{os.getpid()}.new")
         try:
             mode = target.stat().st_mode & 0o777
-            with open(temporary, "w", encoding="utf-8", newline="\n") as file:
+            temporary.unlink(missing_ok=True)  # of one that was killed
+            with open(temporary, "x", encoding="utf-8", newline="\n") as file:
                 os.fchmod(file.fileno(), mode)
                 file.write(text)
                 file.flush()
