@@ -84,6 +84,8 @@ LOCAL = {  # what they can say and where they work
     "selftest": "--json",
     "completion": "",
     "pipeline list": "--json",
+    "directory join": "--home --json",
+    "directory schema": "",
 }
 
 

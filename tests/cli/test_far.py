@@ -155,7 +155,7 @@ def test_nobody_there_is_not_reachable(posthouse: Posthouse) -> None:
     "words",
     [
         ("receive", ORDERS, "--user", "a"),
-        ("receive", "PUBLIC=6f9619ff-8b86-d011-b42d-00c04fc964ff", "--user", "a"),
+        ("receive", "DL=6f9619ff-8b86-d011-b42d-00c04fc964ff", "--user", "a"),
         ("receive", FAR, "--user", "a", "--home", "x"),
         ("peek", FAR, "--authentication", "privacy"),
         ("peek", FAR, "--authentication", "secret"),
