@@ -200,6 +200,11 @@ RECORDS = {
     "_ldap._tcp.example.test.": ("20 0 389 late.example.test.", "10 5 3389 DC1.example.test."),
     "_ldap._tcp.dc._msdcs.corp.test.": ("0 0 389 dc.corp.test.",),
     "_ldap._tcp.corp.test.": ("0 0 389 another.corp.test.",),
+    "_ldap._tcp.forged.test.": (
+        "0 0 389 evil.test.",
+        "1 0 389 notforged.test.",
+        "2 0 389 .",
+    ),
 }
 
 
@@ -227,6 +232,7 @@ def test_servers_of_a_domain_are_looked_up() -> None:
         found = looked_up("example.test", resolver)
         controllers = looked_up("corp.test", resolver)
         missing = looked_up("other.test", resolver)
+        forged = looked_up("Forged.test.", resolver)
         names.shutdown()
         thread.join()
     assert found == [
@@ -234,7 +240,7 @@ def test_servers_of_a_domain_are_looked_up() -> None:
         Server("ldap", "late.example.test", 389),
     ]
     assert controllers == [Server("ldap", "dc.corp.test", 389)]
-    assert (missing, looked_up("")) == ([], [])
+    assert (missing, forged, looked_up("")) == ([], [], [])
 
 
 def test_a_domain_names_the_servers(server: OpenLdap) -> None:

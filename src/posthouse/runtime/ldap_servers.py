@@ -15,7 +15,11 @@ _TIME_LIMIT_S: Final = 10.0
 
 
 def looked_up(domain: str, resolver: dns.resolver.Resolver | None = None) -> list[Server]:
-    """Servers in the order they are to be tried; none where nobody knows any."""
+    """Servers in the order they are to be tried; none where nobody knows any.
+
+    The certificate of a server proves its name, and the name service proves nothing: whoever could
+    answer in its place would name a server of his own. So the name has to be one of the domain.
+    """
     if not domain:
         return []
     asked = resolver or dns.resolver.Resolver()
@@ -24,8 +28,14 @@ def looked_up(domain: str, resolver: dns.resolver.Resolver | None = None) -> lis
             answer = asked.resolve(name.format(domain), "SRV", lifetime=_TIME_LIMIT_S)
         except dns.exception.DNSException:
             continue
-        return [_server(record) for record in sorted(answer, key=_turn)]
+        found = [_server(record) for record in sorted(answer, key=_turn)]
+        return [server for server in found if _is_within(server.host, domain)]
     return []
+
+
+def _is_within(host: str, domain: str) -> bool:
+    wanted = domain.strip(".").lower()
+    return host == wanted or host.endswith(f".{wanted}")
 
 
 def _turn(record: Any) -> tuple[int, float]:
