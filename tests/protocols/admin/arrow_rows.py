@@ -11,7 +11,7 @@ from posthouse.engine.reading import read_of_row
 from posthouse.engine.records import ROW as PACKED_ROW
 from posthouse.engine.records import Row, pack_arrival
 from posthouse.engine.rows import span_of
-from posthouse.model.message_columns import BODY_TEXT, COLUMNS
+from posthouse.model.message_columns import BODY_TEXT, BY_NAME, COLUMNS
 from posthouse.model.message_json import MessageJson
 from posthouse.protocols.admin.arrow_gather import Gatherer
 from posthouse.protocols.admin.message_json import message_json
@@ -49,6 +49,8 @@ def gathered(gatherer: Gatherer, stored: list[Stored], order: list[int] | None =
     """The rows of a batch, each a dictionary."""
     batch = gatherer.batch(records_of(stored, order))
     batch.validate(full=True)
+    for name in batch.schema.names:
+        assert BY_NAME[name].nullable or not batch.column(name).null_count, name
     return batch.to_pylist()
 
 
