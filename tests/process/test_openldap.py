@@ -393,6 +393,30 @@ def test_an_entry_that_was_damaged_is_not_gone(server: OpenLdap) -> None:
 HOSTILE = ["*)(objectClass=*", "a,CN=b", 'x"+<y>;z', "#start", r"back\slash", "(&)", "é=ß", "*"]
 
 
+class Deaf(LdapConnection):
+    """The connection breaks behind the next change, before its answer is heard."""
+
+    breaks = False
+
+    def _exchange(self, method: str, arguments: Any, options: Any) -> tuple[dict[str, Any], Any]:
+        found = super()._exchange(method, arguments, options)
+        if method == "add" and self.breaks:
+            self.breaks = False
+            raise OSError("connection reset by peer")
+        return found
+
+
+def test_what_we_made_and_did_not_hear_of_is_ours(server: OpenLdap) -> None:
+    connection = Deaf(server.settings(url=server.socket_url))
+    authority = LdapAuthority(connection)
+    authority.create(machine(1, "ALPHA"), NOW)
+    connection.breaks = True
+    stored = authority.create(queue(2, r"ALPHA\orders"), NOW)
+    assert stored.identifier == guid(2)
+    assert refused(lambda: authority.create(queue(3, r"ALPHA\orders"), NOW)) is EXISTS
+    authority.close()
+
+
 @pytest.mark.parametrize("name", HOSTILE)
 def test_names_are_names_and_nothing_more(server: OpenLdap, name: str) -> None:
     with asked(server) as authority:

@@ -153,3 +153,19 @@ def test_what_only_we_know_of_ourselves_is_entered_again(tmp_path: Path) -> None
     (now,) = rig.authority.changes("").objects
     assert isinstance(now, objects.QueueManager)
     assert now.addresses == ("alpha:7",)
+
+
+def test_our_own_entry_may_be_damaged(rig: SharingRig) -> None:
+    own = (objects.QueueManager, rig.manager.identifier)
+    take(rig, Changes([SITE], [], True, "2", frozenset({own})))
+    assert rig.manager.mirroring.state().online
+    take(rig, Changes([SITE], [], True, "3"))
+    assert not rig.manager.mirroring.state().online
+
+
+def test_a_transactional_queue_gets_no_multicast_address(rig: SharingRig) -> None:
+    take(rig, Changes([orders(rig, transactional=True)], [], False, "2"))
+    lie = orders(rig, multicast_address="234.1.1.1:8001", label="now")
+    take(rig, Changes([lie], [], False, "3"))
+    assert queue(rig).definition.label == "now"
+    assert not queue(rig).definition.multicast_address

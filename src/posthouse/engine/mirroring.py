@@ -198,7 +198,9 @@ class Mirroring:
         if self._source_heard() != self.source:
             return False
         ours = (objects.QueueManager, self._core.guid)
-        listed = any((type(one), one.identifier) == ours for one in changes.objects)
+        listed = ours in changes.unusable or any(
+            (type(one), one.identifier) == ours for one in changes.objects
+        )
         return (changes.whole and not listed) or ours in changes.gone
 
     def _forget_source(self) -> None:

@@ -326,6 +326,8 @@ class DirectoryOfQueues:
         said = {name: getattr(value, attribute) for name, attribute in _FOLLOWED.items()}
         said["privacy_level"] = int(value.privacy_level)
         said["security"] = value.security or queue.definition.security
+        if queue.definition.transactional:  # for its life, whatever the directory says now
+            said["multicast_address"] = ""
         changed = {
             name: now for name, now in said.items() if now != getattr(queue.definition, name)
         }

@@ -156,8 +156,11 @@ class Changer:
             self._connection.add(place, classes, made)
         except LdapRefusal as refusal:
             there = self._connection.get(place, ["objectGUID", "objectClass"])
-            is_idle = there is not None and not there.has("objectGUID")
-            if refusal.code != ALREADY_EXISTS or not is_idle or self._is_domain:
+            if refusal.code != ALREADY_EXISTS or there is None or self._is_domain:
+                raise
+            if list(there.values("objectGUID")) == list(made["objectGUID"]):
+                return  # we made it: the connection broke before we heard so
+            if there.has("objectGUID"):
                 raise
             self._connection.modify(place, made)
 
