@@ -199,6 +199,21 @@ def test_a_broken_file_leaves_what_was_known_and_says_where(rig: SharingRig, pat
     assert rig.manager.mirroring.state().online
 
 
+def test_a_file_that_is_gone_can_be_written_anew_from_what_is_known(
+    rig: SharingRig, path: Path
+) -> None:
+    rig.change(Order(Action.CREATE, SITE, 1))
+    assert rig.refresh()
+    path.unlink()
+    assert not rig.refresh()
+    document = rig.run(lambda m: m.directory_changes.document())
+    assert [site.name for site in document.sites] == ["North"]
+    assert [machine.name for machine in document.machines] == ["ALPHA"]
+    other = Document(sites=[SitePart(name="South")])
+    with pytest.raises(NoDs, match="is not there"):
+        rig.run(lambda m: m.directory_changes.take_in(other, prune=False, dry_run=False))
+
+
 def test_an_import_goes_into_the_file_as_a_whole(rig: SharingRig, path: Path) -> None:
     document = Document(sites=[SitePart(name="North"), SitePart(name="South")])
     made = rig.run(lambda m: m.directory_changes.take_in(document, prune=False, dry_run=False))

@@ -58,10 +58,15 @@ class DirectoryChanges:
         return Holdings.of(value for kind in KINDS.values() for value in self._all(kind))
 
     def _all(self, kind: type[Kind]) -> list[Kind]:
-        found = self._queues.service.read_all(kind, self._core.now_ms)
-        if found is None:
-            raise NoDs("the directory cannot be reached")
-        return found
+        """All of a kind; as they were known last while the authority is away.
+
+        So a file that is gone can be written anew, and routes can be explained.
+        """
+        service = self._queues.service
+        found = service.read_all(kind, self._core.now_ms)
+        if found is None and not service.integrated:
+            raise NoDs("there is no directory in a workgroup")
+        return self._queues.directory.all_known(kind) if found is None else found
 
     def take_in(self, document: Document, *, prune: bool, dry_run: bool) -> Difference:
         """Makes the directory say what the document says, in one step of the log."""
