@@ -169,6 +169,9 @@ class Receiving:
         if code and self._is_here(seen):
             self._acknowledged(batch.peer, code, packet, seen)
             return
+        if code and not batch.peer.may_pass_on(seen.source_guid):
+            self.core.refusals["acknowledgment_not_passed_on"] += 1
+            return
         if seen.transaction_at:  # 3.1.5.8.1: its sequence tells, not the history
             if seen.source_guid != self.core.guid or self._came_around(batch.peer, packet, seen):
                 self._take_new(batch, packet, seen)

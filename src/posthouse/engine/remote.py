@@ -12,19 +12,22 @@ from posthouse.engine.settings import host_key
 class Peer:
     """The queue manager at the other end of a session, as far as its door knows it."""
 
-    __slots__ = ("address", "guid", "may_acknowledge")
+    __slots__ = ("address", "guid", "may_acknowledge", "may_pass_on")
 
     def __init__(
         self,
         guid: bytes,
         address: str,
         may_acknowledge: Callable[[int], bool | None] = lambda queue: True,
+        may_pass_on: Callable[[bytes], bool] = lambda source: True,
     ) -> None:
         self.guid = guid  # as it says
         self.address = address  # an IPv4 or IPv6 address without port
         # Decision 24: whether acknowledgments for this outgoing queue count from here. None: that
         # is not known yet, and a door that can do so has them sent again.
         self.may_acknowledge = may_acknowledge
+        # Whether acknowledgments that a machine has written are handed on if they come from here.
+        self.may_pass_on = may_pass_on
 
     @property
     def host(self) -> str:

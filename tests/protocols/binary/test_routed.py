@@ -205,6 +205,7 @@ def test_only_a_router_where_it_belongs_brings_acknowledgments_of_others(
 
     for claimed in (guid_of(other), guid_of(enterprise.south), b"\x66" * 16):
         stranger(enterprise.alpha, claimed)
+        enterprise.net.run()  # names are looked up
         session = protocol.sessions_with(claimed)[-1]
         assert not protocol.peer_of(session).may_acknowledge(number)
 

@@ -24,6 +24,7 @@ from posthouse.protocols.binary.resolving import (
     NextHop,
     Unresolved,
     is_handled,
+    may_be_at,
     resolvable,
     routed_or_none,
 )
@@ -359,9 +360,10 @@ class Links:
         link.guid = guid
         link.hops, link.at = [hop], 0
         claimed = hop.guid == NULL_GUID  # nobody else says that it is this one
-        self._reports.ask(
-            lambda m: m.transfer.reached(guid, hop.address, hop.port, claimed=claimed), None
-        )
+        if not claimed or self._reports.ask(lambda m: may_be_at(m, guid, hop), False):
+            self._reports.ask(
+                lambda m: m.transfer.reached(guid, hop.address, hop.port, claimed=claimed), None
+            )
         self._reports.next_hops(link.queues, [hop])
         self._reports.history(link.queues, ConnectionStatus.ESTABLISHED, link.hop)
         self._reports.retry(link.queues, None, link.last_error)

@@ -205,9 +205,9 @@ class BinaryProtocol:
             self.links.opened(link, guid)
         else:
             self._remember_caller(guid, session.remote_address)
-            session.hold(self.now() + LOOK_UP_MS)  # the answer may come at once
-            if not self._whereabouts.look_up(guid, session.remote_address, session.release):
-                session.release()
+        session.hold(self.now() + LOOK_UP_MS)  # the answer may come at once
+        if not self._whereabouts.look_up(guid, session.remote_address, session.release):
+            session.release()
         self.links.peer_came(guid, session.remote_address, self._by_guid[guid])
 
     def _tell(self, name: str, session: Session, **more: object) -> None:
@@ -280,10 +280,17 @@ class BinaryProtocol:
         return here[-1] if here else None
 
     def _is_its_own(self, guid: bytes, session: Session) -> bool:
-        """Whether we opened it, and nothing is known that speaks against the GUID."""
-        reached, port = self.desk.manager.transfer.address_of(guid) or ("", None)
-        known = port is not None and host_key(reached) != host_key(session.remote_address)
-        return session.role is Role.INITIATOR and not known
+        """Whether we opened it, and nothing is known that speaks against the GUID.
+
+        A machine of the directory is where that says: who was called by another name may lie.
+        """
+        if session.role is not Role.INITIATOR:
+            return False
+        manager, address = self.desk.manager, session.remote_address
+        if manager.receiving.targets.knows_machine(guid):
+            return self._whereabouts.is_there(guid, address)
+        reached, port = manager.transfer.address_of(guid) or ("", None)
+        return port is None or host_key(reached) == host_key(address)
 
     def _believed_address(self, guid: bytes, number: int, found: list[Session]) -> str:
         """Anybody can claim a GUID. Where we have reached the machine ourselves counts most.
@@ -296,8 +303,9 @@ class BinaryProtocol:
         at = host_key(reached)
         name = parse_format_name(manager.core.queues[number].definition.format_name)
         if not isinstance(name, PrivateName) or name.number != ORDER_QUEUE:
-            known = reached or not manager.receiving.targets.knows_machine(guid)
-            return (at or first) if known else ""
+            if manager.receiving.targets.knows_machine(guid):
+                return "" if port is None else at
+            return at or first
         if port is not None and any(host_key(each.remote_address) == at for each in found):
             return at
         sender = self._senders.get(guid)
@@ -311,7 +319,11 @@ class BinaryProtocol:
             found = known()
             return found is not None and self._may_acknowledge(found, queue)
 
-        return Peer(session.remote_guid, session.remote_address, may_acknowledge)
+        def may_pass_on(source: bytes) -> bool:
+            found = known()
+            return found is not None and self._may_pass_on(found, source)
+
+        return Peer(session.remote_guid, session.remote_address, may_acknowledge, may_pass_on)
 
     def _may_acknowledge(self, session: Session, number: int) -> bool:
         """Decision 24: on the session to that destination, or from where its name leads."""
@@ -325,11 +337,26 @@ class BinaryProtocol:
         guid, machine = session.remote_guid, self._machine_of(number)
         if machine != guid and not (machine and self._is_router(guid)):
             return False
-        there = self._whereabouts.is_there(guid, session.remote_address)
+        return self._is_who_it_says(session)
+
+    def _may_pass_on(self, session: Session, source: bytes) -> bool:
+        """Whether we hand on acknowledgments that a machine has written, if they come from here.
+
+        Those behind us believe us as their router (decision 24), so we believe nobody else than
+        that machine and other routers, each in its own place.
+        """
+        if host_key(session.remote_address) in self._ack_from:
+            return True
+        guid = session.remote_guid
+        return (guid == source or self._is_router(guid)) and self._is_who_it_says(session)
+
+    def _is_who_it_says(self, session: Session) -> bool:
+        guid, address = session.remote_guid, session.remote_address
+        there = self._whereabouts.is_there(guid, address)
         if not there and self._whereabouts.is_unsure(guid):
             # Nobody says a final acknowledgment twice: it is to come again, on another session.
             why = "it acknowledges messages, and the name of its machine cannot be resolved now"
-            raise RemoteProtocolError(f"{session.remote_address}: {why}")
+            raise RemoteProtocolError(f"{address}: {why}")
         return there
 
     def _is_router(self, guid: bytes) -> bool:

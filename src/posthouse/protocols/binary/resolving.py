@@ -146,18 +146,19 @@ def candidates(
     return known or [Candidate(caller, STANDARD_PORT, guid)]
 
 
-def _reached(manager: QueueManager, guid: bytes) -> list[Candidate]:
-    reached = manager.transfer.address_of(guid)
-    if reached is None:
+def _reached(manager: QueueManager, guid: bytes, *, called: bool = True) -> list[Candidate]:
+    """Where it was reached last; also where it has `called` from, if that is enough."""
+    address, port = manager.transfer.address_of(guid) or ("", None)
+    if not address or (port is None and not called):
         return []
-    address, port = reached
     return [Candidate(address, port or STANDARD_PORT, guid)]
 
 
 def get_next_hops(manager: QueueManager, guid: bytes, *, detour: bool = False) -> list[Candidate]:
     """Get Next Hops (3.1.7.5): those of the routing that the directory has an entry of.
 
-    Decision 40: each is tried first where it was last reached.
+    Decision 40: each is tried first where it was last reached. Where somebody has called from under
+    its GUID does not count: the directory knows better.
     """
     found: list[Candidate] = []
     hops = [*routed(manager, guid)]
@@ -165,7 +166,7 @@ def get_next_hops(manager: QueueManager, guid: bytes, *, detour: bool = False) -
         hops += manager.directory.service.detours(guid, manager.core.now_ms)
     for machine in map(partial(_machine, manager), hops):
         if machine is not None:
-            found += _reached(manager, machine.identifier) + _places(machine)
+            found += _reached(manager, machine.identifier, called=False) + _places(machine)
     if not found:
         words = f"the directory has no next hop towards queue manager {format_guid(guid)}"
         raise Unresolved(ConnectionStatus.ROUTING_DATA_NOT_AVAILABLE, words)
@@ -197,6 +198,13 @@ def entered_places(manager: QueueManager, guid: bytes) -> list[Candidate]:
     """Where the directory says that a queue manager listens."""
     machine = _machine(manager, guid)
     return [] if machine is None else _places(machine)
+
+
+def may_be_at(manager: QueueManager, guid: bytes, hop: NextHop) -> bool:
+    """Whether who answers there under a GUID may have it: no other machine of the directory."""
+    machine = _machine(manager, guid)
+    here = host_key(hop.host_name), host_key(hop.address)
+    return machine is None or any(host_key(place.host) in here for place in _places(machine))
 
 
 def _places(machine: objects.QueueManager) -> list[Candidate]:

@@ -41,19 +41,22 @@ class Whereabouts:
         return at in places or at in self._resolved.get(guid, ()) or self._is_hop(guid, at)
 
     def is_unsure(self, guid: bytes) -> bool:
-        """Whether it might be anywhere: its name could not be resolved."""
-        return self._resolved.get(guid) == frozenset()
+        """Whether it might be anywhere: its name is not resolved yet, or could not be."""
+        return bool(self._names(guid)) and not self._resolved.get(guid)
 
     def look_up(self, guid: bytes, address: str, done: Callable[[], None]) -> bool:
         """Resolves the names of a machine that may have come from there; False: it need not be."""
         manager = self._desk.manager
         if not manager.receiving.targets.knows_machine(guid) or self.is_there(guid, address):
             return False
-        names = [place.host for place in entered_places(manager, guid)]
-        left = [name for name in dict.fromkeys(names) if as_address(name) is None]
+        left = self._names(guid)
         if left:
             self._resolve(guid, left, frozenset(), done)
         return bool(left)
+
+    def _names(self, guid: bytes) -> list[str]:
+        names = [place.host for place in entered_places(self._desk.manager, guid)]
+        return [name for name in dict.fromkeys(names) if as_address(name) is None]
 
     def _resolve(
         self, guid: bytes, left: list[str], found: frozenset[str], done: Callable[[], None]
