@@ -200,7 +200,7 @@ class Sender:
         owner = self._owner()
         for number, row in zip(choice.numbers, choice.rows, strict=True):
             packet, flags = packets[number], row[11]
-            if owner and not any(packet[_ADDRESS]):
+            if owner and packet[_ADDRESS] != owner:
                 packet = packet[: _ADDRESS.start] + owner + packet[_ADDRESS.stop :]
             finder.look(packet)
             if finder.needs_care(packet):
@@ -218,7 +218,8 @@ class Sender:
     def _owner(self) -> bytes:
         """Whose queue a public name means: who passes its messages on goes by QueueManagerAddress.
 
-        The name of any other queue says so itself. Whoever sent the message did not have to know.
+        The name of any other queue says so itself. Whoever sent the message did not have to know,
+        and the queue may have moved since.
         """
         name = self.queue.definition.format_name
         return self._core.targets.owner_of(name) if name.startswith("PUBLIC=") else b""

@@ -133,3 +133,35 @@ def test_a_public_queue_is_found_behind_routers(enterprise: Foreign) -> None:
     enterprise.alpha.send(f"PUBLIC={format_guid(shop)}", b"found")
     enterprise.net.advance(5_000)
     assert enterprise.omega.bodies(r".\shop") == [b"found"]
+
+
+@pytest.mark.parametrize("router", [False, True])
+def test_messages_for_a_public_queue_that_moves_follow_it(
+    enterprise: Foreign, router: bool
+) -> None:
+    """What waits at a router, or here, has the address of the machine that had the queue before."""
+    net, omega = enterprise.net, enterprise.omega
+    omega.create(r".\shop")
+    (shop,) = [
+        queue.definition.identifier
+        for queue in omega.manager.queues.all()
+        if queue.definition.pathname.endswith("shop")
+    ]
+    others = [machine for machine in enterprise.machines if machine is not omega]
+    for machine in others:
+        enterprise.enter(machine, [_queue(shop, r"SOUTH\shop", guid_of(enterprise.south))])
+    net.unreachable.update({"10.0.0.4"} if router else {"10.0.0.2", "10.0.0.3"})
+    enterprise.alpha.send(f"PUBLIC={format_guid(shop)}", b"found")
+    net.advance(5_000)
+    assert enterprise.waiting(enterprise.alpha) == (0 if router else 1)
+    for machine in others:
+        machine.call(lambda m: _forget(m, shop))
+        enterprise.enter(machine, [_queue(shop, r"OMEGA\shop", guid_of(omega))])
+    net.unreachable.clear()
+    net.advance(60_000)
+    assert omega.bodies(r".\shop") == [b"found"]
+
+
+def _forget(manager: Engine, shop: bytes) -> None:
+    service, now_ms = manager.directory.service, manager.core.now_ms
+    service.delete_directory_object(_queue(shop, r"SOUTH\shop", b""), now_ms)
