@@ -435,6 +435,22 @@ def test_a_paused_queue_keeps_its_messages(rig: ForeignRig) -> None:
     assert rig.in_queue() == [b"held"]
 
 
+def test_nothing_overtakes_a_transactional_message_that_somebody_holds() -> None:
+    rig = ForeignRig(connected=False)
+    tx, descriptor = rig.begin(), rig.open(LEDGER_STREAM)
+    for body in (b"one", b"two"):
+        rig.send(descriptor, body, tx=tx)
+    rig.commit(tx)
+    reader = rig.open(LEDGER_STREAM, QueueAccessType.RECEIVE_ADMIN)
+    held = rig.driver.read(lambda m: m.dequeue_message_begin(reader, timeout_ms=0))
+    assert held is not None
+    rig.belong(HOME, SITE)
+    assert rig.in_queue(XACTONLY) == []
+    rig.run(lambda m: m.dequeue_message_end(reader, held.read.lookup_id, positive=False))
+    assert rig.in_queue(XACTONLY) == [b"one", b"two"]
+    rig.check_books()
+
+
 def test_what_finds_no_room_waits_and_says_so(rig: ForeignRig) -> None:
     rig.run(lambda m: m.set_queue(CONNECTOR, rig.admin, quota_kib=1))
     rig.send(STREAM, bytes(500))

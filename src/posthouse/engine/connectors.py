@@ -30,6 +30,7 @@ from posthouse.engine.records import (
 )
 from posthouse.engine.remote import Peer
 from posthouse.engine.rows import DELIVERY
+from posthouse.engine.sequences import is_numbered
 from posthouse.engine.steps import Allowance
 from posthouse.model.guids import NULL_GUID
 from posthouse.model.message_classes import (
@@ -212,7 +213,9 @@ class Connectors:
         core, row = self._core, self._core.state.table.get(number)
         assert row is not None
         if number in core.locks or row.flags & FLAG_ARRIVED:
-            return True
+            # Nothing overtakes a message of a sequence that somebody holds.
+            held = is_numbered(row.flags) and number not in core.reading.damaged
+            return bool(row.flags & FLAG_ARRIVED) or not held
         if core.transfer.is_in_flight(queue, number, row):
             return True  # its session will tell
         transactional = bool(row.flags & FLAG_TRANSACTIONAL)
