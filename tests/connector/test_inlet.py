@@ -77,6 +77,23 @@ def test_two_exclude_each_other(manager: QueueManagerClient) -> None:
         manager.queue(POSITION).receive(0)
 
 
+def test_what_another_inlet_has_sent_meanwhile_is_not_sent_again(
+    manager: QueueManagerClient,
+) -> None:
+    first = inlet_of(manager)
+    assert first.position == ""
+    first.close()  # as if its connection had broken
+    second = inlet_of(manager)
+    assert second.position == ""
+    second.bring([Incoming(ORDERS, b"1")], "1")
+    second.close()
+    with pytest.raises(SharingViolation, match="from the beginning to 1"):
+        first.bring([Incoming(ORDERS, b"1")], "1")
+    assert first.position == "1"
+    first.bring([Incoming(ORDERS, b"2")], "2")
+    assert bodies(manager) == [b"1", b"2"]
+
+
 @pytest.mark.parametrize("kind", ["", "00000000-0000-0000-0000-000000000000"])
 def test_a_connector_says_what_it_is(manager: QueueManagerClient, kind: str) -> None:
     with pytest.raises(MissingConnectorType):

@@ -12,7 +12,7 @@ from typing import Final, Unpack
 from posthouse.client.bodies import Body
 from posthouse.client.manager import QueueManagerClient, Transaction
 from posthouse.client.packets import SendOptions, options
-from posthouse.model.errors import IoTimeout, MissingConnectorType
+from posthouse.model.errors import IoTimeout, MissingConnectorType, SharingViolation
 from posthouse.model.guids import NULL_GUID, parse_guid
 
 LABEL: Final = "position"
@@ -45,31 +45,45 @@ class Inlet:
         self._connector_type = connector_type
         manager.create_queue(position, transactional=True, label="where an inlet is", exist_ok=True)
         self._position = manager.queue(position, exclusive=True)
+        self._known: str | None = None  # where it was when anybody here looked last
 
     @property
     def position(self) -> str:
         """What `bring` was last told, by this inlet or the one before it; empty at first."""
         messages = list(self._position.browse())
-        return messages[-1].text if messages else ""
+        self._known = messages[-1].text if messages else ""
+        return self._known
 
     def bring(self, messages: Iterable[Incoming], position: str) -> None:
-        """Sends these messages and notes the new position: all of it or nothing, durably."""
+        """Sends these messages and notes the new position: all of it or nothing, durably.
+
+        Raises SharingViolation where another inlet has moved the position since it was read here,
+        as may happen after a connection broke: these messages may have been sent.
+        """
         with self._manager.transaction() as tx:
-            self._forget(tx)
+            found, known = self._forget(tx), self._known
+            if known is not None and found != known:
+                self._known = None
+                raise SharingViolation(
+                    f"another inlet has gone on from {known or 'the beginning'} to {found}",
+                    "Read the position again, and go on from there.",
+                )
             for message in messages:
                 queue = self._manager.queue(message.destination)
                 how: SendOptions = {"connector_type": self._connector_type}
                 how.update(message.how)
                 queue.send(message.body, tx=tx, **how)
             self._position.send(position, tx=tx, label=LABEL)
+        self._known = position
 
     def close(self) -> None:
         """Lets another inlet go on."""
         self._position.close()
 
-    def _forget(self, tx: Transaction) -> None:
+    def _forget(self, tx: Transaction) -> str:
+        found = ""
         try:
             while True:
-                self._position.receive(0, tx=tx)
+                found = self._position.receive(0, tx=tx).text
         except IoTimeout:
-            return
+            return found
