@@ -12,15 +12,20 @@ import pytest
 from posthouse.directory import objects
 from posthouse.directory.authority import Changes
 from posthouse.directory.base import equals
+from posthouse.directory.certificates import with_certificate
 from posthouse.directory.mirror import Action, Order
 from posthouse.engine.asking import AuthorityNeeded
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.queue import Queue
 from posthouse.model.guids import NULL_GUID
+from posthouse.model.message_values import AES_PROVIDER
 from posthouse.model.names import parse_format_name
 from posthouse.model.properties import QueueProperties
 from posthouse.runtime.driver import made_again
+from posthouse.security.keys import pack_provider_keys
+from posthouse.security.sids import make_sid
 from tests.runtime.sharing import SharingRig, file_of
+from tests.security.key_ring import certificate, provider_key
 
 SITE = objects.Site(identifier=b"s" * 16, name="North")
 
@@ -169,3 +174,46 @@ def test_a_transactional_queue_gets_no_multicast_address(rig: SharingRig) -> Non
     take(rig, Changes([lie], [], False, "3"))
     assert queue(rig).definition.label == "now"
     assert not queue(rig).definition.multicast_address
+
+
+def test_signatures_are_known_while_the_directory_is_away(rig: SharingRig) -> None:
+    """A signed message that nobody can check is refused, and lost to whoever sent it."""
+    bob = make_sid(5, 21, 7)
+    entry = with_certificate(
+        objects.User(identifier=b"u" * 16, security_identifier=bob), certificate("bob"), b"d" * 16
+    )
+    keys = pack_provider_keys([provider_key(AES_PROVIDER, "beta")])
+    beta = objects.QueueManager(
+        identifier=b"b" * 16, computer_name="BETA", public_encryption_key_list=keys
+    )
+    rig.change(Order(Action.CREATE, entry, 1), Order(Action.CREATE, beta, 1))
+    assert rig.refresh()
+    rig.authority.path.unlink()
+    assert not rig.refresh()
+    certificates = rig.manager.accounts.certificates
+    (found,) = certificates.certificates_of(bob)
+    assert found.certificate == certificate("bob")
+    assert certificates.is_registered(certificate("bob"))
+    assert certificates.public_keys(b"b" * 16) == (provider_key(AES_PROVIDER, "beta"),)
+
+
+def test_who_may_be_answered_and_who_may_send_is_known_while_the_directory_is_away(
+    rig: SharingRig,
+) -> None:
+    beta = objects.QueueManager(identifier=b"b" * 16, computer_name="BETA")
+    guarded = objects.Queue(
+        identifier=b"f" * 16,
+        pathname="BETA\\guarded",
+        queue_manager_identifier=beta.identifier,
+        authentication=True,
+    )
+    rig.change(Order(Action.CREATE, beta, 1), Order(Action.CREATE, guarded, 1))
+    assert rig.refresh()
+    rig.authority.path.unlink()
+    assert not rig.refresh()
+    targets = rig.manager.receiving.targets
+    assert targets.knows_machine(beta.identifier)
+    assert not targets.knows_machine(b"?" * 16)
+    found = targets.find_queue(guarded.identifier)
+    assert found is not None
+    assert found.authentication

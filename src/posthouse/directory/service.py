@@ -241,13 +241,12 @@ class DirectoryService:
         return found
 
     def known(self, kind: type[Kind], filters: Sequence[Filter], now_ms: int) -> Found[Kind]:
-        """Read Directory for routes and addresses: offline they go on with what was known."""
-        if not self.offline or self._recall is None:
-            return self.read_directory(kind, filters, now_ms)
-        value = self._recall.known(kind, filters)
-        if value is None:
-            return Found(_NOT_CONNECTED)
-        return Found(_SUCCESS, value, kind.directory_attributes())
+        """Read Directory for messages under way: offline they go on with what was known."""
+        if self.offline and self._recall is not None:
+            value = self._recall.known(kind, filters)
+            if value is not None:
+                return Found(_SUCCESS, value, kind.directory_attributes())
+        return self.read_directory(kind, filters, now_ms)
 
     def _all_known(self, kind: type[Kind], now_ms: int) -> list[Kind] | None:
         if self._recall is not None:

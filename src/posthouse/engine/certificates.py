@@ -234,9 +234,10 @@ class Certificates:
         yield from self._of_directory_user(sid)
 
     def _of_directory_user(self, sid: bytes) -> list[UserCertificate]:
+        """As they were known last: a directory that is away for a while costs no signed message."""
         if self.directory is None:
             return []
-        found = self.directory.read_directory(
+        found = self.directory.known(
             objects.User, equals("security_identifier", sid), self.core.now_ms
         )
         return (
@@ -256,7 +257,7 @@ class Certificates:
             return True
         if self.directory is None:
             return False
-        found = self.directory.read_directory(
+        found = self.directory.known(
             objects.User,
             equals("certificate_digest_list", certificate_digest(certificate)),
             self.core.now_ms,
@@ -272,7 +273,7 @@ class Certificates:
             return machine.provider_keys
         if self.directory is None:
             return ()
-        found = self.directory.read_directory(
+        found = self.directory.known(
             objects.QueueManager, equals("identifier", guid), self.core.now_ms
         )
         try:

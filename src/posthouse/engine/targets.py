@@ -205,9 +205,9 @@ class Targets:
         return self._find(objects.Queue, "identifier", identifier)
 
     def _find(self, kind: type[Kind], attribute: str, value: object) -> Kind | None:
-        """An object of the directory; None also when it cannot be asked."""
+        """An object of the directory, as it was known last; None also when nobody can tell."""
         service, now_ms = self.directory.service, self.core.now_ms
-        return service.read_directory(kind, equals(attribute, value), now_ms).value
+        return service.known(kind, equals(attribute, value), now_ms).value
 
     def _count(self, peer: Peer, machine: str, times: int = 1) -> bool:
         """Whether the peer may name one more machine, or queue of its own."""
