@@ -117,7 +117,8 @@ class Wire:
             self.party.receive(data)
 
     def closed(self, reason: Reason, now_ms: int) -> None:
-        """The connection is over."""
+        """The connection is over, and what was kept is gone with it."""
+        self._held.clear()
         if self.party is not None:
             lost = self.party.lost
             self._manager.enter(lambda: lost(f"the connection ended: {reason}"), self._life)
