@@ -24,6 +24,8 @@ from posthouse.connector import Connector, Incoming, Inlet, Parcel, Refused
 CONNECTOR_TYPE = "5f0c9c3e-6f27-4a39-9c1b-2f6d1f0f7f11"  # which connector this is; one of your own
 REMEMBERED_S = 7 * 24 * 3600  # longer than any message is tried again
 BATCH = 100
+QUEUES_MAX = 100_000
+LABEL_MAX = 249  # UTF-16 units of a message's label
 WAIT_MS = 500
 
 # Redis takes nothing back of a script that fails: what can fail, adding, comes before remembering.
@@ -39,7 +41,7 @@ return id
 
 def streams_of(manager: posthouse.QueueManagerClient) -> dict[str, str]:
     """By format name, the queues of the directory under the names that streams get."""
-    found = manager.find_queues()
+    found = manager.find_queues(limit=QUEUES_MAX)  # one that is not found is refused
     return {queue.format_name: queue.path.rpartition("\\")[2] for queue in found}
 
 
@@ -72,6 +74,12 @@ def run_out(manager: posthouse.QueueManagerClient, store: Any, site: str) -> Non
         )
 
 
+def label_of(fields: dict[bytes, bytes]) -> str:
+    """Whatever an entry has as its label: one that cannot be sent would stop all behind it."""
+    text = fields.get(b"label", b"").decode(errors="replace").replace("\0", " ")
+    return text.encode("utf-16-le")[: 2 * LABEL_MAX].decode("utf-16-le", "ignore")
+
+
 def run_in(manager: posthouse.QueueManagerClient, store: Any, stream: str, queue: str) -> None:
     """From a stream into a queue, until it is stopped."""
     stopped = threading.Event()
@@ -83,7 +91,7 @@ def run_in(manager: posthouse.QueueManagerClient, store: Any, stream: str, queue
         found = store.xread({stream: inlet.position or "0"}, count=BATCH, block=WAIT_MS)
         for _, entries in found or ():
             incoming = [
-                Incoming(queue, fields.get(b"body", b""), label=fields.get(b"label", b"").decode())
+                Incoming(queue, fields.get(b"body", b""), label=label_of(fields))
                 for _, fields in entries
             ]
             inlet.bring(incoming, entries[-1][0].decode())

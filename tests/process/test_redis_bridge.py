@@ -16,7 +16,7 @@ import pytest
 
 import posthouse
 from posthouse.client.manager import QueueManagerClient
-from tests.connector.foreign_site import LEDGER, ORDERS, SITE, connect_streams
+from tests.connector.foreign_site import LEDGER, ORDERS, SITE, connect_streams, document
 from tests.process.redis_store import RedisStore, redis_server
 from tests.process.serving import Serving
 
@@ -131,6 +131,18 @@ def test_a_message_that_redis_refuses_is_not_taken_for_delivered(shop: Shop) -> 
     assert shop.store.bodies("orders") == [b"an order"]
 
 
+def test_a_stream_is_found_among_very_many_queues(shop: Shop) -> None:
+    many = document(shop.manager.guid, shop.manager.name)
+    for number in range(1001):
+        guid = f"8a1e7d0c-3f52-4c8e-9b11-{number:012x}"
+        many["queues"].append({"path": f"REDIS\\a{number}", "guid": guid})
+    shop.manager.call("POST", "/directory", {"document": many})
+    shop.manager.queue(ORDERS).send(b"an order", recoverable=True)
+    with shop.bridge("out", "--site", "Streams"):
+        until("the order", lambda: not shop.waiting())
+    assert shop.store.bodies("orders") == [b"an order"]
+
+
 def test_a_bridge_that_is_killed_loses_and_doubles_nothing(shop: Shop) -> None:
     count, orders, ledger = 600, [], []
     for number in range(count):
@@ -171,3 +183,12 @@ def test_entries_become_messages_once_whoever_is_killed(shop: Shop) -> None:
     assert [message.body for message in found] == bodies
     assert found[7].label == "7"
     assert found[0].to_json().connector_type
+
+
+def test_an_entry_with_any_label_is_brought(shop: Shop) -> None:
+    results = shop.manager.create_queue(RESULTS, transactional=True)
+    for label in (b"\xff\xfe", b"a\0b", 2 * b"long " * 100, b"fine"):
+        shop.store.client.xadd("results", {"body": b"x", "label": label})
+    with shop.bridge("in", "--stream", "results", RESULTS):
+        until("all of them", lambda: results.count() == 4)
+    assert [message.label[:5] for message in results.browse()][1:] == ["a b", "long ", "fine"]
