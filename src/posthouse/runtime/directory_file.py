@@ -26,7 +26,7 @@ from posthouse.directory.mirror import Action, Order, Stored
 from posthouse.directory.objects import DirectoryObject, Entry
 from posthouse.model.errors import QueueError
 
-FILE_SIZE_MAX: Final = 256 << 20
+FILE_SIZE_MAX: Final = 64 << 20
 LOCK_WAIT_S: Final = 10.0
 _LOCK_PAUSE_S: Final = 0.02
 _SETTLE_S: Final = 0.05
