@@ -303,10 +303,11 @@ class RoutedAccount(Account):
         return found + [self.machines[name] for name in sorted(ROUTERS)]
 
     def _outcomes(self, letter: Letter, ends: set[End]) -> Iterator[Traces]:
-        """More may be told of what hurries, or goes round in circles.
+        """More may be told of what hurries, or goes round in circles; and less.
 
         Each machine on its way may be too late with a copy of it, or see it once too often, and
-        says so, whatever became of it elsewhere.
+        says so, whatever became of it elsewhere. Acknowledgments go round in circles as well, and
+        nobody tells of those.
         """
         found = list(super()._outcomes(letter, ends))
         yield from found
@@ -314,6 +315,9 @@ class RoutedAccount(Account):
             return
         found += [self._ended(letter, end) for end in ends]
         found.append(self._turned_away(letter))
+        if self.refused:
+            found += [traces._replace(reached=0) for traces in found]
+            found += [traces._replace(received=0) for traces in found]
         for traces in found:
             for dead in range(len(ROUTERS) + 1):
                 for negative in range(len(ROUTERS) + 2):
