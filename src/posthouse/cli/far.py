@@ -26,7 +26,7 @@ from posthouse.model.names import (
     PublicName,
     parse_name,
 )
-from posthouse.protocols.admin.types_directory_names import PlaceJson
+from posthouse.protocols.admin.types_directory_names import QueuePlaceJson
 
 PASSWORD_LENGTH_MAX = 256
 TIMEOUT_S = 20.0
@@ -112,7 +112,9 @@ def _host(remote: Remote, source: str) -> str:
     """The computer that a queue is on. One that only a directory knows is asked for there."""
     name = parse_name(source)
     if isinstance(name, PublicName | PrivateName | MachineName):
-        place = remote.ask(PlaceJson, "GET", path_of("directory", "place"), query={"queue": source})
+        place = remote.ask(
+            QueuePlaceJson, "GET", path_of("directory", "place"), query={"queue": source}
+        )
         return place.hosts[0]
     if remote.is_named:
         raise typer.BadParameter(

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
+from typing import Annotated
+
+import msgspec
 
 from posthouse.directory.base import Filter, Operator
 from posthouse.directory.objects import Queue
 from posthouse.engine.manager import QueueManager
-from posthouse.model.errors import AccessDenied, InvalidCertificate, QueueError
+from posthouse.model.errors import (
+    AccessDenied,
+    InvalidCertificate,
+    InvalidParameter,
+    QueueError,
+)
 from posthouse.model.guids import format_guid, parse_guid
 from posthouse.model.message_json import time_text
+from posthouse.model.text import excerpt
 from posthouse.protocols.admin.context import Context
 from posthouse.protocols.admin.handlers_directory import told
 from posthouse.protocols.admin.refusals import NoSuchUser
@@ -18,10 +27,10 @@ from posthouse.protocols.admin.types import Nothing
 from posthouse.protocols.admin.types_directory import DirectoryChangeJson
 from posthouse.protocols.admin.types_directory_names import (
     DirectoryUserBody,
-    PlaceJson,
     PlaceParams,
     PublicQueueJson,
     PublicQueueListJson,
+    QueuePlaceJson,
     QueueSearchParams,
 )
 from posthouse.security.certificates import read_key_pair
@@ -67,7 +76,13 @@ def _filters(params: QueueSearchParams) -> Iterator[Filter]:
             yield Filter(attribute, operator, _seconds(time))
 
 
-def _seconds(time: datetime) -> int:
+def _seconds(text: str) -> int:
+    try:
+        time = msgspec.convert(text, Annotated[datetime, msgspec.Meta(tz=True)])
+    except msgspec.ValidationError:
+        raise InvalidParameter(
+            f"{excerpt(text)} is no time", "Write it as 2026-01-31T12:00:00Z."
+        ) from None
     return min(max(int(time.timestamp()), 0), TIME_MAX_S)
 
 
@@ -131,11 +146,11 @@ def _certificate(file: bytes) -> bytes:
 
 def show_place(
     manager: QueueManager, context: Context, params: PlaceParams, body: Nothing
-) -> PlaceJson:
+) -> QueuePlaceJson:
     """Shows where a queue can be read: the name it has there, its machine, the hosts of that."""
     _require_user(context)
     place = manager.directory_entries.place(params.queue)
     path = manager.get_queue_path(place.format_name).path_name
-    return PlaceJson(
+    return QueuePlaceJson(
         format_name=place.format_name, path=path, machine=place.machine, hosts=[*place.hosts]
     )

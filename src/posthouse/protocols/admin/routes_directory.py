@@ -28,5 +28,5 @@ DIRECTORY_ROUTES: Final[tuple[Route, ...]] = (
         Nothing,
         tn.DirectoryUserBody,
     ),
-    route("GET", "/directory/place", READ, names.show_place, tn.PlaceJson, tn.PlaceParams),
+    route("GET", "/directory/place", READ, names.show_place, tn.QueuePlaceJson, tn.PlaceParams),
 )

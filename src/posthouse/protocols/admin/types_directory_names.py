@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated
 
 from msgspec import Meta, field
@@ -15,7 +14,8 @@ FOUND_MAX = 100_000
 DIGEST = "^[0-9a-fA-F]{32}$"
 
 Guid = Annotated[str, Meta(max_length=38)]
-Time = Annotated[datetime, Meta(tz=True)]
+# As text: a number in a query would be taken for seconds.
+Time = Annotated[str, Meta(max_length=64, extra_json_schema={"format": "date-time"})]
 Digest = Annotated[str, Meta(pattern=DIGEST)]
 Label = Annotated[str, Meta(max_length=124)]
 
@@ -75,7 +75,7 @@ class PlaceParams(Json):
     queue: Annotated[str, Meta(min_length=1, max_length=1024)]
 
 
-class PlaceJson(Json):
+class QueuePlaceJson(Json):
     """Where a queue is read: by which name, on which machine, at which hosts.
 
     The path is empty where only that machine knows it, as that of a private queue.
