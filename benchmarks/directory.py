@@ -19,7 +19,7 @@ from posthouse.model.guids import format_guid
 from posthouse.protocols.binary.resolving import destination_of, get_next_hops
 
 NAME = "directory"
-GOAL_RATIO = 2.0  # for a thousand times the machines and ten times the queues
+GOAL_RATIO = 1.5  # for a thousand times the machines and ten times the queues
 SITES, ROUTERS = 5, 2  # routing servers, all of them gates, in each site
 BATCH = 1_000
 COLUMNS = [
