@@ -23,6 +23,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from fnmatch import fnmatchcase
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, NamedTuple
@@ -31,10 +32,17 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = "src/posthouse"
 
 # Modules that other test files than their own cover: few and fast ones, because each mutant runs
-# all of them. A key may name a folder, for the modules not named themselves; a name may have a *.
+# all of them. A key may name a folder, for the modules not named themselves; keys and names may
+# have a *, and the longest key counts.
 MODEL = "tests/engine/model"  # random days beside a simple model: where many parts play together
 FAULTS = "tests/store/faults"
 READ = ["tests/protocols/remote_read/test_[!d]*.py"]  # without lines and machines that die
+JOBS = ["tests/engine/test_job*.py"]
+LAKE = ["tests/spark/test_lake*.py", "tests/spark/test_manifest.py"]
+ROWS = ["tests/spark/test_rows.py", "tests/spark/test_sink_rows.py"]
+REPORTS = [f"tests/spark/test_{name}.py" for name in ("report", "deadletters", "latency")]
+SQL = ["tests/spark/test_sql*.py"]
+SPARK_JOBS = ["tests/process/test_job_spark.py"]
 AFAR = ["tests/client/test_rem*.py", "tests/client/test_rpc_link.py"]
 TESTS_OF = {
     "cli": ["tests/cli"],
@@ -48,6 +56,7 @@ TESTS_OF = {
     "client/rpc_link": AFAR,
     "engine": ["tests/engine/test_*.py"],
     "engine/accounts": ["tests/engine/test_accounts.py", "tests/engine/test_access.py"],
+    "engine/bindery*": ["tests/engine/test_bindery*.py", "tests/engine/test_job_roles.py"],
     "engine/books": ["tests/engine/test_books.py", "tests/engine/test_state.py"],
     "engine/calendar": ["tests/engine/test_calendar.py", "tests/engine/test_expiry.py"],
     "engine/core": ["tests/engine/test_*.py", MODEL],
@@ -56,6 +65,8 @@ TESTS_OF = {
     "engine/dispatch": ["tests/engine/test_transfer.py"],
     "engine/effects": ["tests/engine/test_effects.py", "tests/engine/test_steps.py"],
     "engine/expiry": ["tests/engine/test_expiry.py"],
+    "engine/group*": ["tests/engine/test_groups*.py"],
+    "engine/job*": JOBS,
     "engine/moving": ["tests/engine/test_moving.py", "tests/engine/test_steps.py", MODEL],
     "engine/naming": ["tests/engine/test_queues.py", "tests/engine/test_opening.py"],
     "engine/opening": [
@@ -84,6 +95,8 @@ TESTS_OF = {
     "engine/records": ["tests/engine/test_records.py"],
     "engine/rows": ["tests/engine/test_runs.py"],
     "engine/sending": ["tests/engine/test_sending*.py", "tests/engine/test_runs.py"],
+    "engine/srmp*": ["tests/engine/test_srmp_*.py"],
+    "engine/stage*": ["tests/engine/test_stages.py", "tests/engine/test_publish_runs.py"],
     "engine/state": ["tests/engine/test_state.py", "tests/engine/test_runs.py", MODEL],
     "engine/table": ["tests/engine/test_table.py", "tests/engine/test_runs.py"],
     "engine/transaction": ["tests/engine/test_transaction.py", "tests/engine/test_two_phase.py"],
@@ -102,8 +115,45 @@ TESTS_OF = {
     ],
     "engine/remote_reads": ["tests/engine/test_remote_reads.py", *READ],
     "engine/logins": ["tests/engine/test_logins.py", "tests/rpc/test_providers.py"],
+    "protocols/job_queue": ["tests/protocols/job_queue/test_*.py"],
+    "protocols/pgm": ["tests/protocols/pgm/test_*.py"],
     "protocols/remote_read": READ,
+    "protocols/srmp": ["tests/protocols/srmp/test_*.py"],
+    "qms": ["tests/qms/test_*.py"],
     "rpc": ["tests/rpc/test_*.py"],
+    "spark/__init__": ["tests/spark/test_session.py"],
+    "spark/archiving": ["tests/spark/test_archive.py"],
+    "spark/bad_rows": ROWS,
+    "spark/batch": ["tests/spark/test_source.py"],
+    "spark/body_shapes": ["tests/spark/test_clusters.py"],
+    "spark/charts": REPORTS,
+    "spark/compaction": LAKE,
+    "spark/course": ["tests/spark/test_course*.py"],
+    "spark/dead_letters": REPORTS,
+    "spark/endpoint": ["tests/spark/test_leases.py", "tests/spark/test_source.py"],
+    "spark/flows": ["tests/spark/test_run.py"],
+    "spark/homes": ["tests/spark/test_session.py", "tests/spark/test_java.py"],
+    "spark/job_*": SPARK_JOBS,
+    "spark/lake_*": LAKE,
+    "spark/latencies": REPORTS,
+    "spark/msmq_*": ["tests/spark/test_msmq_*.py"],
+    "spark/page_text": REPORTS,
+    "spark/pipelines": ["tests/spark/test_pipeline.py", "tests/spark/test_run.py"],
+    "spark/places": ["tests/spark/test_leases.py", "tests/spark/test_source.py"],
+    "spark/plan_walk": SQL,
+    "spark/progress": ["tests/spark/test_archive.py", "tests/spark/test_replay.py"],
+    "spark/remedies": ["tests/spark/test_clusters.py"],
+    "spark/replaying": ["tests/spark/test_replay.py"],
+    "spark/report*": REPORTS,
+    "spark/row_*": [*ROWS, *SQL],
+    "spark/rows": ROWS,
+    "spark/running": ["tests/spark/test_run.py"],
+    "spark/selection": ["tests/spark/test_replay.py"],
+    "spark/sessions": ["tests/spark/test_session.py"],
+    "spark/settling": ["tests/spark/test_archive.py", "tests/spark/test_checkpoints.py"],
+    "spark/sink*": ["tests/spark/test_sink*.py"],
+    "spark/sql_*": SQL,
+    "spark/table_files": SQL,
     "store": ["tests/store/test_*.py", "tests/contract"],
     "store/compact": ["tests/store/test_compact.py", f"{FAULTS}/test_compact_everywhere.py"],
     "store/express": [
@@ -285,7 +335,7 @@ def changed_lines(root: Path, base: str, folder: str) -> dict[str, set[int]]:
 def tests_of(root: Path, path: str) -> list[str]:
     """The tests that ought to notice a mistake in the module; empty where there are none."""
     inside = "/".join(Path(path).with_suffix("").parts[2:])  # behind src/posthouse
-    keys = [key for key in TESTS_OF if inside == key or inside.startswith(f"{key}/")]
+    keys = [key for key in TESTS_OF if fnmatchcase(inside, key) or inside.startswith(f"{key}/")]
     if keys:
         wanted = TESTS_OF[max(keys, key=len)]
     else:
