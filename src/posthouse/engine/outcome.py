@@ -143,6 +143,7 @@ class Outcomes:
     def _left(self, queue: Queue, row: Row) -> None:
         if queue.outgoing is not None:
             self.core.transfer.sequences.left(queue, row)
+            self.core.effects.active.add(queue.number)  # it may be empty, and needs nobody then
 
     def received_run(self, queue: Queue, numbers: list[int], rows: list[Row]) -> bool:
         """Messages that were received and leave nothing behind end together.

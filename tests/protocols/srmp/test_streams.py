@@ -6,6 +6,7 @@ import pytest
 
 from posthouse.engine.queue import OutgoingQueueState
 from posthouse.engine.settings import RedirectSettings
+from posthouse.protocols.srmp.link import LinkState
 from posthouse.protocols.srmp.settings import SrmpSettings
 from tests.protocols.srmp.memory_web import SILENCE, Machine, Site, Web
 
@@ -242,3 +243,34 @@ def test_what_has_expired_gets_neither_a_request_nor_a_place(web: Web, alpha: Ma
     assert message.stream is not None
     assert message.stream.previous == 0
     assert message.stream.send_receipts_to
+
+
+def test_what_expires_while_it_waits_for_its_final_receipt_leaves_no_link_behind(
+    web: Web, alpha: Machine, beta: Machine
+) -> None:
+    alpha.send_in_transaction(
+        TO,
+        b"one",
+        time_to_reach_queue=1_000,
+        time_to_be_received=1_000,
+        negative_journaling_requested=True,
+    )
+    web.advance(600)
+    web.listeners.clear()  # its final receipt never comes
+    alpha.restart()
+    assert count_of(alpha) == 1
+    assert [link.state for link in alpha.protocol.links.all()] == [LinkState.IDLE]
+    web.advance(2_100_000)
+    assert count_of(alpha) == 0
+    assert alpha.protocol.links.all() == []
+
+
+def test_a_purge_of_what_waits_for_its_receipt_leaves_no_link_behind(
+    web: Web, alpha: Machine
+) -> None:
+    web.site("10.0.0.2")
+    alpha.send_in_transaction(TO, b"one")
+    web.advance(3_200_000)  # its connection ended, and the next resend is hours away
+    assert [link.state for link in alpha.protocol.links.all()] == [LinkState.IDLE]
+    alpha.call(lambda manager: manager.moving.purge(alpha.outgoing(TO)))
+    assert alpha.protocol.links.all() == []
