@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -135,3 +137,16 @@ def test_parquet_needs_a_file(command: Command) -> None:
     code, _, err = command("sql", "select 1", "--format", "parquet")
     assert code == 2
     assert "--out" in err
+
+
+def test_spark_that_cannot_start_is_said_in_a_line_with_the_master(office: SparkOffice) -> None:
+    access = ["--url", office.url, "--token-file", str(office.token_file)]
+    words = ["pipeline", "sql", "select 1", "--master", "local[0]", *access]
+    program = [sys.executable, "-m", "posthouse.cli.main", *words]
+    ended = subprocess.run(program, capture_output=True, text=True, timeout=300)
+    assert (ended.returncode, ended.stdout) == (1, "")
+    said, log = ended.stderr.splitlines()
+    assert "Spark did not start on local[0]. Check --master" in said
+    kept = Path(log.removeprefix("What it said by the way is in ").removesuffix("."))
+    assert "0 threads" in kept.read_text(encoding="utf-8", errors="replace")
+    kept.unlink()

@@ -124,13 +124,21 @@ def running_spark(
 
 
 def _started(name: str, master: str | None, conf: Mapping[str, str]) -> SparkSession:
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
     from posthouse.spark import JavaNotFound, session
+    from posthouse.spark.failures import SparkFailed
 
     try:
         return session(name, master, **conf)
     except JavaNotFound as error:
         complain(str(error))
         raise typer.Exit(REFUSED) from None
+    except (Py4JError, PySparkException) as error:
+        where = f"on {master}" if master else "here"
+        remedy = "Check --master, and that the cluster runs and can be reached from here."
+        raise SparkFailed(f"Spark did not start {where}", remedy) from error
 
 
 @contextmanager
