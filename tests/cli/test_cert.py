@@ -205,7 +205,7 @@ def test_a_certificate_for_https_is_made_in_the_home(ph: Posthouse, tmp_path: Pa
     home = ("--home", tmp_path / "new")
     made = ph("cert", "make", "--tls", "alpha.example", "--tls", "127.0.0.1", *home)
     assert made.code == 0
-    assert 'certificate = "keys/tls.pem"' in made.out
+    assert '\n[https]\ncertificate = "keys/tls.pem"\n' in made.out
     key = tmp_path / "new" / "keys" / "tls.key"
     assert key.stat().st_mode & 0o777 == 0o600
     context = ssl.create_default_context(cafile=str(key.with_suffix(".pem")))

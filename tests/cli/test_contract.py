@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from rich.markup import render
 
 from posthouse.cli.commands_page import commands
 from posthouse.cli.main import program
@@ -101,3 +102,10 @@ def test_commands_that_talk_to_nobody_are_there(name: str) -> None:
 def test_all_others_talk_to_a_queue_manager() -> None:
     local = {name for name in PROGRAM if "--url" not in options(name)}
     assert local == {f"posthouse {name}" for name in LOCAL}
+
+
+@pytest.mark.parametrize("name", PROGRAM)
+def test_help_shows_every_word_it_has(name: str) -> None:
+    texts = [PROGRAM[name].help, *(one.help for one in PROGRAM[name].params)]
+    for text in filter(None, texts):
+        assert render(text).plain == text, "[words] in brackets are markup and vanish"

@@ -82,7 +82,7 @@ def make(
     Private keys stay in the home, sealed with its key file keys/seal.key. Without --user the keys
     are made that others encrypt messages for this queue manager with: show them with `cert export`.
     With --tls the files keys/tls.pem and keys/tls.key are written into the home, for the settings
-    of [https]; the queue manager need not run for that.
+    of HTTPS; the queue manager need not run for that.
 
     Example: posthouse cert make --user alice
     """

@@ -38,7 +38,8 @@ def make_tls(remote: Remote, hosts: list[str], days: int, *, replace: bool) -> N
         print_json({"hosts": hosts, "file": str(certificate)} | shown)
         return
     say(f"{certificate} is a certificate for {', '.join(hosts)}. Put into posthouse.toml:")
-    say("\n[https]\n" + "\n".join(f'{name} = "{value}"' for name, value in shown.items()) + "\n")
+    for line in ("", "[https]", *(f'{name} = "{value}"' for name, value in shown.items()), ""):
+        say(line)
     say("Senders trust it by [srmp] authorities with a copy of that file, which holds no secret.")
 
 

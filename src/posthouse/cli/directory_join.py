@@ -21,7 +21,7 @@ def register(inner: typer.Typer) -> None:
 def join(home: Home = None, json: Json = False) -> None:
     """Become the queue manager that a directory server knows below this computer.
 
-    For a home that does not run yet, with `[directory.ldap]` in its posthouse.toml. The object of
+    For a home that does not run yet, with `directory.ldap` in its posthouse.toml. The object of
     this queue manager is found on the server, or entered; an unused home takes over its identifier,
     which domains give themselves.
 
