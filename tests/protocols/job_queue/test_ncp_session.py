@@ -10,19 +10,35 @@ from hypothesis import strategies as st
 
 from posthouse.client.ncp_core import NcpLost
 from posthouse.engine.settings import QmsSettings
+from posthouse.model.errors import (
+    InsufficientResources,
+    MessageStorageFailed,
+    QmsError,
+    QueueError,
+    QueueNotFound,
+)
 from posthouse.protocols.connections import Connections
+from posthouse.protocols.job_queue.handler import completion_of
 from posthouse.protocols.job_queue.settings import NcpSettings
 from posthouse.wire import ncp
 from posthouse.wire.ncp import Reply, Request, Stream, frame_request, read_reply, write_request
-from posthouse.wire.ncp_bindery_calls import STATION_INFORMATION, Station
+from posthouse.wire.ncp_bindery_calls import (
+    SERVER_INFORMATION,
+    STATION_INFORMATION,
+    ServerInformation,
+    Station,
+)
+from posthouse.wire.ncp_calls import NOTHING, NcpCall
 from posthouse.wire.ncp_functions import (
     CALLS,
     NEGOTIATE,
     NEGOTIATE_SIZE,
     NOT_SERVED,
+    WRITE_FILE,
     BufferSize,
     ProposedSize,
 )
+from posthouse.wire.ncp_queue_calls import CREATE_JOB
 from tests.protocols.job_queue.rig import NcpRig, TcpLine
 from tests.protocols.job_queue.walk import Walk, line_of, refused
 
@@ -295,10 +311,33 @@ def test_the_clock_has_seven_bytes_and_sunday_is_0(rig: NcpRig) -> None:
 
 @pytest.mark.spec("NCP session/6")
 def test_server_information_names_the_server_and_version_3_12(rig: NcpRig) -> None:
-    calls = rig.client()
-    found = calls.get_file_server_information()
-    assert (found.name, found.major, found.minor) == ("ALPHA", 3, 12)
-    assert found.connections == 1
+    """Of what we are not, levels and versions are 0; accounting is there."""
+    rig.ncp.limits = Connections(connections_max=77)
+    other, calls = rig.client(), rig.client()
+    other.close()
+    found = line_of(calls).request(SERVER_INFORMATION, NOTHING)
+    assert found == ServerInformation(
+        name="ALPHA",
+        major=3,
+        minor=12,
+        connections_max=77,
+        connections=1,
+        volumes=0,
+        revision=0,
+        sft_level=0,
+        tts_level=0,
+        peak=2,
+        accounting=1,
+        vap=0,
+        queue_version=1,
+        print_version=0,
+        console_version=0,
+        restriction_level=0,
+        bridge_version=0,
+        reserved=bytes(len(found.reserved)),
+    )
+    rig.ncp.server_name = "alpha"
+    assert calls.get_file_server_information().name == "ALPHA"
 
 
 @pytest.mark.spec("NCP session/5")
@@ -320,13 +359,49 @@ def test_stations_are_told_to_who_has_logged_in(walk: Walk) -> None:
     alice = line_of(walk.alice)
     asked = Station(alice.connection)
     own = alice.request(STATION_INFORMATION, asked)
-    assert (own.name, own.object_type) == ("ALICE", 1)
+    # START_UTC of the rig, where the clock of the server stands at UTC.
+    assert own == (alice.station.object_id, 1, "ALICE", bytes((23, 11, 14, 22, 13, 20, 2)), 0)
     assert line_of(walk.oscar).request(STATION_INFORMATION, asked) == own
     stranger = line_of(walk.rig.client())
     refused(0xFF, stranger.request, STATION_INFORMATION, asked)
     nobody = stranger.request(STATION_INFORMATION, Station(stranger.connection))
-    assert (nobody.object_id, nobody.name) == (0, "")
+    assert nobody == (0, 0, "", bytes(7), 0)
     refused(0xFF, alice.request, STATION_INFORMATION, Station(999))
+
+
+@pytest.mark.parametrize(
+    ("error", "call", "code"),
+    [
+        (QmsError(0xD3, "no"), None, 0xD3),
+        (InsufficientResources("full"), WRITE_FILE, 0x01),
+        (InsufficientResources("full"), CREATE_JOB, 0x96),
+        (InsufficientResources("full"), None, 0x96),
+        (MessageStorageFailed("broken"), CREATE_JOB, 0xD0),
+        (QueueNotFound("gone"), None, 0xFF),
+    ],
+)
+def test_refusals_have_the_completion_code_of_their_cause(
+    error: QueueError, call: NcpCall[Any, Any] | None, code: int
+) -> None:
+    assert completion_of(error, call) == code
+
+
+def test_times_and_limits_of_a_server_that_is_told_nothing() -> None:
+    """1.2: a bound before anything is kept; 7.3: NetWare's watchdog; decision 13: keyed only."""
+    assert NcpSettings() == NcpSettings(
+        keyed_logins=True,
+        clear_text_logins=False,
+        pdu_size_max=128 * 1024,
+        buffer_size_max=60 * 1024,
+        datagram_buffer_max=8 * 1024,
+        calls_max=16,
+        watchdog_delay_ms=296_600,
+        watchdog_interval_ms=59_300,
+        watchdog_count=10,
+        create_ms=30_000,
+        unfinished_ms=30_000,
+        login_ms=300_000,
+    )
 
 
 # -- pace and time

@@ -12,6 +12,7 @@ from posthouse.client.ncp_core import NcpLost
 from posthouse.engine.settings import QmsSettings
 from posthouse.model.qms import NWQueueJobStruct
 from posthouse.protocols.connections import Connections
+from posthouse.protocols.job_queue.datagrams import ENDED_KEPT
 from posthouse.wire import ncp
 from posthouse.wire.ncp import Reply, Request, read_reply, write_request
 from tests.protocols.job_queue.rig import NcpRig, UdpLine
@@ -243,12 +244,130 @@ def test_a_client_that_answers_no_watchdog_is_lost(walk: Walk) -> None:
 
 
 @pytest.mark.spec("NCP lost connections/4")
-def test_who_has_not_logged_in_is_lost_sooner(rig: NcpRig) -> None:
+def test_who_has_not_logged_in_is_lost_unasked(rig: NcpRig) -> None:
     line = fresh(rig)
     line.open()
-    rig.pass_time(rig.ncp_settings.login_ms)
+    rig.pass_time(299_999)
+    assert rig.ncp.services
+    rig.pass_time(1)
     assert not rig.ncp.services
     assert rig.ncp.figures.polled == 0
+    assert rig.ncp.limits.count == 0
+
+
+@pytest.mark.spec("NCP lost connections/4")
+def test_the_watchdog_has_the_times_of_netware(walk: Walk) -> None:
+    """First after 4 min 56.6 s, then every 59.3 s, ten times; the last is given its time, too."""
+    line, rig = udp(walk), walk.rig
+    before, asked = len(line.replies), list[int]()
+    began = rig.clock.now_ms
+    while rig.manager.stations.find(line.connection) is not None:
+        deadline = rig.ncp.timers.next_deadline_ms()
+        assert deadline is not None
+        rig.pass_time(deadline - rig.clock.now_ms)
+        line.core.take_outgoing()
+        if len(line.replies) > before + len(asked):
+            asked.append(rig.clock.now_ms - began)
+    assert asked == [296_600 + 59_300 * n for n in range(10)]
+    assert rig.clock.now_ms - began == 296_600 + 59_300 * 10
+
+
+def test_a_watchdog_that_is_answered_begins_anew(walk: Walk) -> None:
+    line, rig, settings_ = udp(walk), walk.rig, walk.rig.ncp_settings
+    rig.pass_time(settings_.watchdog_delay_ms)
+    for _ in range(settings_.watchdog_count - 1):
+        line.core.take_outgoing()  # lost
+        rig.pass_time(settings_.watchdog_interval_ms)
+    line.push()  # the last answer that counts
+    asked = rig.ncp.figures.polled
+    rig.pass_time(settings_.watchdog_delay_ms - 1)
+    assert rig.ncp.figures.polled == asked
+    rig.pass_time(1)
+    assert rig.ncp.figures.polled == asked + 1
+
+
+def test_requests_wind_the_watchdog_up_too(walk: Walk) -> None:
+    line, rig = udp(walk), walk.rig
+    rig.pass_time(200_000)
+    said(line, clock(line, line.core._sequence + 1))
+    rig.pass_time(296_599)
+    assert rig.ncp.figures.polled == 0
+    rig.pass_time(1)
+    assert rig.ncp.figures.polled == 1
+
+
+def test_answers_to_the_watchdog_count_only_as_answers_of_that_connection(walk: Walk) -> None:
+    line, rig, settings_ = udp(walk), walk.rig, walk.rig.ncp_settings
+    rig.pass_time(settings_.watchdog_delay_ms)
+    line.core.take_outgoing()
+    line.deliver(ncp.write_watchdog(line.connection + 1, ncp.ALIVE))
+    line.deliver(ncp.write_watchdog(line.connection))  # our own question
+    rig.pass_time(settings_.watchdog_interval_ms)
+    assert rig.ncp.figures.polled == 2
+
+
+def test_a_connection_that_has_ended_has_no_clock(rig: NcpRig, line: UdpLine) -> None:
+    assert rig.ncp.timers.next_deadline_ms() is not None
+    said(line, Request(ncp.DESTROY_CONNECTION, 1, line.connection, 1))
+    assert rig.ncp.timers.next_deadline_ms() is None
+    assert rig.ncp.limits.count == 0
+    rig.pass_time(86_400_000)
+    assert rig.ncp.figures.refused == {}
+
+
+def test_what_is_told_at_the_end_is_kept_for_so_many(rig: NcpRig) -> None:
+    """The oldest is forgotten; who asks for it again is told that there is no such connection."""
+    rig.ncp.limits = Connections(ENDED_KEPT + 2, ENDED_KEPT + 2)
+    ends = list[tuple[UdpLine, Request]]()
+    for _ in range(ENDED_KEPT + 1):
+        line = fresh(rig)
+        line.open()
+        destroy = Request(ncp.DESTROY_CONNECTION, 1, line.connection, 1)
+        assert said(line, destroy)[0].completion == 0
+        ends.append((line, destroy))
+    oldest, next_one = ends[0], ends[1]
+    assert said(*oldest)[0].status == 0x01
+    assert said(*next_one)[0].status == 0
+
+
+def test_another_request_on_an_ended_connection_is_no_repeat(rig: NcpRig, line: UdpLine) -> None:
+    said(line, Request(ncp.DESTROY_CONNECTION, 1, line.connection, 1))
+    (reply,) = said(line, Request(ncp.DESTROY_CONNECTION, 2, line.connection, 1))
+    assert (reply.status, reply.completion) == (0x01, 0xFF)
+    assert rig.ncp.figures.refused == {"unknown connection": 1}
+    assert rig.ncp.figures.repeated == 0
+
+
+@pytest.mark.parametrize(("ahead", "run"), [(1, True), (127, True), (128, False), (255, False)])
+def test_half_of_the_sequence_numbers_are_behind(line: UdpLine, ahead: int, run: bool) -> None:
+    said(line, clock(line, 200))
+    assert bool(said(line, clock(line, (200 + ahead) & 0xFF))) is run
+
+
+def test_an_answer_to_a_client_that_is_gone_goes_to_nobody(rig: NcpRig, line: UdpLine) -> None:
+    """It was dropped while its request ran, and somebody else has its port."""
+    line.deliver(write_request(clock(line, 9)))
+    line.deliver(write_request(CREATE))
+    rig.desk.settle()
+    told = [read_reply(reply) for reply in line.replies[1:]]
+    assert [(reply.sequence, reply.completion) for reply in told] == [(1, 0)]
+    assert len(rig.ncp.services) == 1
+    assert rig.ncp.limits.count == 1
+
+
+def test_a_stop_drops_everybody(walk: Walk) -> None:
+    alice = walk.rig.logged_in("ALICE", udp=True)
+    line = line_of(alice)
+    assert isinstance(line, UdpLine)
+    alice.create_queue_file(walk.queue, NWQueueJobStruct())
+    assert not line.server.is_answering
+    line.deliver(write_request(clock(line, line.core._sequence + 1)))
+    assert line.server.is_answering
+    line.server.stop()
+    walk.rig.desk.settle()
+    assert not line.server.is_answering
+    assert walk.rig.manager.stations.find(line.connection) is None
+    assert walk.numbers == ()
 
 
 def test_strangers_do_not_answer_for_a_client(walk: Walk) -> None:
