@@ -1,6 +1,7 @@
 """Objects as LDAP entries, and back."""
 
 from collections.abc import Iterable
+from typing import Any
 
 import msgspec
 import pytest
@@ -50,6 +51,7 @@ ROOT = Dn.parse("DC=posthouse")
 CONFIGURATION = ROOT.child("Configuration")
 SITES = [site(number, f"site {number}") for number in (12, 14)]
 GATES = [machine(number, f"GATE{number}") for number in (21, 22)]
+STANDALONE = DirectoryServerType.STANDALONE
 
 
 def entry_of(value: DirectoryObject, atlas: Atlas, **more: bytes) -> LdapEntry:
@@ -93,7 +95,9 @@ def read_back(value: DirectoryObject, *others: DirectoryObject) -> DirectoryObje
 
 def comparable(value: DirectoryObject) -> DirectoryObject:
     """Without what the place of the entry says, and what no directory server holds."""
-    unset = {"full_path": "", "directory_path": "", "qualified_pathname": ""}
+    unset: dict[str, Any] = {"full_path": "", "directory_path": "", "qualified_pathname": ""}
+    if isinstance(value, QueueManager) and not value.directory_server:
+        unset["directory_server_type"] = STANDALONE
     names = type(value).__struct_fields__
     return msgspec.structs.replace(value, **{k: v for k, v in unset.items() if k in names})
 
@@ -319,10 +323,13 @@ def test_an_entry_without_identifier_stands_there_for_those_below_it() -> None:
     assert object_of(entry, Atlas(ROOT)) is None
 
 
+@pytest.mark.spec("MS-MQDMPR 3.1.1.1/11")
 @given(machines)
 def test_the_service_type_says_which_server_a_machine_is(value: QueueManager) -> None:
+    """One that is no directory server has no type of it, whatever is entered."""
     number = service_type(value)
-    assert directory_server_type(number) is value.directory_server_type
+    offered = value.directory_server_type if value.directory_server else STANDALONE
+    assert directory_server_type(number) is offered
     assert bool(number & 1) is value.routing_server
 
 

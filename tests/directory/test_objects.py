@@ -33,7 +33,6 @@ from posthouse.model.errors import (
 from posthouse.model.guids import NULL_GUID
 from posthouse.model.message_values import BASE_PROVIDER
 from posthouse.model.properties import (
-    DirectoryServerType,
     OperatingSystemType,
     QueuePrivacyLevel,
     QueueScope,
@@ -97,14 +96,6 @@ def test_no_operating_system_type_beyond_the_six_is_stored() -> None:
     record["value"]["operating_system_type"] = 0x600
     with pytest.raises(RemoteProtocolError):
         decode_entry(msgspec.msgpack.encode(record))
-
-
-@pytest.mark.spec("MS-MQDMPR 3.1.1.1/11")
-def test_the_directory_server_type_says_nothing_without_a_directory_server() -> None:
-    kind = DirectoryServerType.PRIMARY_SITE_CONTROLLER
-    assert machine(1, "A", directory_server_type=kind).offered_directory is None
-    serving = machine(1, "A", directory_server_type=kind, directory_server=True)
-    assert serving.offered_directory is kind
 
 
 def test_a_new_queue_object_has_the_documented_defaults() -> None:

@@ -1,4 +1,4 @@
-"""Directory events: offline mode, timers, notices."""
+"""Directory events: offline mode, timers."""
 
 from collections.abc import Callable
 
@@ -17,8 +17,6 @@ from posthouse.directory.objects import (
     User,
 )
 from posthouse.directory.service import (
-    ChangeNotice,
-    ChangeOperation,
     DirectoryService,
     DirectoryTimers,
 )
@@ -136,64 +134,6 @@ def test_calls_go_through_the_directory_interface() -> None:
     assert ready.service.create_directory_object(site(31, "rome"), 0, NOW).status is EXISTS
     assert ready.service.delete_directory_object(site(30, "Rome"), 0).status is SUCCESS
     assert ready.service.delete_directory_object(site(30, "Rome"), 0).status is NOT_FOUND
-
-
-@pytest.mark.spec("MS-MQDMPR 3.1.7.1.18/2")
-def test_a_public_queue_is_announced_after_it_was_created() -> None:
-    ready = started()
-    new = Queue(pathname=r"BETA\new")
-    outcome = ready.service.create_directory_object(new, 0, NOW)
-    assert outcome.notices == (
-        ChangeNotice(ChangeOperation.QUEUE_CREATION, outcome.identifier, "BETA"),
-    )
-    assert ready.service.create_directory_object(new, 0, NOW).notices == ()
-
-
-@pytest.mark.spec("MS-MQDMPR 3.1.7.1.19/2")
-def test_a_deleted_public_queue_is_announced() -> None:
-    ready = started()
-    outcome = ready.service.delete_directory_object(orders, 0)
-    assert outcome.notices == (ChangeNotice(ChangeOperation.QUEUE_DELETION, guid(2), "ALPHA"),)
-    assert ready.service.delete_directory_object(orders, 0).notices == ()
-
-
-@pytest.mark.spec("MS-MQDMPR 3.1.7.1.24/2")
-def test_changes_of_public_queues_and_queue_managers_are_announced() -> None:
-    ready = started()
-    changed = ready.service.write_directory(orders, 0, NOW)
-    assert changed.notices == (ChangeNotice(ChangeOperation.QUEUE_UPDATE, guid(2), "ALPHA"),)
-    changed = ready.service.write_directory(machine(5, "BETA"), 0, NOW)
-    assert changed.notices == (ChangeNotice(ChangeOperation.QUEUE_MANAGER_UPDATE, guid(5), "BETA"),)
-
-
-def test_other_objects_and_other_queues_are_not_announced() -> None:
-    ready = started()
-    service = ready.service
-    assert service.create_directory_object(machine(6, "GAMMA"), 0, NOW).notices == ()
-    assert service.write_directory(site(21, "Paris"), 0, NOW).notices == ()
-    assert service.delete_directory_object(machine(6, "GAMMA"), 0).notices == ()
-    refused = service.create_directory_object(notes, 0, NOW)
-    assert (refused.status, refused.notices) == (GENERIC_ERROR, ())
-    assert service.delete_directory_object(notes, 0).notices == ()
-
-
-@pytest.mark.spec("MS-MQDMPR 3.1.1.6/2")
-def test_the_enterprise_can_switch_notifications_off() -> None:
-    ready = Set(enterprise=False)
-    ready.world.add(Enterprise(non_ldap_capable_queue_manager_notification=False))
-    ready.service.initialize(0)
-    assert ready.service.write_directory(orders, 0, NOW).notices == ()
-    assert ready.service.create_directory_object(Queue(pathname=r"B\q"), 0, NOW).notices == ()
-    assert ready.service.delete_directory_object(orders, 0).notices == ()
-
-
-@pytest.mark.spec("MS-MQDMPR 3.1.7.1.24/3")
-def test_a_write_without_connection_announces_nothing() -> None:
-    ready = started()
-    ready.cut()
-    outcome = ready.service.write_directory(orders, 0, NOW)
-    assert (outcome.status, outcome.notices) == (NOT_CONNECTED, ())
-    assert ready.service.offline
 
 
 @pytest.mark.spec("MS-MQDMPR 3.1.7.1.20/5")
@@ -449,7 +389,6 @@ def test_a_missing_notification_attribute_counts_as_true() -> None:
     ready.service.initialize(0)
     assert ready.service.enterprise.name == "e"
     assert ready.service.enterprise.non_ldap_capable_queue_manager_notification
-    assert ready.service.write_directory(orders, 0, NOW).notices != ()
 
 
 def test_the_default_time_to_reach_a_queue_is_the_enterprises() -> None:

@@ -180,6 +180,7 @@ machines = st.builds(
     queue_manager_quota=u32,
     site_identifier_list=st.lists(guids, unique=True, max_size=3).map(tuple),
     routing_server=st.booleans(),
+    directory_server=st.booleans(),
     directory_server_type=st.sampled_from(DirectoryServerType),
 )
 queues = st.builds(

@@ -8,7 +8,7 @@ import pytest
 
 from posthouse.directory import objects
 from posthouse.directory.base import equals
-from posthouse.directory.document import Document, MachinePart, QueuePart
+from posthouse.directory.document import Document, MachinePart, QueuePart, SitePart
 from posthouse.engine.queue import NOTIFY_QUEUE
 from posthouse.engine.remote import Peer
 from posthouse.model.errors import NoDs
@@ -76,6 +76,16 @@ def test_a_changed_machine_is_told(rig: SharingRig) -> None:
     rig.run(lambda m: m.directory_changes.take_in(document, prune=False, dry_run=False))
     (message,) = waiting_for(rig, OTHER)
     assert unpack_notification(message.body)[0] == 4
+
+
+def test_nobody_is_told_of_other_objects(rig: SharingRig) -> None:
+    """New and lost machines have nobody who could listen, sites belong to nobody."""
+    part = MachinePart(name="GAMMA", guid=format_guid(b"g" * 16))
+    document = Document(machines=[part], sites=[SitePart(name="Paris")])
+    rig.run(lambda m: m.directory_changes.take_in(document, prune=False, dry_run=False))
+    rig.run(lambda m: m.directory_changes.remove("site", "Paris", dry_run=False))
+    rig.run(lambda m: m.directory_changes.remove("machine", "GAMMA", dry_run=False))
+    assert waiting_for(rig, OTHER) == waiting_for(rig, b"g" * 16) == []
 
 
 def test_nobody_is_told_of_what_is_ours(rig: SharingRig) -> None:

@@ -206,6 +206,7 @@ def directory_server_type(service_type: int) -> DirectoryServerType:
 
 def service_type(value: QueueManager) -> int:
     """MSMQServiceType of a queue manager: routing, directory and remote access in one number."""
-    bits = dict(_SERVER_BITS).get(value.directory_server_type, 0)
+    offered = value.offered_directory
+    bits = dict(_SERVER_BITS).get(offered, 0) if offered else 0
     bits |= ROUTING_SERVER_BIT if value.routing_server else 0
     return bits | (REMOTE_ACCESS_BIT if value.remote_access_server else 0)

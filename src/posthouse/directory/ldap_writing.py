@@ -53,7 +53,9 @@ OBJECT_CLASSES: Final[dict[type[DirectoryObject], str]] = {
 QUEUE_MANAGER_CN: Final = "msmq"
 SETTINGS_CN: Final = "MSMQ Settings"
 UNIVERSAL_DISTRIBUTION_GROUP: Final = 8  # groupType: for no rights, with members from anywhere
-_SERVICE_ATTRIBUTES = frozenset({"routing_server", "directory_server_type", "remote_access_server"})
+_SERVICE_ATTRIBUTES = frozenset(
+    {"routing_server", "directory_server", "directory_server_type", "remote_access_server"}
+)
 _ROUTING_LISTS = {
     "in_routing_server_identifier_list": "mSMQInRoutingServers",
     "out_routing_server_identifier_list": "mSMQOutRoutingServers",

@@ -5,7 +5,6 @@ on a timer. Time comes in as an argument: `now_ms` from the monotonic clock, `ut
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from enum import IntEnum
 from typing import Any, NamedTuple, Protocol
 
 from posthouse.directory.base import (
@@ -60,29 +59,11 @@ class DirectoryTimers(NamedTuple):
     directory_online_ms: int = 60_000
 
 
-class ChangeOperation(IntEnum):
-    """What a change notification reports; the numbers of [MS-MQCN]."""
-
-    QUEUE_CREATION = 1
-    QUEUE_UPDATE = 2
-    QUEUE_DELETION = 3
-    QUEUE_MANAGER_UPDATE = 4
-
-
-class ChangeNotice(NamedTuple):
-    """A change notification to be sent to the computer that owns the object."""
-
-    operation: ChangeOperation
-    identifier: bytes
-    computer_name: str
-
-
 class Outcome(NamedTuple):
-    """Result of a change: the directory's own status, and whom to tell about it."""
+    """Result of a change: the directory's own status, and what was changed."""
 
     status: DirectoryOperationResult
     identifier: bytes = NULL_GUID
-    notices: tuple[ChangeNotice, ...] = ()
 
 
 class LocalObjects(Protocol):
@@ -118,7 +99,7 @@ class Recalls(Protocol):
 
 
 class DirectoryService:
-    """Directory events with offline mode, timers and change notices.
+    """Directory events with offline mode and timers.
 
     Without directory integration it is never offline, has no timers and finds no connection.
     """
@@ -173,7 +154,7 @@ class DirectoryService:
         attributes: Collection[str] | None = None,
         caller: Caller | None = None,
     ) -> Outcome:
-        """Create Directory Object, [MS-MQDMPR] 3.1.7.1.18; notices follow success, not attempts."""
+        """Create Directory Object, [MS-MQDMPR] 3.1.7.1.18."""
         if not self.integrated:
             return Outcome(_NOT_CONNECTED)
         status, identifier = self._directory.create(
@@ -181,8 +162,7 @@ class DirectoryService:
         )
         self._changed(value)
         self._note(status, now_ms)
-        operation = ChangeOperation.QUEUE_CREATION if isinstance(value, Queue) else None
-        return self._outcome(status, operation, value, identifier)
+        return Outcome(status, identifier)
 
     def delete_directory_object(
         self, value: DirectoryObject, now_ms: int, caller: Caller | None = None
@@ -193,8 +173,7 @@ class DirectoryService:
         status = self._directory.delete(value, self._identity(caller))
         self._changed(value)
         self._note(status, now_ms)
-        operation = ChangeOperation.QUEUE_DELETION if isinstance(value, Queue) else None
-        return self._outcome(status, operation, value, value.identifier)
+        return Outcome(status, value.identifier)
 
     def write_directory(
         self,
@@ -213,12 +192,7 @@ class DirectoryService:
         if status is _SUCCESS and value.identifier == self._local.own_queue_manager().identifier:
             self._read_own(now_ms)
             self._read_surroundings(now_ms)
-        operation = None
-        if isinstance(value, Queue):
-            operation = ChangeOperation.QUEUE_UPDATE
-        elif isinstance(value, QueueManager):
-            operation = ChangeOperation.QUEUE_MANAGER_UPDATE
-        return self._outcome(status, operation, value, value.identifier)
+        return Outcome(status, value.identifier)
 
     def read_directory(
         self,
@@ -448,23 +422,6 @@ class DirectoryService:
             self.offline = True
             if self._online_at_ms is None:
                 self._online_at_ms = now_ms + self._timers.directory_online_ms
-
-    def _outcome(
-        self,
-        status: DirectoryOperationResult,
-        operation: ChangeOperation | None,
-        value: DirectoryObject,
-        identifier: bytes,
-    ) -> Outcome:
-        notify = self.enterprise.non_ldap_capable_queue_manager_notification
-        if status is not _SUCCESS or operation is None or not notify:
-            return Outcome(status, identifier)
-        if isinstance(value, Queue) and not value.is_public:
-            return Outcome(status, identifier)
-        assert isinstance(value, Queue | QueueManager)
-        return Outcome(
-            status, identifier, (ChangeNotice(operation, identifier, value.computer_name),)
-        )
 
     def _read_offline(
         self,

@@ -8,12 +8,12 @@ are as far apart as the document has them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Final
+from enum import IntEnum
+from typing import Final, NamedTuple
 
 from posthouse.directory import objects
 from posthouse.directory.base import equals
 from posthouse.directory.mirror import Action, Order
-from posthouse.directory.service import ChangeNotice, ChangeOperation
 from posthouse.engine.core import Core
 from posthouse.engine.public_queues import DirectoryOfQueues
 from posthouse.engine.queue import NOTIFY_QUEUE
@@ -34,6 +34,25 @@ from posthouse.wire.message import serialize
 TIME_TO_REACH_QUEUE_S: Final = 300
 WAITING_MAX: Final = 100  # then everything is read again instead
 LABEL: Final = "Directory change"
+
+
+class ChangeOperation(IntEnum):
+    """What a change notification reports; the numbers of [MS-MQCN]."""
+
+    QUEUE_CREATION = 1
+    QUEUE_UPDATE = 2
+    QUEUE_DELETION = 3
+    QUEUE_MANAGER_UPDATE = 4
+
+
+class ChangeNotice(NamedTuple):
+    """A change notification to be sent to the computer that owns the object."""
+
+    operation: ChangeOperation
+    identifier: bytes
+    computer_name: str
+
+
 _QUEUE_EVENTS: Final = {
     Action.CREATE: ChangeOperation.QUEUE_CREATION,
     Action.WRITE: ChangeOperation.QUEUE_UPDATE,
