@@ -95,6 +95,13 @@ class Kdc:
             command, env=environment, input=given, text=True, check=True, capture_output=True
         )
 
+    def keytab_of(self, principal: str) -> Path:
+        """A new principal, and the table with its key."""
+        path = self.folder / f"{principal.replace('/', '-')}.keytab"
+        self._add(REALM, principal, "-randkey")
+        self._run("kadmin.local", "ktadd", "-k", str(path), principal)
+        return path
+
     def log_in(self, user: str) -> None:
         """Gets a ticket into the cache, as a person does."""
         self._run("kinit", f"{user}@{REALM}", given=PASSWORDS[user] + "\n")

@@ -34,6 +34,7 @@ from posthouse.directory.objects import (
     Site,
     User,
 )
+from posthouse.model.errors import QueueError
 from posthouse.runtime.ldap_changes import Changer
 from posthouse.runtime.ldap_connection import LdapConnection
 from posthouse.runtime.ldap_places import Places, refusals
@@ -275,8 +276,8 @@ class LdapAuthority:
                 yield
         except BadEntry as bad:
             raise AuthorityAway(f"{self._connection.server}: {bad}") from None
-        except (Refused, AuthorityAway):
-            raise
+        except QueueError as error:  # a name that is none
+            raise Refused(DirectoryOperationResult.GENERIC_ERROR, error.cause) from None
 
 
 def _class(name: str) -> str:

@@ -6,18 +6,20 @@ Needs `posthouse[ldap]`. Calls block, with a limit of time each; one thread make
 from __future__ import annotations
 
 import ssl
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 import ldap3
-from ldap3.core.exceptions import LDAPException
 
 from posthouse.directory.authority import AuthorityAway
 from posthouse.directory.ldap_names import BadEntry, Dn
 from posthouse.directory.ldap_values import LdapEntry, Values
+from posthouse.runtime.ldap_kerberos import KerberosConnection
 from posthouse.runtime.ldap_servers import looked_up
+from posthouse.runtime.ldap_socket import TimedSocket
 from posthouse.runtime.settings_ldap import LdapSection, Server, servers_of
 
 SUCCESS: Final = 0
@@ -26,6 +28,8 @@ NO_SUCH_OBJECT: Final = 32
 ALREADY_EXISTS: Final = 68
 _AWAY: Final = frozenset({51, 52, 80})  # busy, unavailable, other
 _PASSWORD_SIZE_MAX: Final = 4096
+_EMPTY_PAGES_MAX: Final = 1000
+_FAREWELL_S: Final = 1.0
 BASE: Final = ldap3.BASE
 SUBTREE: Final = ldap3.SUBTREE
 
@@ -48,20 +52,29 @@ class _Tls(ldap3.Tls):  # type: ignore[misc]
 
     def wrap_socket(self, connection: Any, do_handshake: bool = False) -> None:
         """Replaces the socket by an encrypted one."""
-        connection.socket = self._context.wrap_socket(
-            connection.socket, server_hostname=self._host, do_handshake_on_connect=True
+        plain = getattr(connection.socket, "plain", connection.socket)
+        connection.socket = TimedSocket(
+            self._context.wrap_socket(
+                plain, server_hostname=self._host, do_handshake_on_connect=True
+            )
         )
 
 
 class LdapConnection:
     """One connection at a time, to the first server that answers; opened when it is needed."""
 
-    def __init__(self, settings: LdapSection, look_up: Callable[[str], list[Server]] = looked_up):
+    def __init__(
+        self,
+        settings: LdapSection,
+        look_up: Callable[[str], list[Server]] = looked_up,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.settings = settings
         self.server: Server | None = None
         self.openings = 0
         """How often a connection was opened; nothing is known of a new one yet."""
         self._look_up = look_up
+        self._clock = clock
         self._servers: list[Server] = []
         self._open: Any = None
 
@@ -69,8 +82,7 @@ class LdapConnection:
         """Lets the connection go; the next call opens another."""
         connection, self._open = self._open, None
         if connection is not None:
-            with suppress(LDAPException, OSError):
-                connection.unbind()
+            _let_go(connection)
 
     def opened(self) -> Server:
         """Makes sure that there is a connection; tells to which server."""
@@ -89,8 +101,13 @@ class LdapConnection:
         scope: str = SUBTREE,
         controls: Sequence[Any] = (),
     ) -> Iterator[LdapEntry]:
-        """Entries in pages; none where the base itself is not there."""
+        """Entries in pages; none where the base itself is not there.
+
+        A listing that takes longer than until the next one is none, nor are pages without end.
+        """
         cookie: Any = None
+        limit_s = max(self.settings.whole_s, self.settings.time_limit_s)
+        until, empty = self._clock() + limit_s, 0
         while True:
             result, response = self._call(
                 "search",
@@ -112,6 +129,10 @@ class LdapConnection:
             cookie = pages.get("value", {}).get("cookie")
             if not cookie:
                 return
+            empty = 0 if response else empty + 1
+            if self._clock() > until or empty > _EMPTY_PAGES_MAX:
+                self.close()
+                raise AuthorityAway(f"{self.server}: a listing came to no end in {limit_s} seconds")
 
     def get(self, dn: Dn | str, attributes: Sequence[str]) -> LdapEntry | None:
         """One entry by its place."""
@@ -131,8 +152,10 @@ class LdapConnection:
             self._check(self._call("modify", str(dn), changes)[0])
 
     def delete(self, dn: Dn) -> None:
-        """Removes an entry that has none below it."""
-        self._check(self._call("delete", str(dn))[0])
+        """Removes an entry that has none below it; one that is gone already is just as well."""
+        result = self._call("delete", str(dn))[0]
+        if result["result"] != NO_SUCH_OBJECT:
+            self._check(result)
 
     def rename(self, dn: Dn, name: str) -> Dn:
         """Gives an entry another common name; gives its new place."""
@@ -145,24 +168,26 @@ class LdapConnection:
 
     def _call(self, method: str, *arguments: Any, **options: Any) -> tuple[dict[str, Any], Any]:
         """One exchange; a connection that turns out to be dead is opened once more."""
-        fresh = self._open is None or self._open.closed
-        self.opened()
-        try:
-            return self._exchange(method, arguments, options)
-        except (LDAPException, OSError) as error:
-            self.close()
-            if fresh or options.get("paged_cookie"):
-                raise AuthorityAway(f"{self.server}: {_reason(error)}") from None
-        self.opened()
-        try:
-            return self._exchange(method, arguments, options)
-        except (LDAPException, OSError) as error:
-            self.close()
-            raise AuthorityAway(f"{self.server}: {_reason(error)}") from None
+        is_last = self._open is None or self._open.closed or bool(options.get("paged_cookie"))
+        while True:
+            self.opened()
+            timed = self._open.socket
+            timed.begin(self._answer_s)
+            try:
+                return self._exchange(method, arguments, options)
+            except Exception as error:  # the library says anything where the peer talks nonsense
+                self.close()
+                if is_last or timed.expired:
+                    raise AuthorityAway(f"{self.server}: {_reason(error)}") from None
+            is_last = True
 
     def _exchange(self, method: str, arguments: Any, options: Any) -> tuple[dict[str, Any], Any]:
         _, result, response, _ = getattr(self._open, method)(*arguments, **options)
         return result, response
+
+    @property
+    def _answer_s(self) -> int:
+        return self.settings.time_limit_s + self.settings.connect_s
 
     def _check(self, result: Mapping[str, Any]) -> None:
         code = result["result"]
@@ -178,7 +203,7 @@ class LdapConnection:
         for server in self._candidates():
             try:
                 self._open = self._connected(server)
-            except (LDAPException, OSError, AuthorityAway) as error:
+            except Exception as error:  # of the library, of Kerberos: the next one may do
                 reasons.append(f"{server}: {_reason(error)}")
             else:
                 self.server = server
@@ -204,7 +229,7 @@ class LdapConnection:
             get_info=ldap3.NONE,
             connect_timeout=settings.connect_s,
         )
-        connection = ldap3.Connection(
+        connection = self._connection(
             target,
             **self._login(server),
             client_strategy=ldap3.SAFE_SYNC,
@@ -213,20 +238,28 @@ class LdapConnection:
             auto_escape=False,
             auto_encode=False,
             return_empty_attributes=False,
-            receive_timeout=settings.time_limit_s + settings.connect_s,
+            receive_timeout=self._answer_s,
         )
         try:
             connection.open(read_server_info=False)
+            if server.scheme != "ldaps":
+                connection.socket = TimedSocket(connection.socket)
             if server.scheme == "ldap" and settings.start_tls:
+                connection.socket.begin(self._answer_s)
                 connection.start_tls(read_server_info=False)
             self._bind(connection)
         except BaseException:
-            with suppress(LDAPException, OSError):
-                connection.unbind()
+            _let_go(connection)
             raise
         return connection
 
+    def _connection(self, target: ldap3.Server, **options: Any) -> Any:
+        if self.settings.authentication == "gssapi":
+            return KerberosConnection(target, self.settings, **options)
+        return ldap3.Connection(target, **options)
+
     def _bind(self, connection: Any) -> None:
+        connection.socket.begin(self._answer_s)
         _, result, _, _ = connection.bind(read_server_info=False)
         if result["result"] != SUCCESS:
             said = f"{result['description']} {result.get('message') or ''}".strip()
@@ -269,8 +302,20 @@ class LdapConnection:
         context = ssl.create_default_context(cafile=settings.ca_file or None)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         if settings.certificate_file:
-            context.load_cert_chain(settings.certificate_file, settings.key_file or None)
+            # Without a password for it an encrypted key would be asked for at the terminal.
+            context.load_cert_chain(
+                settings.certificate_file, settings.key_file or None, password=""
+            )
         return context
+
+
+def _let_go(connection: Any) -> None:
+    """Ends a connection, whatever state it is in."""
+    with suppress(Exception):
+        connection.socket.begin(_FAREWELL_S)
+        connection.unbind()
+    with suppress(Exception):
+        connection.strategy.close()
 
 
 def read_password(path: str) -> str:

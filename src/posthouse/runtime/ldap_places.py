@@ -250,8 +250,11 @@ class Places:
             return COMPUTER, marks | required_of_accounts(COMPUTER, dn.name, root)
         if dn.name == QUEUE_MANAGER_CN and dn.parent.parent.key == root.child("Computers").key:
             return OBJECT_CLASSES[QueueManager], {}
-        is_server = self.contexts.is_domain and dn.parent.name == "Servers"
-        return ("server" if is_server else "container"), {}
+        if self.contexts.is_domain and dn.parent.name == "Servers":
+            return "server", {}
+        in_sites = dn.parent.parent.key == configuration.child("Sites").key
+        is_servers = self.contexts.is_domain and dn.name == "Servers" and in_sites
+        return ("serversContainer" if is_servers else "container"), {}
 
 
 _MORE_ATTRIBUTES: Final[Sequence[str]] = (

@@ -45,12 +45,19 @@ class LdapSection(Struct, frozen=True, kw_only=True):
         Meta(
             description="How we log in: `simple` with the distinguished name `user`, SASL `plain` "
             "or `digest` with the name `user`, `external` by certificate or socket, `gssapi` by "
-            "the Kerberos ticket of this account."
+            "the Kerberos ticket of this account, or with `keytab`."
         ),
     ] = "anonymous"
     user: Annotated[Text, Meta(description="Who we are there.")] = ""
     password_file: Annotated[
         Text, Meta(description="A file, for our eyes only, with the password on its first line.")
+    ] = ""
+    keytab: Annotated[
+        Text,
+        Meta(
+            description="For `gssapi`: a Kerberos key table; tickets for the principal `user`, or "
+            "the first one in it, are got with that. Needs `posthouse[kerberos]`."
+        ),
     ] = ""
     base: Annotated[
         Text,
@@ -143,7 +150,7 @@ def ldap_faults(section: LdapSection) -> Iterator[str]:
     shown = section.authentication in ("simple", "plain") and not section.start_tls
     if shown and any(server.scheme == "ldap" and not server.is_local for server in servers):
         yield f"{where} start_tls: without it the password would cross the network in clear text"
-    for key in ("ca_file", "certificate_file", "key_file", "password_file"):
+    for key in ("ca_file", "certificate_file", "key_file", "password_file", "keytab"):
         path = getattr(section, key)
         if path and not Path(path).is_file():
             yield f"{where} {key}: there is no file {excerpt(path)}"

@@ -1,0 +1,141 @@
+"""Servers that take their time, or talk nonsense, on a real socket."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from posthouse.directory.authority import AuthorityAway
+from posthouse.runtime.ldap_connection import LdapConnection
+from posthouse.runtime.ldap_socket import ANSWER_SIZE_MAX, TimedSocket
+from posthouse.runtime.settings_ldap import LdapSection
+
+BIND = bytes.fromhex("61070a010004000400")  # success
+DONE = bytes.fromhex("65070a010004000400")  # nothing found
+LONG = bytes.fromhex("3084100000000201")  # a message of 256 MiB, it says
+
+
+def answered(peer: socket.socket, answer: bytes) -> None:
+    """Hears one request, and says something to that."""
+    request = peer.recv(4096)
+    start = 4 if request[1] == 0x84 else 0  # how the library writes lengths, or the short form
+    number = request[2 + start : 4 + start + request[3 + start]]
+    peer.sendall(bytes((0x30, len(number) + len(answer))) + number + answer)
+
+
+@contextmanager
+def answering(answer: Callable[[socket.socket], None]) -> Iterator[LdapConnection]:
+    """A connection to a server that hears nothing and says what it wants."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            with suppress(OSError):
+                while True:
+                    peer, _ = listener.accept()
+                    with peer, suppress(OSError):
+                        answer(peer)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        settings = LdapSection(
+            url=f"ldap://127.0.0.1:{listener.getsockname()[1]}",
+            start_tls=False,
+            connect_s=1,
+            time_limit_s=1,
+        )
+        connection = LdapConnection(settings)
+        try:
+            yield connection
+        finally:
+            connection.close()
+            with suppress(OSError):
+                listener.shutdown(socket.SHUT_RDWR)
+    thread.join()
+
+
+def test_a_server_is_heard() -> None:
+    def answer(peer: socket.socket) -> None:
+        answered(peer, BIND)
+        answered(peer, DONE)
+
+    with answering(answer) as connection:
+        assert connection.get("", ["objectClass"]) is None
+
+
+def test_an_answer_that_comes_byte_by_byte_ends_with_its_time() -> None:
+    opened = []
+
+    def answer(peer: socket.socket) -> None:
+        opened.append(peer)
+        answered(peer, BIND)
+        peer.recv(4096)
+        peer.sendall(LONG)
+        peer.settimeout(0.05)
+        while True:  # until the other end has had enough
+            peer.sendall(b"\0")
+            with suppress(TimeoutError):
+                if not peer.recv(4096):
+                    return
+
+    with (
+        answering(answer) as connection,
+        pytest.raises(AuthorityAway, match="no whole answer within 2 seconds"),
+    ):
+        connection.get("", ["objectClass"])
+    assert len(opened) == 1  # it is not asked again at once
+
+
+@given(st.lists(st.binary(max_size=40) | st.sampled_from([BIND, DONE]), max_size=3), st.booleans())
+def test_nonsense_is_a_server_that_is_away(parts: list[bytes], is_bound: bool) -> None:
+    def answer(peer: socket.socket) -> None:
+        if is_bound:
+            answered(peer, BIND)
+        peer.sendall(b"".join(parts))
+        peer.shutdown(socket.SHUT_WR)
+        while peer.recv(4096):
+            pass
+
+    with answering(answer) as connection, pytest.raises(AuthorityAway):
+        connection.get("", ["objectClass"])
+
+
+class Plain:
+    """A socket that never tires."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.timeouts: list[float] = []
+
+    def settimeout(self, seconds: float) -> None:
+        self.timeouts.append(seconds)
+
+    def recv(self, size: int) -> bytes:
+        return bytes(self.size)
+
+
+def test_every_read_has_the_time_that_is_left() -> None:
+    times = iter([0.0, 0.0, 3.0, 10.0])
+    plain = Plain(1)
+    timed = TimedSocket(plain, clock=lambda: next(times))
+    timed.begin(10)
+    timed.recv(1)
+    timed.recv(1)
+    with pytest.raises(TimeoutError):
+        timed.recv(1)
+    assert plain.timeouts == [10.0, 7.0]
+    assert timed.expired
+
+
+def test_an_answer_has_an_end_in_memory_too() -> None:
+    timed = TimedSocket(Plain(ANSWER_SIZE_MAX // 2), clock=lambda: 0.0)
+    timed.begin(10)
+    timed.recv(1)
+    timed.recv(1)
+    with pytest.raises(OSError, match="256 MiB"):
+        timed.recv(1)
