@@ -66,6 +66,8 @@ def test_elements_are_told_by_the_names_of_the_document(
     assert asked["commitmentReceiptRequest/sendTo"].endswith("/deliverydone")
     assert asked["commitmentReceiptRequest/negativeOnly"] == "present"
     assert found["Body"]["content_id"] == "body@ff3af301-3196-497a-a918-72147c871a13"
+    assert main.run(["decode", str(file_of("4.3-request"))]) == main.DONE
+    assert "commitmentReceiptRequest/negativeOnly present" in capsys.readouterr().out
 
 
 def test_a_whole_conversation_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

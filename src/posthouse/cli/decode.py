@@ -158,7 +158,7 @@ def print_packet(found: Found) -> None:
     for header in headers:
         say(f"  {header.name} [{header.section}]")
         for name, value in header.fields.items():
-            say(f"    {name:<33}{words(value, name)}")
+            say(f"    {name:<32} {words(value, name)}")
 
 
 def words(value: Any, name: str = "") -> str:
