@@ -478,6 +478,43 @@ def test_a_journal_is_filled_by_the_receipt_and_dead_letters_wait_for_more(rig: 
     rig.check_books()
 
 
+@pytest.mark.spec(
+    "MC-MQSRM 3.1.5.1.8.4/1",
+    "MC-MQSRM 3.1.5.2.2/1",
+    "MC-MQSRM 3.1.5.1.9.3/1",
+    "MC-MQSRM 3.1.5.2.1.2/1",
+)
+@pytest.mark.parametrize("end", [ACK_RECEIVE, NACK_QUEUE_PURGED])
+@pytest.mark.parametrize("first", ["the stream receipt", "the final receipt", "a restart"])
+def test_what_was_delivered_is_journaled_once_whatever_becomes_of_it(
+    rig: AwayRig, end: int, first: str
+) -> None:
+    (sent,) = rig.send_stream(b"1", **KEPT, **DEAD)
+    sequence = rig.send_all()[0].sequence_id
+    if first != "the final receipt":
+        rig.acknowledge(1, sequence)
+        assert rig.bodies(JOURNAL) == [b"1"]
+        assert rig.waiting_bodies() == [b"1"]
+    if first == "a restart":
+        rig.restart()
+    assert rig.post(rig.final_receipt(1, sequence, sent, end)) == [200]
+    assert rig.waiting_bodies() == []
+    assert rig.bodies(JOURNAL) == [b"1"]
+    assert rig.bodies(DEAD_TRANSACTIONAL) == ([] if end == ACK_RECEIVE else [b"1"])
+    rig.acknowledge(1, sequence)
+    assert rig.bodies(JOURNAL) == [b"1"]
+    rig.check_books()
+
+
+@pytest.mark.spec("MC-MQSRM 3.1.5.2.2/2")
+def test_what_was_refused_at_the_door_is_not_journaled(rig: AwayRig) -> None:
+    rig.send_stream(b"1", **KEPT, **DEAD)
+    rig.send_all()
+    rig.refuse()
+    assert rig.bodies(JOURNAL) == []
+    assert rig.bodies(DEAD_TRANSACTIONAL) == [b"1"]
+
+
 @pytest.mark.spec("MC-MQSRM 3.1.5.1.8.1/5", "MC-MQSRM 3.1.5.1.8.2/2")
 def test_an_older_receipt_changes_nothing(rig: AwayRig) -> None:
     rig.send_stream(b"1", b"2", b"3")

@@ -72,6 +72,11 @@ def column_of(message_class: int) -> int:
     return _COLUMN_OF_CLASS.get(message_class, REJECTED)
 
 
+def _is_web(queue: Queue) -> bool:
+    """Whether it leads to another machine over HTTP."""
+    return queue.outgoing is not None and queue.outgoing.web
+
+
 class Outcomes:
     """The ends of messages, each with its consequences."""
 
@@ -261,8 +266,7 @@ class Outcomes:
         """
         damaged = self.core.reading.damaged
         # [MC-MQSRM] 3.1.5.1.8.4: over HTTP a journal does not wait for the final answer.
-        web = queue.outgoing is not None and queue.outgoing.web
-        asked = WANT_DEAD_LETTER if web else _FINAL_ANSWER
+        asked = WANT_DEAD_LETTER if _is_web(queue) else _FINAL_ANSWER
         if not damaged and not [row for row in rows if row[12] & asked]:
             self.transferred_all(queue, numbers, rows)
             return
@@ -280,10 +284,23 @@ class Outcomes:
         self.transferred_all(queue, gone, gone_rows)
 
     def _await_answer(self, queue: Queue, number: int, row: Row) -> None:
+        row = self._journaled_on_delivery(queue, number, row, self.core.effects.change)
         expires = row.expires if row.expires == NEVER else self._end_of_life(number)
         row = row._replace(flags=row.flags | FLAG_ARRIVED, expires=expires)
         self.core.settle(number, row, KEPT, None)
         self.core.transfer.sequences.kept_for_final_answer(queue)
+
+    def _journaled_on_delivery(self, queue: Queue, number: int, row: Row, change: Change) -> Row:
+        """Decision 65: over HTTP the journal has what was delivered, whatever becomes of it there.
+
+        The message itself stays, so the journal gets a copy, once.
+        """
+        if not _is_web(queue) or not row.wants & WANT_JOURNAL:
+            return row
+        packet = self.core.packet(number) if self._is_journaled(queue, row) else b""
+        if packet:
+            self.core.sending.copy(self.core.queues[JOURNAL], row, packet, change)
+        return row._replace(wants=row.wants & ~WANT_JOURNAL)
 
     def _end_of_life(self, number: int) -> int:
         """State-machines 3 f: both its times, where both are finite."""
@@ -306,6 +323,19 @@ class Outcomes:
         """The destination does not want it, and has told the administration queue itself."""
         self._left(queue, row)
         self._finish(number, row, message_class, column_of(message_class), None, change)
+
+    def answered_finally(
+        self, queue: Queue, number: int, row: Row, message_class: int, change: Change
+    ) -> None:
+        """What became of it at its destination ([MS-MQQB] 3.1.5.7, [MC-MQSRM] 3.1.5.1.9).
+
+        Over HTTP this may come before the receipt that tells of its delivery, and tells that too.
+        """
+        if message_class == ACK_RECEIVE:
+            self.transferred(queue, number, row, change)
+        else:
+            row = self._journaled_on_delivery(queue, number, row, change)
+            self.refused(queue, number, row, message_class, change)
 
     def _is_journaled(self, queue: Queue, row: Row) -> bool:
         """Note 2: not what is sent to the queues by which queue managers and senders talk."""

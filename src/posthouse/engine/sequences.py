@@ -26,7 +26,6 @@ from posthouse.engine.records import (
     Change,
     Row,
 )
-from posthouse.model.message import ACK_RECEIVE
 from posthouse.wire.places import Finder, placed
 
 if TYPE_CHECKING:
@@ -466,12 +465,8 @@ class Sequences:
             return False
         core, change = self.core, Change()
         core.outcomes.take_back(queue, message)
-        if message_class == ACK_RECEIVE:
-            core.outcomes.transferred(queue, message, row, change)
-        else:
-            core.outcomes.refused(queue, message, row, message_class, change)
+        core.outcomes.answered_finally(queue, message, row, message_class, change)
         core.commit(change)
-        core.effects.active.add(queue.number)
         outgoing = queue.outgoing
         if not arrived and outgoing is not None and outgoing.sender is not None:
             outgoing.sender.resend()  # what follows it waits for it in vain

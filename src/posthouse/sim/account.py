@@ -164,7 +164,6 @@ class Account:
             yield self._turned_away(letter)
         else:
             yield from (self._ended(letter, end) for end in ends)
-            yield from self._overtaken(letter, ends)
         if letter.queue in self.tight and not letter.posted:
             yield self._without_room(letter)
         if letter.hurries:
@@ -200,12 +199,6 @@ class Account:
             negative=int(not good and self._is_told(letter, ACK_NEG_RECEIVE)),
         )
 
-    def _overtaken(self, letter: Letter, ends: set[End]) -> Iterator[Traces]:
-        """Over HTTP the final receipt may come before the one that would have filled a journal."""
-        if letter.posted:
-            found = (self._ended(letter, end) for end in ends)
-            yield from (traces._replace(journal=0) for traces in found if traces.dead_at_sender)
-
     def _is_told(self, letter: Letter, kind: int) -> bool:
         """Decision 80: whether a stranger's machine says what went wrong."""
         return self.insecure_nacks and bool(letter.acks & kind)
@@ -238,12 +231,7 @@ class Account:
         """
         given_up = self._given_up(letter)
         yield given_up
-        refusals = [self._turned_away(letter)]
-        if letter.posted:
-            refusals = [Traces(journal=int(letter.positive))]  # answered as if all were well
-        elif letter.queue in self.tight:
-            refusals.append(self._without_room(letter))
-        for refusal in refusals:
+        for refusal in self._late_at_the_door(letter):
             yield refusal
             yield given_up._replace(
                 dead_elsewhere=refusal.dead_elsewhere,
@@ -256,6 +244,19 @@ class Account:
                 )
                 yield came  # only its final answer came too late
                 yield came._replace(negative=came.negative + given_up.negative)
+                if letter.posted and letter.kind == "transactional":  # delivery was told in time
+                    yield came._replace(journal=int(letter.positive and letter.negative))
+
+    def _late_at_the_door(self, letter: Letter) -> list[Traces]:
+        """How its target turns it away, and what that leaves if its sender learns of it in time.
+
+        Over HTTP it is answered as if all were well, but a stream has no receipt for it.
+        """
+        if letter.posted:
+            sequenced = letter.kind == "transactional"
+            return [] if sequenced else [Traces(journal=int(letter.positive))]
+        refusals = [self._turned_away(letter)]
+        return [*refusals, self._without_room(letter)] if letter.queue in self.tight else refusals
 
     def _given_up(self, letter: Letter) -> Traces:
         """Its own machine says that it did not come."""
