@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socketserver
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -532,6 +532,38 @@ def test_accounts_of_others_only_get_and_lose_certificates(server: OpenLdap) -> 
         authority.delete(User(identifier=guid(7), security_identifier=ALICE))
         assert listed(authority) == []
         assert connection.get(place, ["cn"]) is not None
+
+
+class Crossed(LdapConnection):
+    """Somebody else changes the entry between our look at it and our change."""
+
+    meanwhile: Callable[[], object] | None = None
+
+    def _exchange(self, method: str, arguments: Any, options: Any) -> tuple[dict[str, Any], Any]:
+        if method == "modify" and self.meanwhile is not None:
+            call, self.meanwhile = self.meanwhile, None
+            call()
+        return super()._exchange(method, arguments, options)
+
+
+def test_two_who_change_a_list_at_once_are_both_heard(server: OpenLdap) -> None:
+    connection = Crossed(server.settings(url=server.socket_url))
+    with asked(server) as theirs:
+        ours = LdapAuthority(connection)
+        names = [rf"DIRECT=OS:h\private$\{letter}" for letter in "abcd"]
+        a, b, c, d = names
+        base = ours.create(DistributionList(identifier=guid(5), name="List", members=(a, b)), NOW)
+        assert theirs.changes("").objects == [base]
+
+        def write(authority: LdapAuthority, *members: str) -> Any:
+            wanted = DistributionList(identifier=guid(5), name="List", members=members)
+            return authority.write(wanted, NOW, ["members"], base)
+
+        connection.meanwhile = lambda: write(theirs, a, b, c)
+        assert set(write(ours, b, d).members) == {b, c, d}
+        (found,) = listed(theirs, DistributionList)
+        assert set(found.members) == {b, c, d}
+        ours.close()
 
 
 def test_no_server_holds_connected_networks(server: OpenLdap) -> None:

@@ -12,7 +12,7 @@ import pytest
 from posthouse.directory import objects
 from posthouse.directory.authority import Changes
 from posthouse.directory.base import equals
-from posthouse.directory.certificates import with_certificate
+from posthouse.directory.certificates import with_certificate, without_certificate
 from posthouse.directory.mirror import Action, Order
 from posthouse.engine.asking import AuthorityNeeded
 from posthouse.engine.manager import QueueManager
@@ -22,7 +22,11 @@ from posthouse.model.message_values import AES_PROVIDER
 from posthouse.model.names import parse_format_name
 from posthouse.model.properties import QueueProperties
 from posthouse.runtime.driver import made_again
-from posthouse.security.keys import pack_provider_keys
+from posthouse.security.keys import (
+    certificate_digest,
+    pack_provider_keys,
+    unpack_user_certificates,
+)
 from posthouse.security.sids import make_sid
 from tests.runtime.sharing import SharingRig, file_of
 from tests.security.key_ring import certificate, provider_key
@@ -143,6 +147,49 @@ def test_a_change_by_an_operator_keeps_what_others_changed_since(rig: SharingRig
     assert isinstance(now, objects.QueueManager)
     assert now.addresses == ("beta:9",)
     assert now.site_identifier_list == (SITE.identifier,)
+
+
+def certified(rig: SharingRig, sid: bytes) -> tuple[bytes, ...]:
+    """The digests that the file has for a user."""
+    (found,) = [one for one in rig.authority.changes("").objects if isinstance(one, objects.User)]
+    assert found.security_identifier == sid
+    entries = unpack_user_certificates(found.certificates)
+    assert tuple(one.digest for one in entries) == found.certificate_digest_list
+    return found.certificate_digest_list
+
+
+def test_a_certificate_that_others_withdrew_does_not_come_back_with_the_next(
+    rig: SharingRig,
+) -> None:
+    """The mirror is as old as the last look; what it says of certificates may be no more true."""
+    bob = make_sid(5, 21, 7)
+    ours, theirs = (certificate(name) for name in ("bob", "carol"))
+
+    def register(*certificates: bytes, withdrawn: tuple[bytes, ...] = ()) -> None:
+        rig.run(
+            lambda m: m.directory_entries.register(
+                bob, "Bob", certificates, withdrawn, dry_run=False
+            )
+        )
+
+    register(ours)
+    (known,) = rig.manager.directory.directory.all_known(objects.User)
+    bare = without_certificate(known, certificate_digest(ours))
+    rig.change(Order(Action.WRITE, bare, 2, frozenset({"certificates", "certificate_digest_list"})))
+    register(theirs)
+    assert certified(rig, bob) == (certificate_digest(theirs),)
+    (known,) = rig.manager.directory.directory.all_known(objects.User)
+    assert known.certificate_digest_list == (certificate_digest(theirs),)
+
+    bare = without_certificate(known, certificate_digest(theirs))
+    rig.change(Order(Action.WRITE, bare, 3, frozenset({"certificates", "certificate_digest_list"})))
+    register(theirs)  # by an operator who means it, though it seems to be there
+    assert certified(rig, bob) == (certificate_digest(theirs),)
+
+    both = with_certificate(known, ours, certificate_digest(ours))
+    rig.change(Order(Action.WRITE, both, 4, frozenset({"certificates", "certificate_digest_list"})))
+    register(withdrawn=(certificate_digest(theirs),))
+    assert certified(rig, bob) == (certificate_digest(ours),)
 
 
 def test_what_only_we_know_of_ourselves_is_entered_again(tmp_path: Path) -> None:

@@ -50,9 +50,16 @@ class Authority(Protocol):
         ...
 
     def write(
-        self, value: DirectoryObject, utc_s: int, attributes: Collection[str] | None = None
+        self,
+        value: DirectoryObject,
+        utc_s: int,
+        attributes: Collection[str] | None = None,
+        base: DirectoryObject | None = None,
     ) -> DirectoryObject:
-        """Updates all directory attributes of an object, or those named; gives it as stored."""
+        """Updates all directory attributes of an object, or those named; gives it as stored.
+
+        Of lists, only what is different from `base` is put in or taken out.
+        """
         ...
 
     def delete(self, value: DirectoryObject) -> None:

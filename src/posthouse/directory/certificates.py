@@ -16,16 +16,17 @@ def with_certificate(user: User, certificate: bytes, identifier: bytes) -> User:
     known = unpack_user_certificates(user.certificates)
     if certificate_digest(certificate) in user.certificate_digest_list:
         return user
-    return _with_entries(user, (*known, UserCertificate.of(certificate, identifier)))
+    return with_entries(user, (*known, UserCertificate.of(certificate, identifier)))
 
 
 def without_certificate(user: User, digest: bytes) -> User:
     """The user without the certificate of this digest."""
     known = unpack_user_certificates(user.certificates)
-    return _with_entries(user, tuple(entry for entry in known if entry.digest != digest))
+    return with_entries(user, tuple(entry for entry in known if entry.digest != digest))
 
 
-def _with_entries(user: User, entries: tuple[UserCertificate, ...]) -> User:
+def with_entries(user: User, entries: tuple[UserCertificate, ...]) -> User:
+    """The user with just these certificates."""
     return msgspec.structs.replace(
         user,
         certificates=pack_user_certificates(entries) if entries else b"",

@@ -44,12 +44,16 @@ class Action(Enum):
 
 
 class Order(NamedTuple):
-    """One change that an authority is asked for; without attributes all of them are meant."""
+    """One change that an authority is asked for; without attributes all of them are meant.
+
+    `base` is the object as it was when somebody decided to change it.
+    """
 
     action: Action
     value: DirectoryObject
     utc_s: int
     attributes: Collection[str] | None = None
+    base: DirectoryObject | None = None
 
 
 Stored = list[DirectoryObject]
@@ -76,11 +80,11 @@ def carry_out(authority: Authority, orders: Sequence[Order]) -> Stored:
 
 
 def _carry_out(authority: Authority, order: Order) -> DirectoryObject:
-    action, value, utc_s, attributes = order
+    action, value, utc_s, attributes, base = order
     if action is Action.CREATE:
         return authority.create(value, utc_s, attributes)
     if action is Action.WRITE:
-        return authority.write(value, utc_s, attributes)
+        return authority.write(value, utc_s, attributes, base)
     authority.delete(value)
     return value
 

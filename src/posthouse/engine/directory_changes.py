@@ -146,7 +146,7 @@ class DirectoryChanges:
             return Order(Action.CREATE, value, self._core.utc)
         known = value.directory_attributes()
         names = {name for name in known if getattr(value, name) != getattr(before, name)}
-        return Order(Action.WRITE, value, self._core.utc, frozenset(names))
+        return Order(Action.WRITE, value, self._core.utc, frozenset(names), before)
 
     def _have_made(self, mirror: MirroredDirectory, orders: Sequence[Order]) -> None:
         """All orders in one; what the authority made of them comes into the mirror."""

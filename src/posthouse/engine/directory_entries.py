@@ -106,6 +106,7 @@ class DirectoryEntries:
 
         The registration of a certificate is its digest, so that every manager has the same.
         """
+        certificates = list(certificates)
         before = self.user(sid)
         user = before or User(identifier=self._core.new_guid(), security_identifier=sid, name=name)
         if name and user.name != name:
@@ -123,6 +124,10 @@ class DirectoryEntries:
                     "`posthouse directory user list` shows the digests.",
                 )
             user = without_certificate(user, digest)
+        if before is not None and self._queues.mirror is not None:
+            # Ours may be an old version: what is to be added is asked for in any case.
+            for certificate in certificates:
+                before = without_certificate(before, certificate_digest(certificate))
         if user == before:
             return Difference([], [], [])
         return self._changes.enter(user, before, dry_run=dry_run)

@@ -24,7 +24,8 @@ from posthouse.directory.document_text import parse_document, written
 from posthouse.directory.embedded import EmbeddedDirectory, name_of
 from posthouse.directory.mirror import Action, Order, Stored
 from posthouse.directory.objects import DirectoryObject, Entry
-from posthouse.model.errors import QueueError
+from posthouse.directory.rebasing import rebased
+from posthouse.model.errors import QueueError, RemoteProtocolError
 
 FILE_SIZE_MAX: Final = 64 << 20
 LOCK_WAIT_S: Final = 10.0
@@ -187,10 +188,14 @@ class FileAuthority:
         return self.together([Order(Action.CREATE, value, utc_s, attributes)])[0]
 
     def write(
-        self, value: DirectoryObject, utc_s: int, attributes: Collection[str] | None = None
+        self,
+        value: DirectoryObject,
+        utc_s: int,
+        attributes: Collection[str] | None = None,
+        base: DirectoryObject | None = None,
     ) -> DirectoryObject:
         """New values of attributes."""
-        return self.together([Order(Action.WRITE, value, utc_s, attributes)])[0]
+        return self.together([Order(Action.WRITE, value, utc_s, attributes, base)])[0]
 
     def delete(self, value: DirectoryObject) -> None:
         """One object less."""
@@ -272,17 +277,22 @@ class FileAuthority:
 
 
 def _carried_out(book: _Book, order: Order) -> DirectoryObject:
-    action, value, utc_s, attributes = order
+    action, value, utc_s, attributes, base = order
+    present = book.known(type(value), equals("identifier", value.identifier))
     try:
         if action is Action.DELETE:
             status = book.delete(value)
         elif action is Action.WRITE:
+            if present is not None:
+                value = rebased(value, base, present)
             status = book.write(value, utc_s, attributes)
         else:
             status, identifier = book.create(value, utc_s, attributes)
             value = msgspec.structs.replace(value, identifier=identifier)
     except QueueError as error:
         raise Refused(_ERROR, error.cause) from None
+    except RemoteProtocolError as error:
+        raise Refused(_ERROR, str(error)) from None
     if status is not _SUCCESS:
         title = f"{type(value).__name__} {value.unique_name}"
         words = "the file has another one" if status is _EXISTS else status.value

@@ -34,7 +34,7 @@ from posthouse.directory.objects import (
     Site,
     User,
 )
-from posthouse.model.errors import QueueError
+from posthouse.model.errors import QueueError, RemoteProtocolError
 from posthouse.runtime.ldap_changes import Changer
 from posthouse.runtime.ldap_connection import LdapConnection
 from posthouse.runtime.ldap_places import Places, refusals
@@ -224,12 +224,16 @@ class LdapAuthority:
             return stored
 
     def write(
-        self, value: DirectoryObject, utc_s: int, attributes: Collection[str] | None = None
+        self,
+        value: DirectoryObject,
+        utc_s: int,
+        attributes: Collection[str] | None = None,
+        base: DirectoryObject | None = None,
     ) -> DirectoryObject:
         """Changes all attributes of an object, or those named."""
         with self._asking():
             self._ready()
-            return self._changer.write(value, utc_s, attributes)
+            return self._changer.write(value, utc_s, attributes, base)
 
     def delete(self, value: DirectoryObject) -> None:
         """Removes an object."""
@@ -278,6 +282,8 @@ class LdapAuthority:
             raise AuthorityAway(f"{self._connection.server}: {bad}") from None
         except QueueError as error:  # a name that is none
             raise Refused(DirectoryOperationResult.GENERIC_ERROR, error.cause) from None
+        except RemoteProtocolError as error:
+            raise Refused(DirectoryOperationResult.GENERIC_ERROR, str(error)) from None
 
 
 def _class(name: str) -> str:

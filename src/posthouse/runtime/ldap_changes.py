@@ -37,9 +37,11 @@ from posthouse.directory.objects import (
     Site,
     User,
 )
+from posthouse.directory.rebasing import rebased
 from posthouse.model.guids import NULL_GUID
 from posthouse.runtime.ldap_connection import (
     ALREADY_EXISTS,
+    CONFLICTS,
     LdapRefusal,
 )
 from posthouse.runtime.ldap_places import SECURITY, Places
@@ -57,7 +59,8 @@ _SERVER_ATTRIBUTES: Final = frozenset(
         "remote_access_server",
     }
 )
-_STRIPPED: Final = frozenset({"objectclass", "cn", "modifytimestamp", "usnchanged"})
+_STRIPPED: Final = frozenset({"objectclass", "cn", "modifytimestamp", "usnchanged", "entrycsn"})
+_TRIES: Final = 10
 _ERROR: Final = DirectoryOperationResult.GENERIC_ERROR
 _EXISTS: Final = DirectoryOperationResult.OBJECT_ALREADY_EXISTS
 _NOT_FOUND: Final = DirectoryOperationResult.OBJECT_NOT_FOUND
@@ -167,24 +170,48 @@ class Changer:
     # -- changes
 
     def write(
-        self, value: DirectoryObject, utc_s: int, attributes: Collection[str] | None
+        self,
+        value: DirectoryObject,
+        utc_s: int,
+        attributes: Collection[str] | None,
+        base: DirectoryObject | None = None,
     ) -> DirectoryObject:
-        """[MS-MQDSSM] 3.1.6.7: only what differs is written."""
+        """[MS-MQDSSM] 3.1.6.7: only what differs is written.
+
+        Where somebody else has changed the entry since we read it, we read it again.
+        """
+        for _ in range(_TRIES):
+            try:
+                return self._write(value, utc_s, attributes, base)
+            except LdapRefusal as refusal:
+                if refusal.code not in CONFLICTS:
+                    raise
+        raise Refused(_ERROR, "others change it all the time; try it again")
+
+    def _write(
+        self,
+        value: DirectoryObject,
+        utc_s: int,
+        attributes: Collection[str] | None,
+        base: DirectoryObject | None,
+    ) -> DirectoryObject:
         entry = self._entry_of(value)
+        if isinstance(value, DistributionList):
+            self._learn_members(entry)
         before: Any = _object(entry, self._places)
         if before is None:
             raise Refused(_NOT_FOUND, f"the directory has no such {type(value).__name__}")
         known = value.directory_attributes()
         fixed = _SET_BY_DIRECTORY | value.fixed_attributes
         names = (known if attributes is None else frozenset(attributes)) - fixed
-        after = overlaid(before, value, names)
+        after = overlaid(before, rebased(value, base, before), names)
         place = self._renamed(entry, before, after)
         changes = self._differences(before, after, names)
         if not self._is_domain:
             changes["whenChanged"] = of_time(max(utc_s, getattr(before, "modify_time", 0)))
         if isinstance(after, DistributionList) and before.members != after.members:
             changes["member"] = self._members(after) + self._others(entry)
-        self._connection.modify(place, changes)
+        self._connection.modify(place, changes, entry)
         if isinstance(after, QueueManager):
             self._write_computer(place.parent, after, names)
             if not _SERVER_ATTRIBUTES.isdisjoint(names):
@@ -228,6 +255,7 @@ class Changer:
         self._connection.modify(
             place,
             {name: values for name, values in made.items() if list(entry.values(name)) != values},
+            entry,
         )
         self._places.get(place)
 
@@ -275,6 +303,12 @@ class Changer:
                 raise
         self._places.get(place)
         return place
+
+    def _learn_members(self, entry: LdapEntry) -> None:
+        """Others may have put in what we have not seen yet."""
+        for dn in entry.dns("member"):
+            if self._places.atlas.known(dn) is None:
+                self._places.get(dn)
 
     def _others(self, entry: LdapEntry) -> Values:
         """Members that are no business of ours: people and computers."""

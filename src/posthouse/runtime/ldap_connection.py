@@ -26,6 +26,10 @@ SUCCESS: Final = 0
 NO_SUCH_ATTRIBUTE: Final = 16
 NO_SUCH_OBJECT: Final = 32
 ALREADY_EXISTS: Final = 68
+CONFLICTS: Final = frozenset({NO_SUCH_ATTRIBUTE, 20, 122})  # value exists, assertion failed
+VERSION: Final = "entryCSN"
+"""What OpenLDAP gives every version of an entry."""
+_COMPARED: Final = frozenset({"mSMQDigests", "mSMQSignCertificates"})
 _AWAY: Final = frozenset({51, 52, 80})  # busy, unavailable, other
 _PASSWORD_SIZE_MAX: Final = 4096
 _EMPTY_PAGES_MAX: Final = 1000
@@ -143,13 +147,24 @@ class LdapConnection:
         given = {name: values for name, values in attributes.items() if values}
         self._check(self._call("add", str(dn), list(classes), given)[0])
 
-    def modify(self, dn: Dn, attributes: Mapping[str, Values]) -> None:
-        """Attributes with the values they shall have; no value takes one away."""
+    def modify(
+        self, dn: Dn, attributes: Mapping[str, Values], before: LdapEntry | None = None
+    ) -> None:
+        """Attributes with the values they shall have; no value takes one away.
+
+        Refused as one of `CONFLICTS` where the entry is not any more as it was `before`.
+        """
         changes = {
             name: [(ldap3.MODIFY_REPLACE, list(values))] for name, values in attributes.items()
         }
+        controls = None
+        if before is not None and before.has(VERSION):
+            controls = [_unchanged(before.octets(VERSION))]
+        elif before is not None:
+            for name in _COMPARED.intersection(attributes):
+                changes[name] = _swapped(before.values(name), attributes[name]) or changes[name]
         if changes:
-            self._check(self._call("modify", str(dn), changes)[0])
+            self._check(self._call("modify", str(dn), changes, controls=controls)[0])
 
     def delete(self, dn: Dn) -> None:
         """Removes an entry that has none below it; one that is gone already is just as well."""
@@ -307,6 +322,21 @@ class LdapConnection:
                 settings.certificate_file, settings.key_file or None, password=""
             )
         return context
+
+
+def _unchanged(version: bytes) -> tuple[str, bool, bytes]:
+    """The control of RFC 4528: the change is made to this version of the entry only."""
+    name = VERSION.encode()
+    equality = bytes((4, len(name))) + name + bytes((4, len(version))) + version
+    return "1.3.6.1.1.12", True, bytes((0xA3, len(equality))) + equality
+
+
+def _swapped(before: Sequence[bytes], after: Sequence[bytes]) -> list[tuple[str, list[bytes]]]:
+    """The same for a domain, which has no such control: old values go, or the change is refused."""
+    gone = [value for value in before if value not in after]
+    new = [value for value in after if value not in before]
+    deleted = [(ldap3.MODIFY_DELETE, gone)] if gone else []
+    return deleted + ([(ldap3.MODIFY_ADD, new)] if new else [])
 
 
 def _let_go(connection: Any) -> None:

@@ -33,6 +33,7 @@ from posthouse.runtime.ldap_connection import (
     ALREADY_EXISTS,
     NO_SUCH_ATTRIBUTE,
     NO_SUCH_OBJECT,
+    VERSION,
     LdapConnection,
     LdapRefusal,
 )
@@ -133,7 +134,9 @@ class Places:
             for field in fields.values()
         }
         names |= set(_MORE_ATTRIBUTES)
-        return sorted(names - {SECURITY} if self.contexts.is_domain else names) + list(_STAMPS)
+        if self.contexts.is_domain:
+            return [*sorted(names - {SECURITY}), *_STAMPS]
+        return [*sorted(names), *_STAMPS, VERSION]
 
     def base_of(self, kind: type[DirectoryObject]) -> Dn:
         """Below what objects of a kind stand."""
