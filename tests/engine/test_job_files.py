@@ -63,6 +63,94 @@ def test_bytes_come_back_as_written_over_each_other_with_zeros_between(
     rig.check()
 
 
+sizes = st.sampled_from([1, 1, 1, 7, 100, 1023, 1024, 1025, 9000, 20_000])
+
+
+@settings(max_examples=30)
+@given(
+    st.lists(st.tuples(sizes, st.sampled_from([0, 0, 0, 0, 0, 1, -1])), min_size=20, max_size=60)
+)
+def test_small_writes_behind_each_other_are_gathered(written: list[tuple[int, int]]) -> None:
+    """With holes and overlaps between them: the same bytes, also after a restart."""
+    rig = JobRig()
+    expected, offset = bytearray(), 0
+    job = rig.open_job(job_control_flags=0x08)
+    for at, (size, jump) in enumerate(written * 2):
+        offset = max(0, offset + jump)
+        data = bytes([1 + at % 255]) * size
+        rig.jobs("write_file", rig.user("ANNA"), job.job_file_handle, offset, data)
+        expected.extend(bytes(max(0, offset + size - len(expected))))
+        expected[offset : offset + size] = data
+        offset += size
+    rig.check()
+    rig.restart()
+    rig.attach()
+    taken = rig.service()
+    handle = rig.server("SRV1"), taken.job_file_handle
+    assert rig.jobs("read_file", *handle, 0, 4 << 20) == expected
+    rig.check()
+    rig.finish(1)
+    assert chunks(rig) == 0
+
+
+@pytest.mark.parametrize(
+    ("size", "count", "most"),
+    [(1, 3000, 2 * 15 + 1), (1024, 200, 15 + 200 // 16), (16 << 10, 40, 40)],
+)
+def test_a_file_in_small_writes_has_few_messages(
+    rig: JobRig, size: int, count: int, most: int
+) -> None:
+    """One for each 16 KiB at least, beside fifteen of each size class."""
+    job = rig.open_job()
+    for at in range(count):
+        data = bytes([at % 256]) * size
+        rig.jobs("write_file", rig.user("ANNA"), job.job_file_handle, at * size, data)
+        assert chunks(rig) <= most
+    assert rig.jobs("file_size", rig.user("ANNA"), job.job_file_handle) == count * size
+    rig.check()
+
+
+def test_a_file_has_so_many_pieces_at_most() -> None:
+    """Whoever leaves holes on purpose must not fill the memory of the queue manager."""
+    rig = JobRig(qms=QmsSettings(file_max=16 << 10))
+    job = rig.open_job()
+    write = partial(rig.jobs, "write_file", rig.user("ANNA"), job.job_file_handle)
+    for at in range(1024 + 2):
+        write(2 * at, b"x")
+    with rig.completion(0x01):
+        write(5000, b"x")
+    assert chunks(rig) == 1024 + 2
+    rig.check()
+
+
+def test_what_is_damaged_is_not_gathered(rig: JobRig) -> None:
+    """The write is taken; the damage shows where it is read."""
+    job = rig.open_job()
+    write = partial(rig.jobs, "write_file", rig.user("ANNA"), job.job_file_handle)
+    for at in range(15):
+        write(at, b"x")
+
+    def read_many(numbers: list[int]) -> list[tuple[bytes, bytes]]:
+        raise Unreadable("bad checksum")
+
+    reading = rig.manager.core.reading
+    sound, reading._read_many = reading._read_many, read_many
+    write(15, b"x")
+    assert chunks(rig) == 16
+    reading._read_many = sound
+    file = rig.manager.job_queues.queues[rig.q].by_number[job.job_number].file
+    given_up = list(file.chunks)[3]
+
+    def give_up(manager: QueueManager) -> None:
+        row = manager.core.state.table.get(given_up)
+        assert row is not None
+        manager.core.end(given_up, row, PURGED)
+
+    rig.run(give_up)
+    write(16, b"x")
+    assert len(file.chunks) == 17
+
+
 @given(writes)
 def test_extents_are_in_order_disjoint_and_count_what_shows(
     written: list[tuple[int, bytes]],
@@ -89,14 +177,27 @@ def test_what_is_written_over_does_not_pile_up(rig: JobRig) -> None:
     rig.check()
 
 
-def test_one_write_costs_a_page_of_the_index_at_most(rig: JobRig) -> None:
+def written(rig: JobRig, count: int, stride: int) -> list[int]:
+    """Bytes of the log that writes of ten bytes each cost."""
     job, sizes = rig.open_job(), []
-    for at in range(200):
+    for at in range(count):
         before = len(rig.store.log)
-        rig.jobs("write_file", rig.user("ANNA"), job.job_file_handle, at * 10, b"0123456789")
+        rig.jobs("write_file", rig.user("ANNA"), job.job_file_handle, at * stride, b"0123456789")
         sizes.append(sum(len(h) + len(p) for _, _, h, p in rig.store.log[before:]))
+    return sizes
+
+
+def test_one_write_costs_a_page_of_the_index_at_most(rig: JobRig) -> None:
+    sizes = written(rig, 200, 11)
     assert max(sizes[100:]) <= max(sizes[:100])
     assert max(sizes) < 1500
+
+
+def test_what_is_gathered_is_not_much_and_rare(rig: JobRig) -> None:
+    """Up to 16 KiB are written again; all in all it costs less than pages would."""
+    sizes = written(rig, 4000, 10)
+    assert max(sizes) < 20_000
+    assert sum(sizes) < 4000 * 1000
 
 
 @pytest.mark.spec("NCP fn 0x49/2", "QMS jobFileHandle/2", "NCP fn 0x42/1", "NCP fn 0x47/1")

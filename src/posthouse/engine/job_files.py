@@ -2,6 +2,7 @@
 
 Each write is one durable message; pages of small records say which bytes it holds. Writes may
 overlap and leave holes. A message of which no byte shows any more ends with the write that hid it.
+So small writes behind each other are gathered: the sixteenth brings the fifteen before it along.
 """
 
 from __future__ import annotations
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
 CHUNK_MAX = 1 << 20
 PAGE_CHUNKS = 32
 READ_MAX = 4 << 20
+GATHERED = 16  # messages of a size class that become one
+SIZE_CLASSES = (1, 1 << 10), (1 << 10, 16 << 10)  # bytes, from and below; larger ones stay
+PIECES_SPARE = 1024  # messages of a file beside one for each 8 KiB of the largest
+PIECE = 8 << 10
 PAGE_KEY = struct.Struct(">cQI")
 _CHUNK = struct.Struct("<QQI")  # number of the message, offset, length
 
@@ -116,6 +121,19 @@ class JobFile:
         last = next(reversed(self.pages), 0)
         return last + 1 if len(self.pages.get(last, ())) >= PAGE_CHUNKS else last
 
+    def run_before(self, offset: int, low: int, high: int) -> list[int]:
+        """Messages of a size class that end where a write begins, in order: whole ones only."""
+        at, found = bisect_right(self._extents, offset - 1, key=_end), list[int]()
+        if at < len(self._extents) and self._extents[at].start < offset:
+            at += 1
+        for extent in reversed(self._extents[max(at - GATHERED + 1, 0) : at]):
+            size = self.chunks[extent.number].length
+            if extent.end != offset or extent.end - extent.start != size or not low <= size < high:
+                break
+            found.append(extent.number)
+            offset = extent.start
+        return found[::-1]
+
     def within(self, start: int, end: int) -> list[Extent]:
         """Extents that have any of these bytes."""
         at = bisect_right(self._extents, start, key=_end)
@@ -191,10 +209,31 @@ class JobFiles:
         file, limit = handle.job.file, self.core.settings.qms.file_max
         if offset < 0 or offset + len(data) > limit or file.stored + len(data) > 2 * limit:
             raise QmsError(OUT_OF_DISK_SPACE, f"a job file has at most {limit} bytes")
+        if len(file.chunks) >= PIECES_SPARE + limit // PIECE:
+            raise QmsError(OUT_OF_DISK_SPACE, "a job file in so many pieces takes no more of them")
         self.check_room(len(data), OUT_OF_DISK_SPACE)
         change = Change()
-        self.append(handle.job, offset, data, change)
+        self.append(handle.job, *self._gathered(file, offset, data), change)
         self.core.commit(change)
+
+    def _gathered(self, file: JobFile, offset: int, data: bytes) -> tuple[int, bytes]:
+        """A write, with what was written just before it where that came in many small pieces."""
+        for low, high in SIZE_CLASSES:
+            numbers = file.run_before(offset, low, high) if low <= len(data) < high else []
+            if len(numbers) == GATHERED - 1 and (before := self._packets(numbers)) is not None:
+                offset, data = offset - len(before), before + data
+        return offset, data
+
+    def _packets(self, numbers: list[int]) -> bytes | None:
+        """The data of messages; None where one of them is damaged, and better left alone."""
+        core = self.core
+        if any(core.state.table.get(number) is None for number in numbers):
+            return None
+        try:
+            core.reading.fetch_many(numbers)
+        except Unreadable:
+            return None
+        return b"".join(core.effects.packet(number) or b"" for number in numbers)
 
     def check_room(self, size: int, completion: int) -> None:
         """Refuses while the disk is nearly full, and over the quota of the machine."""
