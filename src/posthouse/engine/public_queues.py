@@ -131,11 +131,12 @@ class DirectoryOfQueues:
     def enter_own_object(self) -> None:
         """Makes the own object where it is missing, and says what only we can know of it."""
         core = self.core
-        for action, value, utc_s, attributes in self.own_object_orders():
-            if action is Action.CREATE:
+        for order in self.own_object_orders():
+            value, utc_s = order.value, order.utc_s
+            if order.action is Action.CREATE:
                 self.service.create_directory_object(value, core.now_ms, utc_s)
             else:
-                self.service.write_directory(value, core.now_ms, utc_s, attributes)
+                self.service.write_directory(value, core.now_ms, utc_s, order.attributes)
 
     def listens_at(self, addresses: tuple[str, ...]) -> None:
         """Where others reach us, as far as the settings do not say it."""
