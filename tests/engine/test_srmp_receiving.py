@@ -308,6 +308,18 @@ def test_a_message_that_came_before_is_answered_200_and_discarded(rig: WebRig) -
     rig.check_books()
 
 
+@pytest.mark.spec("MC-MQSRM 3.1.5.1.11/2")
+@pytest.mark.parametrize("durable", [True, False])
+def test_who_repeats_a_message_slowly_does_not_outlive_its_entry(
+    rig: WebRig, durable: bool
+) -> None:
+    message = rig.message(durable=durable)
+    for _ in range(6):
+        assert rig.post(message, body=b"x") == [200]
+        rig.advance(25 * 60)
+    assert rig.bodies("orders") == [b"x"]
+
+
 @pytest.mark.spec("MC-MQSRM 3.1.1.1.5/4")
 def test_the_history_holds_so_many_identifiers() -> None:
     rig = WebRig(message_history_max=10)

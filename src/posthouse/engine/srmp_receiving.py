@@ -294,7 +294,11 @@ class SrmpReceiving:
         if message.source_guid == NULL_GUID and message.ordinal == 1:
             return False
         source, ordinal = self._source(message), message.ordinal
-        return self.receiving.history.knows(source, ordinal) or batch.has(source, ordinal)
+        known = self.receiving.history.knows(source, ordinal) or batch.has(source, ordinal)
+        if known:  # as [MS-MQQB] 3.1.5.8.1: whoever repeats it slowly shall not outlive its entry
+            notes = batch.recoverable if message.durable else batch.express
+            notes.setdefault(source, {})[ordinal] = None
+        return known
 
     def _note(self, batch: SrmpBatch, message: SrmpMessage, seen: Glance) -> None:
         """Of a stream its place tells what is new, as with transactional messages elsewhere."""

@@ -399,12 +399,49 @@ def test_a_pipeline_is_a_setting(web: Web) -> None:
     alpha = web.machine("ALPHA", "10.0.0.1", settings=SrmpSettings(pipeline=3))
     alpha.send(TO, b"1", b"2", b"3", b"4")
     assert site.bodies == [b"1", b"2", b"3"]
-    site.visits[0].transport.send([response(200), response(500)])
-    web.run()
     site.answers = [response(200)]
+    site.visits[0].transport.send([response(200), response(200)])
+    web.run()
+    assert site.bodies == [b"1", b"2", b"3", b"4"]
+
+
+def test_answers_behind_a_failure_count_and_nothing_more_is_sent(web: Web) -> None:
+    site = web.site("10.0.0.2")
+    site.answers = [SILENCE]
+    alpha = web.machine("ALPHA", "10.0.0.1", settings=SrmpSettings(pipeline=3))
+    alpha.send(TO, b"1", b"2", b"3", b"4", b"5")
+    site.answers = [response(200)]
+    site.visits[0].transport.send([response(500)])
+    web.run()
+    assert not site.visits[0].is_over
+    assert site.bodies == [b"1", b"2", b"3"]
+    site.visits[0].transport.send([response(200), response(503)])
+    web.run()
+    assert site.visits[0].is_over
+    outgoing = alpha.outgoing(TO).outgoing
+    assert outgoing is not None
+    assert outgoing.last_error == "the answer was 500 Internal Server Error"
     web.advance(20_000)
-    assert site.bodies[-3:] == [b"2", b"3", b"4"]
+    assert site.bodies[3:] == [b"1", b"3", b"4", b"5"]
     assert count_of(alpha) == 0
+
+
+@pytest.mark.parametrize("ends", ["closed", "silent", "last"])
+def test_a_failure_with_nothing_behind_it_is_one_all_the_same(web: Web, ends: str) -> None:
+    site = web.site("10.0.0.2")
+    site.answers = [SILENCE]
+    alpha = web.machine("ALPHA", "10.0.0.1", settings=SrmpSettings(pipeline=3))
+    alpha.send(TO, b"1", b"2")
+    site.answers = [response(200)]
+    site.visits[0].transport.send([response(500, keep=ends != "last")])
+    web.run()
+    if ends == "closed":
+        site.visits[0].transport.close()
+    web.advance(SrmpSettings().response_ms if ends == "silent" else 0)
+    assert history_of(alpha)[-1] == STATUS.CONNECTION_REFUSED
+    assert site.bodies == [b"1", b"2"]
+    web.advance(20_000)
+    assert site.bodies == [b"1", b"2"] * 2
 
 
 def test_an_answer_to_nothing_ends_the_connection(web: Web, alpha: Machine, site: Site) -> None:

@@ -47,6 +47,7 @@ class Exchange:
         self.settings = settings
         self.in_flight: deque[Posted] = deque()
         self.answers = 0
+        self.refusal = ""  # an answer that ends it, once those behind it are there
         self.is_closed = False
         self._transport = transport
         self._sender = sender
@@ -69,7 +70,7 @@ class Exchange:
     def has_room(self) -> bool:
         """Whether another request may go out now."""
         free = len(self.in_flight) < self.settings.pipeline and self._transport.writable
-        return free and not self.is_closed and not self._is_last
+        return free and not self.is_closed and not self._is_last and not self.refusal
 
     def post(self, number: int, transactional: bool, parts: list[bytes]) -> None:
         """Sends a request."""

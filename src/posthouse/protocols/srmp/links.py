@@ -328,7 +328,12 @@ class Links:
         self._timers.arm(link)
 
     def answered(self, link: Link, posted: Posted, head: ResponseHead) -> None:
-        """3.1.7.2.5, decision 66: what became of a message by the status of its response."""
+        """3.1.7.2.5, decision 66: what became of a message by the status of its response.
+
+        Requests behind one that failed have answers of their own, and are not sent again in vain.
+        """
+        exchange = link.exchange
+        assert exchange is not None
         self.statuses[head.status] += 1
         if 200 <= head.status < 300:
             self._succeeded(link)
@@ -338,7 +343,9 @@ class Links:
             self._refused(link, posted.number, posted.transactional)
         else:
             status = f"{head.status} {head.reason}".strip()
-            self._fail(link, _STATUS.CONNECTION_REFUSED, f"the answer was {status}")
+            exchange.refusal = exchange.refusal or f"the answer was {status}"
+        if exchange.refusal and not exchange.in_flight:
+            self._fail(link, _STATUS.CONNECTION_REFUSED, exchange.refusal)
 
     def _succeeded(self, link: Link) -> None:
         if link.failures or link.last_error:
@@ -363,6 +370,9 @@ class Links:
         if link.exchange is not exchange:
             return
         link.exchange = None
+        if exchange.refusal:
+            self._fail(link, _STATUS.CONNECTION_REFUSED, exchange.refusal)
+            return
         lost = bool(exchange.in_flight)
         if words and not (lost and exchange.answers and not link.hurried):
             self._fail(link, _STATUS.UNKNOWN_FAILURE, words)
