@@ -11,7 +11,7 @@ from posthouse.directory.document_text import written
 from posthouse.directory.mirror import carry_out
 from posthouse.directory.objects import DirectoryObject
 from posthouse.engine.state import State
-from posthouse.runtime.directory_feed import DirectoryFeed, need_now
+from posthouse.runtime.directory_feed import PORTION, DirectoryFeed, need_now
 from posthouse.runtime.directory_file import FileAuthority
 from tests.engine.rig import Rig
 
@@ -25,20 +25,29 @@ def file_of(path: Path, *objects: DirectoryObject) -> Path:
 class SharingRig(Rig):
     """ALPHA, or another name, with the directory of a file."""
 
-    def __init__(self, path: Path, **settings: Any) -> None:
+    def __init__(self, path: Path, *, portion: int = PORTION, **settings: Any) -> None:
+        self.portion = portion
+        self.turns = 0
+        """How often the feed has had something taken in, or looked at."""
         self.seed = random.Random(settings.get("computer_name", "ALPHA"))
         self.authority = FileAuthority(path, lambda: self.seed.randbytes(16), lock_wait_s=0.1)
-        self.feed = DirectoryFeed(self.authority, self._post, refresh_s=1, away_s=1)
+        self.feed = self._feed()
         super().__init__(directory_source=f"file {path}", **settings)
+
+    def _feed(self) -> DirectoryFeed:
+        return DirectoryFeed(
+            self.authority, self._post, refresh_s=1, away_s=1, portion=self.portion
+        )
 
     def _boot(self, state: State) -> None:
         if not state.definitions:
             self.random = self.seed
         super()._boot(state)
         self.driver.on_need = need_now(self.driver, self.feed.ask_now)
-        self.feed = DirectoryFeed(self.authority, self._post, refresh_s=1, away_s=1)
+        self.feed = self._feed()
 
     def _post(self, call: Any, back: Any) -> None:
+        self.turns += 1
         back(self.run(call))
 
     def refresh(self) -> bool:

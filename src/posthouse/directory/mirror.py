@@ -137,6 +137,13 @@ class MirroredDirectory(EmbeddedDirectory):
             self._name_again()
         return news
 
+    def take_ahead(self, values: Iterable[DirectoryObject]) -> News:
+        """Takes in a part of what an authority said; `take` with the rest of it follows."""
+        news = News([], [], [])
+        for value in values:
+            self._take(value, news)
+        return news
+
     def _take(self, value: DirectoryObject, news: News) -> None:
         before = self._known(type(value), value.identifier)
         if value == before:

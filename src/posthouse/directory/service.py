@@ -269,10 +269,14 @@ class DirectoryService:
     def refreshed(self, values: Iterable[DirectoryObject], now_ms: int) -> None:
         """Objects of the directory have changed, or are gone, by somebody else's hand."""
         self.offline, self._online_at_ms = False, None
-        for value in values:
-            self._changed(value)
+        self.noted(values)
         self._read_own(now_ms)
         self._read_surroundings(now_ms)
+
+    def noted(self, values: Iterable[DirectoryObject]) -> None:
+        """The same for a part of what has changed, before all of it is known."""
+        for value in values:
+            self._changed(value)
 
     def went_offline(self, now_ms: int) -> None:
         """The directory cannot be reached: the Directory Online Timer runs (3.1.2.5)."""

@@ -15,7 +15,7 @@ import msgspec
 from posthouse.directory import objects
 from posthouse.directory.authority import AuthorityAway, Changes, Refused
 from posthouse.directory.base import equals
-from posthouse.directory.mirror import Action, Order
+from posthouse.directory.mirror import Action, News, Order
 from posthouse.engine.asking import Answered
 from posthouse.engine.public_queues import DirectoryOfQueues
 from posthouse.engine.queue import Queue, QueueRole, QueueType
@@ -53,6 +53,8 @@ class Mirroring:
         self._since = 0
         self._refreshed = 0
         self._faults: list[str] = []
+        self._ahead = News([], [], [])  # taken in before the rest of it: what there is to do yet
+        self._was_ahead = False
         self._stray: set[bytes] = set()  # own public queues that the authority does not have
         self._may_begin_again = True
         self._has_followed = False  # all our queues have been looked at since the start
@@ -100,25 +102,22 @@ class Mirroring:
         None: it was not taken in. An authority that had this queue manager and has it no more is
         another one, or was emptied: nothing of ours goes because of that.
         """
-        if self._loses_us(changes):
-            if not self._may_begin_again:
-                self.away(LOST)
-                return None
-            self._forget_source()
+        if not self.may_take(changes):
+            return None
         self._may_begin_again = False
         mirror, core, service = self._queues.mirror, self._core, self._queues.service
         assert mirror is not None
         was_offline = service.offline or not mirror.connected
         with core.one_step():
             mirror.connected = True
-            news = mirror.take(changes)
+            news = self._with_ahead(mirror.take(changes))
             if any(one.identifier == core.guid for one in news.changed):
                 self._entered = False  # somebody else may not know what only we can know
-            if was_offline or news.changed or news.gone:
+            if was_offline or self._was_ahead or news.changed or news.gone:
                 service.refreshed([*news.changed, *news.gone], core.now_ms)
                 self._find_strays()
                 self.follow(news.changed if self._has_followed else self._own_objects())
-                self._has_followed = True
+                self._has_followed, self._was_ahead = True, False
             self._remove_strays()
         self._refreshed = core.utc
         self._note_faults(news.faults, whole=changes.whole)
@@ -126,6 +125,39 @@ class Mirroring:
             self._since = core.utc
             core.event("directory_online", source=self.source)
         return self._owed()
+
+    def take_ahead(self, values: Sequence[objects.DirectoryObject]) -> None:
+        """Takes in a part of changes that `may_take` allows; others are served between parts.
+
+        Where the authority was away it counts as that until `take` has had the last part.
+        """
+        mirror, core = self._queues.mirror, self._core
+        assert mirror is not None
+        with core.one_step():
+            news = mirror.take_ahead(values)
+            self._queues.service.noted(news.changed)
+        ours = [one for one in news.changed if self._concerns_us(one)]
+        self._was_ahead = self._was_ahead or bool(news.changed)
+        self._ahead.changed.extend(ours)
+        self._ahead.faults.extend(news.faults)
+
+    def _concerns_us(self, value: objects.DirectoryObject) -> bool:
+        is_own_queue = isinstance(value, objects.Queue) and self._is_ours(value)
+        return is_own_queue or value.identifier == self._core.guid
+
+    def _with_ahead(self, news: News) -> News:
+        ahead, self._ahead = self._ahead, News([], [], [])
+        return News([*ahead.changed, *news.changed], news.gone, [*ahead.faults, *news.faults])
+
+    def may_take(self, changes: Changes) -> bool:
+        """False where an authority that had this queue manager has it no more."""
+        if not self._loses_us(changes):
+            return True
+        if not self._may_begin_again:
+            self.away(LOST)
+            return False
+        self._forget_source()
+        return True
 
     def entered(self, answers: Sequence[tuple[Order, Answered]]) -> None:
         """What came of all that the authority was to be told of us."""

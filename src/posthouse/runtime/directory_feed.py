@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
+from functools import partial
 from queue import Empty, SimpleQueue
 from threading import Event, Lock, Thread
 from typing import Final, NamedTuple
 
-from posthouse.directory.authority import Authority, AuthorityAway, Refused
+from posthouse.directory.authority import Authority, AuthorityAway, Changes, Refused
 from posthouse.directory.mirror import Order, carry_out
+from posthouse.directory.objects import DirectoryObject
 from posthouse.engine.asking import Answered, AuthorityNeeded
 from posthouse.engine.manager import QueueManager
 from posthouse.protocols.desk import Call, Release
@@ -23,6 +25,8 @@ from posthouse.runtime.driver import Driver, OnNeed, made_again
 CLOSE_WAIT_S: Final = 2.0
 PATIENCE_S: Final = 60.0
 """How long a call waits for an authority that neither answers nor fails, such as a dead disk."""
+PORTION: Final = 500
+"""So many objects are taken in at once, some hundredths of a second: calls wait for that."""
 _ANSWER_LOOK_S: Final = 0.2
 
 Post = Callable[[Callable[[QueueManager], object], Callable[[object], None]], None]
@@ -58,6 +62,11 @@ def need_now(driver: Driver, ask: Callable[[Sequence[Order]], Answered]) -> OnNe
     return asked
 
 
+def _take_ahead(part: Sequence[DirectoryObject], manager: QueueManager) -> bool:
+    manager.mirroring.take_ahead(part)
+    return True
+
+
 class DirectoryFeed:
     """Asks one authority for one queue manager, every `refresh_s`; `away_s` while it is away."""
 
@@ -69,7 +78,9 @@ class DirectoryFeed:
         refresh_s: float,
         away_s: float,
         patience_s: float = PATIENCE_S,
+        portion: int = PORTION,
     ) -> None:
+        self._portion = portion
         self._authority = authority
         self._post = post
         self._refresh_s = refresh_s
@@ -154,28 +165,42 @@ class DirectoryFeed:
             self._decided(lambda manager: manager.mirroring.away(reason))
             return False
 
-        def take(manager: QueueManager) -> list[Order] | None:
-            if self._writes != writes:
-                return None  # read before a change of our own: it is read again
-            return manager.mirroring.take(changes)
-
-        owed = self._decided(take)
+        owed = self._taken(changes, writes)
         if owed is None:
             return True
         self._token = changes.token
         return self._enter(owed) if owed else True
+
+    def _taken(self, changes: Changes, writes: int) -> list[Order] | None:
+        """Has changes taken in, many of them in portions; None: they were not."""
+        values, size = changes.objects, self._portion
+        starts = range(0, len(values) - size, size)
+        if starts and not self._still(writes, lambda m: m.mirroring.may_take(changes)):
+            return None
+        for start in starts:
+            part = values[start : start + size]
+            if not self._still(writes, partial(_take_ahead, part)):
+                return None
+        left = len(starts) * size
+        taken = frozenset((type(one), one.identifier) for one in values[:left])
+        last = changes._replace(objects=values[left:], unusable=changes.unusable | taken)
+        owed = self._still(writes, lambda m: m.mirroring.take(last))
+        return owed if isinstance(owed, list) else None
+
+    def _still(self, writes: int, call: Callable[[QueueManager], object]) -> object:
+        """Makes a call unless there was a change of our own: what was read before is old then."""
+        return self._decided(lambda manager: call(manager) if self._writes == writes else None)
 
     def _enter(self, owed: list[Order]) -> bool:
         answers = [(order, self.ask_now([order])) for order in owed]
         self._decided(lambda manager: manager.mirroring.entered(answers))
         return not any(isinstance(answer, AuthorityAway) for _, answer in answers)
 
-    def _decided(self, call: Callable[[QueueManager], object]) -> list[Order] | None:
+    def _decided(self, call: Callable[[QueueManager], object]) -> object:
         """Has a call made and waits for what it returns; None when everything ends."""
         answered: SimpleQueue[object] = SimpleQueue()
         self._post(call, answered.put)
         while not self._closing.is_set():
             with contextlib.suppress(Empty):
-                value = answered.get(timeout=_ANSWER_LOOK_S)
-                return value if isinstance(value, list) else None
+                return answered.get(timeout=_ANSWER_LOOK_S)
         return None
