@@ -27,6 +27,7 @@ BATCH = 100
 QUEUES_MAX = 100_000
 LABEL_MAX = 249  # UTF-16 units of a message's label
 WAIT_MS = 500
+PAUSE_S = 0.5
 
 # Redis takes nothing back of a script that fails: what can fail, adding, comes before remembering.
 ADD_ONCE = """
@@ -88,7 +89,12 @@ def run_in(manager: posthouse.QueueManagerClient, store: Any, stream: str, queue
     inlet = Inlet(manager, f".\\private$\\from-{stream}", connector_type=CONNECTOR_TYPE)
     print("ready", flush=True)
     while not stopped.is_set():
-        found = store.xread({stream: inlet.position or "0"}, count=BATCH, block=WAIT_MS)
+        try:
+            found = store.xread({stream: inlet.position or "0"}, count=BATCH, block=WAIT_MS)
+        except redis.ConnectionError as trouble:  # it is read on when Redis is there again
+            print(trouble, file=sys.stderr)
+            stopped.wait(PAUSE_S)
+            continue
         for _, entries in found or ():
             incoming = [
                 Incoming(queue, fields.get(b"body", b""), label=label_of(fields))

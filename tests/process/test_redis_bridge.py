@@ -17,7 +17,7 @@ import pytest
 import posthouse
 from posthouse.client.manager import QueueManagerClient
 from tests.connector.foreign_site import LEDGER, ORDERS, SITE, connect_streams, document
-from tests.process.redis_store import RedisStore, redis_server
+from tests.process.redis_store import DURABLE, FORGETFUL, RedisStore, redis_server
 from tests.process.serving import Serving
 
 pytestmark = pytest.mark.peer("redis")
@@ -72,9 +72,23 @@ class Shop:
 
 @pytest.fixture
 def shop() -> Iterator[Shop]:
+    """Nobody pulls the plug of its Redis, so that this writes nothing."""
+    with opened(FORGETFUL) as found:
+        yield found
+
+
+@pytest.fixture
+def durable_shop() -> Iterator[Shop]:
+    """Its Redis has on disk what it has answered."""
+    with opened(DURABLE) as found:
+        yield found
+
+
+@contextmanager
+def opened(settings: dict[str, str]) -> Iterator[Shop]:
     with (
         tempfile.TemporaryDirectory(prefix="ph-") as text,
-        redis_server() as store,
+        redis_server(settings) as store,
         Serving(_configured(Path(text)), "--config", f"{text}/posthouse.toml") as server,
     ):
         server.ready()
@@ -183,6 +197,47 @@ def test_entries_become_messages_once_whoever_is_killed(shop: Shop) -> None:
     assert [message.body for message in found] == bodies
     assert found[7].label == "7"
     assert found[0].to_json().connector_type
+
+
+def test_a_redis_that_is_killed_gets_every_message_once(durable_shop: Shop) -> None:
+    """The bridge runs on: what it was not answered it hands over again."""
+    shop, count = durable_shop, 300
+    orders = [b"order %d" % number for number in range(count)]
+    ledger = [b"booking %d" % number for number in range(count)]
+    shop.manager.queue(ORDERS).send_many(orders, recoverable=True)
+    for at in range(0, count, 50):
+        shop.manager.queue(LEDGER).send_many(ledger[at : at + 50], transactional=True)
+    with shop.bridge("out", "--site", "Streams") as process:
+        for kill in range(1, KILLS + 1):
+            until("some entries", partial(shop.has_handed, kill * 2 * count // (KILLS + 2)))
+            shop.store.kill()
+            assert shop.waiting(), "it was through before Redis was killed"
+            shop.store.start()
+        until("the rest", lambda: shop.handed() >= 2 * count and not shop.waiting())
+        process.terminate()
+        assert process.wait(WAIT_S) == 0
+    assert shop.store.bodies("orders") == orders
+    assert shop.store.bodies("ledger") == ledger
+    assert shop.manager.books().balanced
+
+
+def test_entries_of_a_redis_that_is_killed_are_brought_once(durable_shop: Shop) -> None:
+    """It says that Redis is away, and reads on when it is there again."""
+    shop = durable_shop
+    results, bodies = shop.manager.create_queue(RESULTS, transactional=True), []
+    with shop.bridge("in", "--stream", "results", RESULTS) as process:
+        assert process.stderr is not None
+        for at in range(0, 800, 400):
+            bodies += [b"result %d" % number for number in range(at, at + 400)]
+            for body in bodies[at:]:
+                shop.store.client.xadd("results", {"body": body})
+            shop.store.kill()
+            assert b"redis.sock" in process.stderr.readline()
+            shop.store.start()
+        until("all of them", partial(shop.has, results, len(bodies)))
+        process.terminate()
+        assert process.wait(WAIT_S) == 0
+    assert [message.body for message in results.browse()] == bodies
 
 
 def test_an_entry_with_any_label_is_brought(shop: Shop) -> None:
