@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from contextlib import suppress
 from email.message import Message as EmailMessage
 from email.parser import BytesParser
@@ -191,6 +192,7 @@ def test_blanks_around_a_value_do_not_count() -> None:
         "multipart/related; boundary=a b",
         "multipart/related; boundary=é",
         f"multipart/related; boundary=a; x={'y' * 2000}",
+        f"text/xml; x={'y' * 2000}",
     ],
 )
 def test_other_content_types_are_malformed(kind: str) -> None:
@@ -207,6 +209,19 @@ def test_other_content_types_are_malformed(kind: str) -> None:
 )
 def test_parameters_of_the_content_type_may_be_spelled_otherwise(kind: str) -> None:
     assert read_parts(kind, joined(XML_PART, part(b"x"))).body == b"x"
+
+
+def test_what_strangers_make_up_is_not_kept_at_length() -> None:
+    tracemalloc.start()
+    before, _ = tracemalloc.get_traced_memory()
+    for number in range(1_100):
+        with suppress(MalformedPacket):
+            read_parts(f"text/xml; x{number}={'y' * 15_000}", b"")
+        long = b"X-Long: %d%s\r\n" % (number, b"y" * 3_900) + part(b"x")
+        assert read_parts(KIND, joined(XML_PART, long)).body == b"x"
+    after, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert after - before < 1 << 20
 
 
 @given(st.data())

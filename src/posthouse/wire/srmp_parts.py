@@ -23,6 +23,8 @@ PARTS_MAX: Final = 8
 PART_HEADERS_SIZE_MAX: Final = 4096
 BOUNDARY_LENGTH_MAX: Final = 70  # [RFC2046] 5.1.1
 CONTENT_TYPE_LENGTH_MAX: Final = 1024
+_CACHED: Final = 1024  # of what strangers make up, each no longer than these and the line above say
+_CACHED_LENGTH_MAX: Final = 512
 BOUNDARIES_TRIED: Final = 8
 
 _PARAMETER: Final = re.compile(
@@ -94,13 +96,19 @@ def read_parts(content_type: str, payload: bytes) -> Parts:
     )
 
 
-@lru_cache(1024)
 def _boundary_of(content_type: str) -> bytes | None:
     """`--` and the boundary of a multipart payload, None for a bare envelope."""
+    if len(content_type) > CONTENT_TYPE_LENGTH_MAX:
+        raise MalformedPacket(f"content type {excerpt(content_type)}")
+    return _known_boundary(content_type)
+
+
+@lru_cache(_CACHED)
+def _known_boundary(content_type: str) -> bytes | None:
     kind = _media_type(content_type)
     if kind == XML:
         return None
-    if kind != MULTIPART or len(content_type) > CONTENT_TYPE_LENGTH_MAX:
+    if kind != MULTIPART:
         raise MalformedPacket(f"content type {excerpt(content_type)}")
     boundary = _parameters(content_type).get("boundary", "")
     if len(boundary) > BOUNDARY_LENGTH_MAX or not _BOUNDARY.fullmatch(boundary):
@@ -139,7 +147,8 @@ def _split(payload: bytes, delimiter: bytes) -> list[_Part]:
         start = payload.find(b"\r\n\r\n", at, at + 2 + PART_HEADERS_SIZE_MAX) + 4
         if start < 4:
             raise MalformedPacket("a part without an end of its headers")
-        head = _read_head(payload[at + 2 : start - 2])
+        raw = payload[at + 2 : start - 2]
+        head = _known_head(raw) if len(raw) <= _CACHED_LENGTH_MAX else _read_head(raw)
         at = _end_of(payload, start, head.size, delimiter)
         parts.append((start, at, head))
         if payload.startswith(b"\r\n", at):  # the standard form
@@ -171,9 +180,8 @@ def _end_of(payload: bytes, start: int, size: int | None, delimiter: bytes) -> i
     return start + size
 
 
-@lru_cache(1024)
 def _read_head(raw: bytes) -> _Head:
-    """The headers of a part, which most senders repeat."""
+    """The headers of a part."""
     fields = _read_fields(raw)
     size = fields.get(b"content-length")
     if size is not None and not _LENGTH.fullmatch(size):
@@ -183,6 +191,9 @@ def _read_head(raw: bytes) -> _Head:
         fields.get(b"content-type", b"").decode("latin-1"),
         _identifier(fields.get(b"content-id", b"")),
     )
+
+
+_known_head = lru_cache(_CACHED)(_read_head)  # most senders repeat them
 
 
 def _read_fields(raw: bytes) -> dict[bytes, bytes]:
