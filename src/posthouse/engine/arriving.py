@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from hashlib import blake2b
 
+from posthouse.engine.admission import INFINITE
 from posthouse.engine.core import Core
 from posthouse.engine.history import MessageHistory
 from posthouse.engine.queue import Queue
@@ -149,6 +150,12 @@ class Run:
                 return False
             last = number
         return True
+
+
+def is_late(seen: Glance, utc: int) -> bool:
+    """Whether its time to reach the queue was over when it came (state-machines 4.1 c)."""
+    reach = seen.time_to_reach_queue
+    return reach != INFINITE and seen.sent_time + reach < utc
 
 
 def last_of(core: Core, queue: Queue, source: bytes, format_name: str) -> tuple[int, int]:

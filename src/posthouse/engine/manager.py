@@ -200,6 +200,7 @@ class QueueManager(ManagerReads):
         self.job_queues.bridge.run()
         self.two_phase.run()
         self.receiving.history.run_timer()
+        self.receiving.forwarding.resting.run_timer()
         self.srmp.streams.run_timers()
         self.directory.service.advance(now_ms)
         self.notices.run_timer()
@@ -241,6 +242,7 @@ class QueueManager(ManagerReads):
             self.job_queues.bridge.next_deadline_ms(),
             self.two_phase.next_deadline_ms(),
             self.receiving.history.next_deadline_ms(),
+            self.receiving.forwarding.resting.next_deadline_ms(),
             self.srmp.streams.next_deadline_ms(),
             self.directory.service.next_deadline(self.core.now_ms),
             self.notices.next_deadline_ms(),

@@ -16,11 +16,13 @@ from posthouse.engine.arriving import (
     Refusal,
     Run,
     SequencePlace,
+    is_late,
     refused_of,
     source_of,
 )
 from posthouse.engine.certificates import Certificates
 from posthouse.engine.core import Core
+from posthouse.engine.forwarding import HOPS, NO_ROOM, Forwarding
 from posthouse.engine.history import MessageHistory
 from posthouse.engine.public_queues import DirectoryOfQueues
 from posthouse.engine.queue import DEADLETTER, Queue, QueueRole, QueueType
@@ -35,7 +37,6 @@ from posthouse.engine.records import (
 from posthouse.engine.remote import Peer, Verdict
 from posthouse.engine.rows import (
     DELIVERY,
-    POSITIVE_JOURNAL,
     are_alike,
     flags_of,
     row_of,
@@ -45,8 +46,6 @@ from posthouse.engine.targets import Targets
 from posthouse.model.errors import (
     AccessDenied,
     IllegalPropertyValue,
-    InsufficientResources,
-    MachineQuotaExceeded,
     MessageNotAuthenticated,
     QueueError,
     QueueQuotaExceeded,
@@ -72,10 +71,10 @@ from posthouse.model.names import DirectName, PrivateName, PublicName, SingleNam
 from posthouse.security.access import Caller, Guard
 from posthouse.security.rights import WRITE_MESSAGE
 from posthouse.wire.glance import SESSION, Glance, glance
-from posthouse.wire.headers import HOP_COUNT_MAX, OVER_HTTP
+from posthouse.wire.headers import OVER_HTTP
 from posthouse.wire.order_acks import ack_class, read_final_ack, read_order_ack
 from posthouse.wire.packet import Packet
-from posthouse.wire.patch import USER_FLAGS_AT, drop_session_header, patch
+from posthouse.wire.patch import USER_FLAGS_AT, drop_session_header
 from posthouse.wire.tail import BASE_TAIL, USER_TAIL
 
 _ANYBODY = Caller.anonymous()
@@ -89,12 +88,9 @@ _CLASSES: dict[type[QueueError], int] = {
     MessageNotAuthenticated: NACK_BAD_SIGNATURE,
     IllegalPropertyValue: NACK_BAD_ENCRYPTION,
 }
-_NO_ROOM = (MachineQuotaExceeded, InsufficientResources)  # the machine's fault, not the message's
 _NAMES_MAX = 1024
 _PRIVACY_OPTIONAL = 1
-_HOPS = 0x1F  # UserHeader.Flags.RC
 _KEPT = frozenset({NACK_QUEUE_EXCEED_QUOTA, NACK_HOP_COUNT_EXCEEDED})  # as dead letters here
-_FORGOTTEN = _HOPS | POSITIVE_JOURNAL  # of the flags of a message that is passed on
 
 
 class Receiving:
@@ -107,6 +103,7 @@ class Receiving:
         self.certificates = certificates
         self.history = MessageHistory(core)
         self.targets = core.targets = Targets(core, directory)
+        self.forwarding = Forwarding(core, directory)
         self._names: dict[str, Queue] = {}  # direct ones, by their key
         self._names_version = -1
         self._guards: dict[int, tuple[tuple[bytes, bool], Guard]] = {}  # of the directory's word
@@ -126,7 +123,7 @@ class Receiving:
             for packet, seen in zip(packets[:sound], looks, strict=False):
                 try:
                     self._take(batch, packet, seen)
-                except (*_NO_ROOM, RemoteProtocolError) as error:
+                except (*NO_ROOM, RemoteProtocolError) as error:
                     why = str(error)
                     break
                 dealt_with += 1
@@ -195,7 +192,7 @@ class Receiving:
         duplicate it would be lost without a word; its hop count ends it with one.
         """
         source = source_of(packet, seen)
-        return source if self._stays(seen) else source + bytes([seen.user_flags & _HOPS])
+        return source if self._stays(seen) else source + bytes([seen.user_flags & HOPS])
 
     def _came_around(self, peer: Peer, packet: bytes, seen: Glance) -> bool:
         """Whether a message in our own name can have come back here on a way around.
@@ -234,12 +231,12 @@ class Receiving:
             if self._stays(seen):
                 self._deliver(batch, arrival)
             else:
-                self._forward(batch, arrival)
+                self.forwarding.forward(batch, arrival)
         except Refusal as refusal:
             self._refuse(batch, arrival, refusal.message_class)
         except QueueError as error:
             message_class = _CLASSES.get(type(error), 0)
-            if not message_class and isinstance(error, _NO_ROOM):
+            if not message_class and isinstance(error, NO_ROOM):
                 raise
             self._refuse(batch, arrival, message_class or NACK_BAD_DEST_QUEUE)
         else:
@@ -274,7 +271,7 @@ class Receiving:
         if place is not None and place.is_old:
             place.reject(batch)
             return
-        if self._is_late(seen):
+        if is_late(seen, core.utc):
             raise Refusal(NACK_REACH_QUEUE_TIMEOUT)
         if queue is None:
             raise Refusal(NACK_BAD_DEST_QUEUE)
@@ -348,11 +345,6 @@ class Receiving:
             self._guards[queue.number] = known
         return known[1]
 
-    def _is_late(self, seen: Glance) -> bool:
-        """Whether its time to reach the queue was over when it came (state-machines 4.1 c)."""
-        reach = seen.time_to_reach_queue
-        return reach != INFINITE and seen.sent_time + reach < self.core.utc
-
     def local_queue(self, name: SingleName | None) -> Queue | None:
         """The queue of this machine with that name, if anybody may send there.
 
@@ -386,46 +378,6 @@ class Receiving:
             raise Refusal(NACK_NOT_TRANSACTIONAL_MESSAGE)
         if seen.transaction_at and not queue.definition.transactional:
             raise Refusal(NACK_NOT_TRANSACTIONAL_QUEUE)
-
-    # -- messages for other machines
-
-    def _forward(self, batch: Batch, arrival: Arriving) -> None:
-        """On to its next hop, unopened; only as routing server (decision 15).
-
-        What cannot be stored stays with whoever sent it (decision 81).
-        """
-        core, seen = self.core, arrival.seen
-        if self._is_late(seen):
-            raise Refusal(NACK_REACH_QUEUE_TIMEOUT)
-        if not core.settings.routing_server:
-            raise Refusal(NACK_BAD_DEST_QUEUE)
-        hops = (seen.user_flags & _HOPS) + 1
-        if hops > HOP_COUNT_MAX:
-            raise Refusal(NACK_HOP_COUNT_EXCEEDED)
-        packet = patch(arrival.packet, hop_count=hops, seen=seen)
-        # Its journal is where it was sent.
-        seen = seen._replace(user_flags=(seen.user_flags & ~_FORGOTTEN) | hops)
-        queue = self._next_queue(Packet(arrival.packet, arrival.seen).destination_queue, batch)
-        admitted = core.admission.admit(queue, packet, seen, FLAG_REMOTE, False)
-        core.sending.accept(admitted, None, b"", "", batch.change)
-        core.tracing.received(packet, seen, batch.change)
-
-    def _next_queue(self, name: SingleName | None, batch: Batch) -> Queue:
-        """The outgoing queue towards a destination (3.1.5.8.5).
-
-        A direct name says itself where to connect to: who uses one does so (decision 9).
-        """
-        if name is None or isinstance(name, DirectName):
-            raise Refusal(NACK_BAD_DEST_QUEUE)
-        try:
-            queue = self.core.registry.sending_target(name, batch.change)
-        except _NO_ROOM:
-            raise
-        except QueueError:
-            raise Refusal(NACK_BAD_DEST_QUEUE) from None
-        if queue.outgoing is None:  # the name is ours, the address is not
-            raise Refusal(NACK_BAD_DEST_QUEUE)
-        return queue
 
     # -- refusals
 

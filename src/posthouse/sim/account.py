@@ -43,6 +43,7 @@ class Found:
     def __init__(self, machines: list[SimManager]) -> None:
         self.journal: dict[str, Counter[str]] = {}
         self.dead: dict[str, Counter[str]] = {}
+        self.reasons: Counter[tuple[str, str, int]] = Counter()  # dead letters: machine, name, why
         self.kept: Counter[str] = Counter()
         self.acks: Counter[tuple[str, int]] = Counter()
         for machine in machines:
@@ -51,8 +52,9 @@ class Found:
     def _look_into(self, machine: SimManager) -> None:
         queues = machine.manager.core.queues
         self.journal[machine.name] = Counter(_labels(machine, queues[JOURNAL]))
-        dead = [*_labels(machine, queues[DEADLETTER]), *_labels(machine, queues[DEADXACT])]
-        self.dead[machine.name] = Counter(dead)
+        dead = [*_reasons(machine, queues[DEADLETTER]), *_reasons(machine, queues[DEADXACT])]
+        self.dead[machine.name] = Counter(name for name, _ in dead)
+        self.reasons.update((machine.name, *each) for each in dead)
         for name in JOURNALED:
             journal = _queue(machine.manager, name).journal
             assert journal is not None
@@ -87,6 +89,14 @@ def _packets(machine: SimManager, queue: Queue) -> Iterator[Packet]:
 
 def _labels(machine: SimManager, queue: Queue) -> list[str]:
     return [packet.label for packet in _packets(machine, queue)]
+
+
+def _reasons(machine: SimManager, queue: Queue) -> Iterator[tuple[str, int]]:
+    """Of dead letters: the name, and the class that says why."""
+    core = machine.manager.core
+    for _, number in queue.state.order.forward():
+        (row,) = core.state.table.rows((number,))
+        yield Packet(core.packet(number)).label, row.message_class
 
 
 class Account:
@@ -136,7 +146,7 @@ class Account:
         self.arrived[letter.kind] += bool(places)
         if len(places) > 1 or len(ends) > 1:
             self._fault(f"{letter.name} came more than once: places {places}, ends {ends}")
-        traces = self.found.traces_of(letter)
+        traces = self._traces_of(letter)
         allowed = set(self._outcomes(letter, self._ends_of(letter)))
         if traces not in allowed and not self._has_vanished(letter, traces):
             near = sorted(allowed)[:3]
@@ -144,6 +154,10 @@ class Account:
                 f"{letter.name} ({letter.fate}, ends {ends or self.told.doubts.get(letter.name)},"
                 f" seen {len(places)} times): {traces}, allowed e.g. {near}"
             )
+
+    def _traces_of(self, letter: Letter) -> Traces:
+        """What is found of a message, as far as `_outcomes` has to explain it."""
+        return self.found.traces_of(letter)
 
     def _has_vanished(self, letter: Letter, traces: Traces) -> bool:
         """Whether a waiting reader may have got it in the moment in which its machine fell."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import TypeVar
 
+from posthouse.engine.effects import Effects, Event
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.settings import EngineSettings
 from posthouse.protocols.binary.protocol import BinaryProtocol
@@ -32,6 +33,8 @@ T = TypeVar("T")
 Errand = Generator[Call, Answer, None]
 """What an application does: each call on the engine waits for the answer to the one before."""
 
+OnTurn = Callable[["SimManager", Effects], None]
+OnEvent = Callable[["SimManager", Event], None]
 GATHER_MS = 3  # a turn takes along what comes within so long
 SYNC_MS = 25
 STOPPED_MS = 200  # a clean stop: its last packets have so long to leave
@@ -92,11 +95,15 @@ class SimDesk:
             return
         self._machine.point()
         self._open = False
-        self.driver.end_turn()
+        self._append()
         self._machine.point()
         self.driver.tidy()
         self._settle()
         self._arm()
+
+    def _append(self) -> None:
+        self._machine.on_turn(self._machine, self.manager.core.effects)
+        self.driver.end_turn()
 
     def _settle(self) -> None:
         store = self.driver.store
@@ -127,7 +134,7 @@ class SimDesk:
         """Everything decided is synced and let out, and what comes of that too."""
         while self._open or self.driver.waiting_answers:
             self._open = False
-            self.driver.end_turn()
+            self._append()
             self.driver.sync()
             self.driver.release()
 
@@ -145,6 +152,8 @@ class SimManager:
         self.crashes = 0
         self.in_crash_mood = False  # whether it may crash at any moment
         self.on_fall: Callable[[SimManager], None] = lambda machine: None
+        self.on_turn: OnTurn = lambda machine, effects: None  # decided, and not written yet
+        self.on_event: OnEvent = lambda machine, event: None  # durable
         self.disk = SimDisk(seed)
         world.names[name] = address
         self.boot()
@@ -185,6 +194,7 @@ class SimManager:
         wires = Wires(self)
         self.protocol = BinaryProtocol(self.desk, world.binary, wires, lambda: clock.now_ms)
         driver.on_active = self._active
+        driver.on_event = lambda event: self.on_event(self, event)
         wires.plug_in()
         self.srmp: SrmpProtocol | None = None
         if world.srmp is not None:

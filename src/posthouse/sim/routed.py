@@ -7,20 +7,18 @@ no two machines need to agree on the way.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from random import Random
 from typing import Final, NamedTuple
 
 from posthouse.directory.document import Document, LinkPart, MachinePart, SitePart
-from posthouse.directory.routing import HOPS_MAX
 from posthouse.engine.manager import QueueManager
 from posthouse.model.guids import format_guid
-from posthouse.model.message_classes import NACK_HOP_COUNT_EXCEEDED, class_name
 from posthouse.protocols.desk import Answer
 from posthouse.sim import errands
-from posthouse.sim.account import Account, Traces
-from posthouse.sim.letters import ADMIN, NOWHERE, End, Letter, Told
+from posthouse.sim.account import Account
+from posthouse.sim.letters import ADMIN, NOWHERE, Letter
 from posthouse.sim.managers import SimManager
+from posthouse.sim.routed_account import RoutedAccount, Ways
 from posthouse.sim.trial import BASE_ACTS, Acts, Trial, private_name
 
 NORTH, MIDDLE, SOUTH = "North", "Middle", "South"
@@ -35,7 +33,6 @@ PLACES: Final = {
 }
 ROUTERS: Final = frozenset({"NORA", "NED", "MIKE", "SAM"})
 CIRCLING_MS: Final = 10_000  # long enough for more hops than a message may make
-_REFUSED: Final = class_name(NACK_HOP_COUNT_EXCEEDED)
 
 
 class Way(NamedTuple):
@@ -77,7 +74,10 @@ class RoutedTrial(Trial):
 
     def _introduce(self) -> None:
         """Nobody has met anybody: the directory tells where everybody is."""
+        self.ways = Ways()
         for machine in self.machines:
+            if machine.name in ROUTERS:
+                machine.on_turn, machine.on_event = self.ways.turned, self.ways.told
             document = self._document()
             machine.now(lambda m, d=document: _take_in(m, d))  # type: ignore[misc]
 
@@ -226,16 +226,7 @@ class RoutedTrial(Trial):
             if machine.name == name or same:
                 machine.crash()
 
-    def _fallen(self, machine: SimManager) -> None:
-        self.refused += self._refusals(machine)
-        super()._fallen(machine)
-
     # -- the end
-
-    refused = 0  # messages that had come too far, on machines that have fallen since
-
-    def _refusals(self, machine: SimManager) -> int:
-        return machine.manager.core.refusals[_REFUSED] if hasattr(machine, "manager") else 0
 
     def _rest(self) -> None:
         for machine in self.machines:
@@ -243,13 +234,13 @@ class RoutedTrial(Trial):
         super()._rest()
 
     def _account(self) -> Account:
-        refused = self.refused + sum(map(self._refusals, self.machines))
         return RoutedAccount(
             self.told,
             self.machines,
             insecure_nacks=self.world.insecure_nacks,
             tight=self.tight,
-            refused=refused,
+            routers=ROUTERS,
+            ways=self.ways,
         )
 
 
@@ -274,54 +265,3 @@ _ACTS: Acts = (
     (RoutedTrial._cut_off, 1),
     (RoutedTrial._kill_router, 1.5),
 )
-
-
-class RoutedAccount(Account):
-    """The same promises, with more machines that may forget, be too late, or see a circle."""
-
-    def __init__(
-        self,
-        told: Told,
-        machines: list[SimManager],
-        *,
-        insecure_nacks: bool,
-        tight: frozenset[str],
-        refused: int,
-    ) -> None:
-        super().__init__(told, machines, insecure_nacks=insecure_nacks, tight=tight)
-        self.refused = refused  # what had come too far
-
-    def check(self) -> list[str]:
-        """Looks at everything."""
-        for name, hops in self.told.hops.items():
-            if hops > HOPS_MAX:
-                self._fault(f"{name} came over {hops} routers")
-        return super().check()
-
-    def _on_the_way(self, letter: Letter) -> list[SimManager]:
-        found = super()._on_the_way(letter)
-        return found + [self.machines[name] for name in sorted(ROUTERS)]
-
-    def _outcomes(self, letter: Letter, ends: set[End]) -> Iterator[Traces]:
-        """More may be told of what hurries, or goes round in circles; and less.
-
-        Each machine on its way may be too late with a copy of it, or see it once too often, and
-        says so, whatever became of it elsewhere. Acknowledgments go round in circles as well, and
-        nobody tells of those.
-        """
-        found = list(super()._outcomes(letter, ends))
-        yield from found
-        if letter.fate == "aborted" or not (letter.hurries or self.refused):
-            return
-        found += [self._ended(letter, end) for end in ends]
-        found.append(self._turned_away(letter))
-        if self.refused:
-            found += [traces._replace(reached=0) for traces in found]
-            found += [traces._replace(received=0) for traces in found]
-        for traces in found:
-            for dead in range(len(ROUTERS) + 1):
-                for negative in range(len(ROUTERS) + 2):
-                    more = traces._replace(dead_elsewhere=dead, negative=negative)
-                    yield more
-                    yield more._replace(dead_at_sender=0)
-                    yield more._replace(dead_at_sender=int(letter.negative), journal=0)

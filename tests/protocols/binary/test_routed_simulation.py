@@ -8,13 +8,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
+from posthouse.engine import forwarding
+from posthouse.engine.arriving import Run, SequencePlace
+from posthouse.engine.forwarding import Forwarding, Waiting
 from posthouse.engine.receiving import Receiving
 from posthouse.protocols.binary.protocol import BinaryProtocol
 from posthouse.sim.routed import RoutedTrial
 from posthouse.sim.trial import Failed
+from posthouse.wire.glance import Glance
+from posthouse.wire.headers import HOP_COUNT_MAX
+from posthouse.wire.patch import patch
 from tests.conftest import Dose
 
 CHUNKS = 20
@@ -58,10 +65,55 @@ def trust_no_router(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def drop_what_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     """A router says that it has what it only had in its hands."""
-    monkeypatch.setattr(Receiving, "_forward", lambda *arguments: None)
+    monkeypatch.setattr(Forwarding, "forward", lambda *arguments: None)
 
 
-BROKEN = [trust_no_router, drop_what_passes]
+def forget_history(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What has come before comes as if it were new."""
+    monkeypatch.setattr(Receiving, "_is_known", lambda *arguments: False)
+    monkeypatch.setattr(Run, "is_new", lambda *arguments: True)
+
+
+def ignore_places(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Transactional messages are taken as they come, whatever place they have."""
+    build = SequencePlace.__init__
+
+    def place(self: SequencePlace, *arguments: Any) -> None:
+        build(self, *arguments)
+        self.is_old, self.follows = False, True
+
+    monkeypatch.setattr(SequencePlace, "__init__", place)
+    monkeypatch.setattr(Run, "follows", lambda *arguments: True)
+
+
+def raise_no_hop_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody sees how far a message has come."""
+    monkeypatch.setattr(forwarding, "patch", lambda packet, **fields: packet)
+
+
+def count_hops_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Messages end before they have made all the hops that they may."""
+
+    def patched(packet: bytes, *, hop_count: int, seen: Glance) -> bytes:
+        return patch(packet, hop_count=min(2 * hop_count, HOP_COUNT_MAX), seen=seen)
+
+    monkeypatch.setattr(forwarding, "patch", patched)
+
+
+def drop_resends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A router takes any message of a sequence for one that waits here."""
+    monkeypatch.setattr(Waiting, "has", lambda *arguments: True)
+
+
+BROKEN = [
+    trust_no_router,
+    drop_what_passes,
+    forget_history,
+    ignore_places,
+    raise_no_hop_count,
+    count_hops_twice,
+    drop_resends,
+]
 
 
 @pytest.mark.parametrize("break_it", BROKEN, ids=lambda broken: broken.__name__)
@@ -69,7 +121,9 @@ def test_a_broken_rule_is_noticed(
     break_it: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     break_it(monkeypatch)
-    assert "faults" in next((words for seed in range(40) if (words := words_of(seed))), "")
+    words = next((words for seed in range(40) if (words := words_of(seed))), "")
+    assert "faults" in words
+    assert "Error" not in words  # it broke nothing else
 
 
 def words_of(seed: int) -> str:

@@ -137,7 +137,9 @@ def describe(
         incoming=incoming_json(manager, queue) if connections else [],
         groups=groups_json(manager, queue) if connections else [],
         purged_through=manager.groups.purged_through(queue),
-        reason=manager.connectors.state_of(queue) or manager.mirroring.reason_of(queue),
+        reason=manager.connectors.state_of(queue)
+        or manager.mirroring.reason_of(queue)
+        or manager.receiving.forwarding.resting.reason_of(queue),
     )
 
 

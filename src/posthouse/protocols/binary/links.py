@@ -311,6 +311,8 @@ class Links:
     def _begin(self, link: Link, *, by_timer: bool) -> None:
         """Establish a Protocol Session (3.1.5.2) from its beginning."""
         self._move_strays(link)
+        if by_timer:
+            self._share_session(link)
         if not link.queues:
             return
         if link.destination is not None:
@@ -335,6 +337,16 @@ class Links:
             if key != link.key:
                 self._leave(number)
                 self._join(queue)
+
+    def _share_session(self, link: Link) -> None:
+        """Another link may have reached the same next hop: one session serves all behind it."""
+        destination = link.destination
+        if destination is None or destination.is_direct:
+            return
+        for number in list(link.queues):
+            session = self._session_towards(destination.guid, number)
+            if session is not None:
+                self._carry(number, session)
 
     def connected(self, link: Link, hop: NextHop, transport: Transport) -> Session:
         """Sending an EstablishConnection Request Packet (3.1.5.2.3)."""

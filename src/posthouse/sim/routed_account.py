@@ -1,0 +1,201 @@
+"""Whether the books of a routed trial balance: hop by hop, and with all that goes in circles."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from posthouse.directory.routing import HOPS_MAX
+from posthouse.engine.effects import Effects, Event
+from posthouse.engine.forwarding import HOPS
+from posthouse.engine.records import EXPRESS, MESSAGE
+from posthouse.model.guids import NULL_GUID
+from posthouse.model.message import ACK_NEG_ARRIVAL, ACK_REACH_QUEUE, ACK_RECEIVE
+from posthouse.model.message_classes import NACK_HOP_COUNT_EXCEEDED, NORMAL
+from posthouse.sim.account import Account, Traces
+from posthouse.sim.letters import End, Letter, Told
+from posthouse.sim.managers import SimManager
+from posthouse.wire.glance import glance
+from posthouse.wire.order_acks import ack_class
+from posthouse.wire.packet import Packet
+
+Sheet = tuple[str, int]
+"""A message and what tells of it have one label; their classes tell them apart."""
+
+
+class Ways:
+    """What routers do with messages, as it is decided; what a crash undoes is decided again."""
+
+    def __init__(self) -> None:
+        self.hops: dict[Sheet, set[int]] = {}  # hop counts that messages were passed on with
+        self.refused: Counter[Sheet] = Counter()  # for their hop count; perhaps undone
+        self.surely_refused: Counter[Sheet] = Counter()
+        self.faults: list[str] = []
+
+    def turned(self, machine: SimManager, effects: Effects) -> None:
+        """A turn of a router is about to be written down."""
+        own = machine.manager.identifier
+        for kind, _, _, packet in effects.records:
+            if kind in (MESSAGE, EXPRESS):
+                self._stored(machine.name, own, packet)
+        for event in effects.events:
+            if event.name == "hop_count_exceeded":
+                self._exceeded(_sheet(event), event.details["hops"])
+
+    def told(self, machine: SimManager, event: Event) -> None:
+        """What a router says is durable."""
+        if event.name == "hop_count_exceeded":
+            self.surely_refused[_sheet(event)] += 1
+
+    def _stored(self, machine: str, own: bytes, packet: bytes) -> None:
+        """Of what others have sent to others, each hop comes behind the one before."""
+        seen = glance(packet)
+        hops = seen.user_flags & HOPS
+        if seen.address_guid in (NULL_GUID, own) or (seen.source_guid == own and not hops):
+            return
+        if ack_class(packet, seen.base_flags, seen.user_flags):
+            return  # all of them have one label
+        sheet = Packet(packet, seen).label, seen.message_class
+        before = self.hops.setdefault(sheet, set())
+        if not hops or (hops > 1 and hops - 1 not in before):
+            self.faults.append(f"{sheet} has hop count {hops} at {machine}, before: {before}")
+        before.add(hops)
+
+    def _exceeded(self, sheet: Sheet, hops: object) -> None:
+        self.refused[sheet] += 1
+        if sheet in self.hops and (hops != HOPS_MAX or HOPS_MAX not in self.hops[sheet]):
+            self.faults.append(f"{sheet} was refused after {hops} hops, seen {self.hops[sheet]}")
+
+
+def _sheet(event: Event) -> Sheet:
+    return str(event.details["label"])[1:-1], int(str(event.details["code"]))
+
+
+class RoutedAccount(Account):
+    """The same promises, with more machines that may forget, be too late, or see a circle."""
+
+    def __init__(
+        self,
+        told: Told,
+        machines: list[SimManager],
+        *,
+        insecure_nacks: bool,
+        tight: frozenset[str],
+        routers: frozenset[str],
+        ways: Ways,
+    ) -> None:
+        super().__init__(told, machines, insecure_nacks=insecure_nacks, tight=tight)
+        self.routers = sorted(routers)
+        self.ways = ways
+
+    def check(self) -> list[str]:
+        """Looks at everything."""
+        for name, hops in self.told.hops.items():
+            if hops > HOPS_MAX:
+                self._fault(f"{name} came over {hops} routers")
+        self.faults += self.ways.faults
+        return super().check()
+
+    def _on_the_way(self, letter: Letter) -> list[SimManager]:
+        found = super()._on_the_way(letter)
+        return found + [self.machines[name] for name in self.routers]
+
+    # -- what a circle leaves
+
+    def _traces_of(self, letter: Letter) -> Traces:
+        """Without the dead letters and acknowledgments that say that it went round in a circle.
+
+        Each refusal leaves what its sender has asked for, and nothing else does.
+        """
+        traces = super()._traces_of(letter)
+        dead, negative = self._dead_of_circles(letter), self._told_of_circles(letter)
+        here = dead.pop(letter.sender, 0)
+        return traces._replace(
+            dead_at_sender=traces.dead_at_sender - here,
+            dead_elsewhere=traces.dead_elsewhere - sum(dead.values()),
+            negative=traces.negative - negative,
+        )
+
+    def _refusals(self, letter: Letter, message_class: int = NORMAL) -> tuple[int, int]:
+        """How often it was refused for its hop count: surely, and at most."""
+        sheet = letter.name, message_class
+        return self.ways.surely_refused[sheet], self.ways.refused[sheet]
+
+    def _dead_of_circles(self, letter: Letter) -> Counter[str]:
+        """Dead letters that say so, by machine; those of a sequence are their sender's."""
+        reasons, its_own = self.found.reasons, self._is_sequenced(letter)
+        machines = [name for name in self.machines if name != letter.sender or not its_own]
+        why = letter.name, NACK_HOP_COUNT_EXCEEDED
+        dead = Counter({name: n for name in machines if (n := reasons[(name, *why)])})
+        least, most = self._refusals(letter)
+        if its_own or not letter.negative:
+            least = most = 0
+        if not least <= dead.total() <= most:
+            self._fault(f"{letter.name}: {dead} for {least} to {most} refusals in circles")
+        return dead
+
+    def _told_of_circles(self, letter: Letter) -> int:
+        """Acknowledgments that say so; they may have gone round in circles themselves."""
+        found = self.found.acks[letter.name, NACK_HOP_COUNT_EXCEEDED]
+        least, most = self._refusals(letter)
+        lost = self._refusals(letter, NACK_HOP_COUNT_EXCEEDED)[1]
+        if not self._is_told(letter, ACK_NEG_ARRIVAL):
+            most = 0
+        least = min(least, most, 0 if lost else 1)
+        if not least <= found <= most:
+            self._fault(f"{letter.name}: {found} acknowledgments for {most} refusals in circles")
+        return found
+
+    def _is_sequenced(self, letter: Letter) -> bool:
+        return letter.kind == "transactional"
+
+    # -- outcomes
+
+    def _outcomes(self, letter: Letter, ends: set[End]) -> Iterator[Traces]:
+        """More may be told of what hurries; less of what was refused in a circle, or told there."""
+        found = list(super()._outcomes(letter, ends))
+        if letter.fate != "aborted":
+            if self._refusals(letter)[1]:
+                found += self._circled(letter, ends)
+            if letter.hurries:
+                found += self._hurried(letter, ends)
+        yield from self._untold(letter, found)
+
+    def _circled(self, letter: Letter, ends: set[End]) -> Iterator[Traces]:
+        """It did not come, or another copy of it did: its sender goes by what it hears first."""
+        sequenced = self._is_sequenced(letter)
+        gone = Traces(
+            journal=int(letter.positive and not sequenced),
+            dead_at_sender=int(letter.negative and sequenced),
+        )
+        yield gone
+        if sequenced:
+            for end in ends:
+                yield self._ended(letter, end)._replace(
+                    journal=0, dead_at_sender=gone.dead_at_sender
+                )
+
+    def _hurried(self, letter: Letter, ends: set[End]) -> Iterator[Traces]:
+        """Each machine on its way may be too late with a copy of it, and says so."""
+        found = list(super()._outcomes(letter, ends))
+        found += [self._ended(letter, end) for end in ends]
+        found.append(self._turned_away(letter))
+        for traces in found:
+            for dead in range(len(self.routers) + 1):
+                for negative in range(len(self.routers) + 2):
+                    more = traces._replace(dead_elsewhere=dead, negative=negative)
+                    yield more
+                    yield more._replace(dead_at_sender=0)
+                    yield more._replace(dead_at_sender=int(letter.negative), journal=0)
+
+    def _untold(self, letter: Letter, found: list[Traces]) -> Iterator[Traces]:
+        """Acknowledgments go round in circles as well, and nobody tells of those ([MS-MQQB]
+        3.1.5.8.2: a message that asks for nothing is dropped)."""
+        yield from found
+        classes = [code for name, code in self.ways.refused if name == letter.name]
+        lost = {ACK_REACH_QUEUE: "reached", ACK_RECEIVE: "received", NORMAL: ""}
+        for code in classes:
+            field = lost.get(code, "negative")
+            if field:
+                found += [traces._replace(**{field: 0}) for traces in found]
+        yield from found
