@@ -23,9 +23,10 @@ from posthouse.client.errors import ClientConnectionError
 from posthouse.model.errors import QueueError
 from posthouse.model.job_types import PIPELINE, PYSPARK, SPARK_TYPES, SQL
 from posthouse.qms.serving import JobFailed, JobGone, Task
-from posthouse.spark import pipelines
+from posthouse.spark import pipelines, sql_query
 from posthouse.spark.archiving import archive
 from posthouse.spark.failures import cause_of
+from posthouse.spark.job_lakes import http_with, seen_queues, tables_of
 from posthouse.spark.job_orders import (
     ORDER_MAX,
     ArchiveOrder,
@@ -99,9 +100,9 @@ class SparkWorker:
     def _query(self, task: Task, statement: str, lake: Path | None) -> str:
         task.report(0, 1, "reading")
         with self._access(task) as token_file:
-            frame = pipelines.sql(
-                statement, lake=lake, url=self._url, token_file=token_file, spark=self._spark
-            )
+            options = pipelines.access(self._url, token_file)
+            with http_with(options) as http:
+                frame = sql_query.sql(self._spark, statement, tables_of(http, options, lake))
             return self._kept(task, frame)
 
     def _kept(self, task: Task, frame: DataFrame) -> str:
@@ -162,6 +163,8 @@ class SparkWorker:
     def _replay(self, task: Task, order: ReplayOrder) -> str:
         lake = self._lake(order.lake)
         with self._access(task) as token_file:
+            with http_with(pipelines.access(self._url, token_file)) as http:
+                seen = seen_queues(http, lake)
             done = replay(
                 lake,
                 order.to,
@@ -169,6 +172,7 @@ class SparkWorker:
                 since=_moment(order.since),
                 until=_moment(order.until),
                 where=order.where,
+                queues=seen,
                 dry_run=order.dry_run,
                 url=self._url,
                 token_file=token_file,

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from hashlib import sha256
 from math import ceil
@@ -97,6 +97,7 @@ def replay(
     since: datetime | None = None,
     until: datetime | None = None,
     where: str | None = None,
+    queues: Collection[str] | None = None,
     same_ids: bool = False,
     rate: float | None = None,
     dry_run: bool = False,
@@ -113,14 +114,17 @@ def replay(
 
     `to` is where they go, `origin` the queue that each was in; `mapping` says so for some queues
     only, and without `to` no others are sent. `since` and `until` (excluded) are of `arrived_time`,
-    `where` is a condition in SQL over the columns of a message. Messages get new identifiers unless
+    `where` is a condition in SQL over the columns of a message; with `queues` the lake has the
+    messages of these queues alone. Messages get new identifiers unless
     `same_ids`. `rate` is messages a second, on average. A call with the same arguments goes on with
     a replay that was cut off; one that came to its end is begun again.
     """
     if rate is not None and not rate > 0:
         raise InvalidParameter("a rate is messages a second, above 0", "Leave it out for no limit.")
     files = LakeFiles(lake)
-    destinations = destinations_of(files.manifests.read().through, to, mapping)
+    there = files.manifests.read().through
+    known = there if queues is None else [queue for queue in there if queue in queues]
+    destinations = destinations_of(known, to, mapping)
     made = spark or session("replay", master)
     if where:
         check_where(made, where)
@@ -129,7 +133,10 @@ def replay(
     if dry_run:
         return work.planned(destinations).result(dry_run=True)
     options = _access(url, token_file)
-    asked = [_identity(options), to, mapping, str(since), str(until), where, same_ids]
+    asked: list[object] = [_identity(options), to, mapping]
+    asked += [str(since), str(until), where, same_ids]
+    if queues is not None:
+        asked.append(sorted(destinations))  # who may see less does not go on with another's plan
     folder = _checkpoint(files, checkpoint, json.dumps(asked, sort_keys=True))
     Disk().make_folder(folder)
     options["sameIds"] = str(same_ids).lower()

@@ -1,0 +1,136 @@
+"""The worker of a Spark queue server, in the session of the tests."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from pyspark.sql import SparkSession
+
+from posthouse import qms
+from posthouse.model.bindery import NWOT_JOB_SERVER
+from posthouse.model.job_types import PIPELINE, SQL
+from posthouse.qms.serving import QueueServer
+from posthouse.spark.archiving import archive
+from posthouse.spark.job_worker import SparkWorker
+from tests.process.spark_office import SparkOffice, path_of
+
+QUEUE = "REPORTS"
+COUNT = b"SELECT queue, count(*) AS n FROM lake.messages GROUP BY queue ORDER BY queue"
+
+
+class Lake(NamedTuple):
+    """What a lake has: messages of a queue that ALICE may look into, of one that she may not, and
+    of one that is gone."""
+
+    folder: Path
+    shown: str
+    hidden: str
+    gone: str
+
+    @property
+    def counts(self) -> dict[str, int]:
+        return {self.shown: 2, self.hidden: 3, self.gone: 4}
+
+
+@pytest.fixture(scope="module")
+def lake(
+    office: SparkOffice, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> Lake:
+    names = ("lake_shown", "lake_hidden", "lake_gone")
+    folder = tmp_path_factory.mktemp("lakes") / "lake"
+    office.create(*names)
+    for count, name in enumerate(names, 2):
+        office.send(name, [b"%d" % n for n in range(count)])
+    queues = [path_of(name) for name in names]
+    archive(queues, folder, url=office.url, token_file=office.token_file, spark=spark)
+    office.qm.call("DELETE", "/queues/.%5Cprivate$%5Clake_gone")
+    office.qm.call("POST", "/users", {"name": "alice", "password": "correct horse"})
+    grant = {"who": "alice", "rights": ["peek"]}
+    office.qm.call("POST", "/queues/.%5Cprivate$%5Clake_shown/access/grant", grant)
+    return Lake(folder, *(f"ALPHA\\private$\\{name}" for name in names))
+
+
+@pytest.fixture
+def served(
+    office: SparkOffice, spark: SparkSession, lake: Lake
+) -> Iterator[Callable[..., dict[str, Any]]]:
+    """`served(owner, type, data)`: a job of somebody, serviced; its line in the history."""
+    worker = SparkWorker(spark, office.url, lakes={"lake": lake.folder})
+    with qms.on(office.qm) as server:
+        queue = server.create_queue(QUEUE, users=["EVERYONE"])
+        server.create_server("SPARK1", queues=[queue])
+
+        def serve(owner: str, type: int, data: bytes) -> dict[str, Any]:
+            with qms.on(office.qm, owner) as station:
+                number = station.queue(QUEUE).submit(data, type=type).number
+            QueueServer(office.qm, "SPARK1", NWOT_JOB_SERVER, [QUEUE], worker, jobs=1).run()
+            rows = office.qm.call("GET", f"/job-history?queue={QUEUE}&limit=1000")["jobs"]
+            (found,) = [row for row in rows if row["number"] == number]
+            return dict(found)
+
+        yield serve
+        server.door.delete_object("SPARK1", NWOT_JOB_SERVER)
+        queue.destroy()
+
+
+def result(row: dict[str, Any]) -> dict[str, Any]:
+    assert row["outcome"] == "finished", row
+    found: dict[str, Any] = json.loads(row["result"])
+    return found
+
+
+def counted(row: dict[str, Any]) -> dict[str, int]:
+    return {one["queue"]: one["n"] for one in result(row)["first"]}
+
+
+@pytest.mark.spec("QMS Servicing/14")
+def test_statements_see_of_a_lake_what_their_submitter_may_look_into(
+    served: Callable[..., dict[str, Any]], lake: Lake
+) -> None:
+    """Decision 17. Of a queue that is gone only administrators have the messages."""
+    assert counted(served("ALICE", SQL, COUNT)) == {lake.shown: 2}
+    order = {"pipeline": "sql", "statement": COUNT.decode(), "lake": "lake"}
+    assert counted(served("ALICE", PIPELINE, json.dumps(order).encode())) == {lake.shown: 2}
+    assert counted(served("SUPERVISOR", SQL, COUNT)) == lake.counts
+
+
+def test_replays_see_of_a_lake_what_their_submitter_may_look_into(
+    served: Callable[..., dict[str, Any]], lake: Lake
+) -> None:
+    order = {"pipeline": "replay", "to": path_of("copies"), "dry_run": True}
+    data = json.dumps(order).encode()
+    assert result(served("ALICE", PIPELINE, data))["messages"] == 2
+    assert result(served("SUPERVISOR", PIPELINE, data))["messages"] == sum(lake.counts.values())
+    named = order | {"to": None, "mapping": {lake.hidden: path_of("copies")}}
+    refused = served("ALICE", PIPELINE, json.dumps(named).encode())
+    assert (refused["outcome"], "has no messages of" in refused["result"]) == ("failed", True)
+
+
+def test_who_may_see_less_does_not_go_on_with_the_replay_of_another(
+    served: Callable[..., dict[str, Any]], lake: Lake, office: SparkOffice
+) -> None:
+    """Both ask for the same; the plan of an administrator names queues that ALICE may not see."""
+    office.create("taken", quota_kib=0)
+    data = json.dumps({"pipeline": "replay", "to": path_of("taken")}).encode()
+    assert served("SUPERVISOR", PIPELINE, data)["outcome"] == "failed"  # its plan is kept
+    grant = {"who": "alice", "rights": ["send"]}
+    office.qm.call("POST", "/queues/.%5Cprivate$%5Ctaken/access/grant", grant)
+    office.qm.call("PATCH", "/queues/.%5Cprivate$%5Ctaken", {"quota_kib": 1000})
+    assert result(served("ALICE", PIPELINE, data))["sent"] == 2
+    assert result(served("SUPERVISOR", PIPELINE, data))["sent"] == sum(lake.counts.values())
+
+
+def test_a_server_with_a_lake_that_is_not_there_yet_runs_other_statements(
+    served: Callable[..., dict[str, Any]], lake: Lake, tmp_path: Path
+) -> None:
+    folder = lake.folder.rename(tmp_path / "away")
+    try:
+        assert result(served("ALICE", SQL, b"SELECT 1 AS one"))["first"] == [{"one": 1}]
+        refused = served("ALICE", SQL, COUNT)
+        assert (refused["outcome"], "is no lake" in refused["result"]) == ("failed", True)
+    finally:
+        folder.rename(lake.folder)
