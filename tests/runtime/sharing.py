@@ -43,8 +43,8 @@ class SharingRig(Rig):
         if not state.definitions:
             self.random = self.seed
         super()._boot(state)
-        self.driver.on_need = need_now(self.driver, self.feed.ask_now)
         self.feed = self._feed()
+        self.driver.on_need = need_now(self.driver, self.feed.ask_now)
 
     def _post(self, call: Any, back: Any) -> None:
         self.turns += 1

@@ -259,7 +259,7 @@ class EmbeddedDirectory:
         stamps = {
             "identifier": self._new_guid() if value.identifier == NULL_GUID else value.identifier,
             "create_time": utc_s,
-            "modify_time": utc_s,
+            "modify_time": max(utc_s, getattr(value, "modify_time", 0)),
             **self._paths(value),
         }
         stamps = {name: stamp for name, stamp in stamps.items() if name in known}

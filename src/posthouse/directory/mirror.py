@@ -60,7 +60,24 @@ Stored = list[DirectoryObject]
 """The objects of orders as the authority has them now; of deleted ones as they were."""
 
 Ask = Callable[[Sequence[Order]], Stored]
-"""Has orders carried out, all of them or none; raises `Refused` or `AuthorityAway`."""
+"""Has orders carried out; raises `Refused`, `AuthorityAway`, or `Interrupted`."""
+
+
+class Interrupted(Exception):
+    """Some orders were carried out, the next one was not: `made` is what was, `cause` the reason.
+
+    Of an authority that went away meanwhile, the next one may have been carried out as well.
+    """
+
+    def __init__(
+        self,
+        orders: Sequence[Order],
+        made: Sequence[DirectoryObject],
+        cause: Refused | AuthorityAway,
+    ) -> None:
+        super().__init__(str(cause))
+        self.made = list(zip(orders, made, strict=False))
+        self.cause = cause
 
 
 @runtime_checkable
@@ -76,7 +93,18 @@ def carry_out(authority: Authority, orders: Sequence[Order]) -> Stored:
     """Asks an authority for changes, in one step where it can, else one after the other."""
     if isinstance(authority, TakesTogether):
         return authority.together(orders)
-    return [_carry_out(authority, order) for order in orders]
+    made: Stored = []
+    for order in orders:
+        try:
+            made.append(_carry_out(authority, order))
+        except (Refused, AuthorityAway) as cause:
+            if not made:
+                raise
+            raise Interrupted(orders, made, cause) from None
+        except Exception as error:  # a mistake of ours hides nothing of what was done before
+            mistake = AuthorityAway(f"{type(error).__name__}: {error}")
+            raise Interrupted(orders, made, mistake) from error
+    return made
 
 
 def _carry_out(authority: Authority, order: Order) -> DirectoryObject:

@@ -11,12 +11,12 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeVar
 
 from posthouse.directory.authority import AuthorityAway, Refused
-from posthouse.directory.mirror import Order, Stored
+from posthouse.directory.mirror import Interrupted, Order, Stored
 from posthouse.directory.objects import DirectoryObject
 from posthouse.model.errors import NoDs
 
 T = TypeVar("T")
-Answered = Stored | Refused | AuthorityAway
+Answered = Stored | Refused | AuthorityAway | Interrupted
 
 
 class Asked(NamedTuple):
@@ -46,7 +46,7 @@ class Asking:
         """The orders as they were given, and what the authority stored.
 
         What a call wants may look a little different when it is made again: what was asked for is
-        what counts. Raises Refused, AuthorityAway, or AuthorityNeeded.
+        what counts. Raises Refused, AuthorityAway, Interrupted, or AuthorityNeeded.
         """
         if self._next == len(self._asked):
             raise AuthorityNeeded(orders, self._asked)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import starmap
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import msgspec
 
 from posthouse.directory.authority import AuthorityAway, Refused
 from posthouse.directory.base import Kind
 from posthouse.directory.document import Difference, Document, Holdings, described, difference
-from posthouse.directory.mirror import Action, MirroredDirectory, Order
+from posthouse.directory.mirror import Action, Interrupted, MirroredDirectory, Order
 from posthouse.directory.objects import (
     KINDS,
     DirectoryObject,
@@ -23,7 +25,7 @@ from posthouse.directory.service import Outcome
 from posthouse.engine.notices import notices_of
 from posthouse.engine.public_queues import DirectoryOfQueues, refusal
 from posthouse.engine.records import Change
-from posthouse.model.errors import DsError, MachineNotFound, NoDs, StatusNotFound
+from posthouse.model.errors import DsError, MachineNotFound, NoDs, QueueError, StatusNotFound
 from posthouse.model.names import DirectName, parse_format_name
 from posthouse.model.properties import DirectoryOperationResult
 from posthouse.security.sids import format_sid
@@ -126,16 +128,28 @@ class DirectoryChanges:
         orders = [
             *(Order(Action.DELETE, value, core.utc) for value in found.deleted),
             *starmap(self._order, zip(found.changed, found.before, strict=True)),
-            *(Order(Action.CREATE, value, core.utc) for value in found.created),
+            *(self._creation(value) for value in found.created),
         ]
+        failure: QueueError | None = None
         with core.one_step():
             with queues.changing(change):
                 if queues.mirror is not None and orders:
-                    self._have_made(queues.mirror, orders)
+                    failure = self._have_made(queues.mirror, orders)
                 else:
                     self._make_all(orders)
             core.commit(change)
         self._look_again()
+        if failure is not None:  # what was done before it is known here all the same
+            raise failure
+
+    def _creation(self, value: DirectoryObject) -> Order:
+        """A new object keeps the times that a document has for it, unless they are yet to come."""
+        utc_s = self._core.utc
+        created, modified = (getattr(value, f"{name}_time", 0) for name in ("create", "modify"))
+        if not created:
+            return Order(Action.CREATE, value, utc_s)
+        dated: Any = msgspec.structs.replace(value, modify_time=min(modified, utc_s))
+        return Order(Action.CREATE, dated, min(created, utc_s))
 
     def _order(self, value: DirectoryObject, before: DirectoryObject) -> Order:
         """What differs is written, for others may have changed the rest since we looked.
@@ -148,22 +162,20 @@ class DirectoryChanges:
         names = {name for name in known if getattr(value, name) != getattr(before, name)}
         return Order(Action.WRITE, value, self._core.utc, frozenset(names), before)
 
-    def _have_made(self, mirror: MirroredDirectory, orders: Sequence[Order]) -> None:
-        """All orders in one; what the authority made of them comes into the mirror."""
+    def _have_made(self, mirror: MirroredDirectory, orders: Sequence[Order]) -> QueueError | None:
+        """All orders in one; what the authority made of them comes into the mirror.
+
+        Gives the reason why it has not made all of them.
+        """
         if not mirror.connected:
             raise NoDs(f"the directory cannot be reached: {mirror.reason}")
+        failure = None
         try:
             made = self._queues.asking.made(orders)
-        except Refused as refused:
-            exists = refused.status is DirectoryOperationResult.OBJECT_ALREADY_EXISTS
-            if exists and not any(isinstance(order.value, Queue) for order in orders):
-                raise DsError(
-                    f"the directory has such an object: {refused}",
-                    "`posthouse directory refresh` brings it here; then it can be changed.",
-                ) from None
-            raise refusal(refused.status, "make the change", str(refused)) from None
-        except AuthorityAway as away:
-            raise NoDs(f"the directory cannot be reached: {away}") from None
+        except Interrupted as broken:
+            made, failure = broken.made, _interrupted(broken, len(orders))
+        except (Refused, AuthorityAway) as cause:
+            raise _failure(cause, orders) from None
         for order, value in made:
             if order.action is Action.DELETE:
                 mirror.drop(value)
@@ -173,6 +185,7 @@ class DirectoryChanges:
         self._queues.service.refreshed([value for _, value in made], self._core.now_ms)
         self._core.notices.send(notices_of(made))
         self.follow(stored)
+        return failure
 
     def _make_all(self, orders: Sequence[Order]) -> None:
         for order in orders:
@@ -222,6 +235,26 @@ def _is_called(user: User, name: str) -> bool:
         user.name.casefold(),
         format_sid(user.security_identifier).casefold(),
     )
+
+
+def _failure(cause: Refused | AuthorityAway, orders: Sequence[Order]) -> QueueError:
+    if isinstance(cause, AuthorityAway):
+        return NoDs(f"the directory cannot be reached: {cause}")
+    exists = cause.status is DirectoryOperationResult.OBJECT_ALREADY_EXISTS
+    if exists and not any(isinstance(order.value, Queue) for order in orders):
+        return DsError(
+            f"the directory has such an object: {cause}",
+            "`posthouse directory refresh` brings it here; then it can be changed.",
+        )
+    return refusal(cause.status, "make the change", str(cause))
+
+
+def _interrupted(broken: Interrupted, count: int) -> QueueError:
+    """Which part of several changes was made; a directory server makes them one by one."""
+    cause = f"{len(broken.made)} of {count} changes were made, then: {broken}"
+    if isinstance(broken.cause, AuthorityAway):
+        return NoDs(cause, "`posthouse directory refresh` when it is back, then do it again.")
+    return DsError(cause, "Mend that, then do it again: what was made is not made twice.")
 
 
 def _check(outcome: Outcome, value: DirectoryObject) -> None:

@@ -176,7 +176,7 @@ class Mirroring:
         assert mirror is not None
         if isinstance(answer, Refused):
             self._refused(order, answer)
-        elif not isinstance(answer, AuthorityAway):
+        elif isinstance(answer, list):
             (stored,) = answer
             mirror.put(stored)
             if isinstance(stored, objects.Queue):

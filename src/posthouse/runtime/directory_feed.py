@@ -15,7 +15,7 @@ from threading import Event, Lock, Thread
 from typing import Final, NamedTuple
 
 from posthouse.directory.authority import Authority, AuthorityAway, Changes, Refused
-from posthouse.directory.mirror import Order, carry_out
+from posthouse.directory.mirror import Interrupted, Order, carry_out
 from posthouse.directory.objects import DirectoryObject
 from posthouse.engine.asking import Answered, AuthorityNeeded
 from posthouse.engine.manager import QueueManager
@@ -114,7 +114,7 @@ class DirectoryFeed:
         try:
             self._writes += 1
             return carry_out(self._authority, orders)
-        except (Refused, AuthorityAway) as error:
+        except (Refused, AuthorityAway, Interrupted) as error:
             return error
         except Exception as error:  # a mistake in one authority does not end the others' work
             return AuthorityAway(f"{type(error).__name__}: {error}")

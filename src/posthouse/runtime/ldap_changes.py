@@ -100,7 +100,8 @@ class Changer:
             made["objectGUID"] = of_octets(
                 self._new_guid() if identifier == NULL_GUID else identifier
             )
-            made["whenCreated"] = made["whenChanged"] = of_time(utc_s)
+            made["whenCreated"] = of_time(utc_s)
+            made["whenChanged"] = of_time(max(utc_s, getattr(value, "modify_time", 0)))
         if isinstance(value, User):
             return self._create_user(value, made)
         if isinstance(value, DistributionList):
