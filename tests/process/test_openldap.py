@@ -13,6 +13,7 @@ import dns.flags
 import dns.message
 import dns.resolver
 import dns.rrset
+import msgspec
 import pytest
 
 from posthouse.directory.authority import AuthorityAway, Refused
@@ -580,3 +581,21 @@ def test_joining_finds_the_object_of_a_computer_or_enters_it(server: OpenLdap) -
         assert (made.identifier, created) == (guid(1), True)
         found, created = authority.join(machine(2, "alpha"), NOW)
         assert (found.identifier, created) == (guid(1), False)
+
+
+def test_a_new_queue_manager_joins_the_site_that_is_named_or_the_only_one(
+    server: OpenLdap,
+) -> None:
+    def joined(number: int, name: str = "") -> tuple[bytes, ...]:
+        value = msgspec.structs.replace(machine(number, f"M{number}"), site_identifier_list=())
+        return authority.join(value, NOW, name)[0].site_identifier_list
+
+    with asked(server) as authority:
+        assert joined(1) == ()
+        authority.create(site(11, "Berlin"), NOW)
+        assert joined(2) == (guid(11),)
+        authority.create(site(12, "Paris"), NOW)
+        assert joined(3) == ()
+        assert joined(4, "paris") == (guid(12),)
+        assert joined(5, format_guid(guid(11))) == (guid(11),)
+        assert refused(lambda: joined(6, "*")) is NOT_FOUND

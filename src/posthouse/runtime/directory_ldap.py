@@ -12,6 +12,8 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import Final, NamedTuple
 
+import msgspec
+
 from posthouse.directory.authority import AuthorityAway, Changes, Refused
 from posthouse.directory.base import DirectoryOperationResult
 from posthouse.directory.ldap_names import BadEntry, all_of, any_of, equal
@@ -35,6 +37,7 @@ from posthouse.directory.objects import (
     User,
 )
 from posthouse.model.errors import QueueError, RemoteProtocolError
+from posthouse.model.text import excerpt
 from posthouse.runtime.ldap_changes import Changer
 from posthouse.runtime.ldap_connection import LdapConnection
 from posthouse.runtime.ldap_places import Places, refusals
@@ -243,8 +246,11 @@ class LdapAuthority:
             if self._given is not None:
                 self._given.discard((type(value), value.identifier))
 
-    def join(self, value: QueueManager, utc_s: int) -> tuple[QueueManager, bool]:
-        """The object of a queue manager below its computer, entered if it is not there yet."""
+    def join(self, value: QueueManager, utc_s: int, site: str = "") -> tuple[QueueManager, bool]:
+        """The object of a queue manager below its computer, entered if it is not there yet.
+
+        A new one is in the site of that name, or in the only one that there is.
+        """
         with self._asking():
             self._ready()
             computer = self._places.find_computer(value.computer_name)
@@ -257,6 +263,14 @@ class LdapAuthority:
                         assert isinstance(one, QueueManager)
                         return one, False
                     raise Refused(DirectoryOperationResult.GENERIC_ERROR, reading.faults[0])
+            sites = self._places.sites(site)
+            if site and not sites:
+                raise Refused(
+                    DirectoryOperationResult.OBJECT_NOT_FOUND,
+                    f"the directory has no site {excerpt(site)}: look at [directory] site",
+                )
+            if len(sites) == 1:
+                value = msgspec.structs.replace(value, site_identifier_list=tuple(sites))
             stored = self._changer.create(value, utc_s, None)
             assert isinstance(stored, QueueManager)
             self._remember(stored)

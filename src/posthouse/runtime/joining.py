@@ -49,15 +49,15 @@ def join(home: Path) -> Joined:
     authority = open_directory_ldap(settings.directory.ldap)
     try:
         with EmbeddedQueueManager(home, settings=engine, store_settings=stored) as opened:
-            return _joined(opened, authority)
+            return _joined(opened, authority, settings.directory.site)
     finally:
         authority.close()
 
 
-def _joined(opened: EmbeddedQueueManager, authority: LdapAuthority) -> Joined:
+def _joined(opened: EmbeddedQueueManager, authority: LdapAuthority, site: str) -> Joined:
     own = opened.run(lambda manager: manager.directory.own_queue_manager())
     try:
-        found, created = authority.join(own, int(time.time()))
+        found, created = authority.join(own, int(time.time()), site)
     except AuthorityAway as away:
         raise NoDs(str(away), "Look at [directory.ldap], and at the server.") from None
     except Refused as refused:

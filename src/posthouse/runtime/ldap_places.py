@@ -28,6 +28,7 @@ from posthouse.directory.objects import (
     Site,
     User,
 )
+from posthouse.model.guids import NULL_GUID, format_guid
 from posthouse.model.text import excerpt
 from posthouse.runtime.ldap_connection import (
     ALREADY_EXISTS,
@@ -177,6 +178,20 @@ class Places:
         """The account of a user."""
         wanted = all_of(equal("objectClass", OBJECT_CLASSES[User]), equal_octets("objectSid", sid))
         return self._first(self.contexts.root, wanted)
+
+    def sites(self, name: str) -> list[bytes]:
+        """The identifiers of sites of that name, or with that identifier; of all without one."""
+        wanted = equal("objectClass", OBJECT_CLASSES[Site])
+        found = [
+            (entry.dn.name.casefold(), entry.guid("objectGUID", NULL_GUID))
+            for entry in self.connection.search(self.contexts.configuration, wanted, self.wanted)
+        ]
+        return [
+            identifier
+            for title, identifier in found
+            if identifier != NULL_GUID
+            and (not name or name.casefold() in (title, format_guid(identifier)))
+        ]
 
     def find_computer(self, name: str) -> LdapEntry | None:
         """A computer by its name, wherever in the domain it stands."""
