@@ -1,0 +1,227 @@
+"""A directory file that others edit, break, lock or lose, under a real queue manager."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from posthouse.model.errors import DsError, NoDs, QueueError
+from posthouse.wire.change_notification import Notification, pack_notification
+from tests.process.offices import Office, wait_until
+
+# Nothing is read of itself: what a test has done it has taken in.
+SETTINGS = """
+[directory]
+file = "{path}"
+refresh_s = 3600
+online_s = 3600
+notify_s = 0
+sites_update_s = 1
+site_gates_update_s = 1
+notify_interval_s = 0
+addresses = ["127.0.0.1:@PORT@"]
+"""
+MACHINE = "[[machines]]\nname = '{name}'\nguid = '{guid}'\n"
+OWN_QUEUE = "[[queues]]\npath = 'ALPHA\\{name}'\nguid = '{guid}'\n"
+
+
+class Shared:
+    """ALPHA, and the file."""
+
+    def __init__(self, folder: Path, running: ExitStack) -> None:
+        self.path = folder / "shared" / "directory.toml"
+        self.path.parent.mkdir()
+        self.path.touch()
+        self.lock = self.path.with_name("directory.toml.lock")
+        self.alpha = Office(folder / "ALPHA", "ALPHA", running, SETTINGS.format(path=self.path))
+        self.qm = self.alpha.qm
+        wait_until(lambda: "ALPHA" in self.path.read_text(), self.path.read_text)
+        self.whole = self.path.read_text()
+
+    def refreshed(self) -> str:
+        """Why the directory is away now; nothing if it is not."""
+        status = self.qm.call("POST", "/directory/refresh")
+        assert bool(status["reason"]) is not status["online"]
+        return str(status["reason"])
+
+    def edit(self, text: str) -> str:
+        """By hand; as it is told."""
+        self.path.write_text(text)
+        return self.refreshed()
+
+    def queues(self) -> set[str]:
+        return {queue.path for queue in self.qm.queues() if "private$" not in queue.path}
+
+    def log(self) -> str:
+        return (self.alpha.server.home / "logs" / "posthouse.log").read_text()
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
+    with ExitStack() as stack:
+        yield Shared(tmp_path_factory.mktemp("faults"), stack)
+
+
+@pytest.fixture
+def shared(running: Shared) -> Shared:
+    assert running.edit(running.whole) == ""
+    return running
+
+
+def be_a_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def be_a_pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+BROKEN: list[tuple[Callable[[Path], object], str]] = [
+    (lambda path: path.write_bytes(b"# one\n\xff"), "line 2: this is not UTF-8"),
+    (lambda path: path.write_text("[[sites]]\nname = 1\n"), "line 1"),
+    (lambda path: path.write_text("[[users]]\nsid = 'x'\n"), "user 'x'"),
+    (lambda path: path.open("wb").truncate((64 << 20) + 1), "more than 64 MiB"),
+    (be_a_folder, "cannot be read"),
+    (be_a_pipe, "is not a file"),
+    (lambda path: path.unlink(), "is not there"),
+]
+
+
+@pytest.mark.parametrize(("make", "reason"), BROKEN, ids=[reason for _, reason in BROKEN])
+def test_a_file_that_says_nothing_is_a_directory_that_is_away(
+    shared: Shared, make: Callable[[Path], object], reason: str
+) -> None:
+    make(shared.path)
+    assert reason in shared.refreshed()
+    assert reason in shared.refreshed()  # it is not read again, and is no better for it
+    with pytest.raises(NoDs):
+        shared.qm.create_queue(r"ALPHA\never")
+    if shared.path.is_dir():
+        shared.path.rmdir()
+    shared.path.unlink(missing_ok=True)
+    assert shared.edit(shared.whole) == ""
+
+
+def test_changes_wait_for_the_lock_but_only_ten_seconds(shared: Shared) -> None:
+    with shared.lock.open("wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        release = threading.Timer(0.3, lambda: fcntl.flock(lock, fcntl.LOCK_UN))
+        release.start()
+        shared.qm.create_queue(r"ALPHA\patient")
+        release.join()
+    shared.qm.delete_queue(r"ALPHA\patient")
+    with shared.lock.open("wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(NoDs, match="locked by somebody else"):
+            shared.qm.create_queue(r"ALPHA\never")
+    assert shared.refreshed() == ""
+    assert "never" not in shared.path.read_text()
+
+
+def test_a_file_that_cannot_be_changed_says_why(shared: Shared) -> None:
+    shared.lock.unlink(missing_ok=True)
+    shared.lock.mkdir()
+    with pytest.raises(DsError, match="cannot be locked"):
+        shared.qm.create_queue(r"ALPHA\never")
+    shared.lock.rmdir()
+    obstacle = shared.path.with_name(f".directory.toml.{shared.alpha.server.pid}.new")
+    obstacle.mkdir()
+    with pytest.raises(DsError, match="cannot be written"):
+        shared.qm.create_queue(r"ALPHA\never")
+    obstacle.rmdir()
+    assert shared.queues() == set()
+    assert shared.path.read_text() == shared.whole
+
+
+def test_what_somebody_else_entered_meanwhile_is_not_entered_twice(shared: Shared) -> None:
+    shared.path.write_text(shared.whole + "\n[[sites]]\nname = 'Paris'\n")
+    document = {"document": {"sites": [{"name": "Paris"}]}}
+    with pytest.raises(QueueError, match="directory refresh"):
+        shared.qm.call("POST", "/directory", document)
+    assert shared.refreshed() == ""
+    assert shared.qm.call("POST", "/directory", document)["changes"] == []
+
+
+def test_queues_follow_what_others_write(shared: Shared) -> None:
+    """A queue of ours comes with its entry, goes with it when it is empty, and loses nothing."""
+    entry = OWN_QUEUE.format(name="made", guid=uuid.uuid4())
+    assert shared.edit(f"{shared.whole}\n{entry}label = 'Made'\n") == ""
+    made = shared.qm.queue(r"ALPHA\made")
+    assert made.properties().label == "Made"
+    made.send(b"x", recoverable=True)
+    assert shared.edit(shared.whole) == ""
+    assert "goes when it is empty" in made.properties().reason
+    again = OWN_QUEUE.format(name="made", guid=uuid.uuid4())
+    assert shared.edit(f"{shared.whole}\n{again}") == ""  # restored, under another identifier
+    assert made.properties().reason == ""
+    assert shared.edit(shared.whole) == ""
+    assert made.receive(0).body == b"x"
+    assert shared.edit(f"# once more\n{shared.whole}") == ""
+    assert shared.queues() == set()
+
+
+def test_another_machine_of_our_name_keeps_us_out(shared: Shared) -> None:
+    shared.path.write_text(MACHINE.format(name="ALPHA", guid=uuid.uuid4()))
+    assert "does not take this queue manager in" in shared.refreshed()
+
+
+def text(words: str) -> bytes:
+    return b"\2\1" + words.encode("utf-16-le")
+
+
+NEWS = pack_notification(Notification(2, b"q" * 16, "BETA"))
+NO_NEWS = [
+    (b"\2", "without a change"),
+    (b"\7\1" + NEWS[2:], "of version 7"),
+    (NEWS + bytes(5000), "5"),
+    (text("<Notification/>"), "with another text"),
+    (b"\2\1\0\xd8", "with another text"),
+    (b"\1\1\0", "breaks off"),
+    (b"\1\1\0\1\0", "breaks off"),
+    (b"\1\1\0\0ab", "without an end"),
+]
+
+
+def test_what_is_no_news_has_no_effect(shared: Shared, tmp_path: Path) -> None:
+    more = SETTINGS.format(path=shared.path)
+    with ExitStack() as stack:
+        beta = Office(tmp_path / "BETA", "BETA", stack, more)
+        wait_until(lambda: "BETA" in shared.path.read_text(), shared.path.read_text)
+        assert shared.refreshed() == ""
+        beta.qm.call("POST", "/directory/refresh")
+        notify = beta.qm.queue(f"PRIVATE={shared.qm.guid}\\3")
+        for body, _ in NO_NEWS:
+            notify.send(body)
+        notify.send(b"\1\1\0\0a\0\0\0" + bytes(60))  # from the oldest managers: not for us
+        for _, words in NO_NEWS:
+            wait_until(lambda words=words: words in shared.log(), shared.log)  # type: ignore[misc]
+        shared.path.write_text(shared.path.read_text() + "\n[[sites]]\nname = 'Paris'\n")
+        time.sleep(0.2)
+        assert "Paris" not in str(shared.qm.call("GET", "/directory"))
+        notify.send(NEWS)
+        wait_until(lambda: "Paris" in str(shared.qm.call("GET", "/directory")), shared.log)
+        lose_us(shared, lambda: notify.send(NEWS))
+
+
+def lose_us(shared: Shared, have_it_read: Callable[[], object]) -> None:
+    """The file of somebody else takes nothing of ours; an operator's word brings us back."""
+    shared.qm.create_queue(r"ALPHA\ours")
+    shared.path.write_text(MACHINE.format(name="OTHER", guid=uuid.uuid4()))
+    have_it_read()
+    wait_until(lambda: "does not have this queue manager" in str(shared.qm.status()), shared.log)
+    assert shared.queues() == {r"ALPHA\ours"}
+    assert "cannot be asked" in shared.qm.queue(r"ALPHA\ours").properties().reason
+    assert shared.refreshed() == ""
+    wait_until(lambda: "ours" in shared.path.read_text(), shared.path.read_text)
+    assert shared.qm.queue(r"ALPHA\ours").properties().reason == ""
+    shared.qm.delete_queue(r"ALPHA\ours")
