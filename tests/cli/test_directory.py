@@ -170,3 +170,37 @@ def test_a_change_is_told_field_by_field(ph: Posthouse, tmp_path: Path) -> None:
     assert ph("directory", "import", file, "--json").value["fields"] == [
         {"field": "cost", "before": "7", "after": "9"}
     ]
+
+
+def test_what_a_command_does_not_name_stays(ph: Posthouse) -> None:
+    enterprise(ph)
+
+    def gate() -> dict[str, object]:
+        lines = ph("directory", "machine", "list", "--json").lines
+        return next(one for one in lines if one["name"] == "GATE")
+
+    add = "directory", "machine", "add", "GATE", GUIDS["G"]
+    assert ph(*add, "--site", "North", "--site", "South").code == 0
+    assert gate()["sites"] == ["North", "South"]
+    assert gate()["addresses"] == ["10.0.0.2:1801"]
+    assert gate()["routing_server"]
+    told = ph(*add, "--site", "", "--no-routing-server").out
+    assert 'no sites, which was ["North", "South"]; no routing_server, which was true' in told
+    assert gate()["addresses"] == ["10.0.0.2:1801"]
+    link = "directory", "link", "add", "North", "South"
+    assert ph(*link, "--gate", "FAR").code == 0
+    assert ph("directory", "link", "list", "--json").value["cost"] == 7
+    assert ph("directory", "site", "add", "Streams", "--foreign").code == 0
+    assert "says so already" in ph("directory", "site", "add", "Streams").out
+    assert "changed" in ph("directory", "site", "add", "Streams", "--no-foreign").out
+
+
+def test_limits_are_told_before_anybody_is_asked(ph: Posthouse) -> None:
+    enterprise(ph)
+    assert ph("directory", "link", "add", "North", "South", "--cost", "0").code == 2
+    assert ph("directory", "site", "add", "").code == 2
+    assert ph("directory", "site", "add", "x" * 257).code == 2
+    no_way = ph("directory", "link", "remove", "North", "South")
+    assert no_way.code == 0
+    route = ph("directory", "route", "GATE", "FAR")
+    assert "directory export" in route.err

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
 from typing import Any
 
 from posthouse.client.manager import QueueManagerClient
@@ -11,6 +13,13 @@ SYSTEM = "8a1e7d0c-3f52-4c8e-9b11-6d5c0a7e2f32"
 ORDERS = "PUBLIC=8a1e7d0c-3f52-4c8e-9b11-6d5c0a7e2f33"
 LEDGER = "PUBLIC=8a1e7d0c-3f52-4c8e-9b11-6d5c0a7e2f34"
 CONNECTOR_TYPE = "8a1e7d0c-3f52-4c8e-9b11-6d5c0a7e2f35"
+
+
+def new_home() -> Path:
+    """An empty home of a routing server."""
+    home = Path(tempfile.mkdtemp(prefix="ph-"))
+    (home / "posthouse.toml").write_text("[queue_manager]\nrouting_server = true\n")
+    return home
 
 
 def document(guid: str, name: str) -> dict[str, Any]:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 
@@ -16,7 +14,7 @@ from posthouse.client.manager import QueueManagerClient
 from posthouse.connector import Connector, Parcel, Refused
 from posthouse.model.errors import InvalidParameter, QueueNotFound, SharingViolation
 from posthouse.model.message_classes import ACK_REACH_QUEUE, ACK_RECEIVE, NACK_ACCESS_DENIED
-from tests.connector.foreign_site import LEDGER, ORDERS, SITE, connect_streams
+from tests.connector.foreign_site import LEDGER, ORDERS, SITE, connect_streams, new_home
 
 ANSWERS = r".\private$\answers"
 DEAD = r".\system$;deadletter"
@@ -24,7 +22,7 @@ DEAD = r".\system$;deadletter"
 
 @pytest.fixture
 def manager() -> Iterator[QueueManagerClient]:
-    home = Path(tempfile.mkdtemp(prefix="ph-"))
+    home = new_home()
     with posthouse.open(home, name="ALPHA") as opened:
         connect_streams(opened)
         yield opened
@@ -158,7 +156,7 @@ def test_trouble_with_the_foreign_system_keeps_messages_and_order(
 
 def test_a_run_ends_with_its_session(manager: QueueManagerClient) -> None:
     manager.queue(ORDERS).send(b"x")
-    home = Path(tempfile.mkdtemp(prefix="ph-"))
+    home = new_home()
     other = posthouse.open(home, name="BRAVO")
     connect_streams(other)
     other.queue(ORDERS).send(b"x")

@@ -530,3 +530,72 @@ def test_long_values_are_told_in_one_short_line() -> None:
     before, after = site(20, "North"), site(20, "North", primary_site_controller="x" * 500)
     (told,) = field_changes(before, after, Names(HELD))
     assert (told.before, len(told.after)) == ("", 63)
+
+
+def only(document: Document, *fields: str) -> Difference:
+    return difference(document, HELD, Guids(), OWN, prune=False, only=fields)
+
+
+def test_of_what_is_there_only_the_fields_that_are_spoken_of_are_changed() -> None:
+    far = MachinePart(name="FAR", guid=format_guid(guid(3)), sites=["North"])
+    (changed,) = only(Document(machines=[far]), "name", "sites").changed
+    assert changed == msgspec.structs.replace(HELD.machines[2], site_identifier_list=(guid(20),))
+    way = LinkPart(sites=["South", "North"], gates=["FAR"])
+    (link_now,) = only(Document(links=[way]), "gates").changed
+    assert isinstance(link_now, RoutingLink)
+    assert (link_now.actual_cost, link_now.site_gate_identifier_list) == (7, (guid(3),))
+    orders = QueuePart(path="FAR/orders", guid=format_guid(guid(41)), label="Orders")
+    (queue_now,) = only(Document(queues=[orders]), "path", "label").changed
+    assert queue_now == msgspec.structs.replace(HELD.queues[1], label="Orders")
+    assert only(Document(sites=[SitePart(name="South")]), "name").changed == []
+    assert only(Document(lists=[ListPart(name="All")]), "members").changed != []
+    (made,) = only(Document(sites=[SitePart(name="New", foreign=True)]), "name").created
+    assert made == Site(identifier=made.identifier, name="New", foreign_site=True)
+
+
+def test_a_name_like_an_identifier_is_never_taken_for_one() -> None:
+    gone = format_guid(guid(99))
+    held = Holdings.of(
+        [
+            site(20, gone),
+            machine(1, "ALPHA", site_identifier_list=(guid(99),)),
+            machine(2, "BETA", site_identifier_list=(guid(20),)),
+            machine(3, gone),
+            queue(40, rf"{gone}\orders", queue_manager_identifier=guid(3)),
+        ]
+    )
+    document = parse_document(written(described(held)), "x")
+    assert difference(document, held, Guids(), OWN, prune=True) == Difference([], [], [])
+    again = {one.identifier: one for one in objects_of(document)}
+    for before in held.machines:
+        after = again[before.identifier]
+        assert isinstance(after, QueueManager)
+        assert after.site_identifier_list == before.site_identifier_list
+
+
+def test_paths_have_backslashes_whatever_they_were_written_with() -> None:
+    part = QueuePart(path="FAR/new", guid=format_guid(guid(42)))
+    (made,) = compared(Document(queues=[part]), prune=False).created
+    assert isinstance(made, Queue)
+    assert made.pathname == r"FAR\new"
+
+
+@pytest.mark.parametrize(
+    ("document", "said", "remedy"),
+    [
+        (Document(links=[LinkPart(sites=["North", "North"])]), "North,North", "Correct it"),
+        (Document(links=[LinkPart(sites=["North", "Away"])]), "'Away'", "directory site list"),
+        (
+            Document(lists=[ListPart(name="L", members=[r".\private$\q"])]),
+            "nobody knows it",
+            "DIRECT=OS:",
+        ),
+        (Document(lists=[ListPart(name="L", members=["M"])]), "'M'", "list list"),
+        (Document(queues=[QueuePart(path=r"NO\q", guid=format_guid(guid(9)))]), "'NO'", "machine"),
+    ],
+)
+def test_what_is_wrong_is_named_with_what_to_do(document: Document, said: str, remedy: str) -> None:
+    with pytest.raises(IllegalPropertyValue, match=r"[nN]othing was changed") as it:
+        compared(document, prune=False)
+    assert said in it.value.cause
+    assert remedy in it.value.remedy

@@ -190,3 +190,18 @@ def test_a_place_that_nobody_knows_is_told_with_its_reason(rig: PostRig) -> None
 @pytest.mark.spec("MS-MQDMPR 3.1.7.1.26/3")
 def test_the_path_of_a_public_name_is_that_of_its_object(rig: PostRig) -> None:
     assert rig.manager.get_queue_path(PUBLIC) == (r"BETA\orders", "BETA")
+
+
+def test_a_public_queue_that_was_entered_with_a_slash_is_found(rig: PostRig) -> None:
+    enter(rig, Document(queues=[QueuePart(path="BETA/slashed", guid=GONE)]))
+    for name in (r"BETA\slashed", r"beta\SLASHED"):
+        rig.send(name, b"x")
+    assert outgoing(rig) == [f"PUBLIC={GONE}"]
+
+
+def test_lists_without_any_queue_say_where_to_look(rig: PostRig) -> None:
+    circle = [ListPart(name="One", members=["Two"]), ListPart(name="Two", members=["One"])]
+    enter(rig, Document(lists=circle))
+    with pytest.raises(IllegalFormatName, match="no queue to send to") as refused:
+        rig.send(listed(rig, "One"), b"x")
+    assert "directory list list" in refused.value.remedy

@@ -16,12 +16,15 @@ from posthouse.cli.directory_shared import (
     Name,
     changed,
     document_of,
+    given,
+    print_parts,
     remove_object,
 )
 from posthouse.cli.output import print_json, print_table, say
 from posthouse.cli.status import directory_words
 from posthouse.directory.document import Document, LinkPart, ListPart, MachinePart, SitePart
 from posthouse.directory.document_text import written
+from posthouse.directory.objects import ACTUAL_COST_MAX, ACTUAL_COST_MIN
 from posthouse.protocols.admin.types import DirectoryStatusJson
 from posthouse.protocols.admin.types_directory import (
     RouteJson,
@@ -196,10 +199,13 @@ def add_machine(
         Many, typer.Option("--address", help="Where it listens, host or host:port; repeat it.")
     ] = None,
     site: Annotated[Many, typer.Option("--site", help="A site it is in; repeat it.")] = None,
-    dns_name: Annotated[str, typer.Option("--dns-name", help="Its full name.")] = "",
+    dns_name: Annotated[str | None, typer.Option("--dns-name", help="Its full name.")] = None,
     routing_server: Annotated[
-        bool, typer.Option("--routing-server", help="It passes on messages of others.")
-    ] = False,
+        bool | None,
+        typer.Option(
+            "--routing-server/--no-routing-server", help="It passes on messages of others."
+        ),
+    ] = None,
     in_routing: Annotated[
         Many,
         typer.Option("--in-routing", help="A server that all messages for it come through."),
@@ -208,25 +214,29 @@ def add_machine(
         Many, typer.Option("--out-routing", help="A server that all its messages leave through.")
     ] = None,
     foreign: Annotated[
-        bool, typer.Option("--foreign", help="It is another messaging system, behind a connector.")
-    ] = False,
+        bool | None,
+        typer.Option(
+            "--foreign/--no-foreign", help="It is another messaging system, behind a connector."
+        ),
+    ] = None,
 ) -> None:
     """Enter a queue manager, or change what is known of it.
 
+    What is not named here stays as it is; an empty value, as in --site '', takes out all of them.
+
     Example: posthouse directory machine add BETA 5b7a4a3e-7d0c-4f5e-9a51-0f5a4e6c2b11
     """
-    part = MachinePart(
-        name=name,
-        guid=guid(identifier),
-        addresses=address or [],
-        sites=site or [],
+    said = given(
+        addresses=address,
+        sites=site,
         dns_name=dns_name,
         routing_server=routing_server,
-        in_routing_servers=in_routing or [],
-        out_routing_servers=out_routing or [],
+        in_routing_servers=in_routing,
+        out_routing_servers=out_routing,
         foreign=foreign,
     )
-    changed(remote, Document(machines=[part]))
+    part = MachinePart(name=name, guid=guid(identifier), **said)
+    changed(remote, Document(machines=[part]), only=["name", *said])
 
 
 @talking
@@ -235,22 +245,18 @@ def list_machines(remote: Remote) -> None:
 
     Example: posthouse directory machine list
     """
-    found = document_of(remote).machines
-    if remote.json:
-        for part in found:
-            print_json(part)
-        return
-    rows = (
-        (
+    print_parts(
+        remote,
+        document_of(remote).machines,
+        ("machine", "guid", "listens at", "sites", "kind"),
+        lambda part: (
             part.name,
             part.guid,
             ", ".join(part.addresses) or part.dns_name,
             ", ".join(part.sites),
-            "routing" if part.routing_server else "",
-        )
-        for part in found
+            "foreign" if part.foreign else "routing" if part.routing_server else "",
+        ),
     )
-    print_table("", ("machine", "guid", "listens at", "sites", "kind"), rows)
 
 
 @talking
@@ -270,15 +276,16 @@ def add_site(
     remote: Remote,
     name: Name,
     foreign: Annotated[
-        bool, typer.Option("--foreign", help="Its machines are other messaging systems.")
-    ] = False,
+        bool | None,
+        typer.Option("--foreign/--no-foreign", help="Its machines are other messaging systems."),
+    ] = None,
 ) -> None:
     """Enter a site, or change what is known of it.
 
     Example: posthouse directory site add Berlin
     """
-    part = SitePart(name=name, foreign=foreign)
-    changed(remote, Document(sites=[part]))
+    said = given(foreign=foreign)
+    changed(remote, Document(sites=[SitePart(name=name, **said)]), only=["name", *said])
 
 
 @talking
@@ -288,19 +295,21 @@ def list_sites(remote: Remote) -> None:
     Example: posthouse directory site list
     """
     document = document_of(remote)
-    if remote.json:
-        for part in document.sites:
-            print_json(part)
-        return
-    members = [
-        (site, [one.name for one in document.machines if site.name in one.sites])
-        for site in document.sites
-    ]
-    rows = (
-        (site.name, site.guid, ", ".join(names), "foreign" if site.foreign else "")
-        for site, names in members
+    members: dict[str, list[str]] = {}
+    for machine in document.machines:
+        for name in machine.sites:
+            members.setdefault(name, []).append(machine.name)
+    print_parts(
+        remote,
+        document.sites,
+        ("site", "guid", "machines", "kind"),
+        lambda site: (
+            site.name,
+            site.guid,
+            ", ".join(members.get(site.name, [])),
+            "foreign" if site.foreign else "",
+        ),
     )
-    print_table("", ("site", "guid", "machines", "kind"), rows)
 
 
 @talking
@@ -320,18 +329,28 @@ def add_link(
     remote: Remote,
     one: SiteName,
     other: SiteName,
-    cost: Annotated[int, typer.Option("--cost", help="Of several ways the cheapest is taken.")] = 1,
+    cost: Annotated[
+        int | None,
+        typer.Option(
+            "--cost",
+            min=ACTUAL_COST_MIN,
+            max=ACTUAL_COST_MAX,
+            help="Of several ways the cheapest is taken; 1 for a new one.",
+        ),
+    ] = None,
     gate: Annotated[
         Many, typer.Option("--gate", help="A routing server that it leads over; repeat it.")
     ] = None,
-    description: Annotated[str, typer.Option("--description", help="A text.")] = "",
+    description: Annotated[str | None, typer.Option("--description", help="A text.")] = None,
 ) -> None:
     """Enter a link between two sites, or change its cost and its gates.
 
+    What is not named here stays as it is; an empty value, as in --gate '', takes out all of them.
+
     Example: posthouse directory link add Berlin Hamburg --cost 5
     """
-    part = LinkPart(sites=[one, other], cost=cost, gates=gate or [], description=description)
-    changed(remote, Document(links=[part]))
+    said = given(cost=cost, gates=gate, description=description)
+    changed(remote, Document(links=[LinkPart(sites=[one, other], **said)]), only=[*said])
 
 
 @talking
@@ -340,16 +359,17 @@ def list_links(remote: Remote) -> None:
 
     Example: posthouse directory link list
     """
-    found = document_of(remote).links
-    if remote.json:
-        for part in found:
-            print_json(part)
-        return
-    rows = (
-        (" - ".join(part.sites), str(part.cost), ", ".join(part.gates), part.description)
-        for part in found
+    print_parts(
+        remote,
+        document_of(remote).links,
+        ("sites", "cost", "gates", "description"),
+        lambda link: (
+            " - ".join(link.sites),
+            str(link.cost),
+            ", ".join(link.gates),
+            link.description,
+        ),
     )
-    print_table("", ("sites", "cost", "gates", "description"), rows)
 
 
 @talking
@@ -382,8 +402,8 @@ def add_list(
 
     Example: posthouse directory list add Branches --member 'DIRECT=OS:beta\\private$\\orders'
     """
-    part = ListPart(name=name, members=member or [])
-    changed(remote, Document(lists=[part]))
+    said = given(members=member)
+    changed(remote, Document(lists=[ListPart(name=name, **said)]), only=["name", *said])
 
 
 @talking
@@ -392,13 +412,12 @@ def list_lists(remote: Remote) -> None:
 
     Example: posthouse directory list list
     """
-    found = document_of(remote).lists
-    if remote.json:
-        for part in found:
-            print_json(part)
-        return
-    rows = ((part.name, f"DL={part.guid}", ", ".join(part.members)) for part in found)
-    print_table("", ("list", "send to", "members"), rows)
+    print_parts(
+        remote,
+        document_of(remote).lists,
+        ("list", "send to", "members"),
+        lambda part: (part.name, f"DL={part.guid}", ", ".join(part.members)),
+    )
 
 
 @talking

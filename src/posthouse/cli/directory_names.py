@@ -16,6 +16,8 @@ from posthouse.cli.directory_shared import (
     Name,
     changed,
     document_of,
+    given,
+    print_parts,
     remove_object,
     tell,
 )
@@ -112,18 +114,18 @@ def list_users(remote: Remote) -> None:
 
     Example: posthouse directory user list
     """
-    found = document_of(remote).users
-    if remote.json:
-        for part in found:
-            print_json(part)
-        return
-    rows = []
-    for part in found:
-        shown = [
-            _shown(one.certificate, one.digest) for one in certificates_read(part.certificates)
-        ]
-        rows.append((part.name, part.sid, "\n".join(shown)))
-    print_table("", ("user", "sid", "certificates"), rows)
+    print_parts(
+        remote,
+        document_of(remote).users,
+        ("user", "sid", "certificates"),
+        lambda part: (
+            part.name,
+            part.sid,
+            "; ".join(
+                _shown(one.certificate, one.digest) for one in certificates_read(part.certificates)
+            ),
+        ),
+    )
 
 
 def _shown(certificate: bytes, digest: bytes) -> str:
@@ -173,14 +175,15 @@ def add_alias(
             metavar="QUEUE", help="A format name, the path of a public queue, a list, an alias."
         ),
     ],
-    description: Annotated[str, typer.Option("--description", help="A text.")] = "",
+    description: Annotated[str | None, typer.Option("--description", help="A text.")] = None,
 ) -> None:
     """Enter a name for a queue, or let it stand for another one. Messages go to DL= and its guid.
 
     Example: posthouse directory alias add Till 'DIRECT=OS:beta\\private$\\till'
     """
-    part = AliasPart(name=name, queue=queue, description=description)
-    changed(remote, Document(aliases=[part]))
+    said = given(description=description)
+    part = AliasPart(name=name, queue=queue, **said)
+    changed(remote, Document(aliases=[part]), only=["name", "queue", *said])
 
 
 @talking
@@ -189,13 +192,12 @@ def list_aliases(remote: Remote) -> None:
 
     Example: posthouse directory alias list
     """
-    found = document_of(remote).aliases
-    if remote.json:
-        for part in found:
-            print_json(part)
-        return
-    rows = ((part.name, f"DL={part.guid}", part.queue, part.description) for part in found)
-    print_table("", ("alias", "send to", "stands for", "description"), rows)
+    print_parts(
+        remote,
+        document_of(remote).aliases,
+        ("alias", "send to", "stands for", "description"),
+        lambda part: (part.name, f"DL={part.guid}", part.queue, part.description),
+    )
 
 
 @talking
@@ -217,30 +219,31 @@ def add_queue(
     identifier: Annotated[
         str, typer.Argument(metavar="GUID", help="Its identifier; `queue show` there says it.")
     ],
-    label: Annotated[str, typer.Option("--label", help="A text.")] = "",
-    type_guid: Annotated[str, typer.Option("--type", help="What service it is of; a GUID.")] = "",
+    label: Annotated[str | None, typer.Option("--label", help="A text.")] = None,
+    type_guid: Annotated[
+        str | None, typer.Option("--type", help="What service it is of; a GUID.")
+    ] = None,
     transactional: Annotated[
-        bool, typer.Option("--transactional", help="For transactions only.")
+        bool, typer.Option("--transactional", help="For transactions only; fixed once entered.")
     ] = False,
     authenticated: Annotated[
-        bool, typer.Option("--authenticated", help="For signed messages only.")
-    ] = False,
+        bool | None,
+        typer.Option("--authenticated/--no-authenticated", help="For signed messages only."),
+    ] = None,
 ) -> None:
     """Enter a public queue of another machine, or change what is known of it.
 
-    Queues of this machine enter themselves: posthouse queue create 'HOST\\name'.
+    Queues of this machine enter themselves: posthouse queue create 'HOST\\name'. What is not named
+    here stays as it is.
 
     Example: posthouse directory queue add 'BETA\\orders' 5b7a4a3e-7d0c-4f5e-9a51-0f5a4e6c2b77
     """
-    part = QueuePart(
-        path=path,
-        guid=guid(identifier),
-        label=label,
-        type=guid(type_guid) if type_guid else "",
-        transactional=transactional,
-        authenticated=authenticated,
-    )
-    changed(remote, Document(queues=[part]))
+    service = guid(type_guid) if type_guid else type_guid
+    said = given(label=label, type=service, authenticated=authenticated)
+    if transactional:
+        said["transactional"] = True
+    part = QueuePart(path=path, guid=guid(identifier), **said)
+    changed(remote, Document(queues=[part]), only=["path", *said])
 
 
 @talking

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable, Iterable, Sequence
+from typing import Annotated, Any, TypeVar
 
 import typer
 
@@ -18,8 +19,18 @@ from posthouse.protocols.admin.types_directory import (
     ObjectKind,
 )
 
+NAME_LENGTH_MAX = 256
+
+
+def named(name: str) -> str:
+    """A name that an object of the directory may have, as far as its length goes."""
+    if not 0 < len(name) <= NAME_LENGTH_MAX:
+        raise typer.BadParameter(f"a name has 1 to {NAME_LENGTH_MAX} characters")
+    return name
+
+
 Many = list[str] | None
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Its name.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Its name.", callback=named)]
 
 
 def document_of(remote: Remote) -> Document:
@@ -27,11 +38,43 @@ def document_of(remote: Remote) -> Document:
     return remote.ask(Document, "GET", path_of("directory"))
 
 
+def given(**fields: Any) -> dict[str, Any]:
+    """Fields of a part that the command line speaks of; an empty text empties a list."""
+    return {
+        name: [one for one in value if one] if isinstance(value, list) else value
+        for name, value in fields.items()
+        if value is not None
+    }
+
+
+Part = TypeVar("Part")
+
+
+def print_parts(
+    remote: Remote,
+    parts: Iterable[Part],
+    columns: Sequence[str],
+    row: Callable[[Part], Sequence[str]],
+) -> None:
+    """Parts of the document: as they are for machines, a row each for people."""
+    if remote.json:
+        for part in parts:
+            print_json(part)
+    else:
+        print_table("", columns, map(row, parts))
+
+
 def changed(
-    remote: Remote, document: Document, *, prune: bool = False, dry_run: bool = False
+    remote: Remote,
+    document: Document,
+    *,
+    only: Sequence[str] | None = None,
+    prune: bool = False,
+    dry_run: bool = False,
 ) -> None:
     """Have the directory say what a document says, and tell what that changed."""
-    body = DirectoryImportBody(document=document, prune=prune, dry_run=dry_run)
+    fields = None if only is None else list(only)
+    body = DirectoryImportBody(document=document, only=fields, prune=prune, dry_run=dry_run)
     tell(remote, remote.ask(DirectoryChangeJson, "POST", path_of("directory"), body=body))
 
 
@@ -44,7 +87,7 @@ def tell(remote: Remote, done: DirectoryChangeJson) -> None:
         say("The directory says so already.")
     else:
         rows = (
-            (change.change, change.kind, change.name, "\n".join(map(_different, change.fields)))
+            (change.change, change.kind, change.name, "; ".join(map(_different, change.fields)))
             for change in done.changes
         )
         print_table("", ("change", "what", "name", "how"), rows)

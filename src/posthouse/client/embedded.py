@@ -49,7 +49,8 @@ def open_home(
 ) -> QueueManagerClient:
     """A queue manager of this process on a home that no other has; `close` stops it.
 
-    Of the home's settings it follows `[directory]`, which it may share with others, and `[qms]`.
+    Of the home's settings it follows `[directory]`, which it may share with others, `[qms]`, and
+    `routing_server`, which connectors need.
     """
     folder = Path(home)
     sections = read_settings(folder / SETTINGS_NAME, must_exist=False)
@@ -59,6 +60,7 @@ def open_home(
         directory_integrated=section.integrated,
         directory_source=directory_source(section),
         listening_at=tuple(section.addresses),
+        routing_server=sections.queue_manager.routing_server,
         software_version=version,
         qms=sections.qms.settings(),
     )

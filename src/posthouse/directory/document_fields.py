@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
@@ -203,6 +203,20 @@ FIELDS: Final[dict[type[DirectoryObject], tuple[Field, ...]]] = {
 }
 """What is written as it is; what names other objects is in `document_writing` and `_reading`."""
 
+REFERENCES: Final[dict[type[DirectoryObject], dict[str, str]]] = {
+    RoutingLink: {"gates": "site_gate_identifier_list"},
+    QueueManager: {
+        "sites": "site_identifier_list",
+        "in_routing_servers": "in_routing_server_identifier_list",
+        "out_routing_servers": "out_routing_server_identifier_list",
+        "networks": "connected_network_identifier_list",
+    },
+    Queue: {"qualified_path": "qualified_pathname", "machine": "queue_manager_identifier"},
+    DistributionList: {"members": "members"},
+    QueueAlias: {"queue": "format_name"},
+}
+"""Fields that name other objects, and the attributes behind them."""
+
 SET_BY_DIRECTORY: Final = frozenset({"create_time", "modify_time"})
 
 
@@ -224,6 +238,13 @@ def plain_fields(value: DirectoryObject) -> dict[str, Any]:
         if field.attribute not in usual or attribute != usual[field.attribute]:
             found[field.part] = field.written(attribute)
     return found
+
+
+def attributes_of(kind: type[DirectoryObject], fields: Collection[str]) -> set[str]:
+    """The attributes behind fields of a part."""
+    plain = {field.attribute for field in FIELDS[kind] if field.part in fields}
+    references = REFERENCES.get(kind, {})
+    return plain | {references[name] for name in fields if name in references}
 
 
 def plain_attributes(kind: type[DirectoryObject], part: msgspec.Struct) -> dict[str, Any]:

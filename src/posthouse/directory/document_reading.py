@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from hashlib import sha256
 from typing import Any, NamedTuple, TypeVar
 
@@ -11,6 +11,7 @@ import msgspec
 from posthouse.directory.base import overlaid
 from posthouse.directory.document_fields import (
     SET_BY_DIRECTORY,
+    attributes_of,
     plain_attributes,
     user_certificates,
 )
@@ -26,7 +27,13 @@ from posthouse.directory.document_parts import (
     SitePart,
     UserPart,
 )
-from posthouse.directory.document_writing import Holdings, is_plain_name, qualified, title_of
+from posthouse.directory.document_writing import (
+    Holdings,
+    is_guid,
+    is_plain_name,
+    qualified,
+    title_of,
+)
 from posthouse.directory.objects import (
     ConnectedNetwork,
     DirectoryObject,
@@ -66,13 +73,14 @@ def difference(
     own: bytes,
     *,
     prune: bool,
+    only: Collection[str] | None = None,
 ) -> Difference:
     """What to do. With `prune` what the document does not have goes, else it stays.
 
-    The own machine and its queues stay in any case. Raises IllegalPropertyValue, with the part that
-    is wrong.
+    Of objects that are there, `only` these fields of their parts are changed. The own machine and
+    its queues stay in any case. Raises IllegalPropertyValue, with the part that is wrong.
     """
-    return _Comparison(document, holdings, lambda what, name: new_guid(), own, prune).made()
+    return _Comparison(document, holdings, lambda what, name: new_guid(), own, prune, only).made()
 
 
 def objects_of(document: Document) -> list[DirectoryObject]:
@@ -108,8 +116,10 @@ class _Comparison:
         new_guid: Callable[[str, str], bytes],
         own: bytes,
         prune: bool,
+        only: Collection[str] | None = None,
     ) -> None:
         self._document = document
+        self._only = only
         self._holdings = holdings
         self._new_guid = new_guid
         self._own = own
@@ -178,28 +188,29 @@ class _Comparison:
 
     def _meant(self, what: str, known: Mapping[str, bytes], where: str, name: str) -> bytes:
         """A name has to be known; an identifier is taken as it is, for whoever may come yet."""
-        found = known.get(name.casefold())
-        if found is not None:
-            return found
-        try:
+        if is_guid(name):
             return parse_guid(name)
-        except QueueError:
-            raise _wrong(what, name, f"{where} names it, and nobody knows it") from None
+        return self._named(what, known, where, name)
+
+    def _named(self, what: str, known: Mapping[str, bytes], where: str, name: str) -> bytes:
+        found = known.get(name.casefold())
+        if found is None:
+            raise IllegalPropertyValue(
+                f"{what} {excerpt(name)}: {where} names it, and nobody knows it",
+                f"Nothing was changed; {_KNOWN[what]}.",
+            )
+        return found
 
     def _destination(self, where: str, text: str) -> str:
         """A format name, or that of a public queue, a list or an alias which is meant."""
         if is_plain_name(text):
-            found = self._recipients.get(text.casefold())
-            if found is None:
-                raise _wrong("list or alias", text, f"{where} names it, and nobody knows it")
+            found = self._named("list or alias", self._recipients, where, text)
             return f"DL={format_guid(found)}"
         name = parse_name(text)
         if not isinstance(name, PathName):
             return text
-        queue = self._paths.get(Queue.unique_name_of(text))
-        if queue is None:
-            raise _wrong("public queue", text, f"{where} names it, and nobody knows it")
-        return f"PUBLIC={format_guid(queue)}"
+        path = text.replace("/", "\\")
+        return f"PUBLIC={format_guid(self._named('public queue', self._paths, where, path))}"
 
     # -- what is different
 
@@ -223,10 +234,10 @@ class _Comparison:
         fixed = wanted.fixed_attributes
         if fixed and before.unique_name != wanted.unique_name:
             raise _wrong(what, title_of(wanted), f"its guid is that of {title_of(before)}")
-        if isinstance(wanted, Queue) and getattr(before, "transactional", None) is not (
-            wanted.transactional
+        if "transactional" in names and getattr(before, "transactional", None) is not (
+            getattr(wanted, "transactional", None)
         ):
-            raise _wrong(what, wanted.pathname, "whether it is transactional is fixed")
+            raise _wrong(what, title_of(wanted), "whether it is transactional is fixed")
         said = {name for name in names if name not in fixed and name not in SET_BY_DIRECTORY}
         if isinstance(before, RoutingLink) and isinstance(wanted, RoutingLink):
             gates = before.site_gate_identifier_list
@@ -264,7 +275,9 @@ class _Comparison:
         try:
             value.validate()
         except QueueError as error:
-            raise _wrong(what, title_of(value), error.cause) from None
+            sites = {one.identifier: one.name for one in self._holdings.sites}
+            sites |= {self._sites[one.name.casefold()]: one.name for one in self._document.sites}
+            raise _wrong(what, title_of(value, sites), error.cause) from None
 
     # -- one part each
 
@@ -276,7 +289,10 @@ class _Comparison:
             attributes = {**plain_attributes(kind, part), **more}
         except QueueError as error:
             raise _wrong(_WHAT[kind], title, error.cause) from None
-        return kind(identifier=identifier, **attributes), attributes.keys()
+        said: Set[str] = attributes.keys()
+        if self._only is not None:
+            said &= attributes_of(kind, self._only)
+        return kind(identifier=identifier, **attributes), said
 
     def _site(self, part: SitePart) -> Said[Site]:
         return self._said(Site, part.name, self._sites[part.name.casefold()], part)
@@ -333,12 +349,16 @@ class _Comparison:
         )
 
     def _queue(self, part: QueuePart) -> Said[Queue]:
-        computer = part.path.replace("/", "\\").partition("\\")[0]
-        machine = self._meant("machine", self._machines, part.path, part.machine or computer)
-        more: dict[str, Any] = {"queue_manager_identifier": machine}
+        path = part.path.replace("/", "\\")
+        computer = path.partition("\\")[0]
+        if part.machine is None:
+            machine = self._named("machine", self._machines, path, computer)
+        else:
+            machine = self._meant("machine", self._machines, path, part.machine)
+        more: dict[str, Any] = {"pathname": path, "queue_manager_identifier": machine}
         full_path = part.qualified_path
         if full_path is None:
-            full_path = qualified(part.path, self._full_names.get(computer.casefold(), ""))
+            full_path = qualified(path, self._full_names.get(computer.casefold(), ""))
         if full_path or part.qualified_path is not None:
             more["qualified_pathname"] = full_path
         identifier = _guid_of("queue", part.path, part.guid)
@@ -402,9 +422,22 @@ _WHAT: dict[type[DirectoryObject], str] = {
 }
 
 
+# How to find out what could be meant instead of a name that nobody knows.
+_KNOWN = {
+    **{
+        what: f"`posthouse directory {what} list` shows which there are"
+        for what in ("site", "machine")
+    },
+    "network": "`posthouse directory export` shows which there are",
+    "list or alias": "`posthouse directory list list` and `alias list` show which there are",
+    "public queue": "`posthouse directory queue list` shows which there are; private queues go by "
+    "a format name, such as DIRECT=OS:host\\private$\\name",
+}
+
+
 def _wrong(what: str, name: str, why: str) -> IllegalPropertyValue:
     return IllegalPropertyValue(
-        f"{what} {excerpt(name)}: {why}", "Correct the document; nothing was changed."
+        f"{what} {excerpt(name)}: {why}", "Correct it; nothing was changed."
     )
 
 

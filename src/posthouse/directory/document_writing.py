@@ -31,7 +31,8 @@ from posthouse.directory.objects import (
     Site,
     User,
 )
-from posthouse.model.guids import NULL_GUID, format_guid
+from posthouse.model.errors import QueueError
+from posthouse.model.guids import NULL_GUID, format_guid, parse_guid
 from posthouse.security.sids import format_sid
 
 
@@ -83,13 +84,27 @@ def is_plain_name(name: str) -> bool:
     return not set(name) & set("=\\/")
 
 
+def is_guid(name: str) -> bool:
+    """Whether a name would be taken for an identifier: such ones are not spoken of by it."""
+    try:
+        parse_guid(name)
+    except QueueError:
+        return False
+    return True
+
+
+def _spoken_of(values: Iterable[DirectoryObject], attribute: str) -> dict[bytes, str]:
+    found = {one.identifier: str(getattr(one, attribute)) for one in values}
+    return {identifier: name for identifier, name in found.items() if not is_guid(name)}
+
+
 class Names:
     """What the objects of a directory are called where others speak of them."""
 
     def __init__(self, holdings: Holdings) -> None:
-        self.sites = {one.identifier: one.name for one in holdings.sites}
-        self.machines = {one.identifier: one.computer_name for one in holdings.machines}
-        self.networks = {one.identifier: one.name for one in holdings.networks}
+        self.sites = _spoken_of(holdings.sites, "name")
+        self.machines = _spoken_of(holdings.machines, "computer_name")
+        self.networks = _spoken_of(holdings.networks, "name")
         self._full = {one.unique_name: one.qualified_computer_name for one in holdings.machines}
         self._by_name = {one.unique_name: one.identifier for one in holdings.machines}
         self._destinations = {

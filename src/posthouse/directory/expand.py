@@ -24,6 +24,8 @@ DEPTH_MAX: Final = 16
 NAMES_MAX: Final = 16 * ELEMENTS_MAX
 """Names looked at on the way, most of which may turn out to be the same."""
 
+_REMEDY: Final = "`posthouse directory list list` and `alias list` show what is in them."
+
 Recipient = Found[DistributionList] | Found[QueueAlias]
 ReadList = Callable[[bytes], Recipient]
 
@@ -71,10 +73,12 @@ def _resolved(elements: Iterable[SingleName], read: ReadList) -> list[SingleName
             visited.add(guid)
             level += _members(lists[guid], read)
             if len(names) + len(level) + len(visited) > NAMES_MAX:
-                raise IllegalFormatName("the distribution lists hold too many names")
+                raise IllegalFormatName(
+                    f"the distribution lists hold more than {NAMES_MAX} names", _REMEDY
+                )
         if not level:
             return names
-    raise IllegalFormatName(f"distribution lists nested more than {DEPTH_MAX} deep")
+    raise IllegalFormatName(f"distribution lists nested more than {DEPTH_MAX} deep", _REMEDY)
 
 
 def _members(name: DistributionListName, read: ReadList) -> list[SingleName]:
@@ -96,5 +100,5 @@ def _members(name: DistributionListName, read: ReadList) -> list[SingleName]:
 
 def _joined(names: list[SingleName], asked: FormatName) -> FormatName:
     if not names:
-        raise IllegalFormatName(f"{asked} holds no queue to send to")
+        raise IllegalFormatName(f"{asked} holds no queue to send to", _REMEDY)
     return names[0] if len(names) == 1 else MultipleName(tuple(names))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import starmap
 from typing import Any, NamedTuple
 
@@ -17,6 +17,8 @@ from posthouse.directory.objects import (
     DirectoryObject,
     Enterprise,
     Queue,
+    QueueManager,
+    RoutingLink,
     Site,
     User,
 )
@@ -26,6 +28,7 @@ from posthouse.engine.notices import notices_of
 from posthouse.engine.public_queues import DirectoryOfQueues, refusal
 from posthouse.engine.records import Change
 from posthouse.model.errors import DsError, MachineNotFound, NoDs, QueueError, StatusNotFound
+from posthouse.model.guids import format_guid
 from posthouse.model.names import DirectName, parse_format_name
 from posthouse.model.properties import DirectoryOperationResult
 from posthouse.security.sids import format_sid
@@ -70,13 +73,38 @@ class DirectoryChanges:
             raise NoDs("there is no directory in a workgroup")
         return self._queues.directory.all_known(kind) if found is None else found
 
-    def take_in(self, document: Document, *, prune: bool, dry_run: bool) -> Difference:
+    def take_in(
+        self,
+        document: Document,
+        *,
+        prune: bool,
+        dry_run: bool,
+        only: Collection[str] | None = None,
+    ) -> Difference:
         """Makes the directory say what the document says, in one step of the log."""
-        core = self._core
-        found = difference(document, self.holdings(), core.new_guid, core.guid, prune=prune)
+        core, held = self._core, self.holdings()
+        found = difference(document, held, core.new_guid, core.guid, prune=prune, only=only)
+        found = self._with_our_word(found, asked=only is not None)
         if not dry_run:
             self._apply(found)
         return found
+
+    def _with_our_word(self, found: Difference, *, asked: bool) -> Difference:
+        """What only this queue manager can know of itself stays, whatever a document says."""
+        changed, before = [], []
+        for value, was in zip(found.changed, found.before, strict=True):
+            if isinstance(value, QueueManager) and value.identifier == self._core.guid:
+                ours = self._queues.own_words(value)
+                if ours and asked:
+                    raise DsError(
+                        f"{', '.join(ours)} of this queue manager are what it says itself",
+                        "Change it in its posthouse.toml: [queue_manager], [directory] addresses.",
+                    )
+                value = msgspec.structs.replace(value, **ours)
+            if value != was:
+                changed.append(value)
+                before.append(was)
+        return found._replace(changed=changed, before=tuple(before))
 
     def remove(self, kind: str, name: str, *, dry_run: bool) -> DirectoryObject:
         """Takes an object out of the directory; a link is named by its sites, a comma between."""
@@ -100,9 +128,14 @@ class DirectoryChanges:
             self._apply(found)
         return found
 
+    def user(self, name: str) -> User:
+        """A user of the directory by his name or his SID; there may be two of one name."""
+        found = self._named("user", name)
+        assert isinstance(found, User)
+        return found
+
     def _named(self, kind: str, name: str) -> DirectoryObject:
         holdings = self.holdings()
-        sites = {site.unique_name: site.identifier for site in holdings.sites}
         kinds: dict[str, Sequence[DirectoryObject]] = {
             "machine": holdings.machines,
             "site": holdings.sites,
@@ -114,12 +147,18 @@ class DirectoryChanges:
             "network": holdings.networks,
         }
         wanted = name.replace("/", "\\").casefold() if kind == "queue" else name.casefold()
-        if kind == "link":
-            ends = [sites.get(one.strip().casefold(), b"") for one in name.split(",")]
-            wanted = ",".join(sorted(end.hex() for end in ends))
-        for value in kinds[kind]:
-            if value.unique_name == wanted or (isinstance(value, User) and _is_called(value, name)):
-                return value
+        sites = {site.identifier: site.unique_name for site in holdings.sites}
+        found = [
+            value
+            for value in kinds[kind]
+            if value.unique_name == wanted
+            or (isinstance(value, User) and _is_called(value, name))
+            or (isinstance(value, RoutingLink) and _joins(value, wanted, sites))
+        ]
+        if len(found) > 1:
+            raise DsError(f"the directory has {len(found)} that {name} could mean", _EXACT[kind])
+        if found:
+            return found[0]
         raise StatusNotFound(f"the directory has no {kind} {name}", "`directory export` shows all.")
 
     def _apply(self, found: Difference) -> None:
@@ -220,13 +259,34 @@ class DirectoryChanges:
         try:
             steps = route(service.topology(now_ms), machines.get, *ends)
         except NoRoute as fault:
-            raise DsError(f"there is no way from {source} to {target}: {fault}") from None
+            raise DsError(
+                f"there is no way from {source} to {target}: {fault}",
+                "`posthouse directory export` shows sites, links, gates and routing servers.",
+            ) from None
         return [
             NamedStep(
                 machines[step.source].computer_name, machines[step.target].computer_name, step.rule
             )
             for step in steps
         ]
+
+
+_EXACT = {
+    "user": "Name him by his SID, as `posthouse directory user list` shows it.",
+    "link": "Name its sites by their GUIDs, as `posthouse directory site list` shows them.",
+}
+
+
+def _joins(link: RoutingLink, text: str, sites: Mapping[bytes, str]) -> bool:
+    """Whether a link joins two sites, by their names or identifiers and a comma between.
+
+    There may be commas in names, and a site that is gone has none.
+    """
+    ends = link.site1_identifier, link.site2_identifier
+    one, other = ({format_guid(end), sites.get(end, "")} - {""} for end in ends)
+    meant = {text, ",".join(part.strip() for part in text.split(","))}
+    both = {f"{this},{that}" for this in one for that in other}
+    return not meant.isdisjoint(both | {f"{that},{this}" for this in one for that in other})
 
 
 def _is_called(user: User, name: str) -> bool:

@@ -159,12 +159,17 @@ class DirectoryOfQueues:
         if known is None:
             sited = msgspec.structs.replace(wanted, site_identifier_list=self._first_sites())
             return [Order(Action.CREATE, sited, core.utc)]
-        changed = {
-            name
+        changed = frozenset(self.own_words(known))
+        return [Order(Action.WRITE, wanted, core.utc, changed)] if changed else []
+
+    def own_words(self, known: objects.QueueManager) -> dict[str, object]:
+        """What an object says of this queue manager that only we can know, and know better."""
+        wanted = self._described()
+        return {
+            name: getattr(wanted, name)
             for name in _SAID_BY_US
             if _comparable(wanted, name) not in (_comparable(known, name), (), b"", "")
         }
-        return [Order(Action.WRITE, wanted, core.utc, frozenset(changed))] if changed else []
 
     def _first_sites(self) -> tuple[bytes, ...]:
         """The configured site of a queue manager that the directory does not have yet (3.1.3)."""

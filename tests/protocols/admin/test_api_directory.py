@@ -95,3 +95,13 @@ def test_it_is_the_administrators(tmp_path: Path) -> None:
             assert (await rig.ask(method, path, token=token)).status == 403
 
     with_api(tmp_path, work)
+
+
+def test_a_large_document_goes_in_at_once(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        sites = [{"name": f"{number:060}"} for number in range(16_000)]
+        done = await rig.post(PATH, {"document": {"sites": sites}})
+        assert done.status == 200, done.text[:200]
+        assert len(done.json["changes"]) == 16_000
+
+    with_api(tmp_path, work)

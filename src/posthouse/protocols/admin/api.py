@@ -24,6 +24,7 @@ from posthouse.protocols.admin.refusals import (
 )
 from posthouse.protocols.admin.routes import ARROW, JSON, OCTETS, ROUTES, Route
 from posthouse.protocols.admin.types import SendBody
+from posthouse.protocols.admin.types_directory import DirectoryImportBody
 from posthouse.protocols.desk import Desk
 from posthouse.security.access import Caller
 from posthouse.security.accounts import Role
@@ -31,6 +32,7 @@ from posthouse.security.accounts import Role
 QUERY_FIELDS_MAX = 16
 _FLOAT_EXACT = 1 << 53
 _SMALL = 1 << 20  # of bodies that carry no message
+_LARGE = (SendBody, DirectoryImportBody)  # as large as a request may be at all
 _DECODERS = {route.body: msgspec.json.Decoder(route.body) for route in ROUTES}
 
 Done = Callable[[int, bytes], None]
@@ -211,7 +213,7 @@ def _content(route: Route, body: bytes) -> Any:
         return route.body()
     if not body and not route.body_required:
         return route.body()
-    if len(body) > _SMALL and route.body is not SendBody:
+    if len(body) > _SMALL and route.body not in _LARGE:
         raise BodyTooLarge(f"this request has at most {_SMALL} bytes", "Ask in several portions.")
     try:
         return _decoded(route, body)

@@ -50,7 +50,9 @@ def import_directory(
 ) -> DirectoryChangeJson:
     """Makes the directory say what a document says, all of it or nothing."""
     context.require_administrator()
-    found = manager.directory_changes.take_in(body.document, prune=body.prune, dry_run=body.dry_run)
+    found = manager.directory_changes.take_in(
+        body.document, prune=body.prune, only=body.only, dry_run=body.dry_run
+    )
     return told(manager, context, found, dry_run=body.dry_run)
 
 

@@ -16,6 +16,7 @@ from posthouse.model.errors import (
     InvalidCertificate,
     InvalidParameter,
     QueueError,
+    StatusNotFound,
 )
 from posthouse.model.guids import format_guid, parse_guid
 from posthouse.model.message_json import time_text
@@ -123,18 +124,21 @@ def enter_user(
 def _whom(manager: QueueManager, text: str) -> tuple[bytes, str]:
     """A SID as it is; a name is that of an account here, or of a user of the directory."""
     if text.upper().startswith("S-1-"):
-        return parse_sid(text), ""
+        try:
+            return parse_sid(text), ""
+        except QueueError as error:
+            raise InvalidParameter(error.cause, "Write it as `posthouse user list` does.") from None
     try:
         return manager.accounts.find(text).sid, text
     except QueueError:
         pass
-    for part in manager.directory_changes.document().users:
-        if part.name.casefold() == text.casefold():
-            return parse_sid(part.sid), ""
-    raise NoSuchUser(
-        f"neither this queue manager nor the directory has a user {text}",
-        "Name him by his SID, as `posthouse user list` on his machine shows it.",
-    )
+    try:
+        return manager.directory_changes.user(text).security_identifier, ""
+    except StatusNotFound:
+        raise NoSuchUser(
+            f"neither this queue manager nor the directory has a user {text}",
+            "Name him by his SID, as `posthouse user list` on his machine shows it.",
+        ) from None
 
 
 def _certificate(file: bytes) -> bytes:

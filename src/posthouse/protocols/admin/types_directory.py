@@ -14,9 +14,14 @@ ObjectKind = Literal["machine", "site", "link", "queue", "list", "alias", "user"
 
 
 class DirectoryImportBody(Json):
-    """A document for the directory. With `prune` what it does not have is taken out."""
+    """A document for the directory. With `prune` what it does not have is taken out.
+
+    `only` names the fields that it speaks of: of objects that are there the others stay as they
+    are. Without it, fields that are left out become as usual.
+    """
 
     document: Document
+    only: Annotated[list[Name], Meta(max_length=64)] | None = None
     prune: bool = False
     dry_run: bool = False
 
