@@ -213,6 +213,43 @@ def test_two_who_write_at_once_lose_nothing(path: Path) -> None:
     assert len(opened(path).changes("").objects) == 20
 
 
+def test_a_lock_that_was_taken_away_holds_nobody(path: Path) -> None:
+    """Two who hold two files of one name would undo each other's changes."""
+    place = path.with_name("directory.toml.lock")
+    ours, theirs = opened(path), opened(path, 2)
+    ours.create(SITE, UTC)
+    with ours._locked():
+        place.unlink()
+        with theirs._locked():
+            pass
+    handle = os.open(place, os.O_RDWR)
+    fcntl.flock(handle, fcntl.LOCK_EX)
+    waiting = FileAuthority(path, _guids(3), 30)
+    maker = threading.Thread(target=lambda: waiting.create(MACHINE, UTC))
+    maker.start()
+    place.unlink()  # the other one may be waiting for it already
+    with theirs._locked():
+        os.close(handle)
+        maker.join(0.2)
+        assert maker.is_alive()
+    maker.join()
+    assert len(opened(path).changes("").objects) == 2
+
+
+def test_a_new_version_keeps_the_group_and_leaves_nothing_behind(
+    path: Path, tmp_path: Path
+) -> None:
+    others = [one for one in os.getgroups() if one != os.getegid()]
+    group = others[0] if others else (4711 if os.geteuid() == 0 else os.getegid())
+    os.chown(path, -1, group)
+    path.chmod(0o660)
+    (tmp_path / f".{path.name}.new").write_text("of one that was killed")
+    opened(path).create(SITE, UTC)
+    found = [path.stat(), path.with_name("directory.toml.lock").stat()]
+    assert [(one.st_gid, stat.S_IMODE(one.st_mode)) for one in found] == [(group, 0o660)] * 2
+    assert not list(tmp_path.glob(".*.new"))
+
+
 def test_a_new_version_keeps_the_mode_and_the_link(path: Path, tmp_path: Path) -> None:
     link = tmp_path / "link.toml"
     link.symlink_to(path)
@@ -297,7 +334,7 @@ def test_a_file_that_is_written_all_the_time_is_away(tmp_path: Path) -> None:
 def test_nothing_is_written_through_a_link_that_was_laid_for_us(path: Path, tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_text("precious")
-    (tmp_path / f".{path.name}.{os.getpid()}.new").symlink_to(victim)
+    (tmp_path / f".{path.name}.new").symlink_to(victim)
     opened(path).create(SITE, UTC)
     assert victim.read_text() == "precious"
     assert "North" in path.read_text()

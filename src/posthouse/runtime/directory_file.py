@@ -217,24 +217,34 @@ class FileAuthority:
     def _locked(self) -> Iterator[None]:
         """The lock that everybody takes who changes the file."""
         target = Path(os.path.realpath(self.path))
+        place = target.with_name(target.name + ".lock")
+        handle = -1
         try:
-            handle = os.open(
-                target.with_name(target.name + ".lock"),
-                os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW,
-                0o660,
-            )
+            until = time.monotonic() + self._lock_wait_s
+            while handle < 0:
+                handle = self._open_lock(target, place)
+                self._wait_for(handle, until)
+                if not _is_at(handle, place):  # somebody took it away: others have another one
+                    os.close(handle)
+                    handle = -1
+            yield
+        finally:
+            if handle >= 0:
+                os.close(handle)
+
+    def _open_lock(self, target: Path, place: Path) -> int:
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        try:
+            handle = os.open(place, flags, 0o660)
+            with contextlib.suppress(OSError):  # who may change the file may lock it
+                _take_over(handle, target.stat())
         except OSError as error:
             raise Refused(
                 _ERROR, f"{self.path} cannot be locked: {error.strerror or error}"
             ) from None
-        try:
-            self._wait_for(handle)
-            yield
-        finally:
-            os.close(handle)
+        return handle
 
-    def _wait_for(self, handle: int) -> None:
-        until = time.monotonic() + self._lock_wait_s
+    def _wait_for(self, handle: int, until: float) -> None:
         while True:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -254,12 +264,11 @@ class FileAuthority:
     def _replace(self, text: str) -> None:
         """A whole new file, durable before it has the name."""
         target = Path(os.path.realpath(self.path))
-        temporary = target.with_name(f".{target.name}.{os.getpid()}.new")
+        temporary = target.with_name(f".{target.name}.new")
         try:
-            mode = target.stat().st_mode & 0o777
             temporary.unlink(missing_ok=True)  # of one that was killed
             with open(temporary, "x", encoding="utf-8", newline="\n") as file:
-                os.fchmod(file.fileno(), mode)
+                _take_over(file.fileno(), target.stat())
                 file.write(text)
                 file.flush()
                 os.fsync(file.fileno())
@@ -299,6 +308,30 @@ def _carried_out(book: _Book, order: Order) -> DirectoryObject:
         raise Refused(status, f"{title}: {words}")
     known = book.known(type(value), equals("identifier", value.identifier))
     return value if known is None else known
+
+
+def _is_at(handle: int, place: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(handle), place.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _take_over(handle: int, model: os.stat_result) -> None:
+    """Gives a file the owner, where we may, the group and the rights of another one.
+
+    Without its group, those who share the file by that could not read it any more.
+    """
+    own = os.fstat(handle)
+    if (own.st_uid, own.st_gid) != (model.st_uid, model.st_gid):
+        try:
+            os.fchown(handle, model.st_uid, model.st_gid)
+        except PermissionError:
+            members = model.st_mode >> 3 & ~model.st_mode & 7  # what the group may and others not
+            if own.st_gid != model.st_gid and members:
+                os.fchown(handle, -1, model.st_gid)
+    if stat.S_IMODE(os.fstat(handle).st_mode) != stat.S_IMODE(model.st_mode) & 0o777:
+        os.fchmod(handle, stat.S_IMODE(model.st_mode) & 0o777)
 
 
 def _sync_folder(folder: Path) -> None:
