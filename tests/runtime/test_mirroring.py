@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from posthouse.directory import objects
@@ -14,11 +15,12 @@ from posthouse.directory.document import Document, SitePart
 from posthouse.directory.mirror import Action, Order
 from posthouse.engine.asking import AuthorityNeeded
 from posthouse.engine.manager import QueueManager
+from posthouse.engine.queue import JOURNAL
 from posthouse.engine.settings import EngineSettings
 from posthouse.model.errors import DsError, NoDs, QueueExists, QueueNotFound
 from posthouse.model.guids import format_guid
 from posthouse.model.names import parse_format_name
-from posthouse.model.properties import QueueProperties
+from posthouse.model.properties import UNLIMITED, QueueProperties
 from posthouse.runtime.directory_authority import reached_at
 from tests.engine.rig import RECEIVE, RECOVERABLE, SEND, Rig
 from tests.runtime.sharing import SharingRig, file_of
@@ -127,6 +129,30 @@ def test_a_queue_changed_by_somebody_else_changes(rig: SharingRig) -> None:
     assert rig.refresh()
     queue = rig.manager.queue_properties("ALPHA\\orders", rig.admin)
     assert (queue.definition.label, queue.definition.quota_kib) == ("Theirs", 7)
+
+
+def test_quotas_of_the_machine_that_others_set_hold_beside_the_operators(rig: SharingRig) -> None:
+    """Event 4 of a change notification: QueueManagerQuota, JournalQuota, Security ([MS-MQCN])."""
+    own = equals("identifier", rig.manager.identifier)
+
+    def said(machine_kib: int, journal_kib: int) -> tuple[int, int]:
+        value = rig.manager.directory.directory.known(objects.QueueManager, own)
+        assert value is not None
+        quotas = {"queue_manager_quota": machine_kib, "journal_quota": journal_kib}
+        there = msgspec.structs.replace(value, **quotas)
+        rig.change(Order(Action.WRITE, there, 1, frozenset(quotas)))
+        assert rig.refresh()
+        return limits()
+
+    def limits() -> tuple[int, int]:
+        return rig.manager.core.settings.machine_quota_kib, rig.manager.core.queues[JOURNAL].limit
+
+    assert said(700, 3) == (700, 3 << 10)
+    rig.restart()  # and before the directory can be asked
+    assert limits() == (700, 3 << 10)
+    rig.run(lambda m: m.set_queue(r".\system$;journal", rig.admin, quota_kib=2))
+    assert limits() == (700, 2 << 10)
+    assert said(UNLIMITED, UNLIMITED) == (UNLIMITED, 2 << 10)
 
 
 def _with(value: objects.Queue, **changes: object) -> objects.Queue:

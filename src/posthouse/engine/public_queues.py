@@ -22,7 +22,7 @@ from posthouse.directory.service import DirectoryService, DirectoryTimers
 from posthouse.engine.asking import Asking
 from posthouse.engine.core import Core
 from posthouse.engine.naming import PublishedQueue
-from posthouse.engine.queue import Queue, QueueDefinition, QueueRole
+from posthouse.engine.queue import JOURNAL, Queue, QueueDefinition, QueueRole
 from posthouse.engine.records import TABLE_DIRECTORY, Change
 from posthouse.model.errors import DsError, IllegalPropertyValue, NoDs, QueueError, QueueExists
 from posthouse.model.guids import NULL_GUID, parse_guid
@@ -124,8 +124,9 @@ class DirectoryOfQueues:
         if self.mirror is None:
             self.enter_own_object()
         else:
-            own = equals("identifier", core.guid)
-            self._own = self.mirror.known(objects.QueueManager, own)
+            own = self.mirror.known(objects.QueueManager, equals("identifier", core.guid))
+            if own is not None:
+                self.update_own_queue_manager(own)
         self.service.initialize(core.now_ms)
 
     def enter_own_object(self) -> None:
@@ -313,9 +314,10 @@ class DirectoryOfQueues:
         ]
 
     def update_own_queue_manager(self, value: objects.QueueManager) -> None:
-        """Takes over directory attributes of the own object.
+        """Takes over directory attributes of the own object ([MS-MQCN], machine changed).
 
-        A quota that others than the operator of this machine have set holds beside his.
+        Quotas that others than the operator of this machine have set hold beside his. Its
+        descriptor is kept and shown: who may do what here its accounts say (docs/deviations.md).
         """
         self._own = value
         core = self.core
@@ -323,6 +325,9 @@ class DirectoryOfQueues:
             quota_kib = min(self._quota_kib, value.queue_manager_quota)
             if quota_kib != core.settings.machine_quota_kib:
                 core.settings = replace(core.settings, machine_quota_kib=quota_kib)
+            journal = core.queues[JOURNAL]
+            journal.ceiling_kib = value.journal_quota
+            journal.set_limit()
 
     def update_local_queue(self, value: objects.Queue) -> None:
         """Takes over what the directory says of an own public queue."""

@@ -132,6 +132,7 @@ class Queue:
 
     __slots__ = (
         "aliases",
+        "ceiling_kib",
         "claim",
         "consumer",
         "definition",
@@ -171,12 +172,13 @@ class Queue:
         self.groups: dict[str, Group] = {}
         self.consumer: Group | None = None  # the last group that had its lease or has claims
         self.claim: Stretch | None = None  # what that keeps from everybody else
+        self.ceiling_kib = UNLIMITED  # what others than its operator have set
         self.limit = 0
         self.set_limit()
 
     def set_limit(self) -> None:
-        """The quota in bytes, from the definition."""
-        quota = self.definition.quota_kib
+        """The quota in bytes, from the definition and what holds beside it."""
+        quota = min(self.definition.quota_kib, self.ceiling_kib)
         self.limit = (1 << 63) if quota == UNLIMITED else quota << 10
 
     @property
