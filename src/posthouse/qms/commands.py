@@ -14,6 +14,7 @@ import selectors
 import signal
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -22,14 +23,13 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from posthouse.model.job_types import job_type_name
-from posthouse.qms.serving import JobFailed, JobGone, Task
+from posthouse.qms.serving import JobFailed, JobGone, Pulse, Task
 
 PROGRESS: Final = "POSTHOUSE_JOB_PROGRESS"
 FILE: Final = "{file}"  # in the command: the path of the job's file
 PATH: Final = "/usr/local/bin:/usr/bin:/bin"
 TAIL: Final = 3000  # bytes of output that are kept
 PIPE: Final = 1 << 16
-HEARTBEAT_S: Final = 2.0
 GRACE_S: Final = 5.0
 _PROGRESS: Final = re.compile(rb"\s*(\d{1,18})\s*/\s*(\d{1,18})\s*(.*)")
 _PR_SET_PDEATHSIG: Final = 1
@@ -129,8 +129,9 @@ def run(command: Command, task: Task, file: Path) -> str:
     try:
         process = _started(command, file)
         try:
-            watched = _Watched(process, pipe, task, command.timeout_s)
-            watched.follow()
+            with Pulse(task) as pulse:
+                watched = _Watched(process, pipe, pulse, task.stop, command.timeout_s)
+                watched.follow()
         finally:
             _end(process)
     finally:
@@ -182,11 +183,13 @@ class _Watched:
         self,
         process: subprocess.Popen[bytes],
         progress: int,
-        task: Task,
+        pulse: Pulse,
+        stop: threading.Event,
         timeout_s: float | None,
     ) -> None:
         self.process = process
-        self.task = task
+        self._pulse = pulse
+        self._stop = stop
         self.said: dict[str, bytes] = {"out": b"", "errors": b"", "progress": b""}
         self.reported = (0, 0, "")
         self.timed_out = False
@@ -205,17 +208,13 @@ class _Watched:
 
     def follow(self) -> None:
         """Until it has ended, or is to be ended."""
-        beat = time.monotonic() + HEARTBEAT_S
         with self._selector:
             while self.process.poll() is None:
                 self._read(0.1)
-                now = time.monotonic()
-                if now >= beat:
-                    self.task.report(*self.reported)  # raises when the job is gone
-                    beat = now + HEARTBEAT_S
-                if self.task.stop.is_set():
+                self._pulse.check()  # raises when the job is gone
+                if self._stop.is_set():
                     raise JobGone("the server stops")
-                if self._deadline is not None and now >= self._deadline:
+                if self._deadline is not None and time.monotonic() >= self._deadline:
                     self.timed_out = True
                     return
             self._read(0.0)
@@ -240,7 +239,7 @@ class _Watched:
             self.reported = (int(done), int(total), _text(text)[:200])
         else:
             self.reported = (*self.reported[:2], _text(line)[:200])
-        self.task.report(*self.reported)
+        self._pulse.report(*self.reported)
 
     @property
     def timeout(self) -> str:

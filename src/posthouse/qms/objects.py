@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from posthouse.model.bindery import (
     EVERYONE,
@@ -25,7 +25,7 @@ from posthouse.model.bindery import (
     type_name,
 )
 from posthouse.model.completion_codes import NO_Q_JOB, NO_QUEUE, NO_SUCH_OBJECT, NO_SUCH_PROPERTY
-from posthouse.model.errors import QmsError
+from posthouse.model.errors import InvalidParameter, QmsError
 from posthouse.model.qms import (
     ANY_SERVER,
     AT_ONCE,
@@ -298,6 +298,15 @@ class JobQueue:
         return Attachment(self)
 
 
+_CHANGED: Final[dict[str, tuple[str, Callable[[Any], Any]]]] = {
+    "description": ("job_description", lambda text: text.encode("ascii", "replace")),
+    "at": ("target_execution_time", lambda moment: time_bytes(moment)),
+    "type": ("job_type", int),
+    "server": ("target_server_id", int),
+    "record": ("queue_record", bytes),
+}
+
+
 class Job:
     """A job in a queue."""
 
@@ -320,9 +329,19 @@ class Job:
         """The length of its file."""
         return self.queue.door.get_queue_job_size(*self._place)
 
-    def change(self, **fields: object) -> None:
-        """Changes fields of the structure: `job_type`, `job_description`, `queue_record`, ..."""
-        changed = self.entry()._replace(**fields)  # type: ignore[arg-type]
+    def change(self, **fields: Any) -> None:
+        """Changes `description`, `type`, `server`, `at`, `record` as `create` takes them.
+
+        Fields of the structure have their names there, too: `job_control_flags`, ...
+        """
+        named = dict[str, Any]()
+        for given, value in fields.items():
+            name, converted = _CHANGED.get(given, (given, lambda value: value))
+            named[name] = converted(value)
+        if unknown := named.keys() - set(NWQueueJobStruct._fields):
+            known = ", ".join((*_CHANGED, *NWQueueJobStruct._fields))
+            raise InvalidParameter(f"a job has no {min(unknown)}", f"It has {known}.")
+        changed = self.entry()._replace(**named)
         self.queue.door.change_queue_job_entry(self.queue.id, changed)
 
     def hold(self, *, operator: bool = False) -> None:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol, Self
 
 from posthouse.client.manager import QueueManagerClient
 from posthouse.model.completion_codes import (
@@ -32,6 +32,8 @@ POLL_S: Final = 0.5
 AGAIN_S: Final = (0.1, 0.5, 1.0, 2.0, 5.0)  # between attempts to connect
 RETRY_S: Final = 5.0  # before a failed job is tried again; doubled each time
 RETRY_MAX_S: Final = 600.0
+BEAT_S: Final = 2.0  # between two signs of life of a job
+SILENT_S: Final = 60.0  # without an answer to them: the queue manager has given the job up by then
 _GONE: Final = frozenset({NO_Q_JOB, NO_Q_JOB_RIGHTS, Q_STN_NOT_SERVER, NO_QUEUE})
 _IDLE: Final = frozenset({NO_Q_JOB, Q_HALTED})
 
@@ -73,8 +75,12 @@ class Task:
 
     def report(self, done: int, total: int, text: str = "") -> None:
         """How far it is; raises `JobGone` when it is nobody's business any more."""
-        self._told = (max(done, 0), max(total, 0), text[:RESULT_MAX])
+        self.note(done, total, text)
         self.alive()
+
+    def note(self, done: int, total: int, text: str = "") -> None:
+        """The same, for the next sign of life."""
+        self._told = (max(done, 0), max(total, 0), text[:RESULT_MAX])
 
     def alive(self) -> None:
         """Says the same again, to see whether the job is still this server's."""
@@ -86,6 +92,61 @@ class Task:
             if error.completion in _GONE:
                 raise JobGone(error.cause) from error
             raise
+
+
+class Pulse:
+    """Signs of life of a job, beside the work. A `with` around it.
+
+    They come from a thread of their own, which a network that is cut holds up; the work looks with
+    `check` whether it is still wanted, and is not held up.
+    """
+
+    def __init__(self, task: Task, *, beat_s: float = BEAT_S, silent_s: float = SILENT_S) -> None:
+        self._task = task
+        self._beat_s = beat_s
+        self._silent_s = silent_s
+        self._answered = time.monotonic()
+        self._gone: JobGone | None = None
+        self._over = False
+        self._wake = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._over = True
+        self._wake.set()
+        self._thread.join(self._beat_s)  # not for ever: it may wait for a network that is gone
+
+    def report(self, done: int, total: int, text: str = "") -> None:
+        """How far the job is; told at once, and not waited for."""
+        self._task.note(done, total, text)
+        self._wake.set()
+
+    def check(self) -> None:
+        """Raises `JobGone` when the job is nobody's business any more, or nobody answers."""
+        if self._gone is not None:
+            raise self._gone
+        if time.monotonic() - self._answered > self._silent_s:
+            raise JobGone(f"the queue manager has not answered for {self._silent_s:g} s")
+
+    def _run(self) -> None:
+        while True:
+            self._wake.wait(self._beat_s)
+            self._wake.clear()
+            if self._over:
+                return
+            try:
+                self._task.alive()
+            except JobGone as gone:
+                self._gone = gone
+                return
+            except QueueError as error:
+                self._gone = JobGone(error.cause)
+                return
+            self._answered = time.monotonic()
 
 
 class Worker(Protocol):

@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from posthouse.client.errors import ClientConnectionError
 from posthouse.model.errors import QueueError
 from posthouse.model.job_types import PIPELINE, PYSPARK, SPARK_TYPES, SQL
-from posthouse.qms.serving import JobFailed, JobGone, Task
+from posthouse.qms.serving import JobFailed, JobGone, Pulse, Task
 from posthouse.spark import pipelines, sql_query
 from posthouse.spark.archiving import archive
 from posthouse.spark.failures import cause_of
@@ -44,7 +44,7 @@ from posthouse.spark.table_files import write_parquet
 
 ROWS_SHOWN: Final = 100
 RESULT_MAX: Final = 3500  # characters of rows in a result
-HEARTBEAT_S: Final = 2.0
+LOOK_S: Final = 0.5  # between two looks whether the job is still wanted
 DEFAULT_LAKE: Final = "lake"
 REPORT: Final = "report.html"
 
@@ -235,26 +235,28 @@ def _watched(task: Task, spark: SparkSession) -> Iterator[None]:
     over = threading.Event()
     gone: list[JobGone] = []
 
-    def look() -> None:
-        while not over.wait(HEARTBEAT_S):
+    def look(pulse: Pulse) -> None:
+        while not over.wait(LOOK_S):
             try:
-                task.alive()
+                pulse.check()
             except JobGone as error:
                 gone.append(error)
                 spark.sparkContext.cancelAllJobs()
                 return
 
-    thread = threading.Thread(target=look, daemon=True)
-    thread.start()
     try:
-        yield
+        with Pulse(task) as pulse:
+            thread = threading.Thread(target=look, args=(pulse,), daemon=True)
+            thread.start()
+            try:
+                yield
+            finally:
+                over.set()
+                thread.join()
     except Exception as error:
         if gone:
             raise gone[0] from error
         raise
-    finally:
-        over.set()
-        thread.join()
     if gone:
         raise gone[0]
 
@@ -279,7 +281,7 @@ def _text(data: bytes) -> str:
 
 def _shown(task: Task) -> Callable[[Progress], None]:
     def watch(progress: Progress) -> None:
-        task.report(progress.done, progress.total, f"{progress.batches:,} batches")
+        task.note(progress.done, progress.total, f"{progress.batches:,} batches")
 
     return watch
 
