@@ -6,6 +6,7 @@ import random
 import threading
 import time
 from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 
 from posthouse.directory.document import objects_of
@@ -116,7 +117,7 @@ def test_queue_managers_are_killed_while_they_make_public_queues(
         for thread in threads:
             thread.join()
         for office in offices:
-            wait_until(lambda one=office: one.qm.status().directory.online, office.qm.status)
+            wait_until(partial(is_online, office), office.qm.status)
         document = objects_of(parse_document(path.read_text(), "the file"))
         entered = {one.pathname for one in document if isinstance(one, Queue)}
         for office in offices:
@@ -124,9 +125,15 @@ def test_queue_managers_are_killed_while_they_make_public_queues(
             assert made[office.name]
             assert made[office.name] <= ours
             # What was entered and not heard of is made by its queue manager; no others stay.
-            wait_until(
-                lambda one=office, ours=ours: public(one) == ours, lambda one=office: public(one)
-            )
+            wait_until(partial(has_public, office, ours), partial(public, office))
+
+
+def is_online(office: Office) -> bool:
+    return office.qm.status().directory.online
+
+
+def has_public(office: Office, paths: set[str]) -> bool:
+    return public(office) == paths
 
 
 def public(office: Office) -> set[str]:
