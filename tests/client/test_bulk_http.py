@@ -79,16 +79,25 @@ BUSY = answer(
 )
 
 
-def stream(*, whole: bool) -> bytes:
-    """Two batches in chunks, and the end of them, or not."""
-    sink = pa.BufferOutputStream()
+def stream(*, whole: bool, last: bool = False) -> bytes:
+    """A batch in chunks, and the end of them, or not; `last`: and a stream that says it is."""
     batch = pa.record_batch({"lookup_id": pa.array([1, 2], pa.int64())})
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    data: bytes = sink.getvalue().to_pybytes()
+    data = ipc(batch.schema, batch)
+    if last:
+        data += ipc(pa.schema([], metadata={"last": "true"}))
     head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
     chunk = f"{len(data):x}\r\n".encode() + data + b"\r\n"
     return head + chunk + (b"0\r\n\r\n" if whole else b"")
+
+
+def ipc(schema: Any, *batches: Any) -> bytes:
+    """A stream of Arrow's."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
 
 
 @pytest.fixture(scope="module", name="office")
@@ -213,10 +222,40 @@ def test_a_stream_that_breaks_off_never_looks_whole() -> None:
 
 
 def test_reading_goes_on_behind_the_last_row() -> None:
-    peer = Peer(stream(whole=False), b"", stream(whole=True))
+    peer = Peer(stream(whole=False), b"", stream(whole=True), stream(whole=True, last=True))
     batches = list(read(client(peer.url), ORDERS, 0, 9))
     assert sum(batch.num_rows for batch in batches) >= 2
     assert b"after=2&through=9" in peer.asked[-1]
+
+
+def said_apart(columns: str, **constants: Any) -> bytes:
+    """A stream of which some columns are told once."""
+    batch = pa.record_batch({"lookup_id": pa.array([1, 2], pa.int64())})
+    one = pa.record_batch({name: pa.array([value]) for name, value in constants.items()})
+    metadata = {"columns": columns, "constants": ipc(one.schema, one)}
+    return ipc(batch.schema.with_metadata(metadata), batch.replace_schema_metadata(metadata))
+
+
+def test_columns_that_are_told_once_are_in_every_row() -> None:
+    data = said_apart("label,lookup_id,journal", label="a", journal=["positive"])
+    data += said_apart("label,lookup_id,journal", label="b", journal=[])
+    data += ipc(pa.schema([], metadata={"last": "true"}))
+    batches = list(client(Peer(answer("200 OK", data)).url).read_arrow("/x", constants=True))
+    assert [list(row.values()) for batch in batches for row in batch.to_pylist()] == [
+        ["a", 1, ["positive"]],
+        ["a", 2, ["positive"]],
+        ["b", 1, []],
+        ["b", 2, []],
+    ]
+
+
+@pytest.mark.parametrize("metadata", [{}, {"columns": "label"}, {"columns": b"\xff"}])
+def test_columns_that_nobody_told_break_a_stream_off(metadata: dict[str, Any]) -> None:
+    empty = ipc(pa.schema([]))
+    schema = pa.schema([("lookup_id", pa.int64())], metadata={"constants": empty, **metadata})
+    peer = Peer(answer("200 OK", ipc(schema)))
+    with pytest.raises(SessionLost, match="broke off"):
+        list(client(peer.url).read_arrow("/x", constants=True))
 
 
 def test_reading_gives_up_where_nothing_comes() -> None:

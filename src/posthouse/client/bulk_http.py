@@ -109,18 +109,25 @@ class BulkHttp:
 
         return self._repeated(ask, again)
 
-    def read_arrow(self, path: str) -> Iterator[Any]:
+    def read_arrow(self, path: str, *, constants: bool = False) -> Iterator[Any]:
         """The record batches of a stream; `SessionLost` where it breaks off before its end.
 
         Only its beginning is asked for again: who has had some rows asks for those behind them.
+        With `constants` the path asks that columns be told once that are the same in every row;
+        the batches have all of them.
         """
         pyarrow = arrow()
+        from posthouse.client.arrow_apart import completed, is_last
+
         response = self._repeated(lambda: self._ask("GET", path, None, "", ARROW), True)
         whole = False
         try:
-            file = pyarrow.PythonFile(_Straight(response, pyarrow.allocate_buffer), "r")
-            with pyarrow.ipc.open_stream(file) as batches:
-                yield from batches
+            straight = _Straight(response, pyarrow.allocate_buffer)
+            ended = False
+            while not ended:
+                with pyarrow.ipc.open_stream(pyarrow.PythonFile(straight, "r")) as batches:
+                    yield from completed(batches)
+                    ended = not constants or is_last(batches.schema)
             response.read()  # the end of the last chunk
             whole = True
         except (OSError, http.client.HTTPException, pyarrow.ArrowInvalid) as error:

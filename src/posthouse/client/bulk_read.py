@@ -99,9 +99,10 @@ def read(
         names.append(LOOKUP_ID)
     failed = 0
     while after < through:
-        path = f"/queues/{segment(queue)}/arrow?after={after}&through={through}"
+        path = f"/queues/{segment(queue)}/arrow?after={after}&through={through}&constants=true"
+        path += f"&columns={','.join(names)}" if names else ""
         try:
-            for batch in http.read_arrow(path + (f"&columns={','.join(names)}" if names else "")):
+            for batch in http.read_arrow(path, constants=True):
                 if batch.num_rows:
                     yield batch.select(list(columns)) if columns else batch
                     after, failed = int(batch.column(LOOKUP_ID)[-1].as_py()), 0

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple, cast
 
+import pyarrow as pa
+import pyarrow.ipc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from posthouse.client.arrow_apart import completed, is_last
 from posthouse.engine.records import Row
 from posthouse.model.errors import QueueError, RemoteProtocolError
 from posthouse.model.message import Message, MessageId, TxSequenceId
 from posthouse.model.message_columns import BY_NAME
-from posthouse.protocols.admin import arrow_gather
+from posthouse.protocols.admin import arrow_alike, arrow_gather
 from posthouse.protocols.admin.arrow_columns import chosen, schema_of
 from posthouse.protocols.admin.arrow_gather import Gatherer
+from posthouse.protocols.admin.arrow_headers import read_headers
 from posthouse.protocols.admin.message_json import message_json
 from posthouse.security.sids import ADMINISTRATORS, make_sid
+from posthouse.store.bulk import Pinned, Records
 from posthouse.wire.glance import glance
 from posthouse.wire.message import serialize
 from tests.protocols.admin.arrow_rows import (
@@ -126,11 +131,89 @@ BATCHES = st.lists(stored(families()) | stored(broken()), min_size=1, max_size=3
 @given(st.lists(BATCHES, min_size=1, max_size=2), st.randoms(use_true_random=False))
 def test_every_column_is_what_the_json_says(batches: list[list[Stored]], chance: Any) -> None:
     gatherer = Gatherer(ALL, QUEUE, "ALPHA")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(arrow_alike, "_ROWS_MIN", chance.choice([1, 64]))
+        patch.setattr(arrow_alike, "_REST", chance.choice([0, 1]))
+        for batch in batches:
+            order = list(range(len(batch)))
+            if chance.random() < 0.5:
+                chance.shuffle(order)
+            assert gathered(gatherer, batch, order) == one_by_one(batch)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.lists(BATCHES, min_size=1, max_size=3))
+def test_columns_that_are_told_once_are_whole_at_the_other_end(batches: list[list[Stored]]) -> None:
+    gatherer = Gatherer(ALL, QUEUE, "ALPHA", constants=True)
+    assert told(gatherer, batches) == [row for batch in batches for row in one_by_one(batch)]
+
+
+def told(gatherer: Gatherer, batches: list[list[Stored]]) -> list[dict[str, Any]]:
+    """The rows of an answer, as a client reads it."""
+    pieces: list[bytes | memoryview] = [gatherer.schema()]
     for batch in batches:
-        order = list(range(len(batch)))
-        if chance.random() < 0.5:
-            chance.shuffle(order)
-        assert gathered(gatherer, batch, order) == one_by_one(batch)
+        pieces += gatherer.gathered(cast(Pinned, Kept(records_of(batch))))
+    answer = pa.BufferReader(b"".join([*pieces, *gatherer.end()]))
+    rows, ended = list[dict[str, Any]](), False
+    while not ended:
+        with pa.ipc.open_stream(answer) as stream:
+            for found in completed(stream):
+                found.validate(full=True)
+                rows += found.to_pylist()
+            ended = is_last(stream.schema)
+    assert not answer.read()
+    return rows
+
+
+class Kept(NamedTuple):
+    """Records that were read before."""
+
+    records: Records
+
+    def read(self) -> Records:
+        return self.records
+
+
+def test_what_is_the_same_in_every_row_is_sent_once() -> None:
+    batch = plain(300)
+    once = Gatherer(ALL, QUEUE, "ALPHA", constants=True)
+    pieces = [once.gathered(cast(Pinned, Kept(records_of(batch)))) for _ in range(2)]
+    first, second = (sum(map(len, some)) for some in pieces)
+    every = Gatherer(ALL, QUEUE, "ALPHA").gathered(cast(Pinned, Kept(records_of(batch))))
+    assert second < first  # nothing has changed, so nothing is said again
+    assert sum(map(len, every)) - second > 300 * len(QUEUE)
+
+
+@pytest.mark.parametrize("names", ["queue", "priority,queue", "lookup_id"])
+def test_rows_are_counted_where_all_columns_are_the_same(names: str) -> None:
+    gatherer = Gatherer(chosen(names), QUEUE, "ALPHA", constants=True)
+    batches = [plain(7), [], plain(5)]
+    expected = [
+        {name: row[name] for name in names.split(",")}
+        for batch in batches
+        for row in one_by_one(batch)
+    ]
+    assert told(gatherer, batches) == expected
+
+
+def test_headers_that_are_alike_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And not looked at one by one, for as long as they stay the same."""
+    read = []
+
+    def counted(records: Records, cutter: Any) -> Any:
+        read.append(len(records.begins))
+        return read_headers(records, cutter)
+
+    monkeypatch.setattr(arrow_alike, "read_headers", counted)
+    monkeypatch.setattr(arrow_gather, "read_headers", counted)
+    monkeypatch.setattr(arrow_alike, "_REST", 2)
+    gatherer = Gatherer(ALL, QUEUE, "ALPHA")
+    alike, others = plain(100), plain(100, lambda at: {"body_type": 8})
+    mixed = plain(100, lambda at: {"body_type": at % 2})
+    for batch in (alike, alike, others, others, mixed, alike, alike, alike):
+        assert gathered(gatherer, batch) == one_by_one(batch)
+    # One row for each new shape; all rows where they are not alike, and in two batches behind it.
+    assert read == [1, 1, 1, 100, 100, 100, 1]
 
 
 @settings(max_examples=20, deadline=None)

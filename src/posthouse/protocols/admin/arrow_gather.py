@@ -22,12 +22,13 @@ from posthouse.engine.records import ROW as PACKED_ROW
 from posthouse.model.errors import RemoteProtocolError
 from posthouse.model.message_columns import Column
 from posthouse.model.message_json import MessageJson
-from posthouse.protocols.admin.arrow_columns import END as END
-from posthouse.protocols.admin.arrow_columns import array_of, schema_of
+from posthouse.protocols.admin.arrow_alike import Alike
+from posthouse.protocols.admin.arrow_apart import Apart
+from posthouse.protocols.admin.arrow_columns import END, array_of, schema_of
 from posthouse.protocols.admin.arrow_columns import chosen as chosen
 from posthouse.protocols.admin.arrow_headers import Cutter, Headers, is_same, read_headers
 from posthouse.protocols.admin.arrow_pieces import Pieces
-from posthouse.protocols.admin.arrow_values import Usual, Values
+from posthouse.protocols.admin.arrow_values import Same, Usual, Values
 from posthouse.protocols.admin.message_json import message_json
 from posthouse.store.bulk import Ints, Pinned, Records
 from posthouse.wire.message import deserialize
@@ -42,12 +43,21 @@ class Gatherer:
     One thread at a time may use it.
     """
 
-    def __init__(self, columns: tuple[Column, ...], queue: str, queue_manager: str) -> None:
+    def __init__(
+        self,
+        columns: tuple[Column, ...],
+        queue: str,
+        queue_manager: str,
+        *,
+        constants: bool = False,
+    ) -> None:
         self._columns = columns
+        self._apart = Apart(columns) if constants else None
         self._schema = schema_of(columns)
         self._queue = queue
         self._queue_manager = queue_manager
         self._templates: dict[tuple[bytes, ...], _Template] = {}
+        self._alike = Alike()
         self._values = Values(queue, queue_manager)
         self._pieces = Pieces(self._schema)
 
@@ -55,15 +65,34 @@ class Gatherer:
         """What a stream begins with."""
         return bytes(self._schema.serialize())
 
-    def gathered(self, pinned: Pinned) -> list[memoryview]:
+    def end(self) -> list[bytes | memoryview]:
+        """What it ends with."""
+        return [END] if self._apart is None else self._apart.end()
+
+    def gathered(self, pinned: Pinned) -> list[bytes | memoryview]:
         """The next message of a stream in pieces: one record batch, nothing for no rows."""
-        batch = self.batch(pinned.read())
-        return self._pieces.of(batch) if batch.num_rows else []
+        records = pinned.read()
+        if not len(records.begins):
+            return []
+        if self._apart is None:
+            return [*self._pieces.of(self.batch(records))]
+        made, order = self._made(records)
+        if all(isinstance(one, Same) for one in made):  # or nobody knew how many rows there are
+            made[0] = self._values.spread(made[0], len(records.begins))
+        return self._apart.of(made, order)
 
     def batch(self, records: Records) -> Any:
         """The record batch of messages, in the order they were asked for."""
+        made, order = self._made(records)
+        count = len(records.begins)
+        arrays = [self._values.spread(one, count) for one in made]
+        batch = pa.record_batch(arrays, schema=self._schema)
+        return batch if order is None else batch.take(pa.array(order))
+
+    def _made(self, records: Records) -> tuple[list[Any], Any]:
+        """The columns, and the order in which their rows are to be."""
         cutter = Cutter(records.data)
-        headers = read_headers(records, cutter)
+        headers = self._alike.headers(records, cutter) or read_headers(records, cutter)
         templates, kinds = self._templates_of(records, headers)
         known = np.array([template is not None for template in templates], np.bool_)
         if not known.all():
@@ -75,15 +104,13 @@ class Gatherer:
             chosen = np.concatenate((chosen[headers.rows], chosen[odd]))
         usual_rows = Usual(cutter, headers, records, templates, kinds)
         messages = [self._message(records, at) for at in odd.tolist()]
-        arrays = [self._column(column, usual_rows, messages) for column in self._columns]
-        batch = pa.record_batch(arrays, schema=self._schema)
-        order = np.argsort(chosen) if (np.diff(chosen) < 0).any() else None
-        return batch if order is None else batch.take(pa.array(order))
+        made = [self._column(column, usual_rows, messages) for column in self._columns]
+        return made, np.argsort(chosen) if (np.diff(chosen) < 0).any() else None
 
     def _column(self, column: Column, usual: Usual, messages: list[MessageJson]) -> Any:
-        array = self._values.array(column, usual)
         if not messages:
-            return array
+            return self._values.column(column, usual)
+        array = self._values.array(column, usual)
         others = array_of(column, messages, self._queue_manager)
         return pa.concat_arrays([array, others]) if len(array) else others
 
@@ -94,6 +121,8 @@ class Gatherer:
     ) -> tuple[list[_Template], NDArray[np.int64]]:
         """The templates of usual packets, and which of them each row has."""
         firsts, kinds = _alike(headers)
+        if headers.alike:
+            return [self._template((headers.alike,), records, 0)], kinds
         if len(self._templates) + len(firsts) > TEMPLATES_MAX:
             self._templates.clear()
         keys = [tuple(key[at].as_py() for key in headers.keys) for at in firsts]
@@ -145,6 +174,8 @@ def _alike(headers: Headers) -> tuple[list[int], NDArray[np.int64]]:
     count = len(headers.rows)
     if not count:
         return [], np.empty(0, np.int64)
+    if headers.alike:
+        return [0], np.zeros(count, np.int64)
     codes, several = np.zeros(count, np.int64), False
     for key in headers.keys:
         if is_same(key):

@@ -75,7 +75,7 @@ FRONT: Final = np.dtype(
     }
 )
 """BaseHeader and the fixed part of UserHeader."""
-_FRONT_FREE: Final = (slice(8, 16), slice(48, 60))
+FRONT_FREE: Final = (slice(8, 16), slice(48, 60))
 PROPERTIES_FIELDS: Final = np.dtype(
     {
         "names": ["units", "application_tag", "body_size", "allocated", "extension_size"],
@@ -84,7 +84,7 @@ PROPERTIES_FIELDS: Final = np.dtype(
         "itemsize": MESSAGE_PROPERTIES_HEADER.size,
     }
 )
-_PROPERTIES_FREE: Final = (slice(1, 2), slice(4, 24), slice(28, 40), slice(52, 56))
+PROPERTIES_FREE: Final = (slice(1, 2), slice(4, 24), slice(28, 40), slice(52, 56))
 CORRELATION: Final = slice(4, 24)
 SECURITY_SIZES: Final = np.dtype(
     {
@@ -143,20 +143,18 @@ class Headers(NamedTuple):
     rows: Ints
     arrival: NDArray[np.void]
     packet_at: Ints
+    names_end: Ints  # from the packet's beginning: of queue names and connector type
     front: NDArray[np.void]
     properties: NDArray[np.void]
     correlation: Bytes
     transaction_flags: NDArray[np.uint32]
     keys: tuple[Any, ...]  # arrays of bytes: where all of them are equal, packets are alike
+    alike: bytes = b""  # instead of keys: what all packets share, and with them senders
 
     def picked(self, which: Any) -> Headers:
         """The same of some rows."""
-        return Headers._make(
-            [
-                *(value[which] for value in self[:-1]),
-                tuple(key.filter(pa.array(which)) for key in self.keys),
-            ]
-        )
+        keys = tuple(key.filter(pa.array(which)) for key in self.keys)
+        return Headers._make([*(value[which] for value in self[:-2]), keys, self.alike])
 
 
 def read_headers(records: Records, cutter: Cutter) -> Headers:
@@ -205,11 +203,13 @@ class _Walk:
         names_end = self._names_end()
         transaction_flags, at = self._transaction(names_end)
         security, at = self._security(at)
-        usual = (at == self._properties_at) & self._are_consistent()
+        consistent = are_consistent(self._arrival, self.front, self.properties, self._sizes)
+        usual = (at == self._properties_at) & consistent
         headers = Headers(
             self._rows,
             self._arrival,
             self._packet_at,
+            names_end,
             self.front,
             self.properties,
             self._properties[:, CORRELATION],
@@ -218,8 +218,7 @@ class _Walk:
         )
         if not usual.all():
             headers, security = headers.picked(usual), security.filter(pa.array(usual))
-            names_end = names_end[usual]
-        return headers._replace(keys=(*self._keys(usual, headers.packet_at, names_end), security))
+        return headers._replace(keys=(*self._keys(usual, headers), security))
 
     def _names_end(self) -> Ints:
         """Behind the three queue names and the connector type."""
@@ -257,40 +256,44 @@ class _Walk:
         behind = at + np.where(has, SECURITY_HEADER.size + items, 0)
         return _lines(matrix), behind
 
-    def _are_consistent(self) -> Flags:
-        """Sizes agree with each other and with the packet's; no list lies behind the body."""
-        front, properties, span = self.front, self.properties, self._arrival
-        label_size, extension_size = _long(span["label_size"]), _long(span["extension_size"])
-        body_size = _long(span["body_size"])
-        label_end = _long(span["label_at"]) + label_size
-        extension_end = label_end + extension_size
-        flags: Flags = (
-            ((self._flags & PROPERTIES) != 0)
-            & ((self._flags & (USER_TAIL & ~OVER_HTTP)) == 0)
-            & ((front["base_flags"] & BASE_TAIL) == 0)
-            & (front["packet_size"] == self._sizes)
-            & (self._sizes <= PACKET_SIZE_MAX)
-            & (properties["units"] < LABEL_UNITS_MAX)
-            & (2 * _long(properties["units"]) == label_size)
-            & (properties["extension_size"] == extension_size)
-            & (properties["body_size"] == body_size)
-            & (properties["allocated"] <= body_size)
-            & (span["extension_at"] == label_end)
-            & (span["body_at"] == extension_end)
-            & (extension_end + body_size <= self._sizes)
-        )
-        return flags
-
-    def _keys(self, usual: Flags, packet_at: Ints, names_end: Ints) -> tuple[Any, ...]:
+    def _keys(self, usual: Flags, headers: Headers) -> tuple[Any, ...]:
         front, properties = self._front.copy(), self._properties.copy()
-        for free in _FRONT_FREE:
+        for free in FRONT_FREE:
             front[:, free] = 0
-        for free in _PROPERTIES_FREE:
+        for free in PROPERTIES_FREE:
             properties[:, free] = 0
         if not usual.all():
             front, properties = front[usual], properties[usual]
-        names = self._cutter.cut(packet_at + NAMES_AT, names_end - NAMES_AT)
+        names_at = headers.packet_at + NAMES_AT
+        names = self._cutter.cut(names_at, headers.names_end - NAMES_AT)
         return _lines(front), names, _lines(properties)
+
+
+def are_consistent(
+    span: NDArray[np.void], front: NDArray[np.void], properties: NDArray[np.void], sizes: Ints
+) -> Flags:
+    """Sizes agree with each other and with the packet's; no list lies behind the body."""
+    user_flags = front["user_flags"]
+    label_size, extension_size = _long(span["label_size"]), _long(span["extension_size"])
+    body_size = _long(span["body_size"])
+    label_end = _long(span["label_at"]) + label_size
+    extension_end = label_end + extension_size
+    flags: Flags = (
+        ((user_flags & PROPERTIES) != 0)
+        & ((user_flags & (USER_TAIL & ~OVER_HTTP)) == 0)
+        & ((front["base_flags"] & BASE_TAIL) == 0)
+        & (front["packet_size"] == sizes)
+        & (sizes <= PACKET_SIZE_MAX)
+        & (properties["units"] < LABEL_UNITS_MAX)
+        & (2 * _long(properties["units"]) == label_size)
+        & (properties["extension_size"] == extension_size)
+        & (properties["body_size"] == body_size)
+        & (properties["allocated"] <= body_size)
+        & (span["extension_at"] == label_end)
+        & (span["body_at"] == extension_end)
+        & (extension_end + body_size <= sizes)
+    )
+    return flags
 
 
 def _fields(matrix: Bytes, layout: np.dtype[np.void]) -> NDArray[np.void]:

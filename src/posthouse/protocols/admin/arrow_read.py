@@ -45,7 +45,7 @@ def read_arrow(context: Context, params: ArrowParams, body: Nothing) -> Steps[No
     queue, queue_manager, newest = yield from reading.looked(_names)
     if params.through is None:
         reading.through = newest
-    gatherer = made.Gatherer(columns, queue, queue_manager)
+    gatherer = made.Gatherer(columns, queue, queue_manager, constants=params.constants)
     stream = _Stream(outflow, gatherer.schema())
     while not reading.done:
         context.services.pace.looked()
@@ -60,7 +60,7 @@ def read_arrow(context: Context, params: ArrowParams, body: Nothing) -> Steps[No
                 pinned.close()  # whoever asked may have gone before the step began
             stream.put(pieces, _room_for(some))
             found = rows.rest(found, len(some.numbers))
-    stream.put([made.END], 0)
+    stream.put(gatherer.end(), 0)
     yield from stream.flush()
     return Nothing()
 

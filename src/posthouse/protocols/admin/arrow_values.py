@@ -6,7 +6,7 @@ Imports numpy and pyarrow: whoever imports this has made sure that they are ther
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -83,7 +83,14 @@ class Usual:
         return values, self.kinds
 
 
-Made = Callable[["Values", Usual], Any]
+class Same(NamedTuple):
+    """A column in which every row has the same."""
+
+    value: Any
+    kind: Any
+
+
+Made = Callable[["Values", Usual], Any]  # an array, or what is the same in every row
 
 
 class Values:
@@ -96,6 +103,10 @@ class Values:
 
     def array(self, column: Column, usual: Usual) -> Any:
         """One column."""
+        return self.spread(self.column(column, usual), usual.count)
+
+    def column(self, column: Column, usual: Usual) -> Any:
+        """One column; `Same` where one value says all of it."""
         kind = TYPES[column.kind]
         if not usual.count:
             return pa.array([], kind)
@@ -104,16 +115,13 @@ class Values:
             return made(self, usual)
         name = "class_" if column.name == "class" else column.name
         values, kinds = usual.of_template(name)
-        return self.words(values, kinds, usual.count, kind)
+        return _words(values, kinds, kind)
 
-    def words(self, values: list[Any], kinds: Any, count: int, kind: Any) -> Any:
-        """A column of a few values, `kinds` saying which each row has."""
-        if len(values) == 1:
-            return self.repeated(values[0], count, kind)
-        return pa.array(values, kind).take(pa.array(kinds))
-
-    def repeated(self, value: Any, count: int, kind: Any) -> Any:
-        """A column in which every row has the same."""
+    def spread(self, made: Any, count: int) -> Any:
+        """A column as an array, whatever it was made as."""
+        if not isinstance(made, Same):
+            return made
+        value, kind = made
         name = (tuple(value) if isinstance(value, list) else value, str(kind))
         kept = self._repeated.get(name)
         if kept is None or len(kept) < count:
@@ -127,11 +135,11 @@ class Values:
 
     def queue_manager(self, usual: Usual) -> Any:
         """Whose queue it is."""
-        return self.repeated(self._queue_manager, usual.count, pa.string())
+        return Same(self._queue_manager, pa.string())
 
     def queue(self, usual: Usual) -> Any:
         """Its path name."""
-        return self.repeated(self._queue, usual.count, pa.string())
+        return Same(self._queue, pa.string())
 
     def class_name(self, usual: Usual) -> Any:
         """The word for the class in the row: that of a dead letter says why."""
@@ -146,7 +154,7 @@ class Values:
         """Words that follow from numbers, of which there are few."""
         first = codes[0]
         if (codes == first).all():
-            return self.repeated(word(int(first)), len(codes), pa.string())
+            return Same(word(int(first)), pa.string())
         different, kinds = np.unique(codes, return_inverse=True)
         values = [word(code) for code in different.tolist()]
         return pa.array(values, pa.string()).take(pa.array(kinds))
@@ -154,14 +162,15 @@ class Values:
     def sender(self, usual: Usual) -> Any:
         """As its door verified it; what a packet claims is no proof."""
         sizes = usual.headers.arrival["sender_size"]
-        cut = usual.cutter.cut(usual.begins + ARRIVAL_SIZE, sizes)
+        some = slice(1) if usual.headers.alike else slice(None)
+        cut = usual.cutter.cut(usual.begins[some] + ARRIVAL_SIZE, sizes[some])
         return self._decoded(cut, lambda sid: format_sid(sid) if is_sid(sid) else "")
 
     def _decoded(self, cut: Any, decode: Callable[[bytes], str]) -> Any:
         """Texts of bytes, each different one decoded once."""
         encoded = cut.dictionary_encode()
         values = [decode(raw) for raw in encoded.dictionary.to_pylist()]
-        return self.words(values, encoded.indices, len(cut), pa.string())
+        return _words(values, encoded.indices, pa.string())
 
     # -- of the packet
 
@@ -192,7 +201,7 @@ class Values:
         span = usual.headers.arrival
         sizes = span["extension_size"]
         if not sizes.any():
-            return self.repeated(b"", usual.count, pa.binary())
+            return Same(b"", pa.binary())
         return usual.cutter.cut(usual.headers.packet_at + span["extension_at"], sizes)
 
     def body_text(self, usual: Usual) -> Any:
@@ -210,7 +219,7 @@ class Values:
         """Hexadecimal digits."""
         ids = usual.headers.correlation
         if not ids.any():
-            return self.repeated("00" * ids.shape[1], usual.count, pa.string())
+            return Same("00" * ids.shape[1], pa.string())
         text = _HEX[ids]
         width = 2 * ids.shape[1]
         offsets = np.arange(0, width * (usual.count + 1), width, dtype=np.int32)
@@ -220,14 +229,15 @@ class Values:
     def time_to_be_received(self, usual: Usual) -> Any:
         """Seconds, null without a limit."""
         seconds = usual.headers.front["time_to_be_received"].astype(np.int64)
-        return pa.array(seconds, mask=seconds == INFINITE)
+        endless = seconds == INFINITE
+        return Same(None, pa.int64()) if endless.all() else pa.array(seconds, mask=endless)
 
     def transaction(self, usual: Usual) -> Any:
         """What the row says of it; of a message that came over the wire, what its packet does."""
         flags = usual.flags
         has = (flags & FLAG_TRANSACTIONAL) != 0
         if not has.any():
-            return self.repeated(None, usual.count, TRANSACTION)
+            return Same(None, TRANSACTION)
         sent, remote = usual.headers.transaction_flags, (flags & FLAG_REMOTE) != 0
         arrays = [
             pa.array((sent >> _NUMBER_SHIFT & _NUMBER_MASK).astype(np.int64)),
@@ -239,24 +249,25 @@ class Values:
 
 def _identifiers(front: Bytes, ordinals: Any) -> Any:
     """Texts that begin with these bytes and end in a number."""
-    fours = np.empty((len(ordinals), 3), "<u4")  # four digits in each
-    high = ordinals // _FOUR
-    fours[:, 0], fours[:, 1], fours[:, 2] = (
-        _FOURS[part] for part in (high // _FOUR, high % _FOUR, ordinals % _FOUR)
-    )
-    digits = fours.view(np.uint8)
+    count, width = len(ordinals), front.shape[1]
     sizes = np.maximum(np.searchsorted(_POWERS, ordinals, "right"), 1)
-    width, most = front.shape[1], int(sizes.max())
-    matrix = np.empty((len(ordinals), width + most), np.uint8)
-    matrix[:, :width], matrix[:, width:] = front, digits[:, digits.shape[1] - most :]
-    ends = np.zeros(len(ordinals) + 1, np.int32)
+    most, least = int(sizes.max()), int(sizes.min())
+    matrix = np.empty((count, width + most), np.uint8)
+    high = ordinals // _FOUR
+    parts = (high // _FOUR, high % _FOUR, ordinals % _FOUR)  # four digits in each
+    used = -(-most // 4)
+    for number, part in enumerate(parts[-used:], -used):  # the first one's zeros go into the front
+        at = width + most + 4 * number
+        np.ndarray(count, "<u4", matrix, offset=at, strides=(width + most,))[:] = _FOURS[part]
+    matrix[:, :width] = front
+    ends = np.zeros(count + 1, np.int32)
     np.cumsum(sizes + width, out=ends[1:])
-    if int(sizes.min()) < most:
+    if least < most:
         kept = np.ones(matrix.shape, np.bool_)
         kept[:, width:] = np.arange(most) >= most - sizes[:, None]
         matrix = matrix[kept]
     buffers = [None, pa.py_buffer(ends), pa.py_buffer(matrix)]
-    return pa.Array.from_buffers(pa.string(), len(ordinals), buffers)
+    return pa.Array.from_buffers(pa.string(), count, buffers)
 
 
 def _wide_text(raw: bytes) -> str:
@@ -274,8 +285,22 @@ def _narrowed(cut: Any) -> Any:
     return pa.Array.from_buffers(pa.string(), len(cut), buffers)
 
 
+def _words(values: list[Any], kinds: Any, kind: Any) -> Any:
+    """A column of a few values, `kinds` saying which each row has."""
+    if len(values) == 1:
+        return Same(values[0], kind)
+    return pa.array(values, kind).take(pa.array(kinds))
+
+
+def _numbers(values: Any, kind: type[np.generic]) -> Any:
+    """A column of numbers that are mostly the same."""
+    numbers = values.astype(kind)
+    array = pa.array(numbers)
+    return Same(numbers[0].item(), array.type) if (numbers == numbers[0]).all() else array
+
+
 def _row_numbers(field: str, kind: type[np.signedinteger[Any]]) -> Made:
-    return lambda values, usual: pa.array(usual.rows[field].astype(kind))
+    return lambda values, usual: _numbers(usual.rows[field], kind)
 
 
 def _times(seconds: Any) -> Any:
@@ -286,7 +311,7 @@ def _times(seconds: Any) -> Any:
 _MADE: Final[dict[str, Made]] = {
     "queue_manager": Values.queue_manager,
     "queue": Values.queue,
-    "lookup_id": _row_numbers("lookup_id", np.int64),
+    "lookup_id": lambda values, usual: pa.array(usual.rows["lookup_id"].astype(np.int64)),
     "id": Values.id,
     "label": Values.label,
     "body": Values.body,
@@ -301,11 +326,13 @@ _MADE: Final[dict[str, Made]] = {
     "correlation_id": Values.correlation_id,
     "sent_time": lambda values, usual: _times(usual.headers.front["sent_time"]),
     "arrived_time": lambda values, usual: _times(usual.rows["arrived"]),
-    "app_specific": lambda values, usual: pa.array(
-        usual.headers.properties["application_tag"].astype(np.int64)
+    "app_specific": lambda values, usual: _numbers(
+        usual.headers.properties["application_tag"], np.int64
     ),
     "time_to_be_received": Values.time_to_be_received,
-    "authenticated": lambda values, usual: pa.array((usual.flags & FLAG_AUTHENTICATED) != 0),
+    "authenticated": lambda values, usual: _numbers(
+        (usual.flags & FLAG_AUTHENTICATED) != 0, np.bool_
+    ),
     "sender": Values.sender,
     "extension": Values.extension,
     "transaction": Values.transaction,

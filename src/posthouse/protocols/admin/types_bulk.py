@@ -23,13 +23,14 @@ class ArrowParams(Json):
     """Messages of a queue: those with lookup ids above `after`, up to `through`.
 
     Without `through`, up to the last one that is there now. Without `columns`, all of them but
-    `body_text`.
+    `body_text`. With `constants`, columns that are the same in every row are told once.
     """
 
     queue: Name
     after: Position = 0
     through: Position | None = None
     columns: ColumnList = ""
+    constants: bool = False
 
 
 class PlanQueueBody(Json):
