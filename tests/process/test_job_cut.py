@@ -125,7 +125,7 @@ class Bench(NamedTuple):
         """A queue server behind the relay, for one job; what is returned waits for its end."""
         ended: list[Served] = []
         options: dict[str, Any] = {"jobs": 1, "poll_s": 0.05}
-        access = {"url": relay.url, "token_file": self.office.token_file}
+        access: dict[str, Any] = {"url": relay.url, "token_file": self.office.token_file}
 
         def run() -> None:
             with posthouse.connect(**access, reconnect=PATIENCE_S) as qm:

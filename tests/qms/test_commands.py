@@ -115,11 +115,17 @@ def test_the_end_of_a_command_is_the_end_of_its_job(
     words: tuple[str, ...],
     outcome: str,
     result: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """And nothing of it is left."""
+    folders = tmp_path / "folders"
+    folders.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folders))
     queue.submit(b"")
     served(qm, CommandWorker(words))
     assert history(qm) == [(outcome, result)]
-    assert not any(Path(tempfile.gettempdir()).glob("posthouse-job-*/job.json"))
+    assert not list(folders.iterdir())
 
 
 def test_a_command_that_takes_too_long_is_ended(
