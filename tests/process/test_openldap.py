@@ -370,6 +370,34 @@ def test_poisoned_entries_are_told_of_and_spoil_no_others(server: OpenLdap) -> N
         assert refused(lambda: authority.delete(queue(99, r"ALPHA\x"))) is NOT_FOUND
 
 
+def test_a_damaged_computer_takes_no_address_from_its_queue_manager(server: OpenLdap) -> None:
+    """Without it messages would go wherever the name service says, sealed for nobody."""
+    with asked(server) as authority, server.connected(url=server.socket_url) as hand:
+        value = msgspec.structs.replace(machine(1, "ALPHA"), addresses=("alpha:1801",))
+        authority.create(value, NOW)
+        authority.create(machine(2, "BETA"), NOW)
+        place = Dn.parse(f"CN=ALPHA,CN=Computers,{ROOT}")
+        many = [f"msmq:h{number}:1".encode() for number in range(5000)]
+        hand.modify(place, {"networkAddress": many})
+        for _ in range(2):
+            found = authority.changes("")
+            assert [one.identifier for one in found.objects] == [guid(2)]
+            assert found.unusable == {(QueueManager, guid(1))}
+        assert any("5000 values" in fault for fault in authority.faults)
+        hand.modify(place, {"networkAddress": many[:1]})
+        assert len(authority.changes("").objects) == 2
+
+
+def test_one_long_remark_spoils_no_listing(server: OpenLdap) -> None:
+    with asked(server) as authority, server.connected(url=server.socket_url) as hand:
+        authority.create(machine(1, "ALPHA"), NOW)
+        authority.create(site(2, "Berlin"), NOW)
+        hand.modify(
+            Dn.parse(f"CN=ALPHA,CN=Computers,{ROOT}"), {"adminDescription": [b"x" * 70_000]}
+        )
+        assert Site in map(type, authority.changes("").objects)
+
+
 def test_an_entry_that_was_damaged_is_not_gone(server: OpenLdap) -> None:
     """Its queue would be deleted on its machine, and its messages have nowhere to go."""
     connection = LdapConnection(server.settings(url=server.socket_url, whole_s=1000))

@@ -69,6 +69,8 @@ class Atlas:
         self.root = root
         self.computers: dict[str, Computer] = {}
         self.recipients: dict[str, str] = {}
+        self.damaged: set[str] = set()
+        """Where computers stand that cannot be used."""
         self._objects: dict[str, tuple[type[DirectoryObject], bytes]] = {}
         self._places: dict[tuple[type[DirectoryObject], bytes], Dn] = {}
 
@@ -76,7 +78,9 @@ class Atlas:
         """Remembers an entry. Raises BadEntry where it does not say what it is."""
         kind = kind_of(entry)
         if COMPUTER in entry.classes:
+            self.damaged.add(entry.dn.key)  # unless it turns out well
             self.computers[entry.dn.key] = computer_of(entry)
+            self.damaged.discard(entry.dn.key)
         elif kind is QueueAlias and entry.text("adminDescription") == MEMBER_MARK:
             self.recipients[entry.dn.key] = entry.text("msMQ-Recipient-FormatName")
         if kind is not None and entry.has("objectGUID"):
@@ -90,6 +94,7 @@ class Atlas:
     def forget(self, dn: Dn) -> None:
         """Nothing stands there any more."""
         self.computers.pop(dn.key, None)
+        self.damaged.discard(dn.key)
         self.recipients.pop(dn.key, None)
         known = self._objects.pop(dn.key, None)
         if known is not None and self._places.get(known, dn).key == dn.key:
@@ -180,6 +185,8 @@ def _queue(entry: LdapEntry, atlas: Atlas) -> dict[str, Any]:
 def _machine(entry: LdapEntry, atlas: Atlas) -> dict[str, Any]:
     if len(entry.dn.parts) < 2:
         raise BadEntry("a queue manager stands below its computer")
+    if entry.dn.parent.key in atlas.damaged:
+        raise BadEntry("its computer, which tells its addresses and keys, cannot be used")
     computer = atlas.computers.get(entry.dn.parent.key)
     service_type = entry.number("mSMQServiceType", 0)
     return {
@@ -236,6 +243,8 @@ def _alias(entry: LdapEntry, atlas: Atlas) -> dict[str, Any] | None:
 
 
 def _list(entry: LdapEntry, atlas: Atlas) -> dict[str, Any] | None:
+    if is_marked(entry) and any(name.startswith("member;range=") for name in entry.attributes):
+        raise BadEntry("it has more members than the server tells at once")
     members = members_of(entry, atlas)
     if not members and not is_marked(entry):
         return None
@@ -285,6 +294,7 @@ def read_all(entries: Sequence[LdapEntry], atlas: Atlas, earlier: Atlas | None =
     faults: list[str] = []
     unusable = {}
     usable = []
+    marked = set()
     for entry in entries:
         before = (earlier or atlas).known(entry.dn)
         try:
@@ -299,12 +309,13 @@ def read_all(entries: Sequence[LdapEntry], atlas: Atlas, earlier: Atlas | None =
     for entry in usable:
         try:
             value = object_of(entry, atlas)
+            if isinstance(value, DistributionList) and is_marked(entry):
+                marked.add(value.identifier)
         except BadEntry as bad:
             faults.append(f"{entry.dn}: {bad}")
             unusable[entry.dn.key] = atlas.known(entry.dn)
         else:
             objects.extend(() if value is None else (value,))
-    marked = {entry.guid("objectGUID", NULL_GUID) for entry in usable if is_marked(entry)}
     known = frozenset(one for one in unusable.values() if one is not None)
     return Reading(without_idle_groups(objects, marked), faults, known)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from typing import Any, Final
 
 from posthouse.directory.authority import Refused
@@ -211,7 +212,7 @@ class Changer:
         if not self._is_domain:
             changes["whenChanged"] = of_time(max(utc_s, getattr(before, "modify_time", 0)))
         if isinstance(after, DistributionList) and before.members != after.members:
-            changes["member"] = self._members(after) + self._others(entry)
+            changes["member"] = _as_there(entry, self._members(after) + self._others(entry))
         self._connection.modify(place, changes, entry)
         if isinstance(after, QueueManager):
             self._write_computer(place.parent, after, names)
@@ -380,6 +381,15 @@ def _object(entry: LdapEntry, places: Places) -> DirectoryObject | None:
         return object_of(entry, places.atlas)
     except BadEntry as bad:
         raise Refused(_ERROR, f"{entry.dn}: {bad}") from None
+
+
+def _as_there(entry: LdapEntry, members: Values) -> Values:
+    """Members in the words in which the entry has them: those that stay are not touched."""
+    there = {}
+    for raw in entry.values("member"):
+        with suppress(BadEntry, UnicodeDecodeError):
+            there[Dn.parse(bytes(raw).decode()).key] = bytes(raw)
+    return [there.get(Dn.parse(one.decode()).key, one) for one in members]
 
 
 def _name_of(value: DirectoryObject) -> str:

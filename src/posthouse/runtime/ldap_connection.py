@@ -29,7 +29,7 @@ ALREADY_EXISTS: Final = 68
 CONFLICTS: Final = frozenset({NO_SUCH_ATTRIBUTE, 20, 122})  # value exists, assertion failed
 VERSION: Final = "entryCSN"
 """What OpenLDAP gives every version of an entry."""
-_COMPARED: Final = frozenset({"mSMQDigests", "mSMQSignCertificates"})
+_COMPARED: Final = frozenset({"member", "mSMQDigests", "mSMQSignCertificates"})
 _AWAY: Final = frozenset({51, 52, 80})  # busy, unavailable, other
 _PASSWORD_SIZE_MAX: Final = 4096
 _EMPTY_PAGES_MAX: Final = 1000
