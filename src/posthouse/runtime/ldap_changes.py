@@ -313,12 +313,12 @@ class Changer:
                 self._places.get(dn)
 
     def _others(self, entry: LdapEntry) -> Values:
-        """Members that are no business of ours: people and computers."""
+        """Members that are no business of ours: people, whether known to us or not, and others."""
         atlas = self._places.atlas
         return [
             str(dn).encode()
             for dn in entry.dns("member")
-            if atlas.known(dn) is None and dn.key not in atlas.recipients
+            if dn.key not in atlas.recipients and not _can_be_sent_to(atlas.known(dn))
         ]
 
     # -- deletion
@@ -381,6 +381,10 @@ def _object(entry: LdapEntry, places: Places) -> DirectoryObject | None:
         return object_of(entry, places.atlas)
     except BadEntry as bad:
         raise Refused(_ERROR, f"{entry.dn}: {bad}") from None
+
+
+def _can_be_sent_to(known: tuple[type[DirectoryObject], bytes] | None) -> bool:
+    return known is not None and known[0] in (Queue, DistributionList, QueueAlias)
 
 
 def _as_there(entry: LdapEntry, members: Values) -> Values:
