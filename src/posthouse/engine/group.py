@@ -33,6 +33,7 @@ class GroupDefinition(msgspec.Struct, omit_defaults=True):
     began: list[int] = []  # the queue's books when the group was made: the durable line,
     began_express: list[int] = []  # and the express line
     create_time: int = 0
+    creator: bytes = b""  # SID of whoever made it; empty where that was not kept yet
     last_time: int = 0  # of the last lease, claim or acknowledgment
 
 

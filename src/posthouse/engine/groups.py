@@ -10,7 +10,7 @@ operator releases them. A group that observes has a position and nothing else.
 from __future__ import annotations
 
 import struct
-from collections import deque
+from collections import Counter, deque
 
 from posthouse.engine.core import Core
 from posthouse.engine.group import (
@@ -64,6 +64,7 @@ class Groups:
         self._unfinished: deque[Acknowledging] = deque()
         self._begun: list[Work] = []
         self._count = 0
+        self._created: Counter[bytes] = Counter()  # how many each user has made
         self._step_messages = min(core.settings.step_messages, COMMIT_MESSAGES_MAX)
 
     def load(self) -> None:
@@ -71,8 +72,7 @@ class Groups:
         for _, value in self.core.state.of_table(TABLE_GROUP):
             definition = decode_group(value)
             group = Group(definition, self.core.queues[definition.queue])
-            group.queue.groups[group.name] = group
-            self._count += 1
+            self._add(group)
             if group.has_claims:
                 group.lease_until_ms = self._lease_end()
                 group.queue.consumer = group
@@ -188,18 +188,20 @@ class Groups:
         *,
         epoch: int | None = None,
         position: int | None = None,
+        user: bytes = b"",
     ) -> Group:
         """The group is the owner's for a while, in a new epoch; with an epoch: for longer.
 
-        A group that is not there yet is made, and begins at the given position or in front of the
-        first message.
+        A group that is not there yet is made, by the `user` with this SID, and begins at the given
+        position or in front of the first message.
         """
         group = queue.groups.get(name)
         if len(owner) > OWNER_LENGTH_MAX:
             raise InvalidParameter("the name of the owner is too long")
         if group is None:
-            self._check_new(queue, name, position)
+            self._check_new(queue, name, position, user)
             group = self._new(queue, name, mode, position)
+            group.definition.creator = user
         if group.definition.mode is not mode:
             raise PropertyNotAllowed(
                 f"the group {name} of {queue.name} is there to {group.definition.mode.value}",
@@ -211,8 +213,7 @@ class Groups:
         elif self.is_leased(group) and group.definition.owner != owner:
             raise group.violation(f"{group.definition.owner or 'another reader'} has the lease")
         if name not in queue.groups:
-            queue.groups[name] = group
-            self._count += 1
+            self._add(group)
         if epoch is None:
             group.definition.epoch += 1
             group.definition.owner = owner
@@ -220,14 +221,27 @@ class Groups:
         self._begin_lease(group)
         return group
 
-    def _check_new(self, queue: Queue, name: str, position: int | None) -> None:
+    def _add(self, group: Group) -> None:
+        group.queue.groups[group.name] = group
+        self._count += 1
+        self._created[group.definition.creator] += 1
+
+    def _check_new(self, queue: Queue, name: str, position: int | None, user: bytes) -> None:
         check_name(name)
         if queue.definition.role in _NO_GROUPS:
             raise UnsupportedOperation(f"{queue.name} is a queue that has no groups")
         if position is not None:
             self._check_given(position)
         if self._count >= self.core.settings.groups_max:
-            raise InsufficientResources("there are too many groups", "Delete some of them.")
+            raise InsufficientResources(
+                "there are too many groups",
+                "Delete some of them, or raise [limits] groups_max.",
+            )
+        if user and self._created[user] >= self.core.settings.groups_per_user:
+            raise InsufficientResources(
+                f"this user has made {self._created[user]} groups, and there are no more for one",
+                "Delete some of them, or raise [limits] groups_per_user.",
+            )
 
     def _check_given(self, lookup_id: int) -> None:
         """What is to come cannot be claimed or acknowledged."""
@@ -500,6 +514,9 @@ class Groups:
         self.core.define(TABLE_GROUP, group.key, None, change)
         del queue.groups[group.name]
         self._count -= 1
+        self._created[group.definition.creator] -= 1
+        if not self._created[group.definition.creator]:
+            del self._created[group.definition.creator]
         if queue.consumer is group:
             queue.consumer = None
 

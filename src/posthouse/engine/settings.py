@@ -100,9 +100,11 @@ class EngineSettings:
     targets_per_peer: int = 100  # and how many different ones, within an hour
     group_lease_s: int = 15  # a reader that does not renew it by then has lost it
     groups_max: int = 10_000
+    groups_per_user: int = 2_500  # of these, whoever makes them
     stage_expiry_s: int = 24 * 3600  # of messages that wait for their batch to be published
     query_expiry_s: int = 400 * 24 * 3600  # the last batch of a query that publishes no more
     stages_max: int = 100_000
+    stages_per_user: int = 25_000
     # What purges and deletions may take of one turn, and expiry again; the rest follows.
     step_messages: int = 20_000
     step_bytes: int = 16 << 20

@@ -112,6 +112,7 @@ class Stages:
         self.published_batches = self.published_messages = 0  # since the start
         self._keys_of: dict[str, set[StageKey]] = {}
         self._owners_of: dict[str, Counter[bytes]] = {}  # how many stages each has of a query
+        self._stages_of: Counter[bytes] = Counter()  # how many each user has
         self._due_utc: int | None = None
 
     def load(self) -> None:
@@ -154,13 +155,26 @@ class Stages:
         self._check_owners(key.query, caller)
         if known is not None and key.batch <= known.batch:
             return None
-        if len(self.stages) + len(self.uploads) >= self.core.settings.stages_max:
-            raise InsufficientResources(
-                "too many stages wait for their batches", "Discard those of dead queries."
-            )
+        self._check_room(caller.sid)
         upload = Upload(key, caller)
         self.uploads.add(upload)
         return upload
+
+    def _check_room(self, user: bytes) -> None:
+        """There is an end to stages, and an earlier one to those of one user."""
+        settings, under_way = self.core.settings, self.uploads
+        if len(self.stages) + len(under_way) >= settings.stages_max:
+            raise InsufficientResources(
+                "too many stages wait for their batches",
+                "Discard those of dead queries, or raise [limits] stages_max.",
+            )
+        own = self._stages_of[user] + sum(one.caller.sid == user for one in under_way)
+        if own >= settings.stages_per_user:
+            raise InsufficientResources(
+                f"{own} stages of this user wait for their batches, and there are no more for one",
+                "Discard those of dead queries, write with fewer partitions, or raise [limits] "
+                "stages_per_user.",
+            )
 
     def target(self, upload: Upload, name: str) -> Target:
         """Opens a queue that messages of the stage go to, as for any sender."""
@@ -406,9 +420,10 @@ class Stages:
         stage = self.stages.pop(key)
         keys, owners = self._keys_of[key.query], self._owners_of[key.query]
         keys.discard(key)
-        owners[stage.owner] -= 1
-        if not owners[stage.owner]:
-            del owners[stage.owner]
+        for counts in (owners, self._stages_of):
+            counts[stage.owner] -= 1
+            if not counts[stage.owner]:
+                del counts[stage.owner]
         if not keys:
             del self._keys_of[key.query], self._owners_of[key.query]
         self.core.define(TABLE_STAGE, key.pack(), None, change)
@@ -419,6 +434,7 @@ class Stages:
         self.stages[key] = stage
         self._keys_of.setdefault(key.query, set()).add(key)
         self._owners_of.setdefault(key.query, Counter())[stage.owner] += 1
+        self._stages_of[stage.owner] += 1
         due = stage.created + self.core.settings.stage_expiry_s
         self._due_utc = due if self._due_utc is None else min(self._due_utc, due)
 

@@ -323,6 +323,9 @@ class LimitsSection(Struct, frozen=True):
     groups_max: Annotated[
         int, Meta(ge=1, le=COUNT_MAX, description="Named groups of readers, of all queues.")
     ] = _engine.groups_max
+    groups_per_user: Annotated[
+        int, Meta(ge=1, le=COUNT_MAX, description="Of these, that one user makes.")
+    ] = _engine.groups_per_user
     group_lease_s: Annotated[
         int,
         Meta(
@@ -334,6 +337,9 @@ class LimitsSection(Struct, frozen=True):
     stages_max: Annotated[
         int, Meta(ge=1, le=COUNT_MAX, description="Stages of batches that are not published.")
     ] = _engine.stages_max
+    stages_per_user: Annotated[
+        int, Meta(ge=1, le=COUNT_MAX, description="Of these, that one user writes.")
+    ] = _engine.stages_per_user
     stage_expiry_s: Annotated[
         int,
         Meta(ge=1, le=YEAR_S, description="A stage is dropped that is not published for so long."),
@@ -524,8 +530,10 @@ def engine_settings(settings: Settings, name: str, ports: PortSet) -> EngineSett
         history_max=limits.history_max,
         outgoing_queues_max=limits.outgoing_queues_max,
         groups_max=limits.groups_max,
+        groups_per_user=limits.groups_per_user,
         group_lease_s=limits.group_lease_s,
         stages_max=limits.stages_max,
+        stages_per_user=limits.stages_per_user,
         stage_expiry_s=limits.stage_expiry_s,
         query_expiry_s=limits.query_expiry_s,
         qms=settings.qms.settings(),

@@ -151,6 +151,7 @@ def lease_group(
         body.owner,
         epoch=body.epoch,
         position=_position(manager, queue, "earliest" if body.position is None else body.position),
+        user=context.caller.sid,
     )
     return group_json(manager, group)
 
