@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
+from pyspark.sql.types import StructField, StructType
 
-from posthouse.model.errors import RemoteProtocolError
-from posthouse.spark.schema import message_schema, never_null, promised
+from posthouse.model.errors import InvalidParameter, RemoteProtocolError
+from posthouse.model.message_columns import BY_NAME
+from posthouse.spark.schema import check_schema, message_schema, never_null, promised, spark_type
 
 
 def test_an_exact_schema_knows_the_columns_that_every_message_has() -> None:
@@ -27,3 +29,13 @@ def test_a_null_where_none_can_be_is_refused() -> None:
     with pytest.raises(RemoteProtocolError, match="without label"):
         promised(batch, {"label"})
     assert promised(batch, ()).num_rows == 2
+
+
+@pytest.mark.parametrize("name", ["body_text", "transaction", "time_to_be_received"])
+def test_a_schema_that_forbids_nulls_where_some_are_names_the_column(name: str) -> None:
+    """And is told so before anything is read; the server is not to blame."""
+    kind = spark_type(BY_NAME[name].kind)
+    schema = StructType([StructField("id", spark_type(BY_NAME["id"].kind), nullable=False)])
+    with pytest.raises(InvalidParameter, match=f"column {name} is never null.*Leave NOT NULL out"):
+        check_schema(StructType([*schema.fields, StructField(name, kind, nullable=False)]))
+    assert check_schema(StructType([*schema.fields, StructField(name, kind)])) == ["id", name]

@@ -76,6 +76,13 @@ def check_schema(schema: StructType) -> Sequence[str]:
                 f"not {field.dataType.simpleString()}",
                 "Leave the schema out, and cast what was read.",
             )
+        if not field.nullable and BY_NAME[field.name].nullable:
+            raise InvalidParameter(
+                f"the schema says that the column {field.name} is never null, and some messages "
+                "have none",
+                "Leave NOT NULL out there, or the whole schema; keep the rows you want with "
+                f"where({field.name} IS NOT NULL).",
+            )
     return schema.names
 
 
