@@ -10,12 +10,14 @@ from contextlib import contextmanager
 import pytest
 
 from posthouse.client.ncp_core import NcpLost
-from posthouse.client.ncp_link import NcpLink
+from posthouse.client.ncp_link import NcpLink, refusal
 from posthouse.model.errors import QmsError
 from posthouse.wire import ncp
 from posthouse.wire.ncp import Reply, Request, Stream, frame_reply, read_request, write_reply
+from posthouse.wire.ncp_bindery_calls import CHANGE_PASSWORD, KEYED_LOGIN
 from posthouse.wire.ncp_calls import NOTHING
 from posthouse.wire.ncp_functions import LOGOUT, NEGOTIATE_SIZE, SERVER_CLOCK, AcceptedSize
+from posthouse.wire.ncp_queue_calls import REMOVE_JOB
 
 Answer = Callable[[Request], bytes | None]
 ACCEPTED = NEGOTIATE_SIZE.reply.write(AcceptedSize(2048, 0, 0))
@@ -203,3 +205,12 @@ def test_nobody_listens() -> None:
         port = taken.getsockname()[1]
     with pytest.raises(NcpLost, match="cannot be reached"):
         NcpLink("127.0.0.1", port)
+
+
+def test_codes_of_logins_are_told_as_such() -> None:
+    """0xD6 is about a job only where there is one."""
+    clear = refusal(CHANGE_PASSWORD, 0xD6)
+    assert (clear.completion, "clear text" in clear.remedy) == (0xD6, True)
+    assert "password" in refusal(KEYED_LOGIN, 0xFF).remedy
+    assert "operator" in refusal(REMOVE_JOB, 0xD6).remedy
+    assert "23/0x80" in refusal(REMOVE_JOB, 0xD6).cause

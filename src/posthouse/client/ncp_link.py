@@ -11,8 +11,23 @@ from typing import Any, Final, Literal
 
 from posthouse.client.forks import of_the_parent, watch
 from posthouse.client.ncp_core import RETRANSMIT_MS, RETRIES, NcpConversation, NcpLost
+from posthouse.model.completion_codes import (
+    BAD_PASSWORD,
+    FAILURE,
+    LOGIN_DISABLED,
+    PASSWORD_TOO_SHORT,
+    TOO_MANY_CONNECTIONS,
+    UNENCRYPTED_REFUSED,
+)
 from posthouse.model.errors import QmsError, RemoteProtocolError
 from posthouse.wire.ncp import Reply
+from posthouse.wire.ncp_bindery_calls import (
+    CHANGE_PASSWORD,
+    KEYED_LOGIN,
+    KEYED_VERIFY,
+    LOGIN,
+    VERIFY_PASSWORD,
+)
 from posthouse.wire.ncp_calls import NcpCall
 from posthouse.wire.ncp_functions import NEGOTIATE_SIZE, ProposedSize
 
@@ -23,6 +38,26 @@ READ_SIZE: Final = 128 << 10
 BUFFER_SIZE: Final = {"tcp": 60 << 10, "udp": 8 << 10}  # what is proposed
 BUFFER_MIN: Final = 512
 _KEEPALIVE: Final = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
+
+
+_LOGINS: Final = frozenset(
+    call.key for call in (LOGIN, KEYED_LOGIN, VERIFY_PASSWORD, KEYED_VERIFY, CHANGE_PASSWORD)
+)
+# Of logins these codes say something else than of queues (qms-facts 4.3, 7.5).
+_OF_LOGINS: Final = {
+    UNENCRYPTED_REFUSED: "Passwords in clear text are not taken there; `[ncp] clear_text_logins`.",
+    PASSWORD_TOO_SHORT: "The password is too short.",
+    TOO_MANY_CONNECTIONS: "The object has too many connections.",
+    LOGIN_DISABLED: "The account is disabled.",
+    BAD_PASSWORD: "Look at name and password.",
+    FAILURE: "Look at name and password.",
+}
+
+
+def refusal(call: NcpCall[Any, Any], completion: int) -> QmsError:
+    """What a completion code says of a call."""
+    remedy = _OF_LOGINS.get(completion, "") if call.key in _LOGINS else ""
+    return QmsError(completion, f"{call.name} ({call.number}) was refused", remedy)
 
 
 class NcpLink:
@@ -97,7 +132,7 @@ class NcpLink:
             self._core.ask(call.function, call.ask(asked), _now_ms())
             reply = self._answer()
         if reply.completion:
-            raise QmsError(reply.completion, f"{call.name} ({call.number}) was refused")
+            raise refusal(call, reply.completion)
         return reply.data
 
     def _answer(self) -> Reply:
