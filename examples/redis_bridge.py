@@ -91,7 +91,7 @@ def run_in(manager: posthouse.QueueManagerClient, store: Any, stream: str, queue
     while not stopped.is_set():
         try:
             found = store.xread({stream: inlet.position or "0"}, count=BATCH, block=WAIT_MS)
-        except redis.ConnectionError as trouble:  # it is read on when Redis is there again
+        except redis.RedisError as trouble:  # away, silent, loading: it is read on afterwards
             print(trouble, file=sys.stderr)
             stopped.wait(PAUSE_S)
             continue

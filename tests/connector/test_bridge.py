@@ -14,7 +14,7 @@ from posthouse.client.manager import QueueManagerClient
 from posthouse.connector import Connector, Parcel, Refused
 from posthouse.model.errors import InvalidParameter, QueueNotFound, SharingViolation
 from posthouse.model.message_classes import ACK_REACH_QUEUE, ACK_RECEIVE, NACK_ACCESS_DENIED
-from tests.connector.foreign_site import LEDGER, ORDERS, SITE, connect_streams, new_home
+from tests.connector.foreign_site import LEDGER, ORDERS, SITE, SYSTEM, connect_streams, new_home
 
 ANSWERS = r".\private$\answers"
 DEAD = r".\system$;deadletter"
@@ -151,6 +151,28 @@ def test_trouble_with_the_foreign_system_keeps_messages_and_order(
     connector.run(hand_over, on_trouble=troubles.append)
     assert handed == [b"1", b"2", b"3"]
     assert [str(trouble) for trouble in troubles] == ["away"] * 3
+    assert manager.queue(f"CONNECTOR={SITE}").count() == 0
+
+
+def test_one_queue_that_is_in_trouble_does_not_hold_up_the_others(
+    manager: QueueManagerClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("posthouse.connector.bridge.PAUSE_FIRST_S", 0.0)
+    other = f"PRIVATE={SYSTEM}\\00000007"
+    bodies = [(ORDERS, b"1"), (other, b"2"), (ORDERS, b"3"), (other, b"4")]
+    for name, body in bodies:
+        manager.queue(name).send(body, recoverable=True)
+    connector, asked, troubles = Connector(manager, "Streams"), list[bytes](), list[Exception]()
+
+    def hand_over(parcel: Parcel) -> None:
+        asked.append(parcel.message.body)
+        if parcel.destination == ORDERS and len(troubles) < 2:
+            raise OSError("away")
+        if parcel.message.body == b"3":
+            connector.stop()
+
+    connector.run(hand_over, on_trouble=troubles.append)
+    assert asked == [b"1", b"2", b"4", b"1", b"1", b"3"]
     assert manager.queue(f"CONNECTOR={SITE}").count() == 0
 
 

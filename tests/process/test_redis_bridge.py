@@ -247,3 +247,15 @@ def test_an_entry_with_any_label_is_brought(shop: Shop) -> None:
     with shop.bridge("in", "--stream", "results", RESULTS):
         until("all of them", lambda: results.count() == 4)
     assert [message.label[:5] for message in results.browse()][1:] == ["a b", "long ", "fine"]
+
+
+def test_entries_are_brought_after_redis_has_refused_to_show_them(shop: Shop) -> None:
+    """Whatever Redis answers, the bridge asks again: nobody else looks after it."""
+    results = shop.manager.create_queue(RESULTS, transactional=True)
+    shop.store.client.set("results", "no stream")
+    with shop.bridge("in", "--stream", "results", RESULTS) as process:
+        assert process.stderr is not None
+        assert b"wrong kind" in process.stderr.readline()
+        shop.store.client.delete("results")
+        shop.store.client.xadd("results", {"body": b"x"})
+        until("the entry", lambda: results.count() == 1)

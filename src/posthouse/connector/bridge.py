@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Generator
-from contextlib import closing
 from types import TracebackType
 from typing import Final, Self
 
@@ -13,13 +12,14 @@ from posthouse.client.manager import QueueManagerClient
 from posthouse.client.operations import close_handles
 from posthouse.client.requests import Handle
 from posthouse.connector.parcels import Parcel, Refused
-from posthouse.connector.reading import settle, take
+from posthouse.connector.reading import Batch, settle, take
 from posthouse.model.enumerations import QueueAccessType, QueueShareMode
 from posthouse.model.errors import InvalidParameter, IoTimeout, QueueNotFound
 from posthouse.model.names import ConnectorName, Suffix, parse_format_name
 
 BATCH: Final = 64
 LOOK_S: Final = 1.0  # how long a read waits before it is looked whether to stop
+TROUBLES_MAX: Final = 3  # queues of the foreign system; then it is itself that has trouble
 PAUSE_FIRST_S: Final = 0.25
 PAUSE_MAX_S: Final = 30.0
 
@@ -80,8 +80,9 @@ class Connector:
 
         What it returns from is delivered, unless it has said something else of the parcel. Where it
         raises `Refused` the sender learns that. Any other exception is trouble with the foreign
-        system: the message and those behind it stay, and are tried again after a growing pause.
-        The two queues have a thread each.
+        system: the message stays, and so do those behind it for the same queue, and are tried again
+        after a growing pause. Messages for other queues go on, as far as a batch reaches; not so
+        transactional ones. The two connector queues have a thread each.
         """
         threads = [
             threading.Thread(target=self._run, args=(transactional, hand_over, on_trouble))
@@ -99,22 +100,48 @@ class Connector:
         self._stop.set()
 
     def _run(self, transactional: bool, hand_over: HandOver, on_trouble: Trouble) -> None:
-        pause = PAUSE_FIRST_S
+        core, handle, pause = self._channel.core, self._handle(transactional), PAUSE_FIRST_S
         while not self._stop.is_set():
+            handed = troubled = 0
             try:
-                with closing(self.parcels(transactional=transactional, timeout=LOOK_S)) as parcels:
-                    for parcel in parcels:
-                        self._hand_over(parcel, hand_over)
-                        pause = PAUSE_FIRST_S
-                        if self._stop.is_set():
-                            break
+                batch = self._channel.run(take(core, handle, self._batch, LOOK_S))
+                handed, troubled = self._hand_over_all(
+                    batch, handle, hand_over, on_trouble, 1 if transactional else TROUBLES_MAX
+                )
+            except IoTimeout:
+                pass
             except SessionEnded as error:
                 self._ended = error
                 self.stop()
-            except Exception as trouble:  # the foreign system's may be any
+            except Exception as trouble:
                 on_trouble(trouble)
+                troubled = 1
+            if handed or not troubled:
+                pause = PAUSE_FIRST_S
+            if troubled:
                 self._stop.wait(pause)
                 pause = min(2 * pause, PAUSE_MAX_S)
+
+    def _hand_over_all(
+        self, batch: Batch, handle: Handle, hand_over: HandOver, on_trouble: Trouble, most: int
+    ) -> tuple[int, int]:
+        """How many messages were handed over, and how many queues there was trouble with."""
+        handed, troubled = 0, set[str]()
+        try:
+            for parcel in batch.parcels:
+                if self._stop.is_set() or len(troubled) >= most:
+                    break
+                if parcel.destination in troubled:
+                    continue
+                try:
+                    self._hand_over(parcel, hand_over)
+                    handed += 1
+                except Exception as trouble:  # the foreign system's may be any
+                    troubled.add(parcel.destination)
+                    on_trouble(trouble)
+        finally:
+            self._channel.run(settle(self._channel.core, handle, batch))
+        return handed, len(troubled)
 
     def _hand_over(self, parcel: Parcel, hand_over: HandOver) -> None:
         try:
