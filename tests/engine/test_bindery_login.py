@@ -46,6 +46,17 @@ def test_a_queue_server_logs_in_with_its_own_name_type_and_password(rig: JobRig)
 
 
 @pytest.mark.spec("NCP 0x17/1")
+def test_a_key_does_not_outlive_a_logout(rig: JobRig) -> None:
+    station, one = rig.station(), rig.manager.bindery.objects.get(*SERVER)
+    key = rig.bindery("login_key", station)
+    rig.run(lambda manager: manager.stations.logout(station))
+    with rig.completion(0xFF):
+        answer = keyed_answer(key, password_hash(one.id, "SECRET"))
+        rig.bindery("login_keyed", station, *SERVER, answer)
+    assert not station.object_id
+
+
+@pytest.mark.spec("NCP 0x17/1")
 def test_keys_are_fresh_and_good_once(rig: JobRig) -> None:
     station, one = rig.station(), rig.manager.bindery.objects.get(*SERVER)
     key = rig.bindery("login_key", station)
