@@ -122,6 +122,7 @@ class DirectoryService:
         self._topology: Topology | None = None
         self._topology_is_stale = True
         self.version = 0  # moves with every change of sites, links or machines
+        self.queues_version = 0  # ... of public queues
         self.keys_changed: Callable[[], None] = lambda: None  # those of users and machines
         self._directory = directory
         self._local = local
@@ -410,6 +411,8 @@ class DirectoryService:
         if isinstance(value, Site | RoutingLink | QueueManager):
             self._topology_is_stale = True
             self.version += 1
+        if isinstance(value, Queue):
+            self.queues_version += 1
         if isinstance(value, User | QueueManager):
             self.keys_changed()
 

@@ -129,6 +129,7 @@ class QueueManager(ManagerReads):
         self.client_sessions = ClientSessions(core)
         self.record = ManagerRecord(b"", 0, 0)
         self.retry_at_ms: int | None = None  # after a failed start: when to try again
+        self._directory_seen = 0, 0  # its versions, when outgoing queues were told of them
 
     # -- start, turns, stop
 
@@ -220,10 +221,20 @@ class QueueManager(ManagerReads):
         core.tell()
         if self.state is QueueManagerState.READY:
             self.connectors.run()
+            self._follow_directory()
         effects = core.effects
         effects.seal()
         core.effects = Effects()
         return effects
+
+    def _follow_directory(self) -> None:
+        """What waits for a way may have one when the directory has changed."""
+        service = self.directory.service
+        seen = service.version, service.queues_version
+        if seen != self._directory_seen:
+            self._directory_seen = seen
+            waiting = [one for one in self.queues.outgoing_queues() if one.state.count]
+            self.core.effects.active.update(queue.number for queue in waiting)
 
     def take_begun(self) -> list[Work]:
         """What was begun since the last call of this and takes more turns than this one."""

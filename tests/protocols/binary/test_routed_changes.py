@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from posthouse.directory.objects import RoutingLink
+from posthouse.directory.objects import Queue, RoutingLink
 from posthouse.engine.manager import QueueManager as Engine
 from posthouse.model.guids import format_guid
 from posthouse.protocols.binary.network import Attempt
@@ -21,6 +21,9 @@ from tests.protocols.binary.test_routed import (
     entry_of,
     guid_of,
 )
+
+GATES = {"10.0.0.2", "10.0.0.3"}
+OTHERS = {"10.0.0.2", "10.0.0.3", "10.0.0.4", "10.0.0.5"}
 
 
 @pytest.fixture
@@ -210,3 +213,103 @@ def test_a_machine_to_which_there_is_no_way_any_more_is_not_reached_past_the_gat
     outgoing = enterprise.alpha.outgoing(enterprise.to_omega).outgoing
     assert outgoing is not None
     assert "OMEGA is in no site" in outgoing.last_error
+
+
+def test_what_has_no_way_takes_the_first_that_there_is(enterprise: Enterprise) -> None:
+    """Nobody has to ask for it: the timer would let it wait for minutes."""
+    enterprise.change(entry_of(enterprise.omega))
+    enterprise.alpha.send_in_transaction(enterprise.to_omega, *BODIES)
+    enterprise.net.advance(3_600_000)
+    assert enterprise.arrived() == []
+    enterprise.change(entry_of(enterprise.omega, SOUTH))
+    enterprise.net.advance(1_000)
+    assert enterprise.arrived() == BODIES
+
+
+def test_a_machine_that_has_moved_is_tried_where_it_is_now(enterprise: Enterprise) -> None:
+    enterprise.change(entry_of(enterprise.omega, NORTH, addresses=("10.0.0.9",)))
+    enterprise.net.unreachable.add("10.0.0.9")
+    enterprise.net.unreachable |= GATES  # no detour
+    enterprise.alpha.send_in_transaction(enterprise.to_omega, *BODIES)
+    enterprise.net.advance(3_600_000)
+    enterprise.change(entry_of(enterprise.omega, NORTH, addresses=("10.0.0.5",)))
+    enterprise.net.advance(1_000)
+    assert enterprise.arrived() == BODIES
+
+
+def test_a_change_that_says_nothing_new_does_not_end_a_pause(enterprise: Enterprise) -> None:
+    enterprise.change(entry_of(enterprise.omega, NORTH))
+    enterprise.net.unreachable |= OTHERS
+    enterprise.alpha.send_in_transaction(enterprise.to_omega, *BODIES)
+    enterprise.net.advance(3_600_000)
+    (link,) = enterprise.alpha.protocol.links.all()
+    before = link.attempt
+    enterprise.change(entry_of(enterprise.gates[0], NORTH))
+    enterprise.net.advance(1_000)
+    assert link.attempt == before
+
+
+def test_a_public_queue_that_the_directory_learns_of_gets_what_waits(
+    enterprise: Enterprise,
+) -> None:
+    """The entry was taken out behind the sender's back, and comes again."""
+    alpha, identifier = enterprise.alpha, b"\x07" * 16
+    place = rf"{enterprise.omega.name}\orders"
+    entry = Queue(
+        identifier=identifier,
+        pathname=place,
+        queue_manager_identifier=guid_of(enterprise.omega),
+        transactional=True,
+    )
+    enterprise.enter(alpha, [entry])
+    name = f"PUBLIC={format_guid(identifier)}"
+    enterprise.net.unreachable |= OTHERS
+    alpha.send_in_transaction(name, *BODIES)
+
+    def forget(manager: Engine) -> None:
+        manager.directory.service.delete_directory_object(entry, manager.core.now_ms)
+
+    alpha.call(forget)
+    enterprise.net.advance(3_600_000)
+    outgoing = alpha.outgoing(name).outgoing
+    assert outgoing is not None
+    assert "the directory has no queue" in outgoing.last_error
+    enterprise.enter(alpha, [entry])
+    enterprise.net.advance(1_000)
+    assert "the directory has no queue" not in outgoing.last_error
+
+
+def test_one_session_with_a_next_hop_serves_all_behind_it(enterprise: Enterprise) -> None:
+    """Also if each of them has tried to reach it on its own."""
+    net, alpha = enterprise.net, enterprise.alpha
+    notes = enterprise.south.create(r".\private$\notes")
+    to_south = f"PRIVATE={format_guid(guid_of(enterprise.south))}\\{notes.number:08x}"
+    net.unreachable |= GATES
+    alpha.send_in_transaction(enterprise.to_omega, *BODIES)
+    net.advance(777)  # so that they do not try at the same time
+    alpha.send(to_south, b"one")
+    net.advance(20_000)
+    net.unreachable.discard(min(GATES))
+    net.advance(600_000)
+    assert enterprise.arrived() == BODIES
+    assert enterprise.south.bodies(r".\private$\notes") == [b"one"]
+    assert alpha.protocol.figures().opened == {Role.INITIATOR.value: 1}
+
+
+@pytest.mark.parametrize("answered", [True, False])
+def test_new_messages_do_not_wait_with_those_that_were_sent(
+    enterprise: Enterprise, answered: bool
+) -> None:
+    """Their session has ended: they wait for somebody to read them, or for acknowledgments."""
+    net, alpha = enterprise.net, enterprise.alpha
+    alpha.send_in_transaction(enterprise.to_omega, b"one", positive_journaling_requested=True)
+    if not answered:
+        net.unreachable.add("10.0.0.5")
+    net.advance(900_000)
+    net.unreachable.clear()
+    while any(session.role is Role.INITIATOR for session in alpha.protocol.sessions):
+        net.advance(1_000)
+    assert enterprise.waiting(alpha) == 1
+    alpha.send_in_transaction(enterprise.to_omega, b"two")
+    net.advance(1_000)
+    assert enterprise.arrived() == [b"one", b"two"]

@@ -90,7 +90,7 @@ class Establishing:
         link.retry_at_ms = None
 
     def _unresolved(self, link: Link, fault: Unresolved) -> None:
-        state = OutgoingQueueState.NEED_VALIDATION
+        link.has_no_way, state = True, OutgoingQueueState.NEED_VALIDATION
         self._outcome.failed(link, fault.status, fault.words, state)
 
     def _resolve_next(
@@ -126,6 +126,7 @@ class Establishing:
             self._resolve_next(link, attempt, left, by_timer, words)
 
     def _reachable(self, link: Link, by_timer: bool) -> None:
+        link.has_no_way = False
         link.addresses = frozenset(host_key(hop.address) for hop in link.hops)
         link.places = frozenset((hop.guid, host_key(hop.address)) for hop in link.hops)
         self._reports.next_hops(link.queues, link.hops)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import Enum
 
-from posthouse.protocols.binary.resolving import Destination, NextHop
+from posthouse.engine.settings import host_key
+from posthouse.protocols.binary.resolving import Candidate, Destination, NextHop, as_address
 from posthouse.protocols.binary.session import Session
 
 
@@ -37,6 +38,7 @@ class Link:
         self.at = 0  # NextHopIndexer
         self.addresses: frozenset[str] = frozenset()  # where the name led to the last time
         self.places: frozenset[tuple[bytes, str]] = frozenset()  # the same, with the GUIDs expected
+        self.has_no_way = False  # the last time, nobody could be found to try
         self.guid = b""  # of the queue manager that answered there
         self.peers: set[bytes | str] = set()  # what it is found by, in `Links`
         self.attempt = 0  # a number for each, so that late answers are known as such
@@ -45,6 +47,8 @@ class Link:
         self.opened_at_ms = 0
         self.retry_at_ms: int | None = None
         self.last_error = ""
+        # While all its messages were sent and it only waits for answers: what is new lies behind.
+        self.rests_since: int | None = None
         self._due = due
 
     @property
@@ -55,6 +59,15 @@ class Link:
     def leads_to(self, guid: bytes, address: str) -> bool:
         """Whether this queue manager is a next hop of it, and has this address."""
         return (guid, address) in self.places
+
+    def has_tried(self, candidates: Iterable[Candidate]) -> bool:
+        """Whether all of these were among those to try the last time."""
+        guids = {guid for guid, _ in self.places}
+        return all(
+            one.guid in guids
+            and (as_address(one.host) is None or self.leads_to(one.guid, host_key(one.host)))
+            for one in candidates
+        )
 
     @property
     def has_further_hop(self) -> bool:

@@ -23,6 +23,7 @@ from posthouse.protocols.binary.resolving import (
     Destination,
     NextHop,
     Unresolved,
+    candidates_or_none,
     is_handled,
     may_be_at,
     resolvable,
@@ -84,7 +85,7 @@ class Links:
         self._of_queue: dict[int, Link] = {}
         # By GUIDs and addresses of the far end; in order, so that simulations repeat themselves.
         self._by_peer: dict[bytes | str, dict[Link, None]] = {}
-        self._routes_version = 0  # of the directory, when routes were looked at last
+        self._routes_seen = 0, 0  # versions of the directory, when routes were looked at last
         self._carried: dict[int, Session] = {}
         self._cargo: dict[Session, set[int]] = {}
 
@@ -109,7 +110,9 @@ class Links:
             session.attach(number)
         elif link is None and self._has_reason(queue):
             self._join(queue)
-        elif link is not None and self._is_due(queue, link):
+        elif link is not None and not queue.state.count:
+            self._leave(number)
+        elif link is not None and (self._is_due(queue, link) or self._has_new(queue, link)):
             self.retry_now(number)
 
     def _is_due(self, queue: Queue, link: Link) -> bool:
@@ -117,6 +120,11 @@ class Links:
         assert queue.outgoing is not None
         due = 0 < queue.outgoing.retry_time <= self.desk.manager.core.utc
         return due and link.state is LinkState.WAITING_RECONNECT
+
+    def _has_new(self, queue: Queue, link: Link) -> bool:
+        """Whether messages came while all others only wait for answers."""
+        mark, order = link.rests_since, queue.state.order
+        return mark is not None and any(order.lane(p).some_after(mark, 1)[0] for p in order.used)
 
     def session_of(self, number: int) -> Session | None:
         """The session that has the messages of an outgoing queue, open or not."""
@@ -242,10 +250,11 @@ class Links:
 
     def look_at_routes(self) -> None:
         """The directory has changed: what would go another way by now does so."""
-        version = self.desk.manager.directory.service.version
-        if version == self._routes_version:
+        service = self.desk.manager.directory.service
+        seen = service.version, service.queues_version
+        if seen == self._routes_seen:
             return
-        self._routes_version = version
+        self._routes_seen = seen
         for number, session in list(self._carried.items()):
             if self._is_astray(number, session):
                 self._leave(number)
@@ -256,6 +265,19 @@ class Links:
                 old.leave("the directory has another way by now")
                 if link.state is LinkState.WAITING_RECONNECT:
                     self._begin(link, by_timer=True)
+            elif link.state is LinkState.WAITING_RECONNECT and self._has_new_way(link):
+                self._begin(link, by_timer=True)
+
+    def _has_new_way(self, link: Link) -> bool:
+        """Whether there is somebody to try that there was not when the timer began."""
+        destination = link.destination
+        if destination is None:
+            queues = [queue for number in link.queues if (queue := self._queue(number))]
+            return any(isinstance(self._destination(queue), Destination) for queue in queues)
+        if destination.is_direct:
+            return False
+        found = self._reports.ask(lambda m: candidates_or_none(m, destination.guid), [])
+        return bool(found) and (link.has_no_way or not link.has_tried(found))
 
     def _is_astray(self, number: int, session: Session) -> bool:
         """Whether a session leads neither to the machine that a queue is on, nor towards it."""
@@ -300,7 +322,24 @@ class Links:
         for number in self._cargo.pop(session, ()):
             del self._carried[number]
             self._reports.state([number], _STATE.DISCONNECTED)
-            self.look(number)
+            if not self._rest_alone(number, idle=session.was_idle):
+                self.look(number)
+
+    def _rest_alone(self, number: int, *, idle: bool) -> bool:
+        """A queue of which everything was sent needs no session of its own at once."""
+        queue = self._queue(number)
+        if queue is None or not self._may_send(queue) or not self._has_reason(queue):
+            return False
+        found = self._destination(queue)
+        unsent = self._needs_session(queue) and (not idle or queue.locked > 0)
+        if unsent or not isinstance(found, Destination) or found.key in self._links:
+            return False
+        link = self._enter(number, found.key, found)
+        if self._needs_session(queue):
+            self._rest(link)
+        else:
+            self._wait(link, self.settings.final_ack_look_ms, "", rests=True)
+        return True
 
     def cargo_of(self, session: Session) -> set[int]:
         """The outgoing queues that travel on a session because it is there."""
@@ -381,8 +420,13 @@ class Links:
         self._reports.retry(link.queues, None, link.last_error)
         self._reports.state(link.queues, _STATE.CONNECTED)
 
-    def closed(self, link: Link, status: ConnectionStatus, reason: str) -> None:
-        """Closing a Session (3.1.5.9): if messages wait, it is opened again after a while."""
+    def closed(
+        self, link: Link, status: ConnectionStatus, reason: str, *, idle: bool = False
+    ) -> None:
+        """Closing a Session (3.1.5.9): if messages wait, it is opened again after a while.
+
+        `idle`: nothing was left to send or to hear of.
+        """
         was_open = link.state is LinkState.OPEN
         link.session = None
         link.served.clear()
@@ -394,7 +438,11 @@ class Links:
             link.failures = 0  # it worked for a while
         link.hops, link.at = [], 0
         self._reports.state(link.queues, _STATE.DISCONNECTED)
-        self._wait_or_end(link, reason)
+        queues = self._senders(link)
+        if idle and any(map(self._needs_session, queues)) and not any(q.locked for q in queues):
+            self._rest(link)
+        else:
+            self._wait_or_end(link, reason)
 
     def failed(
         self, link: Link, status: ConnectionStatus, words: str, state: OutgoingQueueState
@@ -418,11 +466,23 @@ class Links:
             to = link.key if link.destination is None else link.destination
             self._tell("peer_not_reached", to=to, cause=words, retry_s=pause_ms / 1000)
         elif any(map(self._awaits_final, queues)):
-            self._wait(link, self.settings.final_ack_look_ms, "")
+            self._wait(link, self.settings.final_ack_look_ms, "", rests=True)
         else:
             self._end(link)
 
-    def _wait(self, link: Link, pause_ms: int, words: str) -> None:
+    def _rest(self, link: Link) -> None:
+        """Everything was sent, and its order is not acknowledged: the session was of no use.
+
+        Whoever is to bring the acknowledgments may need its place with the peer (`sessions_max`),
+        so for as long as it was idle it stays away. New messages do not wait for that.
+        """
+        link.attempt += 1
+        router = self.desk.manager.core.settings.routing_server
+        pause_ms = self.settings.cleanup_routing_ms if router else self.settings.cleanup_ms
+        self._wait(link, pause_ms, "what was sent is not acknowledged yet", rests=True)
+
+    def _wait(self, link: Link, pause_ms: int, words: str, *, rests: bool = False) -> None:
+        link.rests_since = self.desk.manager.core.lookup_ids.value - 1 if rests else None
         link.last_error = words
         link.state = LinkState.WAITING_RECONNECT
         link.retry_at_ms = self._now() + pause_ms

@@ -235,7 +235,7 @@ class BinaryProtocol:
                     f": it takes no more sessions, or whoever listens on {session.remote_address}"
                     f" is not queue manager {format_guid(link.hop.guid)}"
                 )
-            self.links.closed(link, status, reason)
+            self.links.closed(link, status, reason, idle=session.was_idle)
         self.links.session_ended(session)
 
     def _forget(self, session: Session) -> None:

@@ -173,6 +173,14 @@ def get_next_hops(manager: QueueManager, guid: bytes, *, detour: bool = False) -
     return list(dict.fromkeys(found))
 
 
+def candidates_or_none(manager: QueueManager, guid: bytes) -> list[Candidate]:
+    """Those next hops; none while there is no way."""
+    try:
+        return get_next_hops(manager, guid)
+    except Unresolved:
+        return []
+
+
 def routed(manager: QueueManager, guid: bytes) -> tuple[bytes, ...]:
     """The queue managers that messages for another one are handed to, the first choice first."""
     try:

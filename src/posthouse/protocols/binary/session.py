@@ -77,8 +77,7 @@ class Session:
         self.remote_address = peer_address
         self.pinged = pinged
         self.state = SessionState.WAITING_EC_MSG
-        self.was_open = False
-        self.refused = False  # by the other side
+        self.was_open = self.refused = False  # refused: by the other side
         self.opened_at_ms = 0
         self.close_reason = ""
 
@@ -91,7 +90,7 @@ class Session:
         self._splitter = PacketSplitter()
         self._peer = Peer(server_guid, peer_address)
         self._acknowledged: dict[SendingQueue, list[int]] = {}  # not yet told to the engine
-        self._active = False  # SessionActive
+        self._active_ms = -1  # SessionActive: when it was so last
         self._received_ack = False  # ReceivedAck
         self._fetched = Fetched()
         self._taking = False  # a take is under way
@@ -171,6 +170,12 @@ class Session:
         if self.is_open:
             self._acknowledge()
         self.close(reason)
+
+    @property
+    def was_idle(self) -> bool:
+        """Whether nothing went on when it ended, whichever end it was that had waited enough."""
+        quiet = self._now() - self._active_ms >= self._cleanup_ms // 2
+        return self.was_open and quiet and not self._is_awaiting
 
     def _stop(self) -> None:
         self.state = SessionState.CLOSED
@@ -319,7 +324,7 @@ class Session:
         received.recoverable += recoverable
         batch += packets if error is None else packets[: len(seen)]
         looks += seen
-        self._active = True
+        self._active_ms = self._now()
         self._start_ack_send(recoverable)
         if error is not None:
             raise error
@@ -484,7 +489,7 @@ class Session:
             self._rearm(batch.queue.resend_at_ms)
         if packets:
             self._send(*packets)
-            self._active = True
+            self._active_ms = self._now()
             if self._ack_wait_at == NEVER:
                 self._restart_ack_wait()
 
@@ -560,10 +565,9 @@ class Session:
 
     def _cleanup(self, now: int) -> None:
         """Session Cleanup Timer Event, 3.1.6.2."""
-        if not self._active:
+        if self._active_ms < self._cleanup_at - self._cleanup_ms:
             self.close("nothing was sent or received for a while")
             return
-        self._active = False
         self._cleanup_at = now + self._cleanup_ms
 
     def _ack_wait_expired(self) -> None:
