@@ -34,6 +34,8 @@ class Peer(NamedTuple):
 
 
 KERBEROS = "krb5kdc kdb5_util kadmin.local kinit"
+DOMAIN = "samba samba-tool"
+HAS_SCHEMA = "ls /usr/share/samba/setup/ad-schema/AD_DS_*"
 FIND_PROGRAM = 'PATH="$PATH:/usr/sbin" command -v "$each"'  # not on everybody's PATH
 LOADS_OPENPGM = "import ctypes; ctypes.CDLL('libpgm-5.3.so.0'); import zmq; assert zmq.has('pgm')"
 BUILDS_GSSAPI = """
@@ -118,6 +120,11 @@ PEERS = {
         package="slapd libsasl2-modules libsasl2-modules-gssapi-mit",
         probe=("sh", "-c", f"for each in slapd; do {FIND_PROGRAM} || exit; done"),
         why="a directory server with the schema of message queues (started by the tests only)",
+    ),
+    "activedirectory": Peer(
+        package="samba-ad-dc samba-ad-provision samba-dsdb-modules python3-samba iproute2",
+        probe=("sh", "-c", f"for each in {DOMAIN}; do {FIND_PROGRAM} || exit; done; {HAS_SCHEMA}"),
+        why="a domain controller with the schema of Active Directory (started by the tests only)",
     ),
     "kerberos": Peer(
         package="krb5-kdc krb5-admin-server krb5-user",
