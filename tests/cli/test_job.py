@@ -133,3 +133,14 @@ def test_messages_submit_jobs_and_ends_of_jobs_send_messages(ph: Posthouse, queu
     told = ph("receive", "./private$/ends", "--timeout", "5", "--json").value
     assert told["label"] == f"job {job['number']} finished"
     assert '"result":"3"' in told["body_text"]
+
+
+def test_tables_have_types_by_word_and_the_front_of_results(ph: Posthouse, queue: str) -> None:
+    number = submit(ph, queue, "--type", "sql")
+    assert " sql " in ph("job", "list", queue).out
+    assert "type          sql" in ph("job", "show", queue, str(number)).out
+    words = ("--queue", queue, "--jobs", "1", "--", "sh", "-c", "printf %0200d 0")
+    assert "Finished 1 job; 0 failed." in ph(*COUNTER, *words).out
+    assert ph("job", "history", queue).out.splitlines()[-1].rstrip().endswith("0" * 20 + "...")
+    (row,) = ph("job", "history", queue, "--json").lines
+    assert row["result"] == "0" * 200

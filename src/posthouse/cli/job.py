@@ -19,7 +19,7 @@ from posthouse.cli.output import complain, print_json, print_pairs, print_table,
 from posthouse.cli.progress import bar
 from posthouse.model.completion_codes import NO_Q_JOB
 from posthouse.model.errors import QmsError
-from posthouse.model.job_types import parse_job_type
+from posthouse.model.job_types import job_type_name, parse_job_type
 from posthouse.protocols.admin.types import Done
 from posthouse.protocols.admin.types_jobs import (
     PIECE_MAX,
@@ -196,6 +196,7 @@ def list_jobs(remote: Remote, queue: Queue) -> None:
     print_table("", _COLUMNS, map(_row, found))
 
 
+RESULT_SHOWN: Final = 120  # characters in a table; --json has all of them
 _COLUMNS = ("position", "job", "type", "owner", "bytes", "entered", "state", "description")
 
 
@@ -203,7 +204,7 @@ def _row(one: JobJson) -> tuple[str, ...]:
     return (
         str(one.position),
         str(one.number),
-        str(one.type),
+        job_type_name(one.type),
         one.owner,
         f"{one.file_size:,}",
         one.entry_time,
@@ -254,7 +255,7 @@ def _tell(remote: Remote, one: JobJson) -> None:
             "job": f"{one.number} of {one.queue}, position {one.position}",
             "description": one.description,
             "state": state_of(one),
-            "type": str(one.type),
+            "type": job_type_name(one.type),
             "flags": ", ".join(one.flags),
             "owner": one.owner,
             "submitted by": f"station {one.station}, task {one.task}",
@@ -295,7 +296,7 @@ def history(
             one.server,
             one.end_time,
             one.description,
-            one.result,
+            one.result if len(one.result) <= RESULT_SHOWN else f"{one.result[:RESULT_SHOWN]}...",
         )
         for one in found
     )

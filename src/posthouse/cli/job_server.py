@@ -351,4 +351,4 @@ def _told(remote: Remote, finished: int, failed: int) -> None:
     if remote.json:
         print_json({"finished": finished, "failed": failed})
     else:
-        say(f"Finished {finished:,} jobs; {failed:,} failed.")
+        say(f"Finished {finished:,} {'job' if finished == 1 else 'jobs'}; {failed:,} failed.")
