@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tools import conformance, fuzz, mutants, peers
+from tools import conformance, fuzz, mutants, peers, reach
 
 RULES = """
 [meta]
@@ -428,3 +428,48 @@ class TestGroups:
             ["alone", "1", "tests"],
             ["top", "1", "tests"],
         ]
+
+
+REACHED = """
+import os, signal, sys, threading
+
+def choose(word):
+    if word == "child":
+        pid = os.fork()
+        if not pid:
+            here("killed")
+        os.waitpid(pid, 0)
+    else:
+        here("thread")
+
+def here(word):
+    if word == "killed":
+        os.kill(os.getpid(), signal.SIGKILL)
+    elif word == "thread":
+        print(word)
+    else:
+        print("nobody says this")
+
+thread = threading.Thread(target=choose, args=("thread",))
+thread.start()
+thread.join()
+choose("child")
+"""
+
+
+class TestReach:
+    def test_what_nobody_runs_is_told_though_processes_are_killed(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        file, folder = tmp_path / "program.py", tmp_path / "kept"
+        file.write_text(REACHED)
+        folder.mkdir()
+        assert reach.run_traced(folder, [str(file)], [sys.executable, str(file)]) == 0
+        assert reach.report(folder) == 1
+        line = REACHED.splitlines().index('        print("nobody says this")') + 1
+        assert str(line) in capsys.readouterr().out
+
+    def test_every_name_is_that_of_a_file(self) -> None:
+        for root, patterns in ((reach.PACKAGE, reach.FILES), (reach.ROOT, reach.TESTS)):
+            for pattern in patterns:
+                assert reach.expanded(root, (pattern,)), pattern
