@@ -14,7 +14,7 @@ from posthouse.client.ncp_link import NcpLink, refusal
 from posthouse.model.errors import QmsError
 from posthouse.wire import ncp
 from posthouse.wire.ncp import Reply, Request, Stream, frame_reply, read_request, write_reply
-from posthouse.wire.ncp_bindery_calls import CHANGE_PASSWORD, KEYED_LOGIN
+from posthouse.wire.ncp_bindery_calls import CHANGE_PASSWORD, KEYED_LOGIN, LOGIN_KEY
 from posthouse.wire.ncp_calls import NOTHING
 from posthouse.wire.ncp_functions import LOGOUT, NEGOTIATE_SIZE, SERVER_CLOCK, AcceptedSize
 from posthouse.wire.ncp_queue_calls import REMOVE_JOB
@@ -212,5 +212,6 @@ def test_codes_of_logins_are_told_as_such() -> None:
     clear = refusal(CHANGE_PASSWORD, 0xD6)
     assert (clear.completion, "clear text" in clear.remedy) == (0xD6, True)
     assert "password" in refusal(KEYED_LOGIN, 0xFF).remedy
+    assert "clear_text=True" in refusal(LOGIN_KEY, 0xFB).remedy
     assert "operator" in refusal(REMOVE_JOB, 0xD6).remedy
     assert "23/0x80" in refusal(REMOVE_JOB, 0xD6).cause

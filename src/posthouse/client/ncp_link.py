@@ -18,6 +18,7 @@ from posthouse.model.completion_codes import (
     PASSWORD_TOO_SHORT,
     TOO_MANY_CONNECTIONS,
     UNENCRYPTED_REFUSED,
+    UNSUPPORTED,
 )
 from posthouse.model.errors import QmsError, RemoteProtocolError
 from posthouse.wire.ncp import Reply
@@ -26,6 +27,7 @@ from posthouse.wire.ncp_bindery_calls import (
     KEYED_LOGIN,
     KEYED_VERIFY,
     LOGIN,
+    LOGIN_KEY,
     VERIFY_PASSWORD,
 )
 from posthouse.wire.ncp_calls import NcpCall
@@ -41,7 +43,8 @@ _KEEPALIVE: Final = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT"
 
 
 _LOGINS: Final = frozenset(
-    call.key for call in (LOGIN, KEYED_LOGIN, VERIFY_PASSWORD, KEYED_VERIFY, CHANGE_PASSWORD)
+    call.key
+    for call in (LOGIN_KEY, LOGIN, KEYED_LOGIN, VERIFY_PASSWORD, KEYED_VERIFY, CHANGE_PASSWORD)
 )
 # Of logins these codes say something else than of queues (qms-facts 4.3, 7.5).
 _OF_LOGINS: Final = {
@@ -49,6 +52,7 @@ _OF_LOGINS: Final = {
     PASSWORD_TOO_SHORT: "The password is too short.",
     TOO_MANY_CONNECTIONS: "The object has too many connections.",
     LOGIN_DISABLED: "The account is disabled.",
+    UNSUPPORTED: "That server takes no keyed logins; `clear_text=True` sends the password itself.",
     BAD_PASSWORD: "Look at name and password.",
     FAILURE: "Look at name and password.",
 }
