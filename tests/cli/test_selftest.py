@@ -8,6 +8,8 @@ import pytest
 
 from posthouse.cli.main import run
 from posthouse.engine.history import MessageHistory
+from posthouse.engine.receiving import Receiving
+from posthouse.sim.routed import RoutedTrial
 
 
 def test_trials_are_summed_up(capsys: pytest.CaptureFixture[str]) -> None:
@@ -20,6 +22,24 @@ def test_each_trial_is_a_line_of_json(capsys: pytest.CaptureFixture[str]) -> Non
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [(line["seed"], line["protocol"]) for line in lines] == [(5, "srmp"), (6, "srmp")]
     assert all(line["passed"] and line["sent"] for line in lines)
+
+
+def test_messages_over_routers_are_tried_too(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["selftest", "--protocol", "routed", "--seeds", "1", "--first", "31", "--json"]) == 0
+    line = json.loads(capsys.readouterr().out)
+    assert line == RoutedTrial(31).run()._asdict() | {"passed": True, "protocol": "routed"}
+
+
+def test_a_failure_over_routers_replays_as_such(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The line that it prints is run as it stands, and fails in the same way."""
+    monkeypatch.setattr(Receiving, "_is_known", lambda *arguments: False)
+    assert run(["selftest", "--protocol", "routed", "--seeds", "9"]) == 1
+    first = capsys.readouterr().err
+    (line,) = [line for line in first.splitlines() if line.startswith("Replay it: ")]
+    assert run(line.removeprefix("Replay it: posthouse ").split()) == 1
+    assert capsys.readouterr().err == first
 
 
 @pytest.mark.parametrize("wants_json", [False, True])

@@ -21,6 +21,7 @@ from posthouse.sim.managers import SimManager
 from posthouse.sim.routed_account import RoutedAccount, Ways
 from posthouse.sim.trial import BASE_ACTS, Acts, Trial, private_name
 
+ROUTED: Final = "routed"
 NORTH, MIDDLE, SOUTH = "North", "Middle", "South"
 PLACES: Final = {
     "ALPHA": NORTH,
@@ -45,6 +46,11 @@ class Way(NamedTuple):
 
 class RoutedTrial(Trial):
     """A trial in an enterprise."""
+
+    @property
+    def way(self) -> str:
+        """What `posthouse selftest` knows such trials by."""
+        return ROUTED
 
     def _names(self) -> tuple[str, ...]:
         chance = self.chance

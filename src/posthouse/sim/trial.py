@@ -127,6 +127,11 @@ class Trial:
             self._furnish(machine)
         self._introduce()
 
+    @property
+    def way(self) -> str:
+        """What `posthouse selftest` knows such trials by."""
+        return self.protocol
+
     def _names(self) -> tuple[str, ...]:
         """The machines of the trial."""
         return NAMES[: self.chance.choice((2, 2, 3))]
@@ -194,7 +199,7 @@ class Trial:
         shown = "\n  ".join(faults[:10])
         return (
             f"seed {self.seed}, after {self.clock.now_ms} ms: {len(faults)} faults\n  {shown}\n"
-            f"Replay it: posthouse selftest --protocol {self.protocol}"
+            f"Replay it: posthouse selftest --protocol {self.way}"
             f" --first {self.seed} --seeds 1"
         )
 
