@@ -205,3 +205,25 @@ def test_lists_without_any_queue_say_where_to_look(rig: PostRig) -> None:
     with pytest.raises(IllegalFormatName, match="no queue to send to") as refused:
         rig.send(listed(rig, "One"), b"x")
     assert "directory list list" in refused.value.remedy
+
+
+def test_one_message_goes_to_a_thousand_queues_of_which_half_are_away(rig: PostRig) -> None:
+    """Above what a packet can name, each copy names its own queue; nobody waits for another."""
+    here = [f"branch{number}" for number in range(500)]
+    for name in here:
+        rig.create(name)
+    near = [rf"DIRECT=OS:ALPHA\private$\{name}" for name in here]
+    away = [rf"DIRECT=OS:away{number}\private$\q" for number in range(500)]
+    parts = {f"Part{at}": [*near, *away][at : at + 200] for at in range(0, 1000, 200)}
+    lists = [ListPart(name=name, members=members) for name, members in parts.items()]
+    enter(rig, Document(lists=[*lists, ListPart(name="All", members=[*parts])]))
+    rig.send(listed(rig, "All"), b"x")
+    assert len(outgoing(rig)) == 500
+    for name in (here[0], here[-1]):
+        message = rig.peek(rig.open(rf".\private$\{name}", PEEK)).message
+        assert message.destination_queue_format_name == rf"DIRECT=OS:ALPHA\private$\{name}"
+        assert message.destination_multi_queue_format_name == ()
+    assert sum(queue.state.count for queue in rig.manager.queues.outgoing_queues()) == 500
+    enter(rig, Document(lists=[ListPart(name="All", members=[*near, *away])]))
+    rig.send(listed(rig, "All"), b"y")
+    assert len(outgoing(rig)) == 500

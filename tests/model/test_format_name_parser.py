@@ -138,7 +138,7 @@ def test_private_numbers_have_one_to_eight_digits(digits: str, number: int) -> N
         (f"PUBLIC={GUID},", "element 2 of the list"),
         (f"PUBLIC={GUID},FOO=1", "element 2 of the list"),
         (f"PUBLIC={GUID},MACHINE={GUID};journal", "read-only"),
-        (f"PUBLIC={GUID}" + f",PUBLIC={GUID}" * 256, "2 to 256"),
+        (f"PUBLIC={GUID}" + f",PUBLIC={GUID}" * 256, "more than 256 names"),
     ],
 )
 def test_what_is_no_name_is_refused_with_its_cause(text: str, cause: str) -> None:

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 
 from posthouse.model.errors import IllegalFormatName
+from posthouse.model.format_name_parser import parse_format_name
 from posthouse.model.format_names import (
     ConnectorName,
     DirectName,
@@ -178,10 +179,13 @@ def test_lists_are_neither_nested_nor_short_nor_endless() -> None:
     inner = MultipleName((DIRECT, DIRECT))
     with pytest.raises(IllegalFormatName, match="element of a list"):
         MultipleName((DIRECT, inner))  # type: ignore[arg-type]
-    with pytest.raises(IllegalFormatName, match="2 to 256"):
+    with pytest.raises(IllegalFormatName, match="2 to 4096"):
         MultipleName((DIRECT,))
-    with pytest.raises(IllegalFormatName, match="2 to 256"):
-        MultipleName((DIRECT,) * 257)
+    with pytest.raises(IllegalFormatName, match="2 to 4096"):
+        MultipleName((DIRECT,) * 4097)
+    with pytest.raises(IllegalFormatName, match="more than 256 names") as refused:
+        parse_format_name(",".join([str(DIRECT)] * 257))
+    assert "distribution list" in refused.value.remedy
 
 
 @pytest.mark.parametrize("suffix", [s for s in Suffix if s not in (Suffix.NONE, Suffix.JOURNAL)])

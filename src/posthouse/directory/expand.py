@@ -11,7 +11,7 @@ from posthouse.directory.objects import DistributionList, QueueAlias
 from posthouse.directory.service import DirectoryService
 from posthouse.model.errors import IllegalFormatName, NoDs
 from posthouse.model.names import (
-    ELEMENTS_MAX,
+    RESOLVED_MAX,
     DistributionListName,
     FormatName,
     MultipleName,
@@ -21,8 +21,8 @@ from posthouse.model.names import (
 
 DEPTH_MAX: Final = 16
 """Lists in lists in lists ...; deeper nesting is taken for a mistake."""
-NAMES_MAX: Final = 16 * ELEMENTS_MAX
-"""Names looked at on the way, most of which may turn out to be the same."""
+NAMES_MAX: Final = RESOLVED_MAX
+"""Names looked at on the way, many of which may turn out to be the same."""
 
 _REMEDY: Final = "`posthouse directory list list` and `alias list` show what is in them."
 
@@ -74,7 +74,7 @@ def _resolved(elements: Iterable[SingleName], read: ReadList) -> list[SingleName
             level += _members(lists[guid], read)
             if len(names) + len(level) + len(visited) > NAMES_MAX:
                 raise IllegalFormatName(
-                    f"the distribution lists hold more than {NAMES_MAX} names", _REMEDY
+                    f"the distribution lists hold too many names, more than {NAMES_MAX}", _REMEDY
                 )
         if not level:
             return names

@@ -20,8 +20,8 @@ from posthouse.model.errors import (
 )
 from posthouse.model.guids import NULL_GUID
 from posthouse.model.names import (
-    ELEMENTS_MAX,
     READ_ONLY_SUFFIXES,
+    RESOLVED_MAX,
     MultipleName,
     PathKind,
     PathName,
@@ -396,7 +396,7 @@ class DistributionList(DirectoryObject, frozen=True, kw_only=True, tag="Distribu
         """Name, and members that can be sent to."""
         super().validate()
         _check_name("a distribution list", self.name)
-        _check_number("the number of members", len(self.members), 0, ELEMENTS_MAX)
+        _check_number("the number of members", len(self.members), 0, RESOLVED_MAX)
         for member in self.members:
             _check_destination(member, "a member of a list")
 

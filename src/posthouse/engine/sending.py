@@ -46,7 +46,7 @@ from posthouse.model.message import (
     limited_time_to_reach_queue,
     validate,
 )
-from posthouse.model.names import parse_name
+from posthouse.model.names import ELEMENTS_MAX, parse_name
 from posthouse.security.access import Caller
 from posthouse.wire.glance import Glance, glance, glance_all
 from posthouse.wire.headers import OVER_HTTP
@@ -191,7 +191,9 @@ class Sending:
         if message.sender_identifier_type == _SENDER_SID:
             message.sender_identifier = descriptor.caller.sid
         elements = tuple(nested.format_name for nested in descriptor.nested)
-        message.destination_multi_queue_format_name = elements
+        # Each copy would name all of them: those of a large list name their own queue alone.
+        fits = len(elements) <= ELEMENTS_MAX
+        message.destination_multi_queue_format_name = elements if fits else ()
         self._complete_transaction(message, transaction)
 
     def _complete_transaction(self, message: Message, transaction: Transaction | None) -> None:

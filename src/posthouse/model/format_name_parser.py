@@ -55,6 +55,10 @@ def parse_format_name(text: str) -> FormatName:
     elements = text.split(",", ELEMENTS_MAX)
     if len(elements) == 1:
         return _parse_element(text)
+    if len(elements) > ELEMENTS_MAX:
+        raise IllegalFormatName(
+            f"more than {ELEMENTS_MAX} names in one", "Make them members of a distribution list."
+        )
     return MultipleName(tuple(_parse_listed(i, element) for i, element in enumerate(elements, 1)))
 
 

@@ -20,6 +20,7 @@ from posthouse.model.text import excerpt
 
 DOMAIN_NAME_LENGTH_MAX = 255
 ELEMENTS_MAX = 256  # Choice: the grammar sets no limit to a list
+RESOLVED_MAX = 16 * ELEMENTS_MAX  # names that distribution lists stand for
 
 _IPX_ADDRESS = re.compile(r"[0-9A-Fa-f.:]{1,32}")
 # RFC 3986, reg-name. Without escapes, which would be a second spelling of a host, and without what
@@ -337,8 +338,8 @@ class MultipleName:
     names: tuple[SingleName, ...]
 
     def __post_init__(self) -> None:
-        if not 2 <= len(self.names) <= ELEMENTS_MAX:
-            raise IllegalFormatName(f"a list has 2 to {ELEMENTS_MAX} names, not {len(self.names)}")
+        if not 2 <= len(self.names) <= RESOLVED_MAX:
+            raise IllegalFormatName(f"a list has 2 to {RESOLVED_MAX} names, not {len(self.names)}")
         for name in self.names:
             if isinstance(name, MultipleName):
                 raise IllegalFormatName("a list cannot be an element of a list")

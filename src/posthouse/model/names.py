@@ -12,6 +12,7 @@ from posthouse.model.format_name_parser import (
 )
 from posthouse.model.format_names import (
     ELEMENTS_MAX,
+    RESOLVED_MAX,
     ConnectorName,
     DirectName,
     DistributionListName,
@@ -43,6 +44,7 @@ __all__ = [
     "PATH_NAME_LENGTH_MAX",
     "QUEUE_NAME_LENGTH_MAX",
     "READ_ONLY_SUFFIXES",
+    "RESOLVED_MAX",
     "SUBQUEUE_NAME_LENGTH_MAX",
     "ConnectorName",
     "DirectName",
