@@ -14,7 +14,7 @@ from posthouse.spark.offsets import StreamOffset, offset_of
 
 NUMBERS = st.dictionaries(st.text(max_size=8), st.integers(1, 2**62), max_size=4)
 URLS = st.dictionaries(st.text(max_size=8), st.text(max_size=8), max_size=4)
-OFFSETS = st.builds(StreamOffset, st.text(max_size=8), NUMBERS, URLS, NUMBERS, NUMBERS)
+OFFSETS = st.builds(StreamOffset, st.text(max_size=8), NUMBERS, URLS, NUMBERS, NUMBERS, NUMBERS)
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -139,3 +140,25 @@ def test_what_is_wrong_is_said_when_the_stream_starts(
     assert "a stream has no end" in failure(lambda: streams.run(endless))
     away = options(name, url="http://127.0.0.1:9", timeout=1)
     assert "no queue manager answers" in failure(lambda: streams.run(away))
+
+
+def test_a_checkpoint_that_a_power_failure_cut_short_loses_and_repeats_nothing(
+    office: SparkOffice, queue: MakeQueue, options: Options, streams: Streams
+) -> None:
+    name, folder = queue(), Path(streams.checkpoint)
+    office.send(name, numbered(0, 6))
+    given = options(name, consume="onCommit", group="frail", maxMessagesPerTrigger=3)
+    given["checkpoint"] = streams.checkpoint
+    streams.run(given)
+    assert streams.batches == {0: numbered(0, 3), 1: numbered(3, 6)}
+    office.send(name, numbered(6, 8))
+    (folder / "commits" / "1").write_bytes(b"")
+    told = failure(lambda: streams.run(given))
+    assert "commits/1 is empty or cut short" in told
+    for part in ("commits", "offsets"):  # both were lost: what was claimed tells where it ended
+        for entry in ("1", ".1.crc"):
+            (folder / part / entry).unlink(missing_ok=True)
+    streams.run({**given, "maxMessagesPerTrigger": "100"})
+    assert streams.batches == {0: numbered(0, 3), 1: numbered(3, 6), 2: numbered(6, 8)}
+    settle(folder, token_file=given["tokenFile"])
+    assert office.count(name) == 0

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -17,6 +18,12 @@ from posthouse.model.errors import InvalidParameter
 from posthouse.spark.offsets import StreamOffset, offset_of
 
 NONE: Final = "-"
+_VERSION: Final = re.compile(r"v\d+")
+_LINES: Final = {"offsets": 2, "commits": 1}
+_AGAIN: Final = {
+    "offsets": "what was planned there is planned again, and with the same end if it was claimed.",
+    "commits": "its batch is done again with the same messages, under the same number.",
+}
 
 
 def committed_offsets(path: str) -> list[StreamOffset]:
@@ -25,7 +32,49 @@ def committed_offsets(path: str) -> list[StreamOffset]:
     batch = _last_batch(files, f"{root}/commits")
     if batch is None:
         return []
-    return list(_offsets(_text(files, f"{root}/offsets/{batch}")))
+    _check_entry(_text(files, f"{root}/commits/{batch}"), "commits", batch)
+    text = _text(files, f"{root}/offsets/{batch}")
+    _check_entry(text, "offsets", batch)
+    return list(_offsets(text))
+
+
+def check_checkpoint(path: str) -> None:
+    """Refuses a checkpoint whose newest entries are empty or cut short, and says what to do.
+
+    A power failure leaves such files, since Spark syncs nothing; it would start with none of them
+    and tell less. Only one on a local disk is looked at; `path` may be empty.
+    """
+    root = _local_root(path)
+    if root is None:
+        return
+    for part in ("offsets", "commits"):
+        batch = max(_batches(root / part), default=None)
+        if batch is not None:
+            text = (root / part / str(batch)).read_text(encoding="utf-8", errors="replace")
+            _check_entry(text, part, batch)
+
+
+def _check_entry(text: str, part: str, batch: int) -> None:
+    """An entry has a line for its version, and lines of JSON behind it; `offsets` has two or more.
+
+    Lines of other sources may be anything but the beginning of an object.
+    """
+    version, *lines = text.splitlines() or [""]
+    objects = [line for line in lines if line.startswith("{")]
+    if _VERSION.fullmatch(version) and len(lines) >= _LINES[part] and all(map(_is_json, objects)):
+        return
+    raise InvalidParameter(
+        f"the checkpoint's file {part}/{batch} is empty or cut short, as a power failure leaves it",
+        f"Remove it together with {part}/.{batch}.crc and start again: {_AGAIN[part]}",
+    )
+
+
+def _is_json(line: str) -> bool:
+    try:
+        json.loads(line)
+    except ValueError:
+        return False
+    return True
 
 
 def sync_checkpoint(path: str, part: str) -> None:

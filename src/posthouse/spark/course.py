@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from posthouse.client.bulk_read import Cut, QueuePlan, Wanted
@@ -34,6 +34,7 @@ class Course:
         self._plans: dict[str, QueuePlan] = {}
         self._latest: dict[str, int] = {}
         self._positions: dict[str, int] = {}
+        self._claimed: dict[str, int] = {}  # when the leases were taken
         self._first = StreamOffset()
         self._goal: dict[str, int] | None = None
         self._looked_at = 0.0
@@ -65,13 +66,16 @@ class Course:
         after, known = starting(self.options, place, plan)
         if self._leases is not None:
             is_new = place.endpoint.find_group(queue, self.options.group) is None
-            self._positions[queue] = self._leases.take(place, after if is_new else None).position
+            group = self._leases.take(place, after if is_new else None)
+            self._positions[queue], self._claimed[queue] = group.position, group.claimed
             after, known = self._positions[queue], known if is_new else 0
         self.places[queue] = place
         self._latest[queue] = plan.latest
         first = self._first
         self._first = first._replace(
-            queues={**first.queues, queue: after}, purged={**first.purged, queue: known}
+            queues={**first.queues, queue: after},
+            purged={**first.purged, queue: known},
+            began={**first.began, queue: after},
         )
 
     def _settle(self, leases: Leases) -> None:
@@ -117,6 +121,9 @@ class Course:
     def next(self, start: StreamOffset, limits: Limits) -> StreamOffset | None:
         """The end of the next micro-batch; None while nothing is new."""
         self._check()
+        if lost := self._lost(start):
+            self._plans = {}
+            return self._behind_which(start, lost)
         plans = {plan.queue: plan for plan in self._plans_behind(start, limits)}
         self._latest |= {queue: plan.latest for queue, plan in plans.items()}
         if self.options.fail_on_data_loss:
@@ -130,8 +137,23 @@ class Course:
             return None
         ends = {queue: plan.end for queue, plan in self._plans.items()}
         purged = {queue: plan.purged_through for queue, plan in plans.items()}
-        queues, purged = {**start.queues, **ends}, {**start.purged, **purged}
-        return self._offset(start._replace(queues=queues, purged=purged))
+        return self._behind_which(start._replace(purged={**start.purged, **purged}), ends)
+
+    def _lost(self, start: StreamOffset) -> dict[str, int]:
+        """Where a batch ended that was claimed, and of which the checkpoint knows nothing any more.
+
+        It is planned again with the same end: its sink may have it, under the same number.
+        """
+        if not self.options.consume:
+            return {}
+        claimed = self._claimed.items()
+        return {queue: end for queue, end in claimed if end > self._behind(start, queue)}
+
+    def _behind_which(self, start: StreamOffset, ends: Mapping[str, int]) -> StreamOffset:
+        """The end of a micro-batch in which these queues go so far."""
+        queues = {**start.queues, **ends}
+        began = {**{queue: self._behind(start, queue) for queue in queues}, **start.began}
+        return self._offset(start._replace(queues=queues, began=began))
 
     def _check(self) -> None:
         """What happened beside the stream; new queues, where a pattern tells which are read."""
@@ -221,15 +243,26 @@ class Course:
         extents = [
             self._extent(start, end, queue)
             for queue, through in end.queues.items()
-            if queue in self.places and through > self._behind(start, queue)
+            if queue in self.places and through > self._after(start, end, queue)
         ]
         return portions(extents, self.options)
 
+    def _after(self, start: StreamOffset, end: StreamOffset, queue: str) -> int:
+        """Behind which id a micro-batch begins; the first one where it began when it was planned.
+
+        A group may have moved since then, and `latest` is another message.
+        """
+        began = end.began.get(queue)
+        if began is None or start.began.get(queue) == began:
+            return self._behind(start, queue)
+        return began
+
     def _extent(self, start: StreamOffset, end: StreamOffset, queue: str) -> Extent:
-        after, through = self._behind(start, queue), end.queues[queue]
+        after, through = self._after(start, end, queue), end.queues[queue]
         if self._leases is not None and self.options.consume:
             group = self._leases.claim(queue, through)
-            if queue in start.queues and self.options.fail_on_data_loss:
+            known_start = queue in start.queues or queue in end.began
+            if known_start and self.options.fail_on_data_loss:
                 _check_position(queue, after, group)
         place = self.places[queue]
         if (plan := self._whole_plan(queue)) and (plan.after, plan.end) == (after, through):

@@ -19,7 +19,8 @@ class StreamOffset(NamedTuple):
     """Everything up to a queue's lookup id has been planned.
 
     `purged` has the highest purged ids that were known then: only later purges lose something.
-    `epochs` are the leases under which a group's reader planned it.
+    `epochs` are the leases under which a group's reader planned it. `began` has the ids behind
+    which the stream began with each queue: Spark keeps no offset of that, and asks for it again.
     """
 
     group: str = ""
@@ -27,6 +28,7 @@ class StreamOffset(NamedTuple):
     urls: Mapping[str, str] = {}
     purged: Mapping[str, int] = {}
     epochs: Mapping[str, int] = {}
+    began: Mapping[str, int] = {}
 
     def to_json(self) -> dict[str, Any]:
         """As Spark gets it."""
@@ -34,6 +36,8 @@ class StreamOffset(NamedTuple):
         for name, values in (("epochs", self.epochs), ("purged", self.purged)):
             if known := {key: value for key, value in values.items() if value}:
                 json[name] = _sorted(known)
+        if self.began:
+            json["began"] = _sorted(self.began)
         json["urls"] = _sorted(self.urls)
         return dict(sorted(json.items()))
 
@@ -52,6 +56,7 @@ def offset_of(json: object) -> StreamOffset:
         urls={str(name): str(url) for name, url in _part(json, "urls").items()},
         purged=_numbers(json, "purged"),
         epochs=_numbers(json, "epochs"),
+        began=_numbers(json, "began"),
     )
 
 

@@ -11,6 +11,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from posthouse.spark.checkpoints import check_checkpoint
 from posthouse.spark.options import source_options
 from posthouse.spark.schema import message_schema
 
@@ -34,7 +35,9 @@ class PosthouseSource(DataSource):
             from posthouse.spark.msmq_source import source_columns
 
             return message_schema(source_columns(self.options))
-        return message_schema(source_options(self.options).columns, exact=True)
+        options = source_options(self.options)
+        check_checkpoint(options.checkpoint)
+        return message_schema(options.columns, exact=True)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A batch read."""
