@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from posthouse.directory import objects
 from posthouse.engine.queue import Queue
 from posthouse.engine.remote import Peer
+from posthouse.model.message import ACK_NEG_ARRIVAL
+from posthouse.model.names import PrivateName
 from posthouse.wire.order_acks import order_queue_of
-from tests.engine.arrivals import PeerRig
+from tests.engine.arrivals import ORDERS, PeerRig
 from tests.engine.letters import FAR_GUID
+from tests.engine.test_receiving_refusals import AnswerRig
 
 STRANGER = bytes(range(40, 56))
 BANK = r"DIRECT=OS:BANK\private$\ledger"
@@ -112,3 +116,53 @@ def test_nobody_answers_who_has_no_name(rig: PeerRig) -> None:
         )
     assert not rig.run(lambda m: m.transfer.send_order_ack(rig.queue("open").number, bytes(16)))
     assert rig.manager.queues.outgoing_queues() == []
+
+
+# -- what comes over several routers
+
+
+class RoutedRig(AnswerRig):
+    """A rig that knows the sender, and a full queue `east` that it sends to."""
+
+    def __init__(self) -> None:
+        super().__init__(send_insecure_nacks=True)
+        self.create("east", transactional=True, quota_kib=1)
+        entry = objects.QueueManager(identifier=FAR_GUID, computer_name="FAR")
+        service, clock = self.manager.directory.service, self.clock
+        self.run(lambda m: service.create_directory_object(entry, clock.now_ms, clock.utc_seconds))
+        self.big = self.transactional(
+            1,
+            0,
+            body=bytes(2000),
+            destination_queue_format_name=ORDERS.replace("orders", "east"),
+            acknowledgements_requested=ACK_NEG_ARRIVAL,
+            administration_queue_format_name=str(PrivateName(FAR_GUID, 0x12)),
+        )
+
+    def refusals(self) -> int:
+        return len(self.sent(str(PrivateName(FAR_GUID, 0x12))))
+
+
+def router(host: int, *, trusted: bool = True) -> Peer:
+    return Peer(bytes([host]) * 16, f"192.0.2.{host}", may_pass_on=lambda source: trusted)
+
+
+@pytest.mark.spec("MS-MQQB 3.1.7.15/12")
+def test_what_was_refused_over_one_router_is_not_taken_over_another() -> None:
+    """Its sender was told, and ends it: taken in after all it would have two ends."""
+    rig = RoutedRig()
+    rig.take(rig.big, peer=router(20))
+    rig.take(rig.big, peer=router(21))
+    assert rig.refusals() == 1
+    rig.set("east", quota_kib=100)
+    rig.restart()
+    rig.take(rig.big, peer=router(22))
+    assert rig.bodies("east") == []
+
+
+def test_a_stranger_has_nothing_refused_that_comes_over_routers() -> None:
+    rig = RoutedRig()
+    rig.take(rig.big, peer=router(20, trusted=False))
+    rig.set("east", quota_kib=100)
+    rig.take(rig.big, peer=router(21))
+    assert len(rig.bodies("east")) == 1

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from posthouse.directory import objects
 from posthouse.engine.remote import Peer
-from posthouse.model.errors import InvalidParameter
+from posthouse.model.errors import InvalidParameter, RemoteProtocolError
 from posthouse.model.names import FormatName, PublicName, parse_format_name
 from tests.engine.letters import FAR_GUID
 from tests.engine.rig import Rig
@@ -198,3 +198,26 @@ def test_a_setting_allows_what_it_says_or_is_refused(setting: str) -> None:
         assert "/" in setting
         return
     assert not allows(rig, direct("192.0.2.8")) or setting.strip("[]") == "*"
+
+
+@pytest.mark.parametrize("trusted", [True, False])
+def test_what_a_router_brings_counts_for_who_wrote_it(trusted: bool) -> None:
+    rig = with_machine(allowed_targets=("*",), targets_per_peer=1)
+    targets = rig.manager.receiving.targets
+    router = Peer(FAR_GUID, "192.0.2.7", may_pass_on=lambda source: trusted)
+    assert targets.allows(router, direct("192.0.2.20"))
+    assert not targets.allows(router, direct("192.0.2.21"))
+    assert targets.allows(router, direct("192.0.2.21"), OTHER_GUID) is trusted
+    assert not targets.allows(router, direct("192.0.2.22"), OTHER_GUID)  # it has had its one
+    assert not targets.allows(router, direct("192.0.2.22"), bytes(16))  # nobody knows that one
+
+
+def test_a_router_whose_place_nobody_can_tell_counts_as_anybody() -> None:
+    def unsure(source: bytes) -> bool:
+        raise RemoteProtocolError("its name cannot be resolved now")
+
+    rig = with_machine(allowed_targets=("*",), targets_per_peer=1)
+    router = Peer(FAR_GUID, "192.0.2.7", may_pass_on=unsure)
+    targets = rig.manager.receiving.targets
+    assert targets.allows(router, direct("192.0.2.20"), OTHER_GUID)
+    assert not targets.allows(router, direct("192.0.2.21"), OTHER_GUID)

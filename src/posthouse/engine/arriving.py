@@ -17,6 +17,7 @@ from posthouse.wire.packet import Packet
 from posthouse.wire.tail import USER_TAIL
 
 SEQUENCE = struct.Struct("<QII")  # TxSequenceID, number and previous number, behind the flags
+RELAYED = b"!"  # behind the source of refused messages that came from routers or from itself
 Notes = dict[bytes, dict[int, None]]  # ordinals for the history, by source
 
 
@@ -127,9 +128,10 @@ class Run:
         return len(set(ordinals)) == len(ordinals) and known.keys().isdisjoint(ordinals)
 
     def was_refused(self, history: MessageHistory, peer: Peer) -> bool:
-        """Whether any of them came before and was refused."""
-        refused = history.known_of(refused_of(self.looks[0].source_guid, peer))
-        return not refused.keys().isdisjoint(self.ordinals)
+        """Whether any of them came before and was refused; or somebody says so who may not."""
+        source = self.looks[0].source_guid
+        refused = [history.known_of(key) for key in (refused_of(source, peer), source + RELAYED)]
+        return not all(known.keys().isdisjoint(self.ordinals) for known in refused)
 
     def follows(self, core: Core) -> bool:
         """Whether each is the next one of the same sequence, and all want the same."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from posthouse.engine.admission import INFINITE
 from posthouse.engine.arriving import (
+    RELAYED,
     SEQUENCE,
     Arriving,
     Batch,
@@ -179,9 +180,8 @@ class Receiving:
         if self._is_known(batch, source, seen.ordinal):
             batch.note(source, seen)
             return
-        refused = refused_of(source, batch.peer)
-        if self._is_known(batch, refused, seen.ordinal):
-            batch.note(refused, seen)
+        if self._was_refused(batch, source, seen.ordinal):
+            self._note_refusal(batch, source, seen)
         elif self._take_new(batch, packet, seen):
             batch.note(source, seen)
 
@@ -203,6 +203,26 @@ class Receiving:
         (sequence_id, _, _) = SEQUENCE.unpack_from(packet, seen.transaction_at + 4)
         queue = self.core.transfer.sequences.queue_of(sequence_id)
         return queue is not None and bool(peer.may_acknowledge(queue.number))
+
+    def _was_refused(self, batch: Batch, source: bytes, ordinal: int) -> bool:
+        """Whether it came before and was refused: from the same address, or over other routers."""
+        if self._is_known(batch, refused_of(source, batch.peer), ordinal):
+            return True
+        known = self._is_known(batch, source + RELAYED, ordinal)
+        return known and self._is_relayed(batch.peer, source)
+
+    def _note_refusal(self, batch: Batch, source: bytes, seen: Glance) -> None:
+        batch.note(refused_of(source, batch.peer), seen)
+        if self._is_relayed(batch.peer, source):
+            batch.note(source + RELAYED, seen)
+
+    def _is_relayed(self, peer: Peer, source: bytes) -> bool:
+        """Whether it comes from its machine itself, or over a router, each in its own place."""
+        machine = source[: len(NULL_GUID)]
+        try:
+            return self.targets.knows_machine(machine) and peer.may_pass_on(machine)
+        except RemoteProtocolError:  # nobody can tell now
+            return False
 
     def _is_known(self, batch: Batch, source: bytes, ordinal: int) -> bool:
         return self.history.knows(source, ordinal) or batch.has(source, ordinal)
@@ -253,7 +273,7 @@ class Receiving:
         if seen.message_class == NORMAL:
             name = Packet(packet, seen).administration_queue
             its_own = seen.source_guid == peer.guid and self.targets.may_be_peer(name)
-            if its_own or self.targets.allows(peer, name):
+            if its_own or self.targets.allows(peer, name, seen.source_guid):
                 return seen
             self.core.refusals["target_not_allowed"] += 1
         return seen._replace(ack_flags=0)
@@ -402,9 +422,9 @@ class Receiving:
         The history remembers it, but not as one that came in: anybody can send under a name.
         """
         seen = arrival.seen
-        source = refused_of(self._source(arrival.packet, seen), batch.peer)
-        known = self._is_known(batch, source, seen.ordinal)
-        batch.note(source, seen)
+        source = self._source(arrival.packet, seen)
+        known = self._was_refused(batch, source, seen.ordinal)
+        self._note_refusal(batch, source, seen)
         return not known
 
     def _is_given_up(self, batch: Batch, arrival: Arriving) -> bool:
@@ -414,8 +434,7 @@ class Receiving:
         full queue, but taken in after all it would have two ends.
         """
         seen = arrival.seen
-        source = refused_of(self._source(arrival.packet, seen), batch.peer)
-        known = self._is_known(batch, source, seen.ordinal)
+        known = self._was_refused(batch, self._source(arrival.packet, seen), seen.ordinal)
         return known and self._may_be_told(batch.peer, seen)
 
     def _may_be_told(self, peer: Peer, seen: Glance) -> bool:

@@ -18,7 +18,7 @@ from posthouse.engine.core import Core
 from posthouse.engine.public_queues import DirectoryOfQueues
 from posthouse.engine.remote import Peer
 from posthouse.engine.settings import host_key
-from posthouse.model.errors import InvalidParameter
+from posthouse.model.errors import InvalidParameter, RemoteProtocolError
 from posthouse.model.guids import NULL_GUID, format_guid
 from posthouse.model.names import (
     DirectName,
@@ -61,17 +61,31 @@ class Targets:
         except ValueError:
             raise InvalidParameter(f"allowed_targets names {excerpt(text)}, no network") from None
 
-    def allows(self, peer: Peer, name: FormatName | None) -> bool:
-        """Whether this name in a message of the peer's may be sent to."""
+    def allows(self, peer: Peer, name: FormatName | None, source: bytes = b"") -> bool:
+        """Whether this name in a message that the peer brings may be sent to.
+
+        `source` is the machine that has written it. What a router brings counts for who wrote it:
+        else all machines behind the router would share what one may name.
+        """
         if name is None:
             return False
+        counted = peer.address
+        if source != peer.guid and self._is_relayed(peer, source):
+            counted = format_guid(source)
         if isinstance(name, DirectName):
-            return self._allows_direct(peer, name)
+            return self._allows_direct(peer, name, counted)
         if isinstance(name, PrivateName):
-            return self._allows_private(peer, name)
+            return self._allows_private(peer, name, counted)
         if isinstance(name, PublicName):
-            return self._allows_public(peer, name)
+            return self._allows_public(peer, name, counted)
         return False
+
+    def _is_relayed(self, peer: Peer, source: bytes) -> bool:
+        """Whether the peer is a router, in its own place, and the source a known machine."""
+        try:
+            return self.knows_machine(source) and peer.may_pass_on(source)
+        except RemoteProtocolError:  # nobody can tell now where the peer's place is
+            return False
 
     def may_be_peer(self, name: FormatName | None) -> bool:
         """A computer name that nobody here knows: it may be the sender's own, and only he knows.
@@ -88,17 +102,17 @@ class Targets:
             and not self._knows_computer(name.host)
         )
 
-    def _allows_direct(self, peer: Peer, name: DirectName) -> bool:
+    def _allows_direct(self, peer: Peer, name: DirectName, counted: str) -> bool:
         if self.core.registry.is_own(name.host, name.port):
             return True
         host = host_key(name.host)
         if host == peer.host and name.port is None:
-            return self._count(peer, name.key, OWN_NAMES)
+            return self._count(counted, name.key, OWN_NAMES)
         if self._is_allowed(host, name.port):
-            return self._count(peer, name.address.casefold())
+            return self._count(counted, name.address.casefold())
         if name.port is not None or self._is_here(host):
             return peer.is_loopback and self._is_here(host)
-        return self._knows_computer(name.host) and self._count(peer, host)
+        return self._knows_computer(name.host) and self._count(counted, host)
 
     def receipt_name(self, peer: Peer, source: bytes, name: DirectName) -> DirectName | None:
         """Where receipts to a URL in a message of the peer's may go; None: nowhere.
@@ -111,7 +125,7 @@ class Targets:
         if self.core.registry.is_own(name.host, name.port):
             return name
         allowed = self._receipt_name(peer, source, name)
-        if allowed is None or not self._count(peer, allowed.key, OWN_NAMES):
+        if allowed is None or not self._count(peer.address, allowed.key, OWN_NAMES):
             return None
         return allowed
 
@@ -120,7 +134,7 @@ class Targets:
         if self.core.srmp.redirects.is_forbidden(name.host, name.port):
             return None
         if self._is_allowed(host, name.port):
-            return name if self._count(peer, name.address.casefold()) else None
+            return name if self._count(peer.address, name.address.casefold()) else None
         if host == peer.host or (peer.is_loopback and self._is_here(host)):
             return name if self._is_own_port(peer, source, name.port) else None
         if _is_address(host) or self._is_here(host):
@@ -128,18 +142,18 @@ class Targets:
         if not self._is_own_port(peer, source, name.port):
             return None
         if self._knows_computer(name.host):
-            return name if self._count(peer, host) else None
+            return name if self._count(peer.address, host) else None
         return replace(name, host=peer.host) if _is_address(peer.host) else None
 
     def _is_own_port(self, peer: Peer, source: bytes, port: int | None) -> bool:
         """Decision 83: a machine has one port for receipts; on this computer anything goes."""
         if port is None or peer.is_loopback:
-            return self._count(peer, f"{source.hex()}:{port}", OWN_NAMES)
+            return self._count(peer.address, f"{source.hex()}:{port}", OWN_NAMES)
         key, now_ms = (peer.host, source), self.core.now_ms
         since, known = self._ports.get(key, (now_ms, port))
         if known != port and now_ms - since < PERIOD_MS:
             return False
-        if not self._count(peer, f"{source.hex()}:{port}"):
+        if not self._count(peer.address, f"{source.hex()}:{port}"):
             return False
         if key not in self._ports and len(self._ports) >= PEERS_MAX:
             del self._ports[next(iter(self._ports))]
@@ -162,14 +176,14 @@ class Targets:
             return False
         return any(address in network for network in self._networks)
 
-    def _allows_private(self, peer: Peer, name: PrivateName) -> bool:
+    def _allows_private(self, peer: Peer, name: PrivateName, counted: str) -> bool:
         if name.guid == self.core.guid:
             return True
         if name.guid == peer.guid:
-            return self._count(peer, name.key, OWN_NAMES)
+            return self._count(counted, name.key, OWN_NAMES)
         if name.guid == NULL_GUID or not self.knows_machine(name.guid):
             return False
-        return self._count(peer, format_guid(name.guid))
+        return self._count(counted, format_guid(name.guid))
 
     def knows_machine(self, guid: bytes) -> bool:
         """Whether a queue manager is in the directory."""
@@ -181,12 +195,12 @@ class Targets:
             for attribute in ("computer_name", "qualified_computer_name")
         )
 
-    def _allows_public(self, peer: Peer, name: PublicName) -> bool:
+    def _allows_public(self, peer: Peer, name: PublicName, counted: str) -> bool:
         found = self.find_queue(name.guid)
         if found is None:
             return False
         machine = found.queue_manager_identifier
-        return machine in (self.core.guid, peer.guid) or self._count(peer, format_guid(machine))
+        return machine in (self.core.guid, peer.guid) or self._count(counted, format_guid(machine))
 
     def owner_of(self, format_name: str) -> bytes:
         """The queue manager of a public queue, by its GUID; empty while nobody can tell."""
@@ -209,9 +223,9 @@ class Targets:
         service, now_ms = self.directory.service, self.core.now_ms
         return service.known(kind, equals(attribute, value), now_ms).value
 
-    def _count(self, peer: Peer, machine: str, times: int = 1) -> bool:
+    def _count(self, peer: str, machine: str, times: int = 1) -> bool:
         """Whether the peer may name one more machine, or queue of its own."""
-        key = peer.address, times
+        key = peer, times
         since, named = self._named.get(key, (self.core.now_ms, set()))
         if self.core.now_ms - since >= PERIOD_MS:
             self._named.pop(key)

@@ -124,7 +124,10 @@ class QueueManagerSection(Struct, frozen=True):
         Meta(
             ge=1,
             le=COUNT_MAX,
-            description="How many such names one computer may bring within an hour.",
+            description=(
+                "How many such names one computer may bring within an hour. What a routing server"
+                " of the directory passes on counts for the computer that wrote it."
+            ),
         ),
     ] = _engine.targets_per_peer
     clock_step_s: Annotated[
