@@ -54,6 +54,7 @@ TESTS = (
     "tests/process/test_shared_directory*.py",
     "tests/protocols/binary/test_routed_simulation.py",
 )
+PYTEST = ("-q", "--timeout", "1800", "-p", "tools.reach_trace")
 ON_OPENLDAP = ("tests/directory", "-k", "openldap")  # the suite of any directory, on a real server
 
 
@@ -101,11 +102,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(given.keep or temporary).absolute()
         folder.mkdir(exist_ok=True)
-        files, pytest = expanded(PACKAGE, FILES), [sys.executable, "-m", "pytest", "-q"]
-        failed = [
-            run_traced(folder, files, [*pytest, "--timeout", "1800", *options, *tests])
-            for tests in runs
-        ]
+        files, pytest = expanded(PACKAGE, FILES), [sys.executable, "-m", "pytest", *PYTEST]
+        failed = [run_traced(folder, files, [*pytest, *options, *tests]) for tests in runs]
         return 1 if report(folder) or any(failed) else 0
 
 

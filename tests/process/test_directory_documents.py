@@ -16,7 +16,9 @@ import pytest
 
 import posthouse
 from posthouse.cli import main
+from posthouse.directory.expand import NAMES_MAX
 from posthouse.model.errors import QueueError
+from posthouse.model.names import ELEMENTS_MAX
 from posthouse.security.acls import ALLOWED, Ace, Acl
 from posthouse.security.certificates import make_certificate, make_private_key
 from posthouse.security.descriptors import SecurityDescriptor
@@ -268,6 +270,41 @@ def test_a_way_is_told_and_drawn(desk: Desk, capsys: pytest.CaptureFixture[str])
     assert "no way" in said(capsys, "route", "GAMMA", "ALPHA", code=1)
 
 
+FOREIGN = {
+    "sites": [
+        {"name": "Streams", "foreign": True},
+        {"name": "Isle"},
+        {"name": "Lost", "foreign": True},
+    ],
+    "machines": [
+        {**WHOLE["machines"][0], "sites": ["Berlin", "Streams"]},
+        {"name": "REDIS", "guid": guid(4), "foreign": True, "sites": ["Streams"]},
+        {"name": "LOST", "guid": guid(5), "foreign": True, "sites": ["Lost"]},
+        {"name": "ISLE", "guid": guid(6), "sites": ["Isle"]},
+        {"name": "LEAF", "guid": guid(7), "sites": ["Berlin"], "out_routing_servers": [guid(70)]},
+        {"name": "TWIG", "guid": guid(8), "sites": ["Berlin"], "out_routing_servers": ["LEAF"]},
+        {"name": "RING", "guid": guid(9), "sites": ["Berlin"], "in_routing_servers": ["BETA"]},
+    ],
+}
+WAYS = [
+    ("GAMMA", "REDIS", 0, "through the connector queue of Streams"),
+    ("GAMMA", "LOST", 1, "no routing server belongs to a foreign site of LOST"),
+    ("GAMMA", "ISLE", 1, "no links lead to a site of ISLE"),
+    ("LEAF", "GAMMA", 1, "but the directory has none of them"),
+    ("TWIG", "GAMMA", 1, "but none of them is a routing server"),
+    ("GAMMA", "RING", 0, "RING"),
+]
+
+
+def test_ways_to_foreign_systems_and_ways_that_end_are_told(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    desk.take_in(FOREIGN)
+    for source, target, code, words in WAYS:
+        told = said(capsys, "route", source, target, code=code)
+        assert words in " ".join(told.split()), (source, target, told)
+
+
 def test_the_rest_is_for_programs_as_well(
     desk: Desk, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -347,8 +384,18 @@ def test_a_queue_of_any_name_has_its_place(desk: Desk) -> None:
 
 
 def test_lists_that_lead_to_nobody_are_refused(desk: Desk) -> None:
+    crowds = [
+        {"name": f"Crowd {at}", "members": [f"{DIRECT}{at}x{n}" for n in range(ELEMENTS_MAX)]}
+        for at in range(NAMES_MAX // ELEMENTS_MAX + 1)
+    ]
+    members = [str(crowd["name"]) for crowd in crowds]
+    desk.take_in({"lists": [{"name": "Crowd", "members": members}, *crowds]})
     lists = {one["name"]: one["guid"] for one in desk.document()["lists"]}
-    for name, words in [("Nobody", "no queue to send to"), ("Deep 0", "deep")]:
+    for name, words in [
+        ("Nobody", "no queue to send to"),
+        ("Deep 0", "deep"),
+        ("Crowd", "4096 names"),
+    ]:
         with pytest.raises(QueueError) as refused:
             desk.qm.queue(f"DL={lists[name]}").send(b"x")
         assert words in str(refused.value)
