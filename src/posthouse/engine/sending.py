@@ -150,10 +150,13 @@ class Sending:
         if transaction is not None:
             self.core.transactions.use(transaction, len(elements))
         room = Room() if descriptor.nested else None
-        copies = [
-            self._admitted_copy(element, message, transaction is not None, room)
-            for element in elements
-        ]
+        copies = []
+        for element in elements:
+            if len(elements) > ELEMENTS_MAX:
+                # Each copy would name all of them. By the one that is left it is told from the
+                # other copies, which share its identifier.
+                message.destination_multi_queue_format_name = (element.format_name,)
+            copies.append(self._admitted_copy(element, message, transaction is not None, room))
         change = Change() if descriptor.nested and transaction is None else None
         sender, dead_letter = descriptor.caller.sid, message.application_deadletter_queue
         for admitted in copies:
@@ -191,9 +194,7 @@ class Sending:
         if message.sender_identifier_type == _SENDER_SID:
             message.sender_identifier = descriptor.caller.sid
         elements = tuple(nested.format_name for nested in descriptor.nested)
-        # Each copy would name all of them: those of a large list name their own queue alone.
-        fits = len(elements) <= ELEMENTS_MAX
-        message.destination_multi_queue_format_name = elements if fits else ()
+        message.destination_multi_queue_format_name = elements
         self._complete_transaction(message, transaction)
 
     def _complete_transaction(self, message: Message, transaction: Transaction | None) -> None:
