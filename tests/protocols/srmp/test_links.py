@@ -497,6 +497,7 @@ def test_nothing_is_sent_offline(web: Web, alpha: Machine, site: Site) -> None:
     alpha.call(lambda manager: manager.transfer.take_offline())
     alpha.send(TO, b"one")
     assert site.requests == []
+    assert web.connects == []
     alpha.call(lambda manager: manager.transfer.bring_online())
     assert site.bodies == [b"one"]
 

@@ -6,6 +6,7 @@ import asyncio
 import random
 import socket
 import ssl
+import threading
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
@@ -70,9 +71,10 @@ class Server:
         settings: SrmpSettings | None = None,
         *,
         tls: ssl.SSLContext | None = None,
+        store: MemoryStore | None = None,
         **node: Any,
     ) -> None:
-        self.store = MemoryStore()
+        self.store = store or MemoryStore()
         self.manager = QueueManager(
             EngineSettings(name, ports=frozenset()),
             State(),
@@ -300,6 +302,55 @@ async def test_a_stop_answers_what_has_come() -> None:
     assert await answer_of(reader) == b"200"
     assert await reader.read() == b""
     writer.close()
+
+
+class HeldStore(MemoryStore):
+    """Syncs when the test lets it, and in the thread for that."""
+
+    unsynced_bytes = 1 << 20
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = threading.Event()
+        self.gate.set()
+
+    def sync(self) -> None:
+        assert self.gate.wait(PATIENCE_S)
+        super().sync()
+
+
+@run_async
+async def test_a_stop_waits_for_the_disk_as_long_as_it_may() -> None:
+    store = HeldStore()
+    beta = Server("BETA", store=store)
+    await beta.start()
+    await beta.create("q")
+    reader, writer = await asyncio.open_connection("127.0.0.1", beta.ports["http"])
+    store.gate.clear()
+    writer.write(message_to(beta))
+    await until(lambda: beta.count("q") == 1)
+    stopping = asyncio.create_task(beta.doors[0].stop(PATIENCE_S))
+    await until(lambda: beta.protocol.stopping)
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert not stopping.done()
+    store.gate.set()
+    await stopping
+    await beta.desk.stop()
+    assert await answer_of(reader) == b"200"
+    writer.close()
+
+
+@run_async
+async def test_a_connection_that_was_full_is_read_again() -> None:
+    beta = Server("BETA", SrmpSettings(pending_max=1))
+    async with serving(beta):
+        await beta.create("q")
+        reader, writer = await asyncio.open_connection("127.0.0.1", beta.ports["http"])
+        for number in range(1, 4):
+            writer.write(message_to(beta, number))
+            assert await answer_of(reader) == b"200"
+        writer.close()
 
 
 @run_async

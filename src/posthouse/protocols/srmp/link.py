@@ -79,7 +79,6 @@ class Link:
         self.is_learning = False
         self.attempt = 0  # a number for each, so that late answers are known as such
         self.failures = 0  # in a row
-        self.hurried = False  # a connection that was closed for idleness was renewed at once
         self.retry_at_ms = NEVER
         self.last_error = ""
         self._host = host

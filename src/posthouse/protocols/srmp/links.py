@@ -90,7 +90,7 @@ class Links:
             link = self._add(queue)
         if not self._may_send(queue):
             self._rest(link)
-        else:
+        elif queue.state.count:
             self._go_on(link, queue)
         self._drop_if_done(link, queue)
 
@@ -351,7 +351,6 @@ class Links:
         if link.failures or link.last_error:
             link.failures, link.last_error = 0, ""
             self._reports.retry([link.number], None, "")
-        link.hurried = False
 
     def _refused(self, link: Link, message: int, transactional: bool) -> None:
         """400: dead-lettered where that was asked for; a stream begins anew (decision 82)."""
@@ -374,11 +373,10 @@ class Links:
             self._fail(link, _STATUS.CONNECTION_REFUSED, exchange.refusal)
             return
         lost = bool(exchange.in_flight)
-        if words and not (lost and exchange.answers and not link.hurried):
+        if words and not (lost and exchange.answers):
             self._fail(link, _STATUS.UNKNOWN_FAILURE, words)
             return
         if lost:  # it was idle, and closed while our request was on its way: nobody has failed
-            link.hurried = True
             self._end_sending(link)
         link.state = LinkState.IDLE
         self._reports.state([link.number], _STATE.DISCONNECTED)
