@@ -87,6 +87,20 @@ def test_an_object_with_half_an_identifier_is_told_of(rig: SharingRig) -> None:
     assert b"short".hex() in fault
 
 
+def test_entries_that_the_authority_could_not_read_are_told_of(rig: SharingRig) -> None:
+    own = tuple(rig.authority.changes("").objects)
+    state = rig.manager.mirroring.state
+    take(rig, Changes([*own], [], True, "2", faults=("CN=x: no number", "CN=y: no time")))
+    assert state().faults == ("CN=x: no number", "CN=y: no time")
+    take(rig, Changes([], [], False, "3", faults=("CN=z: no text",)))
+    assert state().faults == ("CN=z: no text", "CN=x: no number", "CN=y: no time")
+    for number in range(200):  # there is an end to what is kept of them
+        take(rig, Changes([], [], False, "4", faults=(f"CN={number}: no text",)))
+    assert len(rig.manager.mirroring._faults) == 100
+    take(rig, Changes([*own], [], True, "5"))
+    assert state().faults == ()
+
+
 def test_what_is_there_but_cannot_be_understood_stays_as_it_was(rig: SharingRig) -> None:
     rig.run(lambda m: m.create_queue("ALPHA\\orders", QueueProperties(), rig.admin))
     key = (objects.Queue, queue(rig).definition.identifier)

@@ -26,7 +26,8 @@ class Refused(Exception):
 class Changes(NamedTuple):
     """What is different since `token` was given out; `whole`: what is not listed is gone.
 
-    What is there but cannot be understood is `unusable`: what was known of it stays.
+    What is there but cannot be understood is `unusable`: what was known of it stays; `faults` say
+    why.
     """
 
     objects: list[DirectoryObject]
@@ -34,6 +35,7 @@ class Changes(NamedTuple):
     whole: bool
     token: str
     unusable: frozenset[tuple[type[DirectoryObject], bytes]] = frozenset()
+    faults: tuple[str, ...] = ()
 
 
 class Authority(Protocol):

@@ -25,7 +25,8 @@ from posthouse.model.names import PathName, PublicName
 from posthouse.model.properties import QueueProperties
 from posthouse.security.access import Caller
 
-FAULTS_MAX: Final = 16  # told of; the rest is counted
+FAULTS_MAX: Final = 16  # told of
+FAULTS_KEPT: Final = 100
 LOST: Final = (
     "the directory does not have this queue manager any more; `posthouse directory refresh` "
     "enters it again"
@@ -120,7 +121,7 @@ class Mirroring:
                 self._has_followed, self._was_ahead = True, False
             self._remove_strays()
         self._refreshed = core.utc
-        self._note_faults(news.faults, whole=changes.whole)
+        self._note_faults([*changes.faults, *news.faults], whole=changes.whole)
         if was_offline:
             self._since = core.utc
             core.event("directory_online", source=self.source)
@@ -192,7 +193,8 @@ class Mirroring:
 
     def _note_faults(self, faults: list[str], *, whole: bool) -> None:
         known = set(self._faults)
-        self._faults = faults if whole else [*self._faults, *(f for f in faults if f not in known)]
+        new = [fault for fault in faults if fault not in known]
+        self._faults = (faults if whole else [*new, *self._faults])[:FAULTS_KEPT]
         for fault in faults[:FAULTS_MAX]:
             if fault not in known:
                 self._core.event("directory_object_unusable", cause=fault)

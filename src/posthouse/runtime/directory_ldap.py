@@ -137,7 +137,7 @@ class LdapAuthority:
         self._given = {(type(one), one.identifier) for one in reading.objects} | reading.unusable
         self._whole_at, self._whole_took = self._clock(), self._clock() - started
         latest = str(_latest(token, entries, self._is_domain))
-        return Changes(reading.objects, [], True, latest, reading.unusable)
+        return Changes(reading.objects, [], True, latest, reading.unusable, tuple(self.faults))
 
     def _since(self, since: Token) -> Changes:
         assert self._given is not None
@@ -155,7 +155,8 @@ class LdapAuthority:
         gone = {one for one in map(self._atlas_object, entries) if one and one not in found}
         gone = (gone - reading.unusable) & self._given
         self._given = (self._given | found).difference(gone)
-        return Changes(objects, list(gone), False, str(_latest(token, entries, self._is_domain)))
+        latest = str(_latest(token, entries, self._is_domain))
+        return Changes(objects, list(gone), False, latest, faults=tuple(self.faults))
 
     def _atlas_object(self, entry: LdapEntry) -> tuple[type[DirectoryObject], bytes] | None:
         return self._atlas.known(entry.dn)
