@@ -133,6 +133,22 @@ def test_everything_that_commands_enter_is_on_the_server(desk: Desk, server: Ope
     assert not has(server, "CN=till,CN=Users")
 
 
+def test_an_import_that_the_server_refuses_says_what_was_made(
+    desk: Desk, server: OpenLdap, tmp_path: Path
+) -> None:
+    file = tmp_path / "some.toml"
+    file.write_text('[[sites]]\nname = "West"\n[[networks]]\nname = "net"\n')
+    said = desk.say(desk.alpha, "directory", "import", str(file), "--yes")
+    assert said.code == 1
+    assert "1 of 2 changes were made" in said.text
+    assert has(server, "CN=West,CN=Sites,CN=Configuration")
+    assert "West" in desk.do("export")
+    file.write_text('[[sites]]\nname = "West"\n[[sites]]\nname = "East"\n')
+    again = desk.do("import", str(file), "--yes")
+    assert "East" in again
+    assert "West" not in again
+
+
 def test_what_others_change_on_the_server_shows(desk: Desk, server: OpenLdap) -> None:
     desk.beta.qm.create_queue(r"BETA\orders", label="Orders")
     place = Dn.parse(f"{ORDERS},{ROOT}")
@@ -144,6 +160,9 @@ def test_what_others_change_on_the_server_shows(desk: Desk, server: OpenLdap) ->
     shown = desk.beta.qm.queue(r"BETA\orders").properties()
     assert shown.label == "Letters"
     assert desk.say(desk.beta, "queue", "list").code == 0
+    told = desk.say(desk.beta, "status").text
+    assert "cannot be used" in told
+    assert "poisoned" in told
 
 
 def test_a_start_without_the_server_goes_on_when_it_comes(
