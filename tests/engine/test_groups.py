@@ -670,3 +670,18 @@ def test_refusals_name_the_group_and_the_remedy(rig: GroupRig) -> None:
         rig.receive("q")
     assert "group g " in caught.value.cause
     assert caught.value.remedy.endswith(r"posthouse group release ALPHA\private$\q g")
+
+
+def test_the_bytes_of_a_long_lag_are_exact_where_little_lies_in_front(rig: GroupRig) -> None:
+    """What was dealt with is subtracted: here one message that is larger than the others."""
+    rig.send("q", b"x" * 5000)
+    reader = rig.open("q")
+    packet = serialize(Message(body=b"x", destination_queue_format_name="DIRECT=OS:.\\private$\\q"))
+    rig.run(lambda m: m.send_packets(reader, [packet] * 200))
+    first, *others = [
+        rig.manager.reading.row(number).size for _, number in rig.queue("q").state.order.forward()
+    ]
+    rig.lease(mode=OBSERVE)
+    rig.acknowledge(1, rig.ids()[0])
+    assert first > 5000
+    assert rig.manager.groups.lag(rig.group()) == (200, sum(others))

@@ -217,6 +217,14 @@ def test_batch_is_cut_into_equal_parts(peer: Peer) -> None:
     run.reader.stop()
 
 
+def test_few_messages_have_a_part_each(peer: Peer) -> None:
+    run = Run(peer, consume="onCommit", minPartitions="3")
+    put(peer, 1, 2)
+    parts = run.reader.partitions(run.start, run.plan())
+    assert [part.ids for part in parts if isinstance(part, Listed)] == [(1,), (2,)]
+    run.reader.stop()
+
+
 def test_table_is_what_is_there_while_it_is_looked_through(peer: Peer) -> None:
     put(peer, 3, 1)
     options = {"transport": "msmq", "host": "127.0.0.1", "rpcPort": str(peer.port), "queue": "q"}

@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from posthouse.cli import main
+from posthouse.spark.pipelines import access
 from tests.process.spark_office import SparkOffice, path_of
 
 
@@ -56,3 +57,10 @@ def test_a_queue_goes_into_a_lake_and_back(
     words = ["pipeline", "replay", "--lake", str(tmp_path), "--to", "origin"]
     assert main.run([*words, "--home", str(office.server.home)]) == main.REFUSED
     assert "is no lake" in capsys.readouterr().err
+
+
+def test_options_lead_to_a_queue_manager_with_and_without_a_token() -> None:
+    assert access(None, None) == {}
+    assert access("http://a", None) == {"url": "http://a"}
+    assert access(None, Path("token")) == {"tokenFile": "token"}
+    assert access("http://a", "token") == {"url": "http://a", "tokenFile": "token"}

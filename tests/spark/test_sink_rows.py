@@ -10,6 +10,7 @@ import pytest
 
 from posthouse.model.errors import IllegalPropertyValue, InvalidParameter
 from posthouse.model.text import utf16_length
+from posthouse.spark import sink
 from posthouse.spark.bad_rows import VALUE_MAX, Place, dead_letters, refuse
 from posthouse.spark.row_columns import Fault
 from posthouse.spark.rows import RowMap
@@ -54,6 +55,9 @@ def test_one_large_row_is_a_piece_by_itself() -> None:
 def test_small_partition_can_be_sent_again_and_a_large_one_flows() -> None:
     small = [rows(b"x")] * 3
     assert _sent_again(iter(small)) == small
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sink, "AGAIN_MAX", sum(piece.nbytes for piece in small))
+        assert _sent_again(iter(small)) == small
     large = [rows(b"x" * (4 << 20))] * (AGAIN_MAX // (4 << 20) + 2)
     flowing = _sent_again(iter(large))
     assert not isinstance(flowing, list)

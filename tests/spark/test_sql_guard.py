@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from posthouse.model.errors import InvalidParameter
+from posthouse.spark.sql_guard import Guard
 from posthouse.spark.sql_query import Table, sql
 
 if TYPE_CHECKING:
@@ -398,3 +399,12 @@ def test_show_tables_lists_them(spark: SparkSession, tables: Plain) -> None:
     ]
     assert shown(spark, tables, "show tables in nowhere") == []
     assert tables.read == []
+
+
+def test_what_only_the_analysis_shows_is_refused(spark: SparkSession) -> None:
+    """The second look, should a name ever mean something else than it seemed to."""
+    guard = Guard(spark)
+    foreign = spark.sql(f"select {JAVA}")._jdf.queryExecution().analyzed()
+    with pytest.raises(InvalidParameter, match="CallMethodViaReflection is not allowed"):
+        guard.check_analysed(foreign, [])
+    guard.check_analysed(spark.sql("select upper('a')")._jdf.queryExecution().analyzed(), [])
