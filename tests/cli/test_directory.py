@@ -79,6 +79,11 @@ def test_where_there_is_no_way_the_reason_is_given(ph: Posthouse) -> None:
     refused = ph("directory", "route", own, "BETA")
     assert refused.code == 1
     assert "has a gate to other sites" in refused.err
+    drawing = ph("directory", "route", own, "BETA", "--dot")
+    assert drawing.code == 1
+    assert "has a gate to other sites" in drawing.err
+    assert drawing.out.endswith("}\n")
+    assert "penwidth" not in drawing.out
     unknown = ph("directory", "route", own, "NOBODY")
     assert unknown.code == 1
     assert "no machine NOBODY" in unknown.err

@@ -148,9 +148,34 @@ def test_public_queues_of_others_are_taken_out(ph: Posthouse, beta: None) -> Non
 
 def test_a_public_queue_of_ours_is_made_and_goes_by_itself(ph: Posthouse) -> None:
     own = str(ph("directory", "machine", "list", "--json").value["name"])
-    assert ph("queue", "create", rf"{own}\counter", "--label", "Ours").code == 0
+    made = ph("queue", "create", rf"{own}\counter", "--label", "Ours")
+    assert made.out.startswith(rf"{own}\counter  PUBLIC=")
     assert paths(ph, "--label", "ours") == [rf"{own}\counter"]
     refused = ph("directory", "queue", "remove", rf"{own}\counter")
     assert (refused.code, "Delete the queue itself" in refused.err) == (1, True)
     assert ph("queue", "delete", rf"{own}\counter").code == 0
     assert paths(ph, "--label", "ours") == []
+
+
+def test_a_queue_that_is_named_again_keeps_what_is_not_said(ph: Posthouse, beta: None) -> None:
+    again = ph("directory", "queue", "add", "BETA/orders", ORDERS, "--label", "New")
+    assert again.code == 0, again.err
+    found = ph("directory", "queue", "list", "--json").value
+    assert (found["path"], found["label"], found["type"]) == (r"BETA\orders", "New", SERVICE)
+    assert found["transactional"]
+
+
+def test_nobody_is_taken_for_somebody_of_the_same_name(
+    ph: Posthouse, tmp_path: Path, certificate: bytes
+) -> None:
+    file = tmp_path / "ada.pem"
+    file.write_bytes(certificate)
+    for sid in (ADA, ADA[:-1] + "2"):
+        assert ph("directory", "user", "add", sid, "--name", "Ada").code == 0
+    for refused in (
+        ph("directory", "user", "add", "Ada", "--certificate", file),
+        ph("directory", "user", "remove", "Ada"),
+    ):
+        assert refused.code == 1
+        assert "Name him by his SID" in refused.err
+    assert "user list" in ph("directory", "user", "add", "S-1-x").err

@@ -25,6 +25,7 @@ from posthouse.cli.status import directory_words
 from posthouse.directory.document import Document, LinkPart, ListPart, MachinePart, SitePart
 from posthouse.directory.document_text import written
 from posthouse.directory.objects import ACTUAL_COST_MAX, ACTUAL_COST_MIN
+from posthouse.model.errors import DsError
 from posthouse.protocols.admin.types import DirectoryStatusJson
 from posthouse.protocols.admin.types_directory import (
     RouteJson,
@@ -129,18 +130,22 @@ def route(
     source: MachineName,
     target: MachineName,
     dot: Annotated[
-        bool, typer.Option("--dot", help="Draw sites, links and the way, for Graphviz.")
+        bool, typer.Option("--dot", help="Draw sites, links and the way, if any, for Graphviz.")
     ] = False,
 ) -> None:
     """Explain the way that messages take from one machine to another.
 
     Example: posthouse directory route ALPHA ALPHA
     """
-    path = path_of("directory", "route")
-    found = remote.ask(RouteJson, "GET", path, query={"source": source, "target": target})
+    path, ends = path_of("directory", "route"), {"source": source, "target": target}
+    try:
+        found = remote.ask(RouteJson, "GET", path, query=ends)
+    except DsError:
+        if dot:  # where there is no way, people want to see why
+            draw(remote, RouteJson(steps=[]))
+        raise
     if dot:
-        for line in drawn(document_of(remote), found):
-            say(line)
+        draw(remote, found)
     elif remote.json:
         for step in found.steps:
             print_json(step)
@@ -151,6 +156,12 @@ def route(
             (str(at), step.source, step.target, step.rule) for at, step in enumerate(found.steps, 1)
         )
         print_table("", ("hop", "from", "to", "because"), rows)
+
+
+def draw(remote: Remote, way: RouteJson) -> None:
+    """Print the drawing of the directory with a way in it."""
+    for line in drawn(document_of(remote), way):
+        say(line)
 
 
 def drawn(document: Document, way: RouteJson) -> list[str]:

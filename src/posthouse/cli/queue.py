@@ -100,7 +100,9 @@ def create(
     if remote.json:
         print_json(queue)
     else:
-        say(f"{queue.path}  {queue.format_name}")
+        # By its identifier a public queue is known to others: `directory queue add` takes it.
+        name = queue.guid_name if queue.kind == "public" else queue.format_name
+        say(f"{queue.path}  {name}")
 
 
 def _quota(text: str) -> int | None:
