@@ -244,12 +244,6 @@ class EmbeddedDirectory:
         entries: Any = self._objects[kind].values()
         return [entry.value for entry in entries]
 
-    def records(self) -> Iterator[tuple[bytes, bytes]]:
-        """Every record, as `load` takes them: for exports and checkpoints."""
-        for entries in self._objects.values():
-            for entry in entries.values():
-                yield record_key(entry.value), encode_entry(entry)
-
     def _new_entry(
         self, value: DirectoryObject, utc_s: int, attributes: Collection[str] | None
     ) -> Entry:
