@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from posthouse.engine.records import FLAG_AUTHENTICATED, FLAG_REMOTE
-from posthouse.engine.srmp_receiving import SrmpArrival
+from posthouse.engine.srmp_receiving import SrmpArrival, SrmpVerdict
 from posthouse.model.errors import MalformedPacket
 from posthouse.model.guids import NULL_GUID
 from posthouse.model.message import MessageId
@@ -27,6 +27,7 @@ from posthouse.model.names import PathName
 from posthouse.model.properties import QueueProperties
 from posthouse.security.rights import WRITE_MESSAGE
 from posthouse.security.sids import ANONYMOUS, EVERYONE
+from posthouse.wire.headers import HOP_COUNT_MAX
 from posthouse.wire.srmp_envelope import read_envelope
 from posthouse.wire.srmp_message import CommitmentReceipt, SrmpMessage
 from posthouse.wire.srmp_parts import read_parts, write_parts
@@ -153,6 +154,33 @@ def test_a_forwarded_stream_keeps_its_name_and_its_receipt_address() -> None:
     assert first.stream == rig.streamed(1).stream
     assert second.stream == rig.streamed(2).stream
     assert rig.receipts() == []  # its destination sends them
+
+
+@pytest.mark.parametrize("kind", ["durable", "stream", "anonymous"])
+def test_a_message_that_is_passed_on_in_a_circle_comes_to_an_end(kind: str) -> None:
+    """Two servers are led to each other: here both are the same."""
+    rig, away = WebRig(**FORWARDING), "http://bravo.example/msmq/private$/orders"
+    message = rig.message(away, ordinal=9)
+    if kind == "stream":
+        message = rig.streamed(1, to=away)
+    elif kind == "anonymous":
+        message = rig.message(away, ordinal=1, source_guid=bytes(16), has_msmq=False)
+    arrival, rounds = arrival_of(message), 0
+
+    def verdict() -> SrmpVerdict:
+        return rig.run(lambda m: m.receive_srmp([arrival]))[0]
+
+    while verdict().status == 200:
+        rounds += 1
+        packet = rig.waiting(f"DIRECT={away}")[-1]
+        fields = dict(rig.request(packet)[0].fields)
+        assert len(fields["Via"].split(",")) == rounds
+        first, _, rest = arrival_of(message).head.partition(b"\r\n")
+        via = f"\r\nVia: {fields['Via']}\r\n".encode()
+        arrival = arrival._replace(head=first + via + rest)
+    assert rounds == HOP_COUNT_MAX
+    assert "circle" in verdict().why
+    rig.check_books()
 
 
 @pytest.mark.spec("MC-MQSRM 2.2.4.2/6")

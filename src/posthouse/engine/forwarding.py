@@ -25,12 +25,11 @@ from posthouse.model.message_classes import (
 from posthouse.model.names import DirectName, SingleName
 from posthouse.model.text import excerpt
 from posthouse.wire.glance import Glance
-from posthouse.wire.headers import HOP_COUNT_MAX
+from posthouse.wire.headers import HOP_COUNT_MAX, HOPS
 from posthouse.wire.order_acks import ack_class
 from posthouse.wire.packet import Packet
 from posthouse.wire.patch import patch
 
-HOPS = 0x1F  # UserHeader.Flags.RC
 NO_ROOM = (MachineQuotaExceeded, InsufficientResources)  # the machine's fault, not the message's
 REST_MS = 5 * 60 * 1000
 WAITING_MAX = 50_000  # messages that are known by their identifiers; of older ones copies pile up

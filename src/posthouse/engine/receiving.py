@@ -23,7 +23,7 @@ from posthouse.engine.arriving import (
 )
 from posthouse.engine.certificates import Certificates
 from posthouse.engine.core import Core
-from posthouse.engine.forwarding import HOPS, NO_ROOM, Forwarding
+from posthouse.engine.forwarding import NO_ROOM, Forwarding
 from posthouse.engine.history import MessageHistory
 from posthouse.engine.public_queues import DirectoryOfQueues
 from posthouse.engine.queue import DEADLETTER, Queue, QueueRole, QueueType
@@ -72,7 +72,7 @@ from posthouse.model.names import DirectName, PrivateName, PublicName, SingleNam
 from posthouse.security.access import Caller, Guard
 from posthouse.security.rights import WRITE_MESSAGE
 from posthouse.wire.glance import SESSION, Glance, glance
-from posthouse.wire.headers import OVER_HTTP
+from posthouse.wire.headers import HOPS, OVER_HTTP
 from posthouse.wire.order_acks import ack_class, read_final_ack, read_order_ack
 from posthouse.wire.packet import Packet
 from posthouse.wire.patch import USER_FLAGS_AT, drop_session_header

@@ -44,12 +44,14 @@ from posthouse.security.rights import WRITE_MESSAGE
 from posthouse.security.sids import EVERYONE
 from posthouse.security.xml_signatures import XmlVerified, verify
 from posthouse.wire.glance import Glance, glance
-from posthouse.wire.headers import INFINITE
+from posthouse.wire.headers import HOP_COUNT_MAX, INFINITE
 from posthouse.wire.packet import Packet
+from posthouse.wire.patch import patch
 from posthouse.wire.renaming import with_direct_administration, with_direct_destination
 from posthouse.wire.srmp_mapping import packet_of
 from posthouse.wire.srmp_message import SrmpKind, SrmpMessage, kind_of
 from posthouse.wire.srmp_parts import Parts
+from posthouse.wire.srmp_via import hops_in
 
 if TYPE_CHECKING:
     from posthouse.engine.srmp import Srmp
@@ -262,10 +264,14 @@ class SrmpReceiving:
             raise _Refused("no queue manager of ours has that port")
         if self.srmp.redirects.is_forbidden(name.host, name.port):
             raise _Refused("nothing is sent to that address from here")
-        if message.stream is None and self._is_known(batch, message):
+        hops = hops_in(arrival.head) + 1
+        if hops > HOP_COUNT_MAX:
+            raise _Refused(f"it went in a circle: {hops - 1} servers have passed it on")
+        if message.stream is None and self._is_known(batch, message, hops):
             self.core.refusals["duplicate"] += 1
             return
         packet = packet_of(message, arrival.parts, arrival.head, core.utc)
+        packet = patch(packet, hop_count=hops, seen=glance(packet))
         seen = glance(packet)
         if redirected:
             packet = with_direct_destination(packet, seen, name)
@@ -274,37 +280,40 @@ class SrmpReceiving:
         seen = seen._replace(ack_flags=0)  # its destination answers
         admitted = core.admission.admit(queue, packet, seen, FLAG_REMOTE, False)
         core.sending.accept(admitted, None, b"", "", batch.change)
-        self._note(batch, message, seen)
+        self._note(batch, message, seen, hops)
 
     def _is_own_host(self, name: DirectName) -> bool:
         return self.core.registry.is_own(name.host, None)
 
     # -- duplicates (3.1.5.1.11) and streams (3.1.5.1.6.3)
 
-    def _source(self, message: SrmpMessage) -> bytes:
+    def _source(self, message: SrmpMessage, hops: int = 0) -> bytes:
         """Whose identifier it is in the history (decision 84).
 
-        The copies of a message to several queues share it, so the queue belongs to it there.
+        The copies of a message to several queues share it, so the queue belongs to it there. What
+        only passes through may come round in a circle: taken for a duplicate it would be lost
+        without a word, its hops end it with one.
         """
+        source = message.source_guid + (bytes([hops]) if hops else b"")
         if not message.destination_mqf:
-            return message.source_guid
-        return message.source_guid + blake2b(message.to.encode(), digest_size=8).digest()
+            return source
+        return source + blake2b(message.to.encode(), digest_size=8).digest()
 
-    def _is_known(self, batch: SrmpBatch, message: SrmpMessage) -> bool:
+    def _is_known(self, batch: SrmpBatch, message: SrmpMessage, hops: int = 0) -> bool:
         if message.source_guid == NULL_GUID and message.ordinal == 1:
             return False
-        source, ordinal = self._source(message), message.ordinal
+        source, ordinal = self._source(message, hops), message.ordinal
         known = self.receiving.history.knows(source, ordinal) or batch.has(source, ordinal)
         if known:  # as [MS-MQQB] 3.1.5.8.1: whoever repeats it slowly shall not outlive its entry
             notes = batch.recoverable if message.durable else batch.express
             notes.setdefault(source, {})[ordinal] = None
         return known
 
-    def _note(self, batch: SrmpBatch, message: SrmpMessage, seen: Glance) -> None:
+    def _note(self, batch: SrmpBatch, message: SrmpMessage, seen: Glance, hops: int = 0) -> None:
         """Of a stream its place tells what is new, as with transactional messages elsewhere."""
         anonymous = message.source_guid == NULL_GUID and message.ordinal == 1
         if message.stream is None and not anonymous:
-            batch.note(self._source(message), seen)
+            batch.note(self._source(message, hops), seen)
 
     def _out_of_place(self, batch: SrmpBatch, place: StreamPlace) -> SrmpVerdict:
         """A duplicate, or too early: 200 and ignored; the receipt tells how far the stream is."""

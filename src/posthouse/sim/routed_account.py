@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 from posthouse.directory.routing import HOPS_MAX
 from posthouse.engine.effects import Effects, Event
-from posthouse.engine.forwarding import HOPS
 from posthouse.engine.records import EXPRESS, MESSAGE
 from posthouse.model.guids import NULL_GUID
 from posthouse.model.message import ACK_NEG_ARRIVAL, ACK_REACH_QUEUE, ACK_RECEIVE
@@ -16,6 +15,7 @@ from posthouse.sim.account import Account, Traces
 from posthouse.sim.letters import End, Letter, Told
 from posthouse.sim.managers import SimManager
 from posthouse.wire.glance import glance
+from posthouse.wire.headers import HOPS
 from posthouse.wire.order_acks import ack_class
 from posthouse.wire.packet import Packet
 

@@ -18,6 +18,7 @@ from posthouse.wire.layout import Flags, Layout, bits, guid, object_id, u8, u16,
 VERSION_NUMBER = 0x10  # [MS-MQMQ] 2.2.19.1
 SIGNATURE = 0x524F494C  # [MS-MQMQ] 2.2.19.1: the bytes "LIOR"
 PACKET_SIZE_MAX = MESSAGE_SIZE_MAX  # [MS-MQMQ] 2.2.19.1
+HOPS = 0x1F  # UserHeader.Flags.RC
 HOP_COUNT_MAX = 0x1D  # [MS-MQMQ] 2.2.19.2, RC
 LABEL_UNITS_MAX = LABEL_LENGTH_MAX + 1  # [MS-MQMQ] 2.2.19.3: the NUL counts here
 SENDER_CERTIFICATE_SIZE_MAX = 0xFFFF  # [MS-MQMQ] 2.2.20.6

@@ -20,7 +20,7 @@ from posthouse.model.message import (
 from posthouse.model.message_classes import ACK_REACH_QUEUE
 from posthouse.model.names import DirectName, FormatName, MulticastName
 from posthouse.wire.glance import RECOVERABLE, Glance, glance
-from posthouse.wire.headers import INFINITE, OVER_HTTP, TRANSACTION_HEADER, BaseFlags
+from posthouse.wire.headers import HOPS, INFINITE, OVER_HTTP, TRANSACTION_HEADER, BaseFlags
 from posthouse.wire.optional import MultiQueue
 from posthouse.wire.packet import Packet
 from posthouse.wire.srmp_envelope import read_envelope
@@ -44,6 +44,7 @@ from posthouse.wire.srmp_values import (
     write_message_id,
     write_stream_id,
 )
+from posthouse.wire.srmp_via import via_of
 from posthouse.wire.srmp_writer import write_envelope
 
 ORDER_QUEUE_PATH: Final = "/MSMQ/PRIVATE$/order_queue$"  # decision 60
@@ -86,7 +87,15 @@ class SrmpRequest(NamedTuple):
 
 
 def srmp_of(packet: bytes, seen: Glance, context: SrmpContext) -> SrmpRequest:
-    """Message Serialization, 3.1.7.2.4; a message that came over HTTP goes on as it came."""
+    """Message Serialization, 3.1.7.2.4; a message that came over HTTP goes on as it came.
+
+    Its head says how many have passed it on.
+    """
+    made, hops = _serialized(packet, seen, context), seen.user_flags & HOPS
+    return made._replace(fields=[*made.fields, ("Via", via_of(hops))]) if hops else made
+
+
+def _serialized(packet: bytes, seen: Glance, context: SrmpContext) -> SrmpRequest:
     if seen.user_flags & OVER_HTTP:
         try:
             return _forwarded(packet, seen, context)
