@@ -35,7 +35,7 @@ class Peer(NamedTuple):
 
 KERBEROS = "krb5kdc kdb5_util kadmin.local kinit"
 DOMAIN = "samba samba-tool"
-HAS_SCHEMA = "ls /usr/share/samba/setup/ad-schema/AD_DS_*"
+HAS_SCHEMA = 'ls /usr/share/samba/setup/ad-schema/AD_DS_* && test "$(id -u)" = 0'
 FIND_PROGRAM = 'PATH="$PATH:/usr/sbin" command -v "$each"'  # not on everybody's PATH
 LOADS_OPENPGM = "import ctypes; ctypes.CDLL('libpgm-5.3.so.0'); import zmq; assert zmq.has('pgm')"
 BUILDS_GSSAPI = """
@@ -124,7 +124,7 @@ PEERS = {
     "activedirectory": Peer(
         package="samba-ad-dc samba-ad-provision samba-dsdb-modules python3-samba iproute2",
         probe=("sh", "-c", f"for each in {DOMAIN}; do {FIND_PROGRAM} || exit; done; {HAS_SCHEMA}"),
-        why="a domain controller with the schema of Active Directory (started by the tests only)",
+        why="a domain controller with the schema of Active Directory (started by the tests, as root)",
     ),
     "kerberos": Peer(
         package="krb5-kdc krb5-admin-server krb5-user",
