@@ -124,7 +124,7 @@ PEERS = {
     "activedirectory": Peer(
         package="samba-ad-dc samba-ad-provision samba-dsdb-modules python3-samba iproute2",
         probe=("sh", "-c", f"for each in {DOMAIN}; do {FIND_PROGRAM} || exit; done; {HAS_SCHEMA}"),
-        why="a domain controller with the schema of Active Directory (started by the tests, as root)",
+        why="a domain controller with the schema of Active Directory (root, in the tests only)",
     ),
     "kerberos": Peer(
         package="krb5-kdc krb5-admin-server krb5-user",
