@@ -16,6 +16,7 @@ from tests.protocols.binary.test_routed import (
     BODIES,
     NORTH,
     ORDERS,
+    QUICK,
     SOUTH,
     Enterprise,
     entry_of,
@@ -313,3 +314,24 @@ def test_new_messages_do_not_wait_with_those_that_were_sent(
     alpha.send_in_transaction(enterprise.to_omega, b"two")
     net.advance(1_000)
     assert enterprise.arrived() == [b"one", b"two"]
+
+
+def test_a_session_that_was_of_no_use_leaves_its_place_to_others(enterprise: Enterprise) -> None:
+    """Those who bring the acknowledgments may need it: a gate takes so many sessions and no more.
+
+    The gate ends it, for routers wait less; who hears of that does not come back at once.
+    """
+    net, alpha = enterprise.net, enterprise.alpha
+    net.unreachable.add("10.0.0.5")
+    alpha.send_in_transaction(enterprise.to_omega, *BODIES)
+    net.advance(1_000)
+    while alpha.protocol.sessions:
+        net.advance(1_000)
+    opened = alpha.protocol.figures().opened[Role.INITIATOR.value]
+    net.advance(QUICK.cleanup_ms - 10_000)
+    assert alpha.protocol.figures().opened[Role.INITIATOR.value] == opened
+    outgoing = alpha.outgoing(enterprise.to_omega).outgoing
+    assert outgoing is not None
+    assert outgoing.last_error == "what was sent is not acknowledged yet"
+    net.advance(20_000)
+    assert alpha.protocol.figures().opened[Role.INITIATOR.value] == opened + 1

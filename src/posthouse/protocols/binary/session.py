@@ -78,7 +78,6 @@ class Session:
         self.pinged = pinged
         self.state = SessionState.WAITING_EC_MSG
         self.was_open = self.refused = False  # refused: by the other side
-        self.opened_at_ms = 0
         self.close_reason = ""
 
         self.sent: SentCounts[SendingQueue] = SentCounts()
@@ -100,6 +99,7 @@ class Session:
         self._held: list[tuple[list[bytes], list[Glance], int]] = []  # not handed in yet
 
         self._cleanup_ms = settings.cleanup_routing_ms if routing_server else settings.cleanup_ms
+        self._quiet_ms = min(settings.cleanup_routing_ms, settings.cleanup_ms) // 2
         self._initialization_at = self._ack_wait_at = self._ack_send_at = self._linger_at = NEVER
         self._ack_quiet_at = self._held_until = NEVER
         self._cleanup_at = now() + self._cleanup_ms
@@ -174,7 +174,7 @@ class Session:
     @property
     def was_idle(self) -> bool:
         """Whether nothing went on when it ended, whichever end it was that had waited enough."""
-        quiet = self._now() - self._active_ms >= self._cleanup_ms // 2
+        quiet = self._now() - self._active_ms >= self._quiet_ms
         return self.was_open and quiet and not self._is_awaiting
 
     def _stop(self) -> None:
@@ -303,7 +303,6 @@ class Session:
         self._initialization_at = NEVER
         self.state = SessionState.OPEN
         self.was_open = True
-        self.opened_at_ms = self._now()
         self.queues.peer = self.remote_guid
         self._host.opened(self)
         if self.is_open:
