@@ -209,3 +209,12 @@ def test_limits_are_told_before_anybody_is_asked(ph: Posthouse) -> None:
     assert no_way.code == 0
     route = ph("directory", "route", "GATE", "FAR")
     assert "directory export" in route.err
+
+
+def test_of_very_many_changes_the_first_are_told(ph: Posthouse, tmp_path: Path) -> None:
+    file = tmp_path / "many.toml"
+    file.write_text("".join(f'[[sites]]\nname = "s{number}"\n' for number in range(1003)))
+    told = ph("directory", "import", file, "--dry-run").out
+    assert told.endswith("3 more; --json shows all.\n")
+    assert len(told.splitlines()) == 1002
+    assert len(ph("directory", "import", file, "--dry-run", "--json").lines) == 1003

@@ -107,6 +107,15 @@ def test_a_site_that_becomes_foreign_gets_them(rig: ForeignRig) -> None:
     assert connectors(rig) == [CONNECTOR, XACTONLY]
 
 
+def test_they_are_called_as_the_site_is_now(rig: ForeignRig) -> None:
+    rig.write(objects.Site(identifier=SITE, name="Further", foreign_site=True))
+    for restarted in (False, True):
+        if restarted:
+            rig.restart()
+        labels = [rig.queue(name).definition.label for name in (CONNECTOR, XACTONLY)]
+        assert labels == ["Further", "Further"]
+
+
 def test_they_stay_while_they_hold_messages_or_are_read(rig: ForeignRig) -> None:
     rig.take(rig.arriving(b"kept"))
     reader = rig.reader(XACTONLY)

@@ -20,6 +20,7 @@ from posthouse.protocols.admin.types_directory import (
 )
 
 NAME_LENGTH_MAX = 256
+SHOWN_MAX = 1000  # changes that people read
 
 
 def named(name: str) -> str:
@@ -88,9 +89,11 @@ def tell(remote: Remote, done: DirectoryChangeJson) -> None:
     else:
         rows = (
             (change.change, change.kind, change.name, "; ".join(map(_different, change.fields)))
-            for change in done.changes
+            for change in done.changes[:SHOWN_MAX]
         )
         print_table("", ("change", "what", "name", "how"), rows)
+        if len(done.changes) > SHOWN_MAX:
+            say(f"{len(done.changes) - SHOWN_MAX:,} more; --json shows all.")
 
 
 def _different(change: ChangedFieldJson) -> str:

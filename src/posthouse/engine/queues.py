@@ -479,16 +479,22 @@ class Queues(QueueNames):
     # -- connector queues
 
     def provide_connector(self, name: ConnectorName, label: str) -> None:
-        """Makes a connector queue unless it is there: anybody's messages come in, nobody reads."""
+        """Makes a connector queue unless it is there: anybody's messages come in, nobody reads.
+
+        Its label is the name of the site, which may get another.
+        """
         core, security = self.core, default_queue_descriptor(ADMINISTRATORS)
-        if name.key in self._connectors:
+        label = label[:QUEUE_LABEL_LENGTH_MAX]
+        if (there := self._connectors.get(name.key)) is not None:
+            if there.definition.label != label:
+                self.change_definition(there, label=label)
             return
         definition = QueueDefinition(
             number=core.queue_numbers.next(),
             queue_type=QueueType.CONNECTOR,
             role=QueueRole.CONNECTOR,
             pathname="",
-            label=label[:QUEUE_LABEL_LENGTH_MAX],
+            label=label,
             format_name=str(name),
             transactional=name.suffix is Suffix.XACTONLY,
             create_time=core.utc,
