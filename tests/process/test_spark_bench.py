@@ -26,10 +26,10 @@ def test_a_quick_run_prints_every_table(tmp_path: Path) -> None:
         tables.setdefault(line["table"], []).append(line)
     assert tables.keys() == {"rates", "latency", "senders", "archive", "goals"}
     assert [(row["work"], row["size"]) for row in tables["rates"]] == [
-        (case.name, size) for size in SIZES for case in spark.CASES
+        (case.name, SIZES[0]) for case in spark.CASES
     ]
     assert len(tables["latency"]) == len(tables["senders"]) == 3
-    assert len(tables["goals"]) == 8
+    assert len(tables["goals"]) == 6
     for name in ("rates", "latency", "senders", "archive"):
         for row in tables[name]:
             assert all(value > 0 for value in row.values() if isinstance(value, float)), row

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from types import SimpleNamespace
 
 import pytest
 
@@ -41,10 +42,17 @@ def readers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Leases]
         yield make
 
 
-def test_another_reader_is_told_who_has_it(place: Place, readers: Callable[[str], Leases]) -> None:
+def test_another_reader_is_told_who_has_it(
+    place: Place, readers: Callable[[str], Leases], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once the lease that was there should have lapsed; the first one renews it meanwhile."""
     readers("first").take(place, 0)
+    waited: list[float] = []
+    clock = SimpleNamespace(sleep=waited.append, monotonic=lambda: sum(waited))
+    monkeypatch.setattr(module, "time", clock)
     with pytest.raises(SharingViolation, match="first"):
         readers("second").take(place, 0)
+    assert waited
 
 
 def test_nobody_waits_for_another_group(
