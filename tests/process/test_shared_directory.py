@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import random
+import threading
+import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from posthouse.model.errors import NoDs, QueueExists
+from posthouse.directory.document import objects_of
+from posthouse.directory.document_text import parse_document
+from posthouse.directory.objects import Queue
+from posthouse.model.errors import NoDs, QueueError, QueueExists
+from tests.conftest import Dose
 from tests.process.offices import Office, wait_until
 
 DIRECTORY = """
@@ -17,25 +25,29 @@ file = "{path}"
 refresh_s = 1
 addresses = ["127.0.0.1:@PORT@"]
 """
+QUEUES = 5  # of each, so that the file stays small
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    found = tmp_path / "shared" / "directory.toml"
-    found.parent.mkdir()
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    found = tmp_path_factory.mktemp("shared") / "directory.toml"
     found.touch()
     return found
 
 
-@pytest.fixture
-def offices(tmp_path: Path, path: Path) -> Iterator[list[Office]]:
-    more = DIRECTORY.format(path=path)
+@pytest.fixture(scope="module")
+def offices(tmp_path_factory: pytest.TempPathFactory, path: Path) -> Iterator[list[Office]]:
+    more, folder = DIRECTORY.format(path=path), tmp_path_factory.mktemp("offices")
     with ExitStack() as running:
-        yield [Office(tmp_path / name, name, running, more) for name in ("ALPHA", "BETA", "GAMMA")]
+        yield [Office(folder / name, name, running, more) for name in ("ALPHA", "BETA", "GAMMA")]
 
 
 def public_queues(office: Office) -> set[str]:
     return {queue.path for queue in office.qm.find_queues()}
+
+
+def knows_orders(office: Office) -> bool:
+    return "ALPHA\\orders" in public_queues(office)
 
 
 def test_a_change_in_one_shows_in_the_others_and_outlives_the_file(
@@ -44,7 +56,7 @@ def test_a_change_in_one_shows_in_the_others_and_outlives_the_file(
     alpha, beta, gamma = offices
     alpha.qm.create_queue("ALPHA\\orders", label="Orders")
     for office in (beta, gamma):
-        wait_until(lambda one=office: "ALPHA\\orders" in public_queues(one), path.read_text)
+        wait_until(partial(knows_orders, office), path.read_text)
     with pytest.raises(QueueExists):
         alpha.qm.create_queue("ALPHA\\orders")
     queue = alpha.qm.queue("ALPHA\\orders")
@@ -66,8 +78,64 @@ def test_a_change_in_one_shows_in_the_others_and_outlives_the_file(
     wait_until(lambda: "is not there" in gamma.qm.status().directory.reason, gamma.qm.status)
     path.write_text(good)
     for office in offices:
-        wait_until(lambda one=office: one.qm.status().directory.online, office.qm.status)
+        wait_until(partial(is_online, office), office.qm.status)
     beta.qm.create_queue("BETA\\more")
     wait_until(lambda: public_queues(gamma) == {"ALPHA\\orders", "BETA\\more"}, path.read_text)
     alpha.qm.queue("ALPHA\\orders").delete()
     wait_until(lambda: public_queues(gamma) == {"BETA\\more"}, path.read_text)
+
+
+def test_queue_managers_are_killed_while_they_make_public_queues(
+    offices: list[Office], path: Path, dose: Dose
+) -> None:
+    drawn = random.Random(5)
+    made: dict[str, set[str]] = {office.name: set() for office in offices}
+    ending = threading.Event()
+
+    def work(office: Office) -> None:
+        ours, number = made[office.name], 0
+        while not ending.is_set():
+            number += 1
+            time.sleep(0.02)  # the lock is for the others too
+            with suppress(QueueError, OSError):
+                office.qm.create_queue(f"{office.name}\\q{number}")
+                ours.add(f"{office.name}\\q{number}")
+                if len(ours) > QUEUES:
+                    office.qm.queue(ours.pop()).delete()
+
+    threads = [threading.Thread(target=work, args=(office,)) for office in offices]
+    for thread in threads:
+        thread.start()
+    for _ in range(dose(3, 100)):
+        time.sleep(drawn.random() * 0.5)
+        drawn.choice(offices).restart()
+    ending.set()
+    for thread in threads:
+        thread.join()
+    for office in offices:
+        wait_until(partial(is_online, office), office.qm.status)
+    document = objects_of(parse_document(path.read_text(), "the file"))
+    entered = {one.pathname for one in document if isinstance(one, Queue)}
+    for office in offices:
+        ours = {one for one in entered if one.startswith(f"{office.name}\\")}
+        assert made[office.name]
+        assert made[office.name] <= ours
+        # What was entered and not heard of is made by its queue manager; no others stay.
+        wait_until(partial(has_public, office, ours), partial(public, office))
+
+
+def is_online(office: Office) -> bool:
+    return office.qm.status().directory.online
+
+
+def has_public(office: Office, paths: set[str]) -> bool:
+    return public(office) == paths
+
+
+def public(office: Office) -> set[str]:
+    """The public queues that a queue manager has itself."""
+    return {
+        queue.path
+        for queue in office.qm.queues()
+        if queue.path.startswith(f"{office.name}\\") and "$" not in queue.path
+    }

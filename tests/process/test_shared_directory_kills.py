@@ -1,29 +1,18 @@
-"""`kill -9` of those who share a directory file, while they change it."""
+"""`kill -9` of processes that change a shared directory file."""
 
 from __future__ import annotations
 
 import random
-import threading
 import time
-from contextlib import ExitStack, suppress
-from functools import partial
 from pathlib import Path
 
 from posthouse.directory.document import objects_of
 from posthouse.directory.document_text import parse_document
-from posthouse.directory.objects import Queue, Site
-from posthouse.model.errors import QueueError
+from posthouse.directory.objects import Site
 from tests.conftest import Dose
-from tests.process.offices import Office, wait_until
+from tests.process.offices import wait_until
 from tests.process.warm import Loaded
 
-DIRECTORY = """
-[directory]
-file = "{path}"
-refresh_s = 1
-addresses = ["127.0.0.1:@PORT@"]
-"""
-QUEUES = 5  # of each, so that the file stays small
 NAMES = ("ALPHA", "BETA", "GAMMA")
 
 
@@ -82,64 +71,3 @@ def test_the_file_is_whole_and_has_all_that_was_made(tmp_path: Path, dose: Dose)
         assert len(ours - sure - doubtful) <= 1
     left = {file.name for file in path.parent.iterdir()}
     assert left <= {path.name, f"{path.name}.lock", f".{path.name}.new"}
-
-
-def test_queue_managers_are_killed_while_they_make_public_queues(
-    tmp_path: Path, dose: Dose
-) -> None:
-    drawn = random.Random(5)
-    path = tmp_path / "directory.toml"
-    path.touch()
-    made: dict[str, set[str]] = {name: set() for name in NAMES}
-    ending = threading.Event()
-
-    def work(office: Office) -> None:
-        ours, number = made[office.name], 0
-        while not ending.is_set():
-            number += 1
-            time.sleep(0.02)  # the lock is for the others too
-            with suppress(QueueError, OSError):
-                office.qm.create_queue(f"{office.name}\\q{number}")
-                ours.add(f"{office.name}\\q{number}")
-                if len(ours) > QUEUES:
-                    office.qm.queue(ours.pop()).delete()
-
-    with ExitStack() as running:
-        more = DIRECTORY.format(path=path)
-        offices = [Office(tmp_path / name, name, running, more) for name in NAMES]
-        threads = [threading.Thread(target=work, args=(office,)) for office in offices]
-        for thread in threads:
-            thread.start()
-        for _ in range(dose(3, 100)):
-            time.sleep(drawn.random() * 0.5)
-            drawn.choice(offices).restart()
-        ending.set()
-        for thread in threads:
-            thread.join()
-        for office in offices:
-            wait_until(partial(is_online, office), office.qm.status)
-        document = objects_of(parse_document(path.read_text(), "the file"))
-        entered = {one.pathname for one in document if isinstance(one, Queue)}
-        for office in offices:
-            ours = {one for one in entered if one.startswith(f"{office.name}\\")}
-            assert made[office.name]
-            assert made[office.name] <= ours
-            # What was entered and not heard of is made by its queue manager; no others stay.
-            wait_until(partial(has_public, office, ours), partial(public, office))
-
-
-def is_online(office: Office) -> bool:
-    return office.qm.status().directory.online
-
-
-def has_public(office: Office, paths: set[str]) -> bool:
-    return public(office) == paths
-
-
-def public(office: Office) -> set[str]:
-    """The public queues that a queue manager has itself."""
-    return {
-        queue.path
-        for queue in office.qm.queues()
-        if queue.path.startswith(f"{office.name}\\") and "$" not in queue.path
-    }
