@@ -254,6 +254,36 @@ def test_a_job_is_given_up_when_nobody_answers(task: Callable[..., Task]) -> Non
     cut.healed.set()
 
 
+class Counted(Task):
+    """A job that says how often it was asked for."""
+
+    def __init__(self, task: Task, enough: int) -> None:
+        super().__init__(task.door, task.job, task.stop)
+        self._left = enough
+        self.enough = threading.Event()
+
+    def alive(self) -> None:
+        super().alive()
+        self._left -= 1
+        if not self._left:
+            self.enough.set()
+
+
+def test_a_job_that_is_answered_goes_on_for_any_time(task: Callable[..., Task]) -> None:
+    """Twenty beats are longer than the silence that would end it."""
+    counted = Counted(task(), 20)
+    with Pulse(counted, beat_s=0.02, silent_s=0.3) as pulse:
+        assert counted.enough.wait(PATIENCE_S)
+        pulse.check()
+
+
+def test_progress_does_not_wait_for_the_next_beat(task: Callable[..., Task]) -> None:
+    counted = Counted(task(), 1)
+    with Pulse(counted, beat_s=PATIENCE_S) as pulse:
+        pulse.report(1, 2, "half")
+        assert counted.enough.wait(PATIENCE_S / 2)
+
+
 def test_a_pulse_ends_when_the_job_is_somebody_elses(task: Callable[..., Task]) -> None:
     taken = task(restart=True)
     with Pulse(taken, beat_s=0.01) as pulse:
