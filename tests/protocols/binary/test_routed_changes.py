@@ -7,6 +7,7 @@ import pytest
 from posthouse.directory.objects import Queue, RoutingLink
 from posthouse.engine.manager import QueueManager as Engine
 from posthouse.model.guids import format_guid
+from posthouse.model.message import ACK_POS_RECEIVE
 from posthouse.protocols.binary.network import Attempt
 from posthouse.protocols.binary.resolving import get_next_hops
 from posthouse.protocols.binary.session import Role
@@ -335,3 +336,29 @@ def test_a_session_that_was_of_no_use_leaves_its_place_to_others(enterprise: Ent
     assert outgoing.last_error == "what was sent is not acknowledged yet"
     net.advance(20_000)
     assert alpha.protocol.figures().opened[Role.INITIATOR.value] == opened + 1
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_who_sends_to_a_direct_name_hears_of_it_whether_the_directory_knows_him_or_not(
+    enterprise: Enterprise, known: bool
+) -> None:
+    """Also if he knows no directory himself: every queue manager knows its own GUID."""
+    net, omega = enterprise.net, enterprise.omega
+    lone = net.machine("LONE", "10.0.0.9", settings=QUICK)
+    lone.create(r".\private$\admin")
+    if known:
+        enterprise.enter(omega, [entry_of(lone, SOUTH, addresses=("10.0.0.9",))])
+    lone.send_in_transaction(
+        r"DIRECT=TCP:10.0.0.5\private$\orders",
+        *BODIES,
+        positive_journaling_requested=True,
+        acknowledgements_requested=ACK_POS_RECEIVE,
+        administration_queue_format_name=r"DIRECT=TCP:10.0.0.9\private$\admin",
+    )
+    net.advance(5_000)
+    for _ in BODIES:
+        omega.receive(ORDERS)
+    net.advance(900_000)
+    assert enterprise.waiting(lone) == enterprise.waiting(omega) == 0
+    assert len(lone.bodies(r".\system$;journal")) == len(BODIES)
+    assert len(lone.bodies(r".\private$\admin")) == len(BODIES)
