@@ -337,6 +337,53 @@ def test_what_a_connection_holds_is_on_the_account_of_memory() -> None:
     run(work)
 
 
+def test_a_large_request_is_over_when_it_is_whole() -> None:
+    async def work() -> None:
+        async with house() as made:
+            loop, memory = asyncio.get_running_loop(), made.node.memory
+            client, side = await connection(made)
+            await loop.sock_sendall(client, CREATE)
+            await loop.sock_recv(client, 16)
+            whole = pdu(0x49, bytes(13) + bytes(90_000))
+            await loop.sock_sendall(client, whole[:70_000])
+            await until(lambda: memory.begun[HOST] == 1)
+            await loop.sock_sendall(client, whole[70_000:])
+            assert len(await loop.sock_recv(client, 100)) == 16
+            assert (memory.held, memory.begun[HOST], is_read(side)) == (0, 0, True)
+            client.close()
+            await until(lambda: not made.node.open)
+
+    run(work)
+
+
+def test_a_little_that_is_not_sent_yet_is_not_counted() -> None:
+    """Nobody tells when the last of it is gone: it would stay on the account."""
+
+    async def work() -> None:
+        async with house() as made:
+            loop = asyncio.get_running_loop()
+            client, side = await connection(made)
+            accepted = side._transport.get_extra_info("socket")
+            accepted.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 << 10)
+            await loop.sock_sendall(client, CREATE)
+            await loop.sock_recv(client, 16)
+            protocol, sent = made.node.protocol, 0
+
+            def all_run() -> bool:
+                return sum(protocol.figures.calls.values()) == sent
+
+            while not side._transport.get_write_buffer_size():
+                await loop.sock_sendall(client, INFORMATION * 16)
+                sent += 16
+                await until(all_run)
+            assert side._transport.get_write_buffer_size() <= SMALL_REQUEST
+            assert made.node.memory.bytes[SEND] == 0
+            client.close()
+            await until(lambda: not made.node.open)
+
+    run(work)
+
+
 def test_answers_that_wait_for_the_disk_are_on_the_account_of_memory() -> None:
     async def work() -> None:
         async with house() as made:
@@ -388,6 +435,7 @@ def test_a_large_request_waits_while_memory_is_short_and_small_ones_do_not() -> 
             held = memory.bytes[RECEIVE]
             other.leave()  # there is room again
             assert is_read(side)
+            assert memory.begun[HOST] == 1
             assert len(side.get_buffer(-1)) == READ_BUFFER
             assert memory.bytes[RECEIVE] == held - 600_000
             client.close()
