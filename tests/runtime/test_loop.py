@@ -25,7 +25,17 @@ from posthouse.model.properties import QueueProperties
 from posthouse.protocols.admin.session import ClientSession
 from posthouse.protocols.desk import Answer
 from posthouse.runtime.driver import Driver
-from posthouse.runtime.loop import CALM_SYNCS, INLINE_BATCH, INLINE_SYNC_S, Loop, SyncPolicy
+from posthouse.runtime.loop import (
+    CALM_SYNCS,
+    INLINE_BATCH,
+    INLINE_SYNC_S,
+    QUICK_BATCH,
+    QUICK_SYNC_S,
+    TRIAL_EVERY,
+    TRIAL_SYNCS,
+    Loop,
+    SyncPolicy,
+)
 from posthouse.security.access import Caller
 from posthouse.sim import SimClock, SimDisk
 from posthouse.store.errors import StoreFailed
@@ -55,7 +65,7 @@ class WatchedStore(LogStore):
 
     def hold(self) -> None:
         """The next sync begins and does not end until a test lets it."""
-        self.batch = INLINE_BATCH  # in the thread
+        self.batch = QUICK_BATCH  # in the thread
         self.sync_begun.clear()
         self.may_sync.clear()
 
@@ -474,7 +484,7 @@ async def test_a_call_that_breaks_off_ends_everything(bench: Bench) -> None:
     assert len(bench.failures) == 1
 
 
-@pytest.mark.parametrize("batch", [0, INLINE_BATCH])
+@pytest.mark.parametrize("batch", [0, QUICK_BATCH])
 def test_a_failed_sync_ends_everything_and_answers_nobody(batch: int) -> None:
     async def failing(bench: Bench) -> None:
         bench.store.batch = batch
@@ -575,9 +585,44 @@ async def test_a_door_that_breaks_over_the_last_answers_does_not_spoil_the_stop(
 def test_syncs_leave_the_loop_at_once_and_come_back_after_a_while() -> None:
     policy = SyncPolicy()
     assert policy.inline(100)
-    assert not policy.inline(INLINE_BATCH)
+    assert not policy.inline(QUICK_BATCH)
     back = [policy.inline(100) for _ in range(CALM_SYNCS)]
     assert back == [False] * (CALM_SYNCS - 1) + [True]
+
+
+def test_a_quick_disk_syncs_on_the_loop_what_is_not_large() -> None:
+    policy = SyncPolicy()
+    for _ in range(100):
+        assert policy.inline(QUICK_BATCH - 1)
+        policy.note(QUICK_SYNC_S / 2)
+
+
+def test_a_disk_that_is_not_quick_syncs_on_the_loop_what_is_small() -> None:
+    policy = SyncPolicy()
+    for _ in range(100):
+        policy.note(2 * QUICK_SYNC_S)
+    assert all(policy.inline(INLINE_BATCH - 1) for _ in range(100))
+    assert not policy.inline(INLINE_BATCH)
+
+
+def test_a_disk_that_became_quick_is_found_out_by_trial() -> None:
+    policy = SyncPolicy()
+    for _ in range(100):
+        policy.note(2 * QUICK_SYNC_S)
+    assert not any(policy.inline(INLINE_BATCH) for _ in range(TRIAL_EVERY))
+    for _ in range(TRIAL_SYNCS + 1):
+        assert policy.inline(INLINE_BATCH)
+        policy.note(QUICK_SYNC_S / 10)
+    assert all(policy.inline(INLINE_BATCH) for _ in range(100))
+
+
+def test_a_trial_that_fails_is_over_soon() -> None:
+    policy = SyncPolicy()
+    for _ in range(100):
+        policy.note(2 * QUICK_SYNC_S)
+    where = [policy.inline(INLINE_BATCH) for _ in range(TRIAL_EVERY + TRIAL_SYNCS + 3)]
+    assert where.count(True) == TRIAL_SYNCS + 1
+    assert not where[-1]
 
 
 def test_a_slow_disk_is_left_to_the_thread() -> None:

@@ -23,12 +23,17 @@ from posthouse.runtime.driver import Driver
 
 T = TypeVar("T")
 
-# A hop to the writer thread and back costs 0.04 to 0.1 ms, and as much again in a process that is
+# A hop to the writer thread and back costs 0.04 to 0.1 ms, and twice as much in a process that is
 # busy; what arrives meanwhile waits in its socket and is taken along by the next turn either way.
-# One message of 1 KiB that came over HTTP, with all it keeps of it, is small enough; with several
-# there is work that a sync in the thread leaves time for.
+# Where a sync is quicker than that, whatever a few clients bring is synced on the loop. On other
+# disks it is one message of 1 KiB that came over HTTP, with all it keeps of it; with several there
+# is work that a sync in the thread leaves time for.
+QUICK_SYNC_S = 0.00025
+QUICK_BATCH = 128 << 10  # bytes
 INLINE_SYNC_S = 0.001
 INLINE_BATCH = 6144  # bytes
+TRIAL_EVERY = 256  # syncs in the thread, where the wait for the interpreter counts as the disk's
+TRIAL_SYNCS = 16  # on the loop tell how quick the disk is
 CALM_SYNCS = 16  # so many quick, small syncs bring them back to the loop
 _AVERAGE_OF = 8
 _TIMER_MIN_S = 0.001  # a deadline that stays due may not spin
@@ -43,21 +48,32 @@ class SyncPolicy:
     change sides with every batch.
     """
 
-    __slots__ = ("_calm", "average_s", "threaded")
+    __slots__ = ("_calm", "_trial", "average_s", "threaded")
 
     def __init__(self) -> None:
         self.average_s = 0.0
         self.threaded = False
-        self._calm = 0
+        self._calm = self._trial = 0
 
     def inline(self, batch_bytes: int) -> bool:
         """Whether a batch of this size is synced on the loop."""
-        if self.average_s >= INLINE_SYNC_S or batch_bytes >= INLINE_BATCH:
-            self.threaded, self._calm = True, 0
+        if self.average_s >= INLINE_SYNC_S or batch_bytes >= QUICK_BATCH:
+            self._leave()
         elif self.threaded:
-            self._calm += 1
-            self.threaded = self._calm < CALM_SYNCS
+            self._come_back(CALM_SYNCS if batch_bytes < INLINE_BATCH else TRIAL_EVERY)
+        elif self._trial:
+            self._trial -= 1
+        elif batch_bytes >= INLINE_BATCH and self.average_s >= QUICK_SYNC_S:
+            self._leave()
         return not self.threaded
+
+    def _leave(self) -> None:
+        self.threaded, self._calm = True, 0
+
+    def _come_back(self, calm_syncs: int) -> None:
+        self._calm += 1
+        if self._calm >= calm_syncs:
+            self.threaded, self._trial = False, TRIAL_SYNCS
 
     def note(self, seconds: float) -> None:
         """A sync took so long."""
