@@ -315,6 +315,16 @@ def test_a_connection_that_has_ended_has_no_clock(rig: NcpRig, line: UdpLine) ->
     assert rig.ncp.figures.refused == {}
 
 
+def test_an_end_that_is_not_durable_yet_is_no_silence(rig: NcpRig, line: UdpLine) -> None:
+    """However long the disk takes, the client gets its answer."""
+    line.deliver(write_request(Request(ncp.DESTROY_CONNECTION, 1, line.connection, 1)))
+    rig.clock.advance(rig.ncp_settings.login_ms)
+    rig.ncp.tick()
+    rig.desk.settle()
+    assert [read_reply(reply).completion for reply in line.replies[1:]] == [0]
+    assert rig.ncp.figures.refused == {}
+
+
 def test_what_is_told_at_the_end_is_kept_for_so_many(rig: NcpRig) -> None:
     """The oldest is forgotten; who asks for it again is told that there is no such connection."""
     rig.ncp.limits = Connections(ENDED_KEPT + 2, ENDED_KEPT + 2)
