@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from posthouse.engine.books import lines_of, sender_books_of
-from posthouse.engine.manager import QueueManager
 from posthouse.engine.queue import DEADLETTER, DEADXACT, JOURNAL, Queue
 from posthouse.model.message import (
     ACK_NEG_ARRIVAL,
@@ -18,8 +17,7 @@ from posthouse.model.message import (
     ACK_RECEIVE,
     INFINITE,
 )
-from posthouse.model.names import parse_name
-from posthouse.sim.errands import path
+from posthouse.sim.errands import home
 from posthouse.sim.letters import ADMIN, JOURNALED, PLAIN, SEQUENCED, End, Letter, Told
 from posthouse.sim.managers import SimManager
 from posthouse.wire.packet import Packet
@@ -56,10 +54,10 @@ class Found:
         self.dead[machine.name] = Counter(name for name, _ in dead)
         self.reasons.update((machine.name, *each) for each in dead)
         for name in JOURNALED:
-            journal = _queue(machine.manager, name).journal
+            journal = home(machine.manager, name).journal
             assert journal is not None
             self.kept.update(_labels(machine, journal))
-        for packet in _packets(machine, _queue(machine.manager, ADMIN)):
+        for packet in _packets(machine, home(machine.manager, ADMIN)):
             self.acks[packet.label, packet.message_class] += 1
 
     def traces_of(self, letter: Letter) -> Traces:
@@ -76,10 +74,6 @@ class Found:
             received,
             sum(acks.values()),
         )
-
-
-def _queue(manager: QueueManager, name: str) -> Queue:
-    return manager.queues.local_queue(parse_name(path(name)))
 
 
 def _packets(machine: SimManager, queue: Queue) -> Iterator[Packet]:
@@ -337,7 +331,7 @@ class Account:
         for queue in machine.manager.queues.outgoing_queues():
             self._check_outgoing(machine, queue)
         for name in (*PLAIN, *SEQUENCED):
-            if _queue(machine.manager, name).state.count:
+            if home(machine.manager, name).state.count:
                 self._fault(f"{name} on {machine.name} is not empty")
 
     def _check_outgoing(self, machine: SimManager, queue: Queue) -> None:

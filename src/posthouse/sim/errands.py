@@ -8,6 +8,7 @@ from typing import cast
 from posthouse.engine.descriptor import OpenQueueDescriptor, QueueAccessType
 from posthouse.engine.effects import Read
 from posthouse.engine.manager import QueueManager
+from posthouse.engine.queue import Queue
 from posthouse.engine.transaction import Transaction
 from posthouse.model.message import ACK_RECEIVE, NACK_RECEIVE_REJECTED
 from posthouse.model.names import parse_name
@@ -21,9 +22,19 @@ BOSS = Caller.administrator()
 SEND, RECEIVE = QueueAccessType.SEND, QueueAccessType.RECEIVE
 
 
-def path(queue: str) -> str:
+def path(queue: str, *, public: bool = False) -> str:
     """The name of a queue on its own machine."""
-    return f".\\private$\\{queue}"
+    return f".\\{queue}" if public else f".\\private$\\{queue}"
+
+
+def home(manager: QueueManager, queue: str) -> Queue:
+    """A queue of a machine; in some trials it is public."""
+    found = manager.queues.find_local(parse_name(path(queue, public=True)))
+    return found or manager.queues.local_queue(parse_name(path(queue)))
+
+
+def _open(manager: QueueManager, queue: str) -> OpenQueueDescriptor:
+    return manager.open_queue(home(manager, queue).name, RECEIVE, BOSS)
 
 
 def name_of(told: Told, manager: QueueManager, read: Read | None) -> str:
@@ -107,7 +118,7 @@ def receive(machine: SimManager, told: Told, queue: str, count: int) -> Errand:
     found: list[str] = []
 
     def call(manager: QueueManager) -> Read | None:
-        descriptor = manager.open_queue(path(queue), RECEIVE, BOSS)
+        descriptor = _open(manager, queue)
         try:
             read = manager.dequeue_message(descriptor, timeout_ms=0)
         finally:
@@ -140,7 +151,7 @@ def wait(machine: SimManager, told: Told, queue: str, timeout_ms: int) -> None:
             woken(answer)
 
     def call(manager: QueueManager) -> Read | None:
-        descriptor = manager.open_queue(path(queue), RECEIVE, BOSS)
+        descriptor = _open(manager, queue)
         told.waiting[place] += 1
         return manager.dequeue_message(descriptor, timeout_ms=timeout_ms, token=woken)
 
@@ -152,7 +163,7 @@ def receive_together(
 ) -> Errand:
     """Takes several out in a transaction; an abort puts them back."""
     identifier, found = machine.chance.randbytes(16), list[str]()
-    opened = yield lambda manager: manager.open_queue(path(queue), RECEIVE, BOSS)
+    opened = yield lambda manager: _open(manager, queue)
     descriptor = cast(OpenQueueDescriptor, opened.value)
     begun = yield lambda manager: manager.create_transaction(identifier)
     transaction = cast(Transaction, begun.value)
@@ -182,7 +193,7 @@ def receive_together(
 
 def receive_in_two_steps(machine: SimManager, told: Told, queue: str, outcome: str) -> Errand:
     """Locks the first message, and then takes it, rejects it or gives it back."""
-    opened = yield lambda manager: manager.open_queue(path(queue), RECEIVE, BOSS)
+    opened = yield lambda manager: _open(manager, queue)
     descriptor = cast(OpenQueueDescriptor, opened.value)
     found: list[str] = []
     ends: dict[str, End] = {"take": "received", "reject": "rejected"}
@@ -221,7 +232,7 @@ def purge(told: Told, queue: str) -> Errand:
             if number not in manager.core.locks:
                 free.append(name)
             told.may_end([name], "purged")
-        descriptor = manager.open_queue(path(queue), RECEIVE, BOSS)
+        descriptor = _open(manager, queue)
         manager.purge_queue(descriptor)
         manager.close_queue(descriptor)
 
@@ -232,6 +243,5 @@ def purge(told: Told, queue: str) -> Errand:
 
 def waiting(manager: QueueManager, queue: str) -> Iterator[tuple[int, str]]:
     """Numbers and names of the messages in a queue."""
-    found = manager.queues.local_queue(parse_name(path(queue)))
-    for _, number in found.state.order.forward():
+    for _, number in home(manager, queue).state.order.forward():
         yield number, Packet(manager.core.packet(number)).label

@@ -10,7 +10,14 @@ from __future__ import annotations
 from random import Random
 from typing import Final, NamedTuple
 
-from posthouse.directory.document import Document, LinkPart, MachinePart, SitePart
+from posthouse.directory.document import (
+    Document,
+    LinkPart,
+    MachinePart,
+    QueuePart,
+    SitePart,
+    described,
+)
 from posthouse.engine.manager import QueueManager
 from posthouse.model.guids import format_guid
 from posthouse.protocols.desk import Answer
@@ -74,6 +81,11 @@ class RoutedTrial(Trial):
             )
         return tuple(PLACES)
 
+    def _is_public(self, queue: str) -> bool:
+        """In half of all trials some queues are known by names of the directory alone."""
+        half = Random(f"{self.seed} public").random() < 0.5
+        return half and queue != ADMIN and Random(f"{self.seed} public {queue}").random() < 0.5
+
     @property
     def _northern_gates(self) -> tuple[str, ...]:
         return ("NORA", "NED") if self._two_gates else ("NORA",)
@@ -81,6 +93,7 @@ class RoutedTrial(Trial):
     def _introduce(self) -> None:
         """Nobody has met anybody: the directory tells where everybody is."""
         self.ways = Ways()
+        self._queues = [part for machine in self.machines for part in _public_queues(machine)]
         for machine in self.machines:
             if machine.name in ROUTERS:
                 machine.on_turn, machine.on_event = self.ways.turned, self.ways.told
@@ -96,6 +109,7 @@ class RoutedTrial(Trial):
                 for way in self._ways
             ],
             machines=[self._entry(machine, entrance) for machine in self.machines],
+            queues=self._queues,
         )
 
     def _entry(self, machine: SimManager, entrance: str) -> MachinePart:
@@ -125,8 +139,17 @@ class RoutedTrial(Trial):
         """By the GUID of the machine, as a rule."""
         direct = self._direct and Random(f"{self.seed}{queue}").random() < 0.5
         if direct or queue == NOWHERE:
-            return super()._name_of(target, queue)
+            return self._direct_name(target, queue)
+        if self._is_public(queue):
+            identifier = errands.home(target.manager, queue).definition.identifier
+            return f"PUBLIC={format_guid(identifier)}"
         return private_name(target, queue)
+
+    def _direct_name(self, target: SimManager, queue: str) -> str:
+        """By its host; that of a public queue has no `private$`."""
+        if self._is_public(queue):
+            return f"DIRECT=TCP:{target.address}\\{queue}"
+        return super()._name_of(target, queue)
 
     def _administration(self, letter: Letter, sender: SimManager) -> str:
         if self._direct:
@@ -248,6 +271,12 @@ class RoutedTrial(Trial):
             routers=ROUTERS,
             ways=self.ways,
         )
+
+
+def _public_queues(machine: SimManager) -> list[QueuePart]:
+    """Those of a machine, as it has entered them itself."""
+    known = described(machine.manager.directory_changes.holdings())
+    return known.queues
 
 
 def _take_in(manager: QueueManager, document: Document) -> None:

@@ -28,6 +28,7 @@ class Ways:
 
     def __init__(self) -> None:
         self.hops: dict[Sheet, set[int]] = {}  # hop counts that messages were passed on with
+        self.routers: dict[Sheet, set[str]] = {}  # who passed them on
         self.refused: Counter[Sheet] = Counter()  # for their hop count; perhaps undone
         self.surely_refused: Counter[Sheet] = Counter()
         self.faults: list[str] = []
@@ -60,6 +61,7 @@ class Ways:
         if not hops or (hops > 1 and hops - 1 not in before):
             self.faults.append(f"{sheet} has hop count {hops} at {machine}, before: {before}")
         before.add(hops)
+        self.routers.setdefault(sheet, set()).add(machine)
 
     def _exceeded(self, sheet: Sheet, hops: object) -> None:
         self.refused[sheet] += 1
@@ -176,7 +178,11 @@ class RoutedAccount(Account):
                 )
 
     def _hurried(self, letter: Letter, ends: set[End]) -> Iterator[Traces]:
-        """Each machine on its way may be too late with a copy of it, and says so."""
+        """Each machine on its way may be too late with a copy of it, and says so.
+
+        Its sender's too, if that is a router to which a copy has come back.
+        """
+        came_back = letter.sender in self.ways.routers.get((letter.name, NORMAL), ())
         found = list(super()._outcomes(letter, ends))
         found += [self._ended(letter, end) for end in ends]
         found.append(self._turned_away(letter))
@@ -187,6 +193,8 @@ class RoutedAccount(Account):
                     yield more
                     yield more._replace(dead_at_sender=0)
                     yield more._replace(dead_at_sender=int(letter.negative), journal=0)
+                    if came_back and letter.negative:
+                        yield more._replace(dead_at_sender=2, journal=0)
 
     def _untold(self, letter: Letter, found: list[Traces]) -> Iterator[Traces]:
         """Acknowledgments go round in circles as well, and nobody tells of those ([MS-MQQB]

@@ -19,7 +19,6 @@ from posthouse.model.message import (
     ACK_POS_ARRIVAL,
     ACK_POS_RECEIVE,
 )
-from posthouse.model.names import parse_name
 from posthouse.model.properties import UNLIMITED, QueueProperties
 from posthouse.protocols.binary.settings import BinarySettings, resend_table
 from posthouse.protocols.srmp.settings import SrmpSettings
@@ -27,7 +26,7 @@ from posthouse.protocols.srmp.settings import resend_table as srmp_resend_table
 from posthouse.sim import errands
 from posthouse.sim.account import Account
 from posthouse.sim.clock import SimClock
-from posthouse.sim.errands import BOSS, path
+from posthouse.sim.errands import BOSS, home, path
 from posthouse.sim.letters import ADMIN, JOURNALED, NOWHERE, PLAIN, SEQUENCED, Kind, Letter, Told
 from posthouse.sim.managers import SimManager, World
 from posthouse.sim.network import Conditions, SimNetwork
@@ -164,7 +163,12 @@ class Trial:
                 journaling=name in JOURNALED,
                 quota_kib=TIGHT_KIB[self.protocol] if name in self.tight else UNLIMITED,
             )
-            machine.now(lambda m, n=name, p=properties: m.create_queue(path(n), p, BOSS))  # type: ignore[misc]
+            where = path(name, public=self._is_public(name))
+            machine.now(lambda m, w=where, p=properties: m.create_queue(w, p, BOSS))  # type: ignore[misc]
+
+    def _is_public(self, queue: str) -> bool:
+        """Whether the directory knows it: only where there is one."""
+        return False
 
     def _introduce(self) -> None:
         """Where the others are, as if there had been sessions before: for names by GUID."""
@@ -548,7 +552,7 @@ BASE_ACTS: Acts = (
 
 def private_name(machine: SimManager, queue: str) -> str:
     """The name of a queue by the GUID of its machine."""
-    number = machine.manager.queues.local_queue(parse_name(path(queue))).number
+    number = home(machine.manager, queue).number
     return f"PRIVATE={format_guid(machine.manager.identifier)}\\{number:08x}"
 
 

@@ -55,6 +55,15 @@ def test_the_same_seed_gives_the_same_trial(seed: int) -> None:
     assert one.told == two.told
 
 
+def test_some_messages_go_to_names_of_the_directory() -> None:
+    trials = (trial for seed in range(20) if (trial := RoutedTrial(seed))._is_public("orders"))
+    trial = next(trials)
+    trial.run()
+    told = trial.told
+    public = {one.name for one in told.letters.values() if one.format_name.startswith("PUBLIC=")}
+    assert any(public.intersection(names) for names in told.places.values())
+
+
 # -- a trial notices what it is for
 
 
