@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from typing import Any
 
 import pytest
@@ -10,7 +11,11 @@ from hypothesis import strategies as st
 
 from posthouse.engine.remote import Verdict
 from posthouse.model.message import ACK_RECEIVE
-from posthouse.model.message_classes import NACK_QUEUE_PURGED, NACK_REACH_QUEUE_TIMEOUT
+from posthouse.model.message_classes import (
+    NACK_QUEUE_PURGED,
+    NACK_REACH_QUEUE_TIMEOUT,
+    ORDER_ACK,
+)
 from posthouse.model.names import PrivateName
 from posthouse.security.rights import WRITE_MESSAGE
 from posthouse.security.sids import EVERYONE
@@ -321,3 +326,13 @@ def test_each_name_of_a_queue_has_a_sequence_of_its_own() -> None:
     assert rig.bodies("east") == [b"1", b"1", b"2", b"2"]
     rig.run(lambda m: m.transfer.send_order_ack(rig.queue("east").number, FAR_GUID))
     assert len(rig.owed()) == 2
+
+
+def test_a_queue_that_is_deleted_tells_first_what_it_accepted() -> None:
+    """Its sender would send all of it again, into another queue of the name."""
+    rig = EastRig()
+    rig.take(rig.tx(1, 0), rig.tx(2, 1))
+    rig.delete("east")
+    (told,) = [body for code, body in rig.owed() if code == ORDER_ACK]
+    assert told.startswith(struct.pack("<QI", FIRST, 2))
+    rig.check_books()

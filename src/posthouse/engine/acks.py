@@ -181,6 +181,14 @@ class Acks:
         ]
         return any(sent)
 
+    def last_orders(self, queue: Queue) -> None:
+        """Tells all senders what was accepted into a queue that goes now, with all it knows.
+
+        Nobody could tell them later, and they would send it again, into another queue of its name.
+        """
+        for source in dict.fromkeys(info.source for info in self.core.transfer.incoming_of(queue)):
+            self.order(queue, source)
+
     def is_enough(self, source: bytes) -> bool:
         """Whether a machine takes none of its answers, and gets no more of those that it can have
         again: order acknowledgments, and refusals of what it will send again."""

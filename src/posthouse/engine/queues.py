@@ -357,6 +357,7 @@ class Queues(QueueNames):
             core.groups.check_idle(member)
         if queue.definition.queue_type is QueueType.PUBLIC and not skip_directory:
             self.public.withdraw(queue.definition, change)
+        core.acks.last_orders(queue)
         # Its names go first: no acknowledgment or dead letter of its messages may come back here.
         if queue.path is not None:
             del self._by_key[queue.path.local_key]
