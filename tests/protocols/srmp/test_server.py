@@ -332,7 +332,7 @@ async def test_a_stop_waits_for_the_disk_as_long_as_it_may() -> None:
     stopping = asyncio.create_task(beta.doors[0].stop(PATIENCE_S))
     await until(lambda: beta.protocol.stopping)
     for _ in range(20):
-        await asyncio.sleep(0)
+        await asyncio.wait({stopping}, timeout=0)
     assert not stopping.done()
     store.gate.set()
     await stopping
