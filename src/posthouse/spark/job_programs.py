@@ -56,8 +56,13 @@ class Programs:
         self._conf = dict(conf or {})
         self._private = [path.absolute() for path in private]
         self._identity = _identity(user)
+        self._remedy = "Start the server as root or with another --code-user, or with --trust-code"
         if user is None and self._identity is not None and not self._may_read(_PYTHON):
             self._identity = None  # nobody could not even start this Python
+            self._remedy = (
+                f"The user {NOBODY} may not run {_PYTHON}: use a Python that everybody may read, "
+                "or start the server with another --code-user, or with --trust-code"
+            )
         self._trusted = trusted
         self._timeout_s = timeout_s
 
@@ -130,10 +135,7 @@ class Programs:
             return
         for path in self._private:
             if self._may_read(path):
-                raise JobFailed(
-                    f"programs could read {path}. Start the server as root or with another "
-                    "--code-user, or with --trust-code"
-                )
+                raise JobFailed(f"programs could read {path}. {self._remedy}")
 
     def _may_read(self, path: Path) -> bool:
         """Whether a program could: every folder on the way must let it through."""
