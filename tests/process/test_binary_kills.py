@@ -172,12 +172,16 @@ def check_books(traffic: Traffic) -> None:
 
 
 def kill_often(
-    offices: list[Office], traffics: list[Traffic], drawn: random.Random, kills: int
+    offices: list[Office],
+    traffics: list[Traffic],
+    drawn: random.Random,
+    kills: int,
+    victims: list[Office] | None = None,
 ) -> Counter[str]:
-    """Until so many kills met messages on their way."""
+    """Until so many kills, of anybody unless told otherwise, met messages on their way."""
     met: Counter[str] = Counter()
     while met["kills"] < kills:
-        victim = drawn.choice(offices)
+        victim = drawn.choice(victims or offices)
         wait_for_steps(traffics)
         time.sleep(drawn.uniform(0, KILL_WITHIN_S))
         flying = sum(office.unsent() for office in offices)

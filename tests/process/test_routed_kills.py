@@ -101,7 +101,7 @@ def one_day(
     ]
     for traffic in traffics:
         traffic.start()
-    met = kill_often(list(victims), traffics, drawn, DAY)
+    met = kill_often(list(offices), traffics, drawn, DAY, list(victims))
     for traffic in traffics:
         traffic.stop()
     wait_for_delivery(offices, unread=True)
