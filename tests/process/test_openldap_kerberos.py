@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -15,10 +14,9 @@ from posthouse.directory.ldap_names import Dn
 from posthouse.directory.objects import Site
 from posthouse.runtime.directory_ldap import LdapAuthority
 from posthouse.runtime.ldap_connection import LdapConnection, LdapRefusal
-from tests.conftest import REQUIRE_PEERS
 from tests.directory.world import NOW, site
 from tests.process.openldap import ROOT, OpenLdap, openldap
-from tests.rpc.kdc import REALM, Kdc
+from tests.rpc.kdc import REALM, Kdc, need_gssapi
 
 pytestmark = pytest.mark.peer("openldap", "kerberos")
 
@@ -37,11 +35,7 @@ class House(NamedTuple):
 
 @pytest.fixture(scope="module")
 def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
-    if importlib.util.find_spec("gssapi") is None:
-        why = "gssapi is not installed (make kerberos, behind make peers)"
-        if REQUIRE_PEERS:
-            pytest.fail(why)
-        pytest.skip(why)
+    need_gssapi()
     kdc = Kdc(tmp_path_factory.mktemp("kdc"))
     with pytest.MonkeyPatch.context() as patch:
         for name, value in kdc.environment.items():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import subprocess
@@ -20,9 +19,8 @@ from impacket.krb5.ccache import CCache
 
 import posthouse
 from posthouse.model.errors import QueueError
-from tests.conftest import REQUIRE_PEERS
 from tests.process.warm import WarmServer
-from tests.rpc.kdc import HOST, PASSWORDS, REALM, Kdc
+from tests.rpc.kdc import HOST, PASSWORDS, REALM, Kdc, need_gssapi
 from tools.peers import PEERS
 
 QUEUE = r"private$\orders"
@@ -84,11 +82,7 @@ class House:
 
 @pytest.fixture(scope="module")
 def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
-    if importlib.util.find_spec("gssapi") is None:
-        why = "gssapi is not installed (make kerberos, behind make peers)"
-        if REQUIRE_PEERS:
-            pytest.fail(why)
-        pytest.skip(why)
+    need_gssapi()
     kdc = Kdc(tmp_path_factory.mktemp("kdc"))
     with pytest.MonkeyPatch.context() as patch:
         for name, value in kdc.environment.items():

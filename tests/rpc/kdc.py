@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import signal
 import socket
 import subprocess
 from pathlib import Path
+
+import pytest
+
+from tests.conftest import REQUIRE_PEERS
 
 REALM = "POSTHOUSE.TEST"
 ELSEWHERE = "ELSEWHERE.TEST"  # a realm that ours trusts
@@ -114,3 +119,12 @@ class Kdc:
     def stop(self) -> None:
         """Ends the server that was started here."""
         os.kill(int((self.folder / "pid").read_text()), signal.SIGTERM)
+
+
+def need_gssapi() -> None:
+    """A test that comes here is skipped without the extra, and fails where peers are required."""
+    if importlib.util.find_spec("gssapi") is None:
+        why = "gssapi is not installed (make kerberos, behind make peers)"
+        if REQUIRE_PEERS:
+            pytest.fail(why)
+        pytest.skip(why)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,9 +23,8 @@ from posthouse.rpc.security import (
     LoginRefused,
     SecurityContext,
 )
-from tests.conftest import REQUIRE_PEERS
 
-from .kdc import ELSEWHERE, HOST, PASSWORDS, REALM, Kdc
+from .kdc import ELSEWHERE, HOST, PASSWORDS, REALM, Kdc, need_gssapi
 
 BODY = b"0123456789abcdef" * 40
 PROTECTED = [Level.PACKET, Level.INTEGRITY, Level.PRIVACY]
@@ -104,11 +102,7 @@ def kdc(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kdc]:
 
 @pytest.fixture
 def realm(kdc: Kdc, monkeypatch: pytest.MonkeyPatch) -> Realm:
-    if importlib.util.find_spec("gssapi") is None:
-        why = "gssapi is not installed (make kerberos, behind make peers)"
-        if REQUIRE_PEERS:
-            pytest.fail(why)
-        pytest.skip(why)
+    need_gssapi()
     for name, value in kdc.environment.items():
         monkeypatch.setenv(name, value)
     return Realm(kdc)
