@@ -59,8 +59,9 @@ def merged(value: Sequence[T], base: Sequence[T], present: Sequence[T]) -> tuple
     """The present list with what was added and without what was taken out."""
     if tuple(present) == tuple(base):
         return tuple(value)
-    removed = set(base).difference(value)
-    added = [one for one in value if one not in set(base)]
+    before = set(base)
+    removed = before.difference(value)
+    added = [one for one in value if one not in before]
     return tuple(dict.fromkeys([*(one for one in present if one not in removed), *added]))
 
 
