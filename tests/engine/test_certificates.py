@@ -16,7 +16,6 @@ from posthouse.engine.descriptor import OpenQueueDescriptor
 from posthouse.model.errors import (
     AccessDenied,
     CertificateNotProvided,
-    CorruptedSecurityData,
     InvalidParameter,
     MessageNotAuthenticated,
     QueueError,
@@ -107,13 +106,6 @@ def test_with_another_key_file_private_keys_are_gone_and_the_operator_is_told(ri
     assert certificates.signer(sid) is None  # told once
     names = [event.name for event in rig.manager.core.effects.events]
     assert names.count("private_key_unreadable") == 2
-
-
-def test_private_keys_need_a_key_file(rig: Rig) -> None:
-    rig.manager.accounts.certificates.key_file = None
-    with pytest.raises(CorruptedSecurityData):
-        publish(rig)
-    assert rig.manager.accounts.certificates.private_key(AES_PROVIDER) is None
 
 
 @pytest.mark.spec("MS-MQDMPR 3.1.1.1/24")

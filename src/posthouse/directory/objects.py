@@ -165,6 +165,7 @@ class Queue(DirectoryObject, frozen=True, kw_only=True, tag="Queue"):
     local_attributes = frozenset({"queue_type", "private_queue_number"})
     fixed_attributes = frozenset({"pathname", "transactional"})
     name_attribute = "pathname"
+    scope: ClassVar = QueueScope.ENTERPRISE  # always, and no attribute of the directory
 
     pathname: str
     label: str = ""
@@ -202,11 +203,6 @@ class Queue(DirectoryObject, frozen=True, kw_only=True, tag="Queue"):
     def computer_name(self) -> str:
         """The computer in the path name."""
         return PathName.parse(self.pathname).computer
-
-    @property
-    def scope(self) -> QueueScope:
-        """Always the enterprise, and no attribute of the directory."""
-        return QueueScope.ENTERPRISE
 
     @property
     def is_public(self) -> bool:

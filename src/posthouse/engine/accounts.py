@@ -14,7 +14,7 @@ import msgspec
 from posthouse.engine.certificates import Certificates
 from posthouse.engine.core import Core, ReservedCounter
 from posthouse.engine.records import TABLE_ACCOUNT, Change
-from posthouse.model.errors import CorruptedSecurityData, IllegalUser
+from posthouse.model.errors import IllegalUser
 from posthouse.security.access import Caller
 from posthouse.security.accounts import (
     Account,
@@ -139,10 +139,7 @@ class Accounts:
 
     def sealing_key(self) -> bytes:
         """What verifiers are sealed with: the key file of the home."""
-        key_file = self.certificates.key_file
-        if key_file is None:
-            raise CorruptedSecurityData("this queue manager has no place for the keys of accounts")
-        return key_file()
+        return self.certificates.key_file()
 
     def replace(self, account: Account) -> None:
         """New values of an account that exists; callers made from the old ones are stale."""

@@ -18,11 +18,11 @@ from posthouse.directory.base import equals
 from posthouse.directory.service import DirectoryService
 from posthouse.engine.core import Core
 from posthouse.engine.records import FLAG_AUTHENTICATED, TABLE_ACCOUNT, Change
+from posthouse.model.bounded import Bounded, require_room
 from posthouse.model.errors import (
     AccessDenied,
     CorruptedSecurityData,
     IllegalPropertyValue,
-    InsufficientResources,
     InvalidParameter,
     RemoteProtocolError,
     error_for,
@@ -72,17 +72,18 @@ _MACHINE_KEY = b"machine:"
 class Certificates:
     """Who may prove what, and the door to message security that uses it."""
 
+    directory: DirectoryService
+    key_file: Callable[[], bytes]  # the sealing key of the home
+
     def __init__(self, core: Core, accounts: Accounts) -> None:
         self.core = core
         self.accounts = accounts
         self.security = MessageSecurity(self, core.random_bytes)
-        self.directory: DirectoryService | None = None
-        self.key_file: Callable[[], bytes] | None = None  # the sealing key of the home
         self.on_keys: Callable[[], None] = lambda: None  # our own ones have changed
         self._users: dict[bytes, dict[bytes, UserRegistration]] = {}  # by SID, then by key
         self._machines: dict[bytes, MachineRegistration] = {}
         self._opened: dict[bytes, RSAPrivateKey | None] = {}  # None: it cannot be
-        self._senders: dict[tuple[bytes, bytes, int], Caller] = {}
+        self._senders: Bounded[tuple[bytes, bytes, int], Caller] = Bounded(SENDERS_MAX)
 
     def load(self) -> None:
         """Everything the store kept."""
@@ -134,8 +135,7 @@ class Certificates:
         key = _USER_KEY + sid + registration.digest
         if key in self._users.get(sid, {}):
             raise InvalidParameter("this certificate is registered for the user already")
-        if sum(map(len, self._users.values())) >= CERTIFICATES_MAX:
-            raise InsufficientResources(f"there are {CERTIFICATES_MAX} certificates already")
+        require_room(sum(map(len, self._users.values())), CERTIFICATES_MAX, "certificates")
         if private_key is not None:
             sealed = self._sealed(private_key, key)
             registration = msgspec.structs.replace(registration, sealed_key=sealed)
@@ -205,10 +205,8 @@ class Certificates:
         """Another queue manager: who it is, and what messages for it are encrypted with."""
         if guid == self.core.guid:
             raise InvalidParameter("these are the keys of this queue manager itself")
-        if guid not in self._machines and len(self._machines) >= CERTIFICATES_MAX:
-            raise InsufficientResources(
-                f"the keys of {CERTIFICATES_MAX} machines are known already"
-            )
+        others = self._machines.keys() - {guid}
+        require_room(len(others), CERTIFICATES_MAX, "machines whose keys are known")
         machine = MachineRegistration(
             guid=guid,
             name=name,
@@ -235,8 +233,6 @@ class Certificates:
 
     def _of_directory_user(self, sid: bytes) -> list[UserCertificate]:
         """As they were known last: a directory that is away for a while costs no signed message."""
-        if self.directory is None:
-            return []
         found = self.directory.known(
             objects.User, equals("security_identifier", sid), self.core.now_ms
         )
@@ -255,8 +251,6 @@ class Certificates:
         """Whether it belongs to anybody here, or to a user of the directory."""
         if any(one.certificate == certificate for one in self._all_users()):
             return True
-        if self.directory is None:
-            return False
         found = self.directory.known(
             objects.User,
             equals("certificate_digest_list", certificate_digest(certificate)),
@@ -271,16 +265,11 @@ class Certificates:
         machine = self._machines.get(guid)
         if machine is not None and machine.public_keys:
             return machine.provider_keys
-        if self.directory is None:
-            return ()
         found = self.directory.known(
             objects.QueueManager, equals("identifier", guid), self.core.now_ms
         )
-        try:
-            blob = b"" if found.value is None else found.value.public_encryption_key_list
-            return unpack_provider_keys(blob)
-        except RemoteProtocolError:
-            return ()
+        keys = b"" if found.value is None else found.value.public_encryption_key_list
+        return unpack_provider_keys(keys)
 
     def private_key(self, provider: str) -> RSAPrivateKey | None:
         """Our own key pair of a provider."""
@@ -333,22 +322,18 @@ class Certificates:
         name = sid, verified.sender_id, verified.sender_type if verified.authenticated else 0
         caller = self._senders.get(name)
         if caller is None:
-            if len(self._senders) >= SENDERS_MAX:
-                self._senders.clear()
             caller = self._senders[name] = _caller(verified)
         return caller
 
     # -- private keys
 
     def _sealed(self, private_key: RSAPrivateKey, owner: bytes) -> bytes:
-        if self.key_file is None:
-            raise CorruptedSecurityData("this queue manager has no place for private keys")
         nonce = self.core.random_bytes(NONCE_SIZE)
         return seal_private_key(private_key, self.key_file(), nonce, owner)
 
     def _opened_key(self, owner: bytes, sealed: bytes) -> RSAPrivateKey | None:
         """The private key of a record; None, and an event, where the key file is another."""
-        if owner not in self._opened and self.key_file is not None:
+        if owner not in self._opened:
             try:
                 self._opened[owner] = open_private_key(sealed, self.key_file(), owner)
             except CorruptedSecurityData as error:

@@ -32,6 +32,7 @@ from posthouse.engine.remote import Peer
 from posthouse.engine.rows import DELIVERY
 from posthouse.engine.sequences import is_numbered
 from posthouse.engine.steps import Allowance
+from posthouse.model.bounded import Bounded
 from posthouse.model.guids import NULL_GUID
 from posthouse.model.message_classes import (
     NACK_BAD_DEST_QUEUE,
@@ -63,7 +64,8 @@ class Connectors:
         self._history = history
         self.sites: dict[bytes, str] = {}  # whose connector server we are, with their names
         self._seen: tuple[int, bool] | None = None
-        self._site_of: dict[bytes, bytes | None] = {}  # by machine, since the last change
+        # By machine, since the last change.
+        self._site_of: Bounded[bytes, bytes | None] = Bounded(MACHINES_MAX)
         self._full: set[int] = set()  # outgoing queues whose messages find no room
         self._full_until_ms: int | None = None
         self._unfinished: set[int] = set()
@@ -116,8 +118,6 @@ class Connectors:
 
     def _site(self, machine: bytes) -> bytes | None:
         if machine not in self._site_of:
-            if len(self._site_of) >= MACHINES_MAX:
-                self._site_of.clear()
             now_ms = self._core.now_ms
             self._site_of[machine] = self._directory.service.connector_site(machine, now_ms)
         return self._site_of[machine]

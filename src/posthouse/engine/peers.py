@@ -9,8 +9,8 @@ from typing import Final
 
 from posthouse.engine.core import Core
 from posthouse.engine.records import TABLE_PEER, Change
+from posthouse.model.bounded import require_room
 from posthouse.model.errors import (
-    InsufficientResources,
     InvalidParameter,
     StatusNotFound,
     TransactionEnlist,
@@ -83,8 +83,7 @@ class Peers:
             raise InvalidParameter(f"the peer {self._by_guid[guid].name} is this queue manager")
         if guid == self.core.guid:
             raise InvalidParameter("this queue manager is no peer of its own")
-        if len(self._by_name) >= PEERS_MAX:
-            raise InsufficientResources(f"there are {PEERS_MAX} peers, and no more can be")
+        require_room(len(self._by_name), PEERS_MAX, "peers")
         peer = Peer(
             name=name,
             guid=guid,

@@ -18,6 +18,7 @@ from posthouse.engine.core import Core
 from posthouse.engine.public_queues import DirectoryOfQueues
 from posthouse.engine.remote import Peer
 from posthouse.engine.settings import host_key
+from posthouse.model.bounded import Bounded
 from posthouse.model.errors import InvalidParameter, RemoteProtocolError
 from posthouse.model.guids import NULL_GUID, format_guid
 from posthouse.model.names import (
@@ -47,9 +48,9 @@ class Targets:
         for text in core.settings.allowed_targets:
             self._allow(text)
         # By peer, for others and for its own: since when, which machines or queues.
-        self._named: dict[tuple[str, int], tuple[int, set[str]]] = {}
+        self._named: Bounded[tuple[str, int], tuple[int, set[str]]] = Bounded(PEERS_MAX)
         # Ports of receipt addresses, by the address and the GUID of who named them.
-        self._ports: dict[tuple[str, bytes], tuple[int, int]] = {}
+        self._ports: Bounded[tuple[str, bytes], tuple[int, int]] = Bounded(PEERS_MAX)
 
     def _allow(self, text: str) -> None:
         """A host, a host with a port, a network or `*`."""
@@ -76,9 +77,7 @@ class Targets:
             return self._allows_direct(peer, name, counted)
         if isinstance(name, PrivateName):
             return self._allows_private(peer, name, counted)
-        if isinstance(name, PublicName):
-            return self._allows_public(peer, name, counted)
-        return False
+        return isinstance(name, PublicName) and self._allows_public(peer, name, counted)
 
     def _is_relayed(self, peer: Peer, source: bytes) -> bool:
         """Whether the peer is a router, in its own place, and the source a known machine."""
@@ -155,8 +154,6 @@ class Targets:
             return False
         if not self._count(peer.address, f"{source.hex()}:{port}"):
             return False
-        if key not in self._ports and len(self._ports) >= PEERS_MAX:
-            del self._ports[next(iter(self._ports))]
         self._ports[key] = since if known == port else now_ms, port
         return True
 
@@ -233,8 +230,6 @@ class Targets:
         if machine not in named and len(named) >= times * self.core.settings.targets_per_peer:
             return False
         named.add(machine)
-        if key not in self._named and len(self._named) >= PEERS_MAX:
-            del self._named[next(iter(self._named))]
         self._named[key] = since, named
         return True
 

@@ -14,7 +14,8 @@ from typing import Final, NamedTuple
 from posthouse.engine.accounts import Accounts
 from posthouse.engine.core import Core
 from posthouse.engine.records import TABLE_ACCOUNT, Change
-from posthouse.model.errors import AccessDenied, IllegalUser, InsufficientResources
+from posthouse.model.bounded import require_room
+from posthouse.model.errors import AccessDenied, IllegalUser
 from posthouse.security.access import Caller, Scopes
 from posthouse.security.accounts import (
     TOKEN_ID_SIZE,
@@ -89,10 +90,7 @@ class Tokens:
         """A new token and the one text that holds its secret; nobody can ask for it again."""
         if user_key(user) != ADMINISTRATOR:
             user = self.accounts.find(user).name
-        if len(self._tokens) >= TOKENS_MAX:
-            raise InsufficientResources(
-                f"there are {TOKENS_MAX} tokens, and no more can be", "Revoke some of them."
-            )
+        require_room(len(self._tokens), TOKENS_MAX, "tokens", "Revoke some of them.")
         token_id, secret = self._new_id(), self.core.random_bytes(TOKEN_SECRET_SIZE)
         token = Token(
             id=token_id.hex(),

@@ -14,6 +14,7 @@ from typing import Final, Self
 
 import msgspec
 
+from posthouse.model.bounded import Bounded
 from posthouse.model.errors import IllegalUser, InvalidParameter, MalformedPacket
 from posthouse.model.text import excerpt
 from posthouse.security.access import Caller, Scopes
@@ -310,8 +311,7 @@ class LoginGuard:
     """
 
     def __init__(self, entries_max: int = 10_000) -> None:
-        self._entries_max = entries_max
-        self._failures: dict[tuple[str, str], Failures] = {}
+        self._failures: Bounded[tuple[str, str], Failures] = Bounded(entries_max)
 
     def wait_ms(self, name: str, address: str, now_ms: int) -> int:
         """How long this account has to wait at this address; checked before the password is."""
@@ -321,8 +321,6 @@ class LoginGuard:
         """A wrong password; the oldest entry makes room where there are too many."""
         key = _guessed(name, address)
         before = self._failures.pop(key, Failures())
-        if len(self._failures) >= self._entries_max:
-            del self._failures[next(iter(self._failures))]
         self._failures[key] = Failures(before.count + 1, now_ms)
 
     def succeeded(self, name: str, address: str) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from functools import partial
 
 from posthouse.engine.settings import host_key
+from posthouse.model.bounded import Bounded
 from posthouse.protocols.binary.network import Network
 from posthouse.protocols.binary.resolving import as_address, entered_places
 from posthouse.protocols.desk import Desk
@@ -27,7 +28,8 @@ class Whereabouts:
         self._desk = desk
         self._network = network
         self._is_hop = is_hop
-        self._resolved: dict[bytes, frozenset[str]] = {}  # empty: nobody could tell
+        # Empty: nobody could tell.
+        self._resolved: Bounded[bytes, frozenset[str]] = Bounded(MACHINES_MAX)
 
     def is_there(self, guid: bytes, address: str) -> bool:
         """Whether a machine of the directory has this address."""
@@ -78,6 +80,4 @@ class Whereabouts:
             return
         self._resolved.pop(guid, None)
         self._resolved[guid] = found
-        if len(self._resolved) > MACHINES_MAX:
-            del self._resolved[next(iter(self._resolved))]
         done()
