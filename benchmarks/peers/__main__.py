@@ -37,7 +37,7 @@ def compare(
     ] = None,
 ) -> None:
     """Measure Posthouse and other queues side by side."""
-    chosen, works = _chosen_peers(names), _chosen_works(work)
+    works, chosen = _chosen_works(work), _chosen_peers(names)
     with measured_place(directory, quick=quick, json=json) as place:
         run = Run(place, quick=quick)
         run.rounds = rounds or run.rounds
