@@ -44,6 +44,7 @@ FILES = (
     "wire/change_notification.py",
 )
 TESTS = (
+    "tests/process/test_active_directory.py",
     "tests/process/test_commands.py",
     "tests/process/test_demo.py",
     "tests/process/test_directory_*.py",
@@ -55,7 +56,10 @@ TESTS = (
     "tests/protocols/binary/test_routed_simulation.py",
 )
 PYTEST = ("-q", "--timeout", "1800", "-p", "tools.reach_trace")
-ON_OPENLDAP = ("tests/directory", "-k", "openldap")  # the suite of any directory, on a real server
+MORE_TESTS = (
+    ("tests/directory", "-k", "openldap"),  # the suite of any directory, on a real server
+    ("tests/connector", "-k", "served"),  # that of connectors, at a queue manager of its own
+)
 
 
 def expanded(root: Path, patterns: tuple[str, ...]) -> list[str]:
@@ -98,7 +102,7 @@ def main() -> int:
     parser.add_argument("tests", nargs="*", help="test files; by default those of the directory")
     parser.add_argument("--keep", metavar="FOLDER", help="adds to what was reached before")
     given, options = parser.parse_known_args()
-    runs = [given.tests] if given.tests else [expanded(ROOT, TESTS), list(ON_OPENLDAP)]
+    runs = [given.tests] if given.tests else [expanded(ROOT, TESTS), *map(list, MORE_TESTS)]
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(given.keep or temporary).absolute()
         folder.mkdir(exist_ok=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
@@ -18,16 +17,6 @@ from tests.connector.foreign_site import LEDGER, ORDERS, SITE, SYSTEM, connect_s
 
 ANSWERS = r".\private$\answers"
 DEAD = r".\system$;deadletter"
-
-
-@pytest.fixture
-def manager() -> Iterator[QueueManagerClient]:
-    home = new_home()
-    with posthouse.open(home, name="ALPHA") as opened:
-        connect_streams(opened)
-        yield opened
-        assert opened.books().balanced
-    shutil.rmtree(home)
 
 
 def answers(manager: QueueManagerClient) -> list[int]:

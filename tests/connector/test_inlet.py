@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
-import posthouse
 from posthouse.client.manager import QueueManagerClient
 from posthouse.connector import Incoming, Inlet
 from posthouse.model.errors import (
@@ -24,16 +18,8 @@ ORDERS = r".\private$\orders"
 POSITION = r".\private$\streams-inlet"
 
 
-@pytest.fixture
-def manager() -> Iterator[QueueManagerClient]:
-    home = Path(tempfile.mkdtemp(prefix="ph-"))
-    with posthouse.open(home, name="ALPHA") as opened:
-        opened.create_queue(ORDERS, transactional=True)
-        yield opened
-    shutil.rmtree(home)
-
-
 def inlet_of(manager: QueueManagerClient) -> Inlet:
+    manager.create_queue(ORDERS, transactional=True, exist_ok=True)
     return Inlet(manager, POSITION, connector_type=CONNECTOR_TYPE)
 
 

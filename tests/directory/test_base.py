@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posthouse.directory.base import (
-    FILTERS_MAX,
     DirectoryOperationResult,
     Filter,
     Found,
@@ -89,11 +88,6 @@ def test_a_filter_on_something_the_directory_does_not_hold_is_refused() -> None:
         with pytest.raises(IllegalPropertyId):
             check_filters(type(queue(1, r"A\q")), equals(attribute, 1))
     check_filters(QueueManager, equals("computer_name", "A"))
-
-
-def test_endless_filters_are_refused() -> None:
-    with pytest.raises(IllegalPropertyValue):
-        check_filters(RoutingLink, equals("actual_cost", 1) * (FILTERS_MAX + 1))
 
 
 @pytest.mark.spec("MS-MQDMPR 3.1.7.1.21/2")

@@ -500,3 +500,42 @@ def test_structs_cannot_be_changed_behind_the_directory() -> None:
     with pytest.raises(AttributeError):
         site(1, "a").name = "b"  # type: ignore[misc]
     assert msgspec.structs.replace(site(1, "a"), name="b").name == "b"
+
+
+def fitting(directory: Directory, kind: type[DirectoryObject], *filters: Filter) -> list[int]:
+    handle = directory.begin(kind, filters).handle
+    found = []
+    while (result := directory.next(handle)).status is SUCCESS:
+        found.append(int.from_bytes(value_of(result).identifier, "big"))
+    assert directory.end(handle) is SUCCESS
+    return sorted(found)
+
+
+@pytest.mark.spec("MS-MQDMPR 3.1.7.1.20/2", "MS-MQDMPR 3.1.7.1.21/1")
+def test_each_operator_finds_what_it_says() -> None:
+    world = World()
+    world.add(*(link(cost, 10, 10 + cost, cost=cost) for cost in (1, 2, 3)))
+    assert {
+        one: fitting(world.directory, RoutingLink, Filter("actual_cost", one, 2))
+        for one in Operator
+    } == {
+        Operator.EQUALS: [2],
+        Operator.NOT_EQUALS: [1, 3],
+        Operator.LESS_THAN: [1],
+        Operator.GREATER_THAN: [3],
+        Operator.LESS_THAN_OR_EQUAL: [1, 2],
+        Operator.GREATER_THAN_OR_EQUAL: [2, 3],
+    }
+    with pytest.raises(IllegalPropertyValue, match="cannot be compared"):
+        fitting(world.directory, RoutingLink, Filter("actual_cost", Operator.EQUALS, "2"))
+
+
+def test_a_list_is_found_by_what_it_holds() -> None:
+    world = World()
+    world.add(machine(1, "ALPHA", site_identifier_list=(guid(8),)), machine(2, "BETA"))
+    attribute, value = "site_identifier_list", guid(8)
+    for operator, found in ((Operator.EQUALS, [1]), (Operator.NOT_EQUALS, [2])):
+        expression = Filter(attribute, operator, value)
+        assert fitting(world.directory, QueueManager, expression) == found
+    with pytest.raises(IllegalPropertyValue, match="no order"):
+        fitting(world.directory, QueueManager, Filter(attribute, Operator.LESS_THAN, value))

@@ -51,6 +51,7 @@ from posthouse.security.sids import EVERYONE
 
 from .world import ALICE, ONE_OF_EACH, any_objects, guid, link, machine, queue, site
 
+TWICE = (guid(2), guid(2))
 MANY_GUIDS = tuple(map(guid, range(1, 4098)))
 
 
@@ -127,21 +128,18 @@ def test_what_is_local_about_a_queue_is_no_directory_attribute() -> None:
         (queue(1, r"A\q", quota=-1), IllegalPropertyValue),
         (queue(1, r"A\q", type=b"short"), IllegalPropertyValue),
         (queue(1, r"A\q", multicast_address="10.0.0.1:5"), IllegalPropertyValue),
-        (queue(1, r"A\q", queue_manager_identifier=b""), IllegalPropertyValue),
         (queue(1, r"A\private$\q"), IllegalQueuePathname),
         (queue(1, r"A\q;sub"), IllegalQueuePathname),
         (queue(1, r".\q"), IllegalQueuePathname),
         (queue(1, "q"), IllegalQueuePathname),
-        (Queue(identifier=b"", pathname=r"A\q"), IllegalPropertyValue),
         (machine(1, ""), IllegalPropertyValue),
         (machine(1, "a b"), IllegalPropertyValue),
         (machine(1, "A", queue_manager_quota=1 << 32), IllegalPropertyValue),
-        (machine(1, "A", site_identifier_list=(b"x",)), IllegalPropertyValue),
-        (machine(1, "A", site_identifier_list=(guid(2), guid(2))), IllegalPropertyValue),
+        (machine(1, "A", site_identifier_list=TWICE), IllegalPropertyValue),
         (machine(1, "A", journal_quota=-1), IllegalPropertyValue),
-        (machine(1, "A", connected_network_identifier_list=(b"x",)), IllegalPropertyValue),
-        (machine(1, "A", out_routing_server_identifier_list=(b"x",)), IllegalPropertyValue),
-        (machine(1, "A", in_routing_server_identifier_list=(b"x",)), IllegalPropertyValue),
+        (machine(1, "A", connected_network_identifier_list=TWICE), IllegalPropertyValue),
+        (machine(1, "A", out_routing_server_identifier_list=TWICE), IllegalPropertyValue),
+        (machine(1, "A", in_routing_server_identifier_list=TWICE), IllegalPropertyValue),
         (machine(1, "A", public_encryption_key_list=b"junk"), IllegalPropertyValue),
         (machine(1, "A", public_signing_key_list=b"junk"), IllegalPropertyValue),
         (link(1, 2, 3, 4, 4), IllegalPropertyValue),

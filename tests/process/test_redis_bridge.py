@@ -16,7 +16,14 @@ import pytest
 
 import posthouse
 from posthouse.client.manager import QueueManagerClient
-from tests.connector.foreign_site import LEDGER, ORDERS, SITE, connect_streams, document
+from tests.connector.foreign_site import (
+    LEDGER,
+    ORDERS,
+    SITE,
+    connect_streams,
+    document,
+    empty,
+)
 from tests.process.redis_store import DURABLE, FORGETFUL, RedisStore, redis_server
 from tests.process.serving import Serving
 
@@ -33,17 +40,17 @@ CONFIG = '[queue_manager]\nname = "ALPHA"\nrouting_server = true\n'
 class Shop:
     """A queue manager with the foreign site Streams, and the Redis behind it."""
 
-    def __init__(self, server: Serving, manager: QueueManagerClient, store: RedisStore) -> None:
+    def __init__(self, home: Path, manager: QueueManagerClient, store: RedisStore) -> None:
         self.manager = manager
         self.store = store
-        self._home = server.home
+        self.home = home
 
     @contextmanager
     def bridge(self, *words: str) -> Iterator[subprocess.Popen[bytes]]:
         """The bridge as a process; killed at the end unless it has been stopped."""
         command = [sys.executable, str(BRIDGE), *words, "--redis", self.store.url]
         with subprocess.Popen(
-            [*command, "--home", str(self._home)],
+            [*command, "--home", str(self.home)],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=dict(os.environ),
@@ -70,11 +77,21 @@ class Shop:
         return sum(self.manager.queue(name).count() for name in names)
 
 
-@pytest.fixture
-def shop() -> Iterator[Shop]:
+@pytest.fixture(scope="module")
+def forgetful_shop() -> Iterator[Shop]:
     """Nobody pulls the plug of its Redis, so that this writes nothing."""
     with opened(FORGETFUL) as found:
         yield found
+
+
+@pytest.fixture
+def shop(forgetful_shop: Shop) -> Iterator[Shop]:
+    """One without what an earlier test has left."""
+    home, store = forgetful_shop.home, forgetful_shop.store
+    store.client.flushall()
+    with posthouse.connect(home) as manager:
+        empty(manager)
+        yield Shop(home, manager, store)
 
 
 @pytest.fixture
@@ -94,7 +111,7 @@ def opened(settings: dict[str, str]) -> Iterator[Shop]:
         server.ready()
         with posthouse.connect(server.home) as manager:
             connect_streams(manager)
-            yield Shop(server, manager, store)
+            yield Shop(server.home, manager, store)
 
 
 def _configured(folder: Path) -> Path:

@@ -81,12 +81,6 @@ def test_a_queue_without_identifier_changes_no_queue_that_has_none(rig: SharingR
     assert "zero" in fault
 
 
-def test_an_object_with_half_an_identifier_is_told_of(rig: SharingRig) -> None:
-    take(rig, Changes([orders(rig, identifier=b"short")], [], False, "2"))
-    (fault,) = rig.manager.mirroring.state().faults
-    assert b"short".hex() in fault
-
-
 def test_entries_that_the_authority_could_not_read_are_told_of(rig: SharingRig) -> None:
     own = tuple(rig.authority.changes("").objects)
     state = rig.manager.mirroring.state

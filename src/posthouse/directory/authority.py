@@ -5,7 +5,7 @@ that they share, or a directory server. Its calls block, and only one thread mak
 """
 
 from collections.abc import Collection
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from posthouse.directory.base import DirectoryOperationResult
 from posthouse.directory.objects import DirectoryObject
@@ -21,6 +21,12 @@ class Refused(Exception):
     def __init__(self, status: DirectoryOperationResult, reason: str) -> None:
         super().__init__(reason)
         self.status = status
+
+
+def failure_of(error: Exception) -> Refused | AuthorityAway:
+    """How a call of an authority failed; one with a mistake in it counts as away."""
+    mistake = AuthorityAway(f"{type(error).__name__}: {error}")
+    return error if isinstance(error, Refused | AuthorityAway) else mistake
 
 
 class Changes(NamedTuple):
@@ -45,6 +51,15 @@ class Authority(Protocol):
         """All that changed since a token, everything for an empty one."""
         ...
 
+    def close(self) -> None:
+        """Lets go of connections; there is no call after this."""
+        ...
+
+
+@runtime_checkable
+class TakesOneByOne(Protocol):
+    """An authority that does one thing at a time."""
+
     def create(
         self, value: DirectoryObject, utc_s: int, attributes: Collection[str] | None = None
     ) -> DirectoryObject:
@@ -66,8 +81,4 @@ class Authority(Protocol):
 
     def delete(self, value: DirectoryObject) -> None:
         """Removes the object with this kind and identifier."""
-        ...
-
-    def close(self) -> None:
-        """Lets go of connections; there is no call after this."""
         ...

@@ -21,7 +21,6 @@ from posthouse.security.descriptors import unpack_descriptor
 
 Kind = TypeVar("Kind", bound=DirectoryObject)
 
-FILTERS_MAX: Final = 64
 # The same bits for every kind, like that for deleting ([MS-MQMQ] 2.2.23 to 2.2.27).
 GET_PROPERTIES: Final = rights.GET_QUEUE_PROPERTIES
 SET_PROPERTIES: Final = rights.SET_QUEUE_PROPERTIES
@@ -174,8 +173,6 @@ def check_attributes(kind: type[DirectoryObject], names: Iterable[str]) -> None:
 
 def check_filters(kind: type[DirectoryObject], filters: Sequence[Filter]) -> None:
     """Refuses filters that could not be evaluated; ignoring one would find too much."""
-    if len(filters) > FILTERS_MAX:
-        raise IllegalPropertyValue(f"more than {FILTERS_MAX} filter expressions")
     check_attributes(kind, (expression.attribute for expression in filters))
 
 

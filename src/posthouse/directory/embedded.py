@@ -92,7 +92,11 @@ def record_key(value: DirectoryObject) -> bytes:
 
 
 class EmbeddedDirectory:
-    """A `Directory` of our own; `connected` can be switched off to play an outage."""
+    """A `Directory` of our own, which is always there.
+
+    Whoever keeps the objects elsewhere says by `connected` whether it can be asked, and changes
+    them there: what may be asked for is decided here.
+    """
 
     def __init__(
         self, define: Define, new_guid: Callable[[], bytes], root: str = "DC=posthouse"
@@ -139,6 +143,11 @@ class EmbeddedDirectory:
             return Created(_ERROR)  # only public queues are published, [MS-MQDMPR] 3.1.1.2
         if not self._may_create(value, identity):
             return Created(_ERROR)
+        return self._create(value, utc_s, attributes)
+
+    def _create(
+        self, value: DirectoryObject, utc_s: int, attributes: Collection[str] | None
+    ) -> Created:
         if value.identifier in self._objects[type(value)] or self._names.get(name_of(value)):
             return Created(_EXISTS)
         entry = self._new_entry(value, utc_s, attributes)
@@ -156,7 +165,10 @@ class EmbeddedDirectory:
             return _NOT_FOUND
         if not allowed(entry.value, identity, rights.DELETE):
             return _ERROR
-        self._drop(entry.value)
+        return self._delete(entry.value)
+
+    def _delete(self, value: DirectoryObject) -> DirectoryOperationResult:
+        self._drop(value)
         return _SUCCESS
 
     def read(
@@ -225,12 +237,21 @@ class EmbeddedDirectory:
             return _NOT_FOUND
         if not allowed(before.value, identity, rights_to_write(before.value, value, attributes)):
             return _ERROR
-        entry = self._changed(before, value, utc_s, attributes)
-        entry.value.validate()
-        if self._names.get(name_of(entry.value), value.identifier) != value.identifier:
+        after = self._changed(before, value, utc_s, attributes)
+        after.value.validate()
+        return self._write(after, value, utc_s, attributes)
+
+    def _write(
+        self,
+        after: Entry,
+        value: DirectoryObject,
+        utc_s: int,
+        attributes: Collection[str] | None,
+    ) -> DirectoryOperationResult:
+        if self._names.get(name_of(after.value), value.identifier) != value.identifier:
             return _EXISTS
-        self._free_name(before.value)
-        self._store(entry)
+        self._free_name(self._objects[type(value)][value.identifier].value)
+        self._store(after)
         return _SUCCESS
 
     def known(self, kind: type[Kind], filters: Sequence[Filter] = ()) -> Kind | None:

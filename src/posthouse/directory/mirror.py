@@ -8,29 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from enum import Enum
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
-from posthouse.directory.authority import Authority, AuthorityAway, Changes, Refused
-from posthouse.directory.base import (
-    Created,
-    DirectoryOperationResult,
-    allowed,
-    check_attributes,
+from posthouse.directory.authority import (
+    Authority,
+    AuthorityAway,
+    Changes,
+    Refused,
+    TakesOneByOne,
+    failure_of,
 )
-from posthouse.directory.embedded import (
-    Define,
-    EmbeddedDirectory,
-    name_of,
-    rights_to_write,
-)
-from posthouse.directory.objects import KINDS, DirectoryObject, Entry, Queue
+from posthouse.directory.base import Created, DirectoryOperationResult
+from posthouse.directory.embedded import Define, EmbeddedDirectory, name_of
+from posthouse.directory.objects import KINDS, DirectoryObject, Entry
 from posthouse.model.errors import IllegalPropertyValue, QueueError, RemoteProtocolError
 from posthouse.model.guids import NULL_GUID, format_guid
-from posthouse.security import rights
-from posthouse.security.access import Caller
 
 _SUCCESS = DirectoryOperationResult.SUCCESS
-_ERROR = DirectoryOperationResult.GENERIC_ERROR
 _NOT_CONNECTED = DirectoryOperationResult.DIRECTORY_NOT_CONNECTED
 _NOT_FOUND = DirectoryOperationResult.OBJECT_NOT_FOUND
 
@@ -93,21 +87,20 @@ def carry_out(authority: Authority, orders: Sequence[Order]) -> Stored:
     """Asks an authority for changes, in one step where it can, else one after the other."""
     if isinstance(authority, TakesTogether):
         return authority.together(orders)
+    assert isinstance(authority, TakesOneByOne)
     made: Stored = []
     for order in orders:
         try:
             made.append(_carry_out(authority, order))
-        except (Refused, AuthorityAway) as cause:
-            if not made:
-                raise
-            raise Interrupted(orders, made, cause) from None
         except Exception as error:  # a mistake of ours hides nothing of what was done before
-            mistake = AuthorityAway(f"{type(error).__name__}: {error}")
-            raise Interrupted(orders, made, mistake) from error
+            cause = failure_of(error)
+            if not made:
+                raise cause from None
+            raise Interrupted(orders, made, cause) from None
     return made
 
 
-def _carry_out(authority: Authority, order: Order) -> DirectoryObject:
+def _carry_out(authority: TakesOneByOne, order: Order) -> DirectoryObject:
     action, value, utc_s, attributes, base = order
     if action is Action.CREATE:
         return authority.create(value, utc_s, attributes)
@@ -181,7 +174,7 @@ class MirroredDirectory(EmbeddedDirectory):
             if value.identifier == NULL_GUID:  # that of all queues which are not public
                 raise IllegalPropertyValue("its identifier is zero")
         except (QueueError, RemoteProtocolError) as error:
-            title = f"{type(value).__name__} {_shown(value.identifier)}"
+            title = f"{type(value).__name__} {format_guid(value.identifier)}"
             news.faults.append(f"{title}: {getattr(error, 'cause', error)}")
             return
         self.put(value)
@@ -225,61 +218,29 @@ class MirroredDirectory(EmbeddedDirectory):
 
     # -- what the authority is asked
 
-    def create(
-        self,
-        value: DirectoryObject,
-        utc_s: int,
-        attributes: Collection[str] | None = None,
-        identity: Caller | None = None,
+    def _create(
+        self, value: DirectoryObject, utc_s: int, attributes: Collection[str] | None
     ) -> Created:
-        """[MS-MQDSSM] 3.1.6.1: the authority gives identifier, times and paths."""
-        check_attributes(type(value), attributes or ())
-        value.validate()
-        if not self.connected:
-            return Created(_NOT_CONNECTED)
-        if isinstance(value, Queue) and not value.is_public:
-            return Created(_ERROR)
-        if not self._may_create(value, identity):
-            return Created(_ERROR)
+        """The authority gives identifier, times and paths."""
         status, stored = self._asked(Order(Action.CREATE, value, utc_s, attributes))
         if stored is None:
             return Created(status)
         self.put(stored)
         return Created(_SUCCESS, stored.identifier)
 
-    def delete(
-        self, value: DirectoryObject, identity: Caller | None = None
-    ) -> DirectoryOperationResult:
-        """[MS-MQDSSM] 3.1.6.2."""
-        if not self.connected:
-            return _NOT_CONNECTED
-        before = self._known(type(value), value.identifier)
-        if before is None:
-            return _NOT_FOUND
-        if not allowed(before, identity, rights.DELETE):
-            return _ERROR
-        status, _ = self._asked(Order(Action.DELETE, before, 0))
+    def _delete(self, value: DirectoryObject) -> DirectoryOperationResult:
+        status, _ = self._asked(Order(Action.DELETE, value, 0))
         if status in (_SUCCESS, _NOT_FOUND):
-            self._drop(before)
+            self._drop(value)
         return status
 
-    def write(
+    def _write(
         self,
+        after: Entry,
         value: DirectoryObject,
         utc_s: int,
-        attributes: Collection[str] | None = None,
-        identity: Caller | None = None,
+        attributes: Collection[str] | None,
     ) -> DirectoryOperationResult:
-        """[MS-MQDSSM] 3.1.6.7; what it would be is looked at before the authority is asked."""
-        check_attributes(type(value), attributes or ())
-        if not self.connected:
-            return _NOT_CONNECTED
-        before: Any = self._objects[type(value)].get(value.identifier)
-        if before is None:
-            return _NOT_FOUND
-        if not allowed(before.value, identity, rights_to_write(before.value, value, attributes)):
-            return _ERROR
-        self._changed(before, value, utc_s, attributes).value.validate()
         status, stored = self._asked(Order(Action.WRITE, value, utc_s, attributes))
         if stored is not None:
             self.put(stored)
@@ -296,7 +257,3 @@ class MirroredDirectory(EmbeddedDirectory):
             self.connected, self.reason = False, str(away)
             return _NOT_CONNECTED, None
         return _SUCCESS, stored
-
-
-def _shown(identifier: bytes) -> str:
-    return format_guid(identifier) if len(identifier) == len(NULL_GUID) else identifier[:16].hex()

@@ -88,7 +88,6 @@ class DirectoryObject(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind
 
     def validate(self) -> None:
         """Refuses the first attribute that is outside its limits."""
-        _check_guid("the identifier", self.identifier)
         if self.access_masks is not None and (security := getattr(self, "security", b"")):
             unpack_descriptor(security).check_masks(self.access_masks)
 
@@ -212,7 +211,6 @@ class Queue(DirectoryObject, frozen=True, kw_only=True, tag="Queue"):
     def validate(self) -> None:
         """Path name, and everything that `QueueProperties` limits."""
         super().validate()
-        _check_guid("the queue manager", self.queue_manager_identifier)
         QueueProperties(
             label=self.label,
             type_guid=self.type,
@@ -286,7 +284,6 @@ class RoutingLink(DirectoryObject, frozen=True, kw_only=True, tag="RoutingLink")
         """Two different sites, and a cost in its range."""
         super().validate()
         for site in (self.site1_identifier, self.site2_identifier):
-            _check_guid("a site", site)
             if site == NULL_GUID:
                 raise InsufficientProperties("a routing link names two sites")
         if self.site1_identifier == self.site2_identifier:
@@ -475,16 +472,9 @@ def decode_entry(data: bytes) -> Entry:
         raise MalformedPacket(f"damaged directory record: {error}") from None
 
 
-def _check_guid(what: str, guid: bytes) -> None:
-    if len(guid) != 16:
-        raise IllegalPropertyValue(f"{what}: a GUID has 16 bytes, not {len(guid)}")
-
-
 def _check_guids(what: str, guids: Iterable[bytes]) -> None:
     known = list(guids)
     _check_number(f"the number of {what}", len(known), 0, IDENTIFIERS_MAX)
-    for guid in known:
-        _check_guid(what, guid)
     if len(set(known)) != len(known):
         raise IllegalPropertyValue(f"{what}: an identifier is named twice")
 
