@@ -226,11 +226,16 @@ class TestMutants:
             "f'{a + 1}'",
             "def f(a: x[1]) -> y[2]: ...",
             "return_none = None",
+            "class A(B, frozen=True): ...",
             "'text'",
         ],
     )
     def test_what_decides_nothing_is_left_alone(self, source: str) -> None:
         assert named(source) == set()
+
+    def test_a_truth_is_broken_once(self) -> None:
+        """Nothing is as good as False."""
+        assert named("def f(): return True") == {("constant", "def f(): return False")}
 
     def test_only_changed_lines_are_broken(self, repository: Path) -> None:
         module = repository / "src" / "posthouse" / "tiny" / "grow.py"

@@ -43,6 +43,19 @@ ROWS = ["tests/spark/test_rows.py", "tests/spark/test_sink_rows.py"]
 REPORTS = [f"tests/spark/test_{name}.py" for name in ("report", "deadletters", "latency")]
 SQL = ["tests/spark/test_sql*.py"]
 SPARK_JOBS = ["tests/process/test_job_spark.py"]
+DOCUMENT = ["tests/directory/test_document.py", "tests/runtime/test_directory_file.py"]
+LDAP = [
+    "tests/directory/test_ldap_*.py",
+    "tests/directory/test_any_sequence.py",
+    "tests/process/test_openldap.py",
+    "tests/process/test_openldap_entries.py",
+]
+MIRROR = ["tests/runtime/test_mirroring*.py", "tests/runtime/test_notices.py"]
+SESSION = ["tests/protocols/binary/test_session_[!p]*.py"]  # without pairs of them
+LINKS = [
+    f"tests/protocols/binary/test_{name}.py"
+    for name in ("links", "claims", "routed", "routed_changes", "relayed_acks")
+]
 AFAR = ["tests/client/test_rem*.py", "tests/client/test_rpc_link.py"]
 TESTS_OF = {
     "cli": ["tests/cli"],
@@ -54,21 +67,88 @@ TESTS_OF = {
     "client/remote_reader": AFAR,
     "client/remote_state": AFAR,
     "client/rpc_link": AFAR,
+    "connector": ["tests/connector"],
+    "directory/authority": [*DOCUMENT, *MIRROR],
+    "directory/base": [
+        "tests/directory/test_base.py",
+        "tests/directory/test_embedded.py",
+        "tests/directory/test_service.py",
+    ],
+    "directory/document*": DOCUMENT,
+    "directory/embedded": [
+        "tests/directory/test_embedded.py",
+        "tests/directory/test_any_sequence.py",
+    ],
+    "directory/ldap_fields": LDAP,
+    "directory/ldap_reading": LDAP,
+    "directory/ldap_writing": LDAP,
+    "directory/mirror": [*MIRROR, "tests/directory/test_embedded.py"],
+    "directory/rebasing": ["tests/directory/test_rebasing.py", *DOCUMENT],
+    "directory/routing": ["tests/directory/test_routing*.py"],
+    "directory/service": [
+        "tests/directory/test_service.py",
+        "tests/directory/test_routing*.py",
+        "tests/engine/test_directory_start.py",
+        "tests/engine/test_connectors.py",
+        "tests/runtime/test_mirroring.py",
+    ],
+    "directory/topology": [
+        "tests/directory/test_topology.py",
+        "tests/directory/test_service.py",
+    ],
     "engine": ["tests/engine/test_*.py"],
     "engine/accounts": ["tests/engine/test_accounts.py", "tests/engine/test_access.py"],
+    "engine/acks": [
+        "tests/engine/test_acks.py",
+        "tests/engine/test_answers.py",
+        "tests/engine/test_outgoing_sequences.py",
+        "tests/engine/test_receiving_*.py",
+    ],
+    "engine/arriving": ["tests/engine/test_receiving*.py"],
+    "engine/asking": [*MIRROR, "tests/engine/test_directory_start.py"],
     "engine/bindery*": ["tests/engine/test_bindery*.py", "tests/engine/test_job_roles.py"],
     "engine/books": ["tests/engine/test_books.py", "tests/engine/test_state.py"],
     "engine/calendar": ["tests/engine/test_calendar.py", "tests/engine/test_expiry.py"],
+    "engine/certificates": [
+        "tests/engine/test_certificates.py",
+        "tests/engine/test_receiving_security.py",
+        "tests/protocols/admin/test_api_certificates.py",
+    ],
+    "engine/connectors": [
+        "tests/engine/test_connectors.py",
+        "tests/connector",
+        "tests/protocols/binary/test_foreign.py",
+    ],
     "engine/core": ["tests/engine/test_*.py", MODEL],
     "engine/cursor": ["tests/engine/test_cursor.py"],
     "engine/descriptor": ["tests/engine/test_opening.py", "tests/engine/test_waiting.py"],
+    "engine/directory_changes": [
+        "tests/engine/test_directory_*.py",
+        "tests/protocols/admin/test_api_directory.py",
+        "tests/cli/test_directory.py",
+        *MIRROR,
+    ],
+    "engine/directory_entries": [
+        "tests/engine/test_directory_*.py",
+        "tests/protocols/admin/test_api_directory.py",
+        "tests/cli/test_directory_names.py",
+    ],
     "engine/dispatch": ["tests/engine/test_transfer.py"],
     "engine/effects": ["tests/engine/test_effects.py", "tests/engine/test_steps.py"],
     "engine/expiry": ["tests/engine/test_expiry.py"],
+    "engine/forwarding": [
+        "tests/engine/test_forwarding.py",
+        "tests/engine/test_receiving_forward.py",
+        "tests/engine/test_tracing.py",
+        "tests/protocols/binary/test_routed.py",
+        "tests/protocols/binary/test_routed_changes.py",
+    ],
     "engine/group*": ["tests/engine/test_groups*.py"],
     "engine/job*": JOBS,
+    "engine/mirroring": MIRROR,
     "engine/moving": ["tests/engine/test_moving.py", "tests/engine/test_steps.py", MODEL],
     "engine/naming": ["tests/engine/test_queues.py", "tests/engine/test_opening.py"],
+    "engine/notices": ["tests/runtime/test_notices.py"],
     "engine/opening": [
         "tests/engine/test_opening.py",
         "tests/engine/test_access.py",
@@ -83,7 +163,13 @@ TESTS_OF = {
     ],
     "engine/outcome": ["tests/engine/test_outcome.py", "tests/engine/test_runs.py"],
     "engine/owned": ["tests/engine/test_owned.py"],
-    "engine/public_queues": ["tests/engine/test_queues.py", "tests/engine/test_opening.py"],
+    "engine/public_queues": [
+        "tests/engine/test_queues.py",
+        "tests/engine/test_opening.py",
+        "tests/engine/test_directory_*.py",
+        "tests/engine/test_sending_lists.py",
+        *MIRROR,
+    ],
     "engine/queue": ["tests/engine/test_queues.py", "tests/engine/test_lookup.py"],
     "engine/queues": ["tests/engine/test_queues.py", "tests/engine/test_access.py"],
     "engine/reading": [
@@ -92,13 +178,24 @@ TESTS_OF = {
         "tests/engine/test_cursor.py",
         MODEL,
     ],
+    "engine/receiving": [
+        "tests/engine/test_receiving*.py",
+        "tests/engine/test_forwarding.py",
+        "tests/engine/test_connectors.py",
+    ],
     "engine/records": ["tests/engine/test_records.py"],
     "engine/rows": ["tests/engine/test_runs.py"],
     "engine/sending": ["tests/engine/test_sending*.py", "tests/engine/test_runs.py"],
+    "engine/sequences": [
+        "tests/engine/test_outgoing_sequences.py",
+        "tests/engine/test_acks.py",
+        "tests/engine/test_connectors.py",
+    ],
     "engine/srmp*": ["tests/engine/test_srmp_*.py"],
     "engine/stage*": ["tests/engine/test_stages.py", "tests/engine/test_publish_runs.py"],
     "engine/state": ["tests/engine/test_state.py", "tests/engine/test_runs.py", MODEL],
     "engine/table": ["tests/engine/test_table.py", "tests/engine/test_runs.py"],
+    "engine/targets": ["tests/engine/test_targets.py", "tests/engine/test_directory_names.py"],
     "engine/transaction": ["tests/engine/test_transaction.py", "tests/engine/test_two_phase.py"],
     "engine/transactions": [
         "tests/engine/test_transaction*.py",
@@ -115,12 +212,35 @@ TESTS_OF = {
     ],
     "engine/remote_reads": ["tests/engine/test_remote_reads.py", *READ],
     "engine/logins": ["tests/engine/test_logins.py", "tests/rpc/test_providers.py"],
+    "protocols/binary/breaches": SESSION,
+    "protocols/binary/establishing": LINKS,
+    "protocols/binary/handshake": SESSION,
+    "protocols/binary/link": LINKS,
+    "protocols/binary/links": LINKS,
+    "protocols/binary/looking": SESSION,
+    "protocols/binary/parties": SESSION,
+    "protocols/binary/protocol": ["tests/protocols/binary/test_protocol.py", *LINKS],
+    "protocols/binary/resolving": ["tests/protocols/binary/test_resolving.py", *LINKS],
+    "protocols/binary/sending": SESSION,
+    "protocols/binary/session": [*SESSION, "tests/protocols/binary/test_protocol.py"],
+    "protocols/binary/whereabouts": LINKS,
     "protocols/job_queue": ["tests/protocols/job_queue/test_*.py"],
     "protocols/pgm": ["tests/protocols/pgm/test_*.py"],
     "protocols/remote_read": READ,
     "protocols/srmp": ["tests/protocols/srmp/test_*.py"],
     "qms": ["tests/qms/test_*.py"],
     "rpc": ["tests/rpc/test_*.py"],
+    "runtime/directory_authority": [
+        "tests/runtime/test_directory_authority.py",
+        "tests/runtime/test_mirroring.py",
+    ],
+    "runtime/directory_feed": [*MIRROR, "tests/runtime/test_directory_authority.py"],
+    "runtime/directory_file": [*DOCUMENT, *MIRROR],
+    "runtime/directory_ldap": LDAP,
+    "runtime/joining": ["tests/process/test_openldap_managers.py"],
+    "runtime/ldap_*": [*LDAP, "tests/runtime/test_ldap_connection.py"],
+    "runtime/ldap_kerberos": ["tests/process/test_openldap_kerberos.py"],
+    "runtime/settings*": ["tests/runtime/test_settings*.py"],
     "spark/__init__": ["tests/spark/test_session.py"],
     "spark/archiving": ["tests/spark/test_archive.py"],
     "spark/bad_rows": ROWS,
@@ -235,7 +355,7 @@ def changes(node: ast.AST) -> Iterator[Change]:
             yield "constant", node, f"({value + 1})"
         case ast.If(test=test) | ast.While(test=test) | ast.IfExp(test=test):
             yield "negate", test, expression(ast.UnaryOp(ast.Not(), test))
-        case ast.Return(value=ast.expr() as value) if not is_none(value):
+        case ast.Return(value=ast.expr() as value) if not is_truth(value):
             yield "return", node, "return None"
         case ast.Expr(value=ast.Call()) | ast.AugAssign() | ast.Raise() | ast.Delete():
             yield "remove", node, "pass"
@@ -248,9 +368,9 @@ def expression(node: ast.expr) -> str:
     return f"({ast.unparse(ast.fix_missing_locations(node))})"
 
 
-def is_none(node: ast.expr) -> bool:
-    """Whether the expression is the constant None."""
-    return isinstance(node, ast.Constant) and node.value is None
+def is_truth(node: ast.expr) -> bool:
+    """Whether the expression is None, which stays what it is, or a truth that can be turned."""
+    return isinstance(node, ast.Constant) and isinstance(node.value, bool | None)
 
 
 def mutable_nodes(node: ast.AST) -> Iterator[ast.AST]:
@@ -263,6 +383,8 @@ def mutable_nodes(node: ast.AST) -> Iterator[ast.AST]:
         return
     yield node
     skipped = {"annotation", "returns", "decorator_list", "bases"}
+    if isinstance(node, ast.ClassDef):
+        skipped.add("keywords")
     for field, value in ast.iter_fields(node):
         if field in skipped:
             continue
