@@ -14,6 +14,7 @@ from posthouse.directory.ldap_reading import (
     MARK,
     MEMBER_MARK,
     Atlas,
+    members_of,
     object_of,
     read_all,
 )
@@ -246,6 +247,43 @@ def test_queues_and_machines_at_odd_places_are_told_of() -> None:
         LdapEntry(Dn.parse("CN=msmq"), machine_made),
     ]
     assert len(read_all(odd, Atlas(ROOT)).faults) == 2
+
+
+def test_a_place_that_was_left_says_nothing_of_who_comes_next() -> None:
+    value = machine(1, "A", qualified_computer_name="a.example")
+    atlas = known([value])
+    entry, host = entry_of(value, atlas), computer(value)
+    damaged = LdapEntry(host.dn, {**host.attributes, "dnshostname": [b"\xff"]})
+    assert len(read_all([damaged, entry], atlas).faults) == 2
+    atlas.forget(host.dn)
+    (found,) = read_all([entry], atlas).objects
+    assert isinstance(found, QueueManager)
+    assert found.qualified_computer_name == ""
+    atlas.forget(entry.dn)
+    assert atlas.known(entry.dn) is atlas.place(QueueManager, guid(1)) is None
+    carrier = written(
+        ROOT.child("carrier"),
+        {
+            "objectClass": [b"msMQ-Custom-Recipient"],
+            "msMQ-Recipient-FormatName": [rb"DIRECT=OS:b\q"],
+            "adminDescription": [MEMBER_MARK.encode()],
+        },
+    )
+    atlas.note(carrier)
+    all_of_them = group("all", 7, carrier.dn, mark=MARK)
+    assert members_of(all_of_them, atlas) == (r"DIRECT=OS:b\q",)
+    atlas.forget(carrier.dn)
+    assert members_of(all_of_them, atlas) == ()
+
+
+def test_an_object_that_moved_is_not_forgotten_with_its_old_place() -> None:
+    old, new = ROOT.child("old"), ROOT.child("new")
+    atlas = Atlas(ROOT)
+    atlas.keep(old, Site, guid(1))
+    atlas.keep(new, Site, guid(1))
+    atlas.forget(old)
+    assert atlas.place(Site, guid(1)) == new
+    assert (atlas.known(old), atlas.known(new)) == (None, (Site, guid(1)))
 
 
 def group(name: str, number: int, *members: Dn, mark: str = "") -> LdapEntry:

@@ -166,6 +166,8 @@ def test_attributes_outside_their_limits_are_refused(
 
 def test_limits_can_be_reached() -> None:
     machine(1, "A", queue_manager_quota=0, site_identifier_list=MANY_GUIDS[:4096]).validate()
+    for count in (0, 4096):
+        DistributionList(name="x", members=(r"DIRECT=OS:a\q",) * count).validate()
 
 
 @pytest.mark.parametrize("value", ONE_OF_EACH, ids=lambda value: type(value).__name__)

@@ -420,6 +420,38 @@ def test_weakened_security_uses_the_own_identity(weakened: bool) -> None:
     assert (result.status is SUCCESS) == weakened
 
 
+@pytest.mark.parametrize(
+    ("value", "moved"),
+    [
+        (site(21, "Lyon"), (1, 0, 0)),
+        (link(40, 20, 21), (1, 0, 0)),
+        (machine(5, "BETA"), (1, 0, 1)),
+        (queue(2, r"ALPHA\orders"), (0, 1, 0)),
+        (User(security_identifier=ALICE), (0, 0, 1)),
+        (Enterprise(), (0, 0, 0)),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_changes_are_counted_by_what_they_may_change(
+    value: DirectoryObject, moved: tuple[int, int, int]
+) -> None:
+    """The topology with its ways, public queues, and keys of users and machines."""
+    ready = started()
+    service, keys = ready.service, [0]
+
+    def keys_changed() -> None:
+        keys[0] += 1
+
+    service.keys_changed = keys_changed
+    before = service.topology(0)
+    assert service.topology(0) is before
+    service.noted([value])
+    assert (service.version, service.queues_version, *keys) == moved
+    assert (service.topology(0) is before) == (moved[0] == 0)
+    service.refreshed([value], 0)
+    assert (service.version, service.queues_version, *keys) == tuple(2 * one for one in moved)
+
+
 @pytest.mark.spec("MS-MQDMPR 3.1.6.1/1")
 def test_the_sites_refresh_rereads_and_keeps_what_cannot_be_read() -> None:
     ready = started()

@@ -225,6 +225,31 @@ def test_a_broken_file_leaves_what_was_known_and_says_where(rig: SharingRig, pat
     assert rig.manager.mirroring.state().online
 
 
+def test_it_is_told_since_when_and_when_last(path: Path) -> None:
+    rig = SharingRig(path)
+    start = rig.clock.utc_seconds
+
+    def told() -> tuple[int, int]:
+        state = rig.manager.mirroring.state()
+        return state.since, state.refreshed
+
+    def told_after(seconds: int) -> tuple[int, int]:
+        rig.advance(seconds)
+        rig.refresh()
+        since, refreshed = told()
+        return since - start, refreshed - start
+
+    assert told() == (0, 0)
+    assert told_after(0) == (0, 0)
+    assert told_after(10) == (0, 10)
+    good = path.read_text()
+    path.unlink()
+    assert told_after(10) == (20, 10)
+    assert told_after(10) == (20, 10)
+    path.write_text(good)
+    assert told_after(10) == (40, 40)
+
+
 def test_a_file_that_is_gone_can_be_written_anew_from_what_is_known(
     rig: SharingRig, path: Path
 ) -> None:

@@ -117,6 +117,21 @@ def test_own_queues_follow_from_whatever_portion(rig: SharingRig, path: Path) ->
         assert queue.definition.label == "now"
 
 
+def test_what_the_first_portions_say_of_our_surroundings_counts(rig: SharingRig) -> None:
+    """The last one says nothing new."""
+    assert rig.refresh()
+    (own,) = rig.manager.directory.directory.all_known(objects.QueueManager)
+    home = SITES[0]
+    ours = msgspec.structs.replace(own, site_identifier_list=(home.identifier,))
+    rig.change(Order(Action.WRITE, ours, 1, frozenset({"site_identifier_list"})))
+    assert rig.refresh()
+    assert [one.name for one in rig.manager.directory.service.sites.values()] == [home.name]
+    rig.change(Order(Action.WRITE, msgspec.structs.replace(home, name="Home"), 1))
+    rig.feed._token = ""  # a listing of everything
+    assert rig.refresh()
+    assert [one.name for one in rig.manager.directory.service.sites.values()] == ["Home"]
+
+
 def test_an_authority_that_lost_us_is_not_even_taken_in_by_half(
     rig: SharingRig, path: Path
 ) -> None:
