@@ -9,6 +9,7 @@ from posthouse.engine.outgoing import Sender
 from posthouse.engine.queue import Queue
 from posthouse.model.message import ACK_RECEIVE
 from posthouse.model.message_classes import NACK_HOP_COUNT_EXCEEDED, class_name
+from posthouse.model.names import PrivateName
 from posthouse.wire.order_acks import (
     FinalAck,
     OrderAck,
@@ -210,3 +211,39 @@ def test_a_copy_that_took_another_way_is_stored() -> None:
     rig.take(numbered(rig, 1, 0))
     rig.take(patch(numbered(rig, 1, 0), hop_count=5))
     assert numbers(rig) == [1, 1]
+
+
+def test_the_same_message_on_its_way_to_another_queue_is_no_copy() -> None:
+    """An identifier proves nothing: only one and the same message is dropped."""
+    rig = CircleRig()
+    other = str(PrivateName(BEYOND_GUID, 0x22))
+    rig.take(numbered(rig, 1, 0))
+    rig.take(rig.transactional(1, 0, ordinal=101, destination_queue_format_name=other))
+    assert numbers(rig) == [1]
+    assert len(rig.sent(other)) == 1
+    rig.take(numbered(rig, 1, 0))
+    assert numbers(rig) == [1, 1]
+
+
+def test_copies_of_the_oldest_are_stored_where_very_many_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("posthouse.engine.forwarding.WAITING_MAX", 2)
+    rig = CircleRig()
+    packets = [numbered(rig, 1, 0), numbered(rig, 2, 1), numbered(rig, 3, 2)]
+    rig.take(*packets)
+    rig.take(packets[2], packets[1])
+    assert numbers(rig) == [1, 2, 3]
+    rig.take(packets[0])
+    assert numbers(rig) == [1, 2, 3, 1]
+
+
+def test_only_so_many_sequences_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("posthouse.engine.forwarding.WAITING_MAX", 2)
+    rig = CircleRig()
+    for sequence in range(4):
+        rig.take(
+            rig.transactional(1, 0, (5, sequence), ordinal=7, destination_queue_format_name=BEYOND)
+        )
+    assert len(rig.manager.receiving.forwarding._waiting._runs) == 2
+    assert rig.waiting().state.count == 4

@@ -12,7 +12,7 @@ from posthouse.engine.tracing import time_date
 from posthouse.model.guids import format_guid
 from posthouse.model.message import DeliveryGuarantee, Message
 from posthouse.model.message_classes import REPORT
-from posthouse.model.names import PublicName
+from posthouse.model.names import PrivateName, PublicName
 from posthouse.security.rights import WRITE_MESSAGE
 from posthouse.wire.glance import glance
 from posthouse.wire.message import deserialize
@@ -60,6 +60,16 @@ def test_a_traced_message_is_reported_when_it_arrives() -> None:
         f"<MESSAGE ID>00000007</MESSAGE ID>\r\n<TARGET QUEUE>{ORDERS}</TARGET QUEUE>\r\n"
     )
     assert not report.acknowledgements_requested
+
+
+@pytest.mark.spec("MS-MQQB 3.1.5.8.9/1", "MS-MQQB 3.1.5.8.9/3")
+def test_a_router_reports_a_traced_message_that_it_passes_on() -> None:
+    rig = TracingRig(routing_server=True)
+    beyond = str(PrivateName(FAR_GUID, 0x21))
+    rig.take(rig.traced(destination_queue_format_name=beyond))
+    (report,) = rig.found()
+    assert report.label == LABEL.format(guid_of(rig)).replace(":00 ", ":01 ")  # one hop more
+    assert f"<TARGET QUEUE>{beyond}</TARGET QUEUE>" in report.body.decode("utf-16-le")
 
 
 @pytest.mark.spec("MS-MQQB 3.1.5.8.9/1")

@@ -195,9 +195,8 @@ class Waiting:
         """Whether the same message waits here, and a copy of it would be of no use."""
         core, source = self._core, seen.source_guid
         number = self._numbers.get((source, seen.ordinal), 0)
-        row = core.state.table.get(number) if number else None
+        row = core.state.table.get(number)
         if row is None or row.queue != queue.number:
-            self._numbers.pop((source, seen.ordinal), None)
             return False
         sequence_id = SEQUENCE.unpack_from(packet, seen.transaction_at + 4)[0]
         _, begun = self._runs.get((queue.number, source, sequence_id), (0, number + 1))
