@@ -15,7 +15,9 @@ COLUMNS: Final = b"columns"
 CONSTANTS: Final = b"constants"
 LAST: Final = b"last"
 _ROWS: Final = 8192  # that a repeated value is kept for, at least
-_KEPT_MAX: Final = 256
+_WORTH: Final = 1024  # rows for which it is: a stream has small batches, of many senders
+_KEPT_MAX: Final = 64
+_KEPT_BYTES: Final = 1 << 20  # of one of them: senders choose how long names are
 
 _repeated: dict[tuple[str, str], Any] = {}
 """Values in every row of an array, for the next batch and the next task of this process."""
@@ -48,10 +50,12 @@ def completed(batches: Any) -> Iterator[Any]:
 
 def _array(value: Any, count: int) -> Any:
     """An array in which every row has the same."""
+    if count < _WORTH or pa.repeat(value, 1).nbytes * max(count, _ROWS) > _KEPT_BYTES:
+        return pa.repeat(value, count)
     name = str(value.type), repr(value.as_py())
     kept = _repeated.get(name)
     if kept is None or len(kept) < count:
-        if len(_repeated) > _KEPT_MAX:
+        if len(_repeated) >= _KEPT_MAX:
             _repeated.clear()
         kept = _repeated[name] = pa.repeat(value, max(count, _ROWS))
     return kept[:count]

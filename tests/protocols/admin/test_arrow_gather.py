@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable
 from typing import Any, NamedTuple, cast
 
@@ -305,3 +306,45 @@ def test_no_message_at_all_is_an_empty_batch() -> None:
 def test_the_schema_is_that_of_the_columns() -> None:
     batch = Gatherer(ALL, QUEUE, "ALPHA").batch(records_of(plain(3)))
     assert batch.schema == schema_of(ALL)
+
+
+def test_what_a_few_rows_have_in_common_takes_no_more_room_than_they_do() -> None:
+    """Senders choose their names; neither end makes thousands of copies of each."""
+    names = [rf"DIRECT=OS:{'a' * 200}\private$\{number:0100}" for number in range(20)]
+    batches = [
+        plain(3, lambda at, to=to: {"response_queue_type": 7, "response_queue_format_name": to})
+        for to in names
+    ]
+    expected = [row for batch in batches for row in one_by_one(batch)]
+    before = pa.total_allocated_bytes()
+    gatherer = Gatherer(ALL, QUEUE, "ALPHA")
+    rows = [row for batch in batches for row in gathered(gatherer, batch)]
+    once = Gatherer(ALL, QUEUE, "ALPHA", constants=True)
+    assert rows == told(once, batches) == expected
+    assert pa.total_allocated_bytes() - before < 8 << 20
+
+
+def stretched(packet: bytes) -> bytes:
+    """A packet whose response queue has the longest name that its header can hold."""
+    at = packet.index("OS:alpha".encode("utf-16-le"))
+    old, new = int.from_bytes(packet[at - 2 : at], "little"), 0xFFF8  # both of whole words
+    name = packet[at : at + old - 2] + (new - old) // 2 * b"x\0" + bytes(2)
+    raw = packet[: at - 2] + new.to_bytes(2, "little") + name + packet[at + old :]
+    return raw[:8] + len(raw).to_bytes(4, "little") + raw[12:]
+
+
+def test_templates_keep_no_bodies_and_no_long_names() -> None:
+    gatherer = Gatherer(ALL, QUEUE, "ALPHA")
+    named = {"response_queue_type": 7, "response_queue_format_name": r"DIRECT=OS:alpha\private$\q"}
+    tracemalloc.start()
+    try:
+        for number in range(16):
+            large = {"body": bytes(1 << 20), "extension": bytes(1 << 20), "body_type": number}
+            gatherer.batch(records_of(plain(1, lambda at, large=large: large)))
+            long = {**named, "body_type": number}
+            ((packet, *rest),) = plain(1, lambda at, long=long: long)
+            gathered(gatherer, [(stretched(packet), *rest)])
+            large.clear()
+        assert tracemalloc.get_traced_memory()[0] < 1 << 19
+    finally:
+        tracemalloc.stop()

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -34,6 +35,7 @@ from posthouse.store.bulk import Ints, Pinned, Records
 from posthouse.wire.message import deserialize
 
 TEMPLATES_MAX: Final = 4096
+KEY_MAX: Final = 4096  # bytes of headers whose template is kept: senders choose how long names are
 _Template = MessageJson | None  # None: its headers are broken, and each packet is read by itself
 
 
@@ -140,8 +142,8 @@ class Gatherer:
         except RemoteProtocolError:
             pass
         else:
-            template = self._message(records, at)
-        if len(self._templates) < TEMPLATES_MAX:
+            template = _bare(self._message(records, at))
+        if len(self._templates) < TEMPLATES_MAX and sum(map(len, filter(None, key))) <= KEY_MAX:
             self._templates[key] = template
         return template
 
@@ -159,6 +161,11 @@ def _packet(records: Records, at: int) -> tuple[bytes, bytes]:
     extra_size = int.from_bytes(block[ARRIVAL_SIZE - 2 : ARRIVAL_SIZE], "little")
     sender_end = ARRIVAL_SIZE + sender_size
     return block[ARRIVAL_SIZE:sender_end], block[sender_end + extra_size :]
+
+
+def _bare(message: MessageJson) -> MessageJson:
+    """Without what each message has of its own, and may have much of."""
+    return msgspec.structs.replace(message, label="", body=None, body_text=None, extension=None)
 
 
 def _others(rows: Ints, count: int) -> Ints:

@@ -34,7 +34,9 @@ from posthouse.wire.headers import INFINITE, TransactionFlags
 _SECOND: Final = 1_000_000
 _ASCII: Final = 0x80
 _REPEATED: Final = 8192
-_REPEATED_MAX: Final = 1024  # values of which that many copies are kept
+_REPEATED_WORTH: Final = 1024  # rows for which a value is kept
+_REPEATED_MAX: Final = 64  # values of which that many copies are kept
+_REPEATED_BYTES: Final = 1 << 20  # of one of them: senders choose how long names are
 _HEX: Final = np.array(
     [int.from_bytes(f"{byte:02x}".encode(), "little") for byte in range(256)], "<u2"
 )
@@ -122,13 +124,15 @@ class Values:
         if not isinstance(made, Same):
             return made
         value, kind = made
+        one, rows = pa.array([value], kind), max(count, _REPEATED)
+        if count < _REPEATED_WORTH or one.nbytes * rows > _REPEATED_BYTES:
+            return one.take(pa.array(np.zeros(count, np.int32)))
         name = (tuple(value) if isinstance(value, list) else value, str(kind))
         kept = self._repeated.get(name)
         if kept is None or len(kept) < count:
-            if len(self._repeated) > _REPEATED_MAX:
+            if len(self._repeated) >= _REPEATED_MAX:
                 self._repeated.clear()
-            places = pa.array(np.zeros(max(count, _REPEATED), np.int32))
-            kept = self._repeated[name] = pa.array([value], kind).take(places)
+            kept = self._repeated[name] = one.take(pa.array(np.zeros(rows, np.int32)))
         return kept[:count]
 
     # -- of the row
