@@ -50,6 +50,19 @@ def test_groups_are_counted_after_a_restart_until_they_are_deleted() -> None:
     rig.lease("three", mode=OBSERVE, user=EVE)
 
 
+def test_a_group_of_nobody_counts_for_whoever_goes_on_with_it() -> None:
+    """Those that were made before it was kept whose they are."""
+    rig = GroupRig(groups_per_user=1)
+    rig.lease("old", mode=OBSERVE)
+    for _ in range(2):
+        rig.lease("old", mode=OBSERVE, user=EVE)
+    rig.restart()
+    with pytest.raises(InsufficientResources, match="1 groups"):
+        rig.lease("new", mode=OBSERVE, user=EVE)
+    rig.run(lambda m: m.groups.delete(rig.group("old")))
+    rig.lease("new", mode=OBSERVE, user=EVE)
+
+
 def test_the_end_of_all_groups_names_its_setting() -> None:
     rig = GroupRig(groups_max=1)
     rig.lease("one", mode=OBSERVE, user=ANN)
@@ -96,3 +109,19 @@ def test_the_end_of_all_stages_names_its_setting() -> None:
     begin(rig, key_of(0))
     with pytest.raises(InsufficientResources, match=r"\[limits\] stages_max"):
         begin(rig, key_of(1))
+
+
+def test_what_is_known_of_queries_has_an_end_too() -> None:
+    """Batches without any messages are published as others are, and remembered for a year."""
+    rig, eve = stages_rig()
+    for number in range(2):
+        rig.run(lambda m, n=number: m.stages.publish(f"query {n}", 0, [], eve))
+    with pytest.raises(InsufficientResources, match=r"2 of them of this user.*stages_per_user"):
+        rig.run(lambda m: m.stages.publish("query 2", 0, [], eve))
+    rig.run(lambda m: m.stages.publish("query 1", 1, [], eve))
+    rig.run(lambda m: m.stages.publish("query 2", 0, [], rig.admin))
+    rig.restart()
+    with pytest.raises(InsufficientResources):
+        rig.run(lambda m: m.stages.publish("query 3", 0, [], eve))
+    rig.run(lambda m: m.stages.forget_query("query 0", eve))
+    rig.run(lambda m: m.stages.publish("query 3", 0, [], eve))

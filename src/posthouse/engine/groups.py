@@ -215,6 +215,7 @@ class Groups:
         if name not in queue.groups:
             self._add(group)
         if epoch is None:
+            self._adopt(group, user)
             group.definition.epoch += 1
             group.definition.owner = owner
             self._store(group)
@@ -225,6 +226,19 @@ class Groups:
         group.queue.groups[group.name] = group
         self._count += 1
         self._created[group.definition.creator] += 1
+
+    def _adopt(self, group: Group, user: bytes) -> None:
+        """One that is older than the limit for each user counts for whoever goes on with it."""
+        if user and not group.definition.creator:
+            self._uncount(group)
+            group.definition.creator = user
+            self._created[user] += 1
+
+    def _uncount(self, group: Group) -> None:
+        creator = group.definition.creator
+        self._created[creator] -= 1
+        if not self._created[creator]:
+            del self._created[creator]
 
     def _check_new(self, queue: Queue, name: str, position: int | None, user: bytes) -> None:
         check_name(name)
@@ -514,9 +528,7 @@ class Groups:
         self.core.define(TABLE_GROUP, group.key, None, change)
         del queue.groups[group.name]
         self._count -= 1
-        self._created[group.definition.creator] -= 1
-        if not self._created[group.definition.creator]:
-            del self._created[group.definition.creator]
+        self._uncount(group)
         if queue.consumer is group:
             queue.consumer = None
 

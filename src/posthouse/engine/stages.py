@@ -113,13 +113,15 @@ class Stages:
         self._keys_of: dict[str, set[StageKey]] = {}
         self._owners_of: dict[str, Counter[bytes]] = {}  # how many stages each has of a query
         self._stages_of: Counter[bytes] = Counter()  # how many each user has
+        self._queries_of: Counter[bytes] = Counter()  # the same for what has published
         self._due_utc: int | None = None
+        self._query_due_utc: int | None = None  # looked at in any turn; nobody wakes up for it
 
     def load(self) -> None:
         """Everything the store kept. A stage of which records were given up is gone."""
         core, change = self.core, Change()
         for name, value in core.state.of_table(TABLE_QUERY):
-            self.queries[name.decode()] = decode_query(value)
+            self._know(name.decode(), decode_query(value))
         for packed, value in core.state.of_table(TABLE_STAGE):
             key, stage = StageKey.unpack(packed), decode_stage(value)
             self._add(key, stage)
@@ -174,6 +176,17 @@ class Stages:
                 f"{own} stages of this user wait for their batches, and there are no more for one",
                 "Discard those of dead queries, write with fewer partitions, or raise [limits] "
                 "stages_per_user.",
+            )
+
+    def _check_queries(self, user: bytes) -> None:
+        """The same for what is known of queries, which outlives their stages."""
+        settings, own = self.core.settings, self._queries_of[user]
+        if len(self.queries) >= settings.stages_max or own >= settings.stages_per_user:
+            raise InsufficientResources(
+                f"of {len(self.queries)} queries it is known what they have published, {own} of "
+                "them of this user, and there are no more",
+                "Forget those that are over, by DELETE /api/v1/queries/NAME, go on with one that "
+                "is known, or raise [limits] stages_max and stages_per_user.",
             )
 
     def target(self, upload: Upload, name: str) -> Target:
@@ -280,6 +293,8 @@ class Stages:
             self._drop_up_to(query, batch, change)
             self.core.commit(change)
             return Published(known.messages if batch == known.batch else 0, True)
+        if known is None:
+            self._check_queries(caller.sid)
         stages = self._chosen(keys, caller)
         parts = [part for stage in stages for part in stage.parts]
         marked = [(p.queue, at) for at, p in enumerate(parts) if p.kind & TRANSACTIONAL]
@@ -396,10 +411,11 @@ class Stages:
     def forget_query(self, query: str, caller: Caller) -> bool:
         """Forgets how far a query has published, and its stages; False: it was not known."""
         self.discard(query, None, caller)
-        known = self.queries.pop(query, None)
-        if known is not None:
-            self.core.define(TABLE_QUERY, query.encode(), None)
-        return known is not None
+        if query not in self.queries:
+            return False
+        self._unknow(query)
+        self.core.define(TABLE_QUERY, query.encode(), None)
+        return True
 
     def _drop_up_to(self, query: str, batch: int, change: Change) -> None:
         for key in [key for key in self._keys_of.get(query, ()) if key.batch <= batch]:
@@ -439,8 +455,22 @@ class Stages:
         self._due_utc = due if self._due_utc is None else min(self._due_utc, due)
 
     def _note(self, query: str, known: Query, change: Change) -> None:
-        self.queries[query] = known
+        if query in self.queries:
+            self._unknow(query)
+        self._know(query, known)
         self.core.define(TABLE_QUERY, query.encode(), encode(known), change)
+
+    def _know(self, query: str, known: Query) -> None:
+        self.queries[query] = known
+        self._queries_of[known.owner] += 1
+        due = known.published + self.core.settings.query_expiry_s
+        self._query_due_utc = min(self._query_due_utc or due, due)
+
+    def _unknow(self, query: str) -> None:
+        owner = self.queries.pop(query).owner
+        self._queries_of[owner] -= 1
+        if not self._queries_of[owner]:
+            del self._queries_of[owner]
 
     def _reserve(self, number: int, size: int) -> None:
         """Staged messages count against quotas, as those of open transactions do."""
@@ -462,24 +492,37 @@ class Stages:
 
     def expire(self) -> None:
         """Drops stages whose batch was never published, and queries that are long over."""
-        core = self.core
-        if self._due_utc is None or core.utc < self._due_utc:
-            return
-        change, settings = Change(), core.settings
+        utc, change = self.core.utc, Change()
+        stages = self._due_utc is not None and utc >= self._due_utc
+        queries = self._query_due_utc is not None and utc >= self._query_due_utc
+        if stages:
+            self._expire_stages(change)
+        if queries:
+            self._expire_queries(change)
+        if stages or queries:
+            self.core.commit(change)
+
+    def _expire_stages(self, change: Change) -> None:
+        core, expiry_s = self.core, self.core.settings.stage_expiry_s
         for key, stage in list(self.stages.items()):
-            if stage.created + settings.stage_expiry_s <= core.utc:
+            if stage.created + expiry_s <= core.utc:
                 core.event(
                     "stage_expired", query=key.query, batch=key.batch, partition=key.partition
                 )
                 self._drop(key, change)
-        for query, known in list(self.queries.items()):
-            idle = known.published + settings.query_expiry_s <= core.utc
-            if idle and query not in self._keys_of:
-                del self.queries[query]
-                core.define(TABLE_QUERY, query.encode(), None, change)
         created = [stage.created for stage in self.stages.values()]
-        self._due_utc = min(created) + settings.stage_expiry_s if created else None
-        core.commit(change)
+        self._due_utc = min(created) + expiry_s if created else None
+
+    def _expire_queries(self, change: Change) -> None:
+        """Those with stages are looked at again when these are gone, or a day later."""
+        core, expiry_s = self.core, self.core.settings.query_expiry_s
+        for query, known in list(self.queries.items()):
+            if known.published + expiry_s <= core.utc and query not in self._keys_of:
+                self._unknow(query)
+                core.define(TABLE_QUERY, query.encode(), None, change)
+        dues = [known.published + expiry_s for known in self.queries.values()]
+        again = core.utc + core.settings.stage_expiry_s
+        self._query_due_utc = max(min(dues), again) if dues else None
 
     def next_deadline_ms(self) -> int | None:
         """When the next stage expires."""
