@@ -61,6 +61,7 @@ def test_a_failed_command_obeys_the_restart_flag(ph: Posthouse, queue: str) -> N
     words = (*COUNTER, "--queue", queue, "--jobs", "1", "--", "sh", "-c", script)
     assert ph(*words).code == 0
     assert [one["number"] for one in ph("job", "list", queue, "--json").lines] == [kept, lost]
+    assert "last failure  exit code 3. no" in ph("job", "show", queue, str(kept)).out
     ph("job", "hold", queue, str(kept))
     assert ph(*words).code == 0
     (row,) = ph("job", "history", queue, "--json").lines

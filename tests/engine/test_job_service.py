@@ -266,6 +266,22 @@ def test_an_aborted_job_with_restart_stays_at_its_position(rig: JobRig) -> None:
     assert rig.jobs("details", rig.user("ANNA"), rig.q, 1).attempts == 2
 
 
+def test_why_a_job_failed_is_known_as_long_as_it_stays(rig: JobRig) -> None:
+    rig.submit(job_control_flags=NWCF_SERVICE_RESTART)
+    rig.attach()
+    rig.service()
+    rig.jobs("abort_servicing_queue_job", rig.server("SRV1"), rig.q, 1, "no paper" * 1000)
+    for _ in range(2):
+        (job,) = rig.manager.job_queues.jobs.values()
+        assert job.entry.failure == ("no paper" * 1000)[:1000]
+        rig.restart()
+    rig.attach()
+    rig.service()
+    rig.restart()
+    (job,) = rig.manager.job_queues.jobs.values()
+    assert job.entry.failure == "the queue manager was started anew"
+
+
 @pytest.mark.spec("QMS Table 26/4", "NCP 0x84/2", "QMS Servicing/13")
 def test_an_aborted_job_without_restart_is_removed(rig: JobRig) -> None:
     rig.submit()

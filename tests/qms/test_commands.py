@@ -137,6 +137,23 @@ def test_a_command_that_takes_too_long_is_ended(
     assert history(qm) == [("failed", "it took longer than 0.2 s")]
 
 
+def test_a_command_that_closed_its_output_is_waited_for(
+    qm: posthouse.QueueManagerClient, queue: JobQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And not asked for more all the time."""
+    reads, read = [], os.read
+
+    def counted(file: int, size: int) -> bytes:
+        reads.append(file)
+        return read(file, size)
+
+    monkeypatch.setattr(os, "read", counted)
+    queue.submit(b"")
+    served(qm, CommandWorker(python("import os, time; os.closerange(1, 3); time.sleep(0.3)")))
+    assert [outcome for outcome, _ in history(qm)] == ["finished"]
+    assert len(reads) < 100
+
+
 PROGRESSING = """
 import os, sys
 with open(os.environ["POSTHOUSE_JOB_PROGRESS"], "w") as progress:

@@ -12,8 +12,10 @@ import posthouse
 from posthouse.model.bindery import NWOT_JOB_SERVER
 from posthouse.model.errors import InvalidParameter, QmsError
 from posthouse.model.qms import NWQueueJobStruct
+from posthouse.protocols.admin import server as admin
 from posthouse.qms import FileServer, JobQueue
-from posthouse.qms.serving import JobFailed, QueueServer, Served, Task
+from posthouse.qms.commands import GRACE_S
+from posthouse.qms.serving import SILENT_S, JobFailed, JobGone, QueueServer, Served, Task
 
 
 class Upset:
@@ -149,3 +151,50 @@ def test_a_server_that_is_not_listed_is_told_so(
     with pytest.raises(QmsError) as caught:
         QueueServer(qm, "S", 5, ["WORK"], Failing()).run()
     assert caught.value.completion == 0xD3
+
+
+class Deaf:
+    """Gives the first job up, as if nobody had answered; the job is its own all the same."""
+
+    types: Sequence[int] = ()
+
+    def __init__(self) -> None:
+        self.given_up = False
+
+    def __call__(self, task: Task) -> str:
+        if not self.given_up:
+            self.given_up = True
+            raise JobGone("nobody answered")
+        return "done"
+
+
+def test_a_job_that_was_given_up_for_want_of_an_answer_is_nobodys_any_more(
+    qm: posthouse.QueueManagerClient, queue: JobQueue
+) -> None:
+    """Else it would be in service for as long as the server runs, and nobody would work on it."""
+    for restart in (False, True):
+        queue.submit(b"", restart=restart)
+        server = QueueServer(qm, "S", 5, ["WORK"], Deaf(), jobs=1, retry_s=0, stop=Impatient())
+        assert server.run() == (int(restart), 0)
+    jobs = qm.call("GET", "/job-history")["jobs"]
+    assert [(one["outcome"], one["result"], one["attempts"]) for one in jobs] == [
+        ("failed", "nobody answered", 1),
+        ("finished", "done", 2),
+    ]
+
+
+def test_a_server_gives_up_before_another_one_gets_its_job() -> None:
+    """The queue manager gives it away when a connection was silent for so long."""
+    alive = dict(admin._KEEPALIVE)
+    given_away_s = alive["TCP_KEEPIDLE"] + alive["TCP_KEEPINTVL"] * alive["TCP_KEEPCNT"]
+    assert given_away_s > SILENT_S + GRACE_S
+
+
+def test_a_job_that_stays_says_why_it_failed(
+    qm: posthouse.QueueManagerClient, queue: JobQueue
+) -> None:
+    job = queue.submit(b"", restart=True)
+    place = f"/job-queues/WORK/jobs/{job.number}"
+    assert qm.call("GET", place)["failure"] == ""
+    QueueServer(qm, "S", 5, ["WORK"], Failing(), jobs=1).run()
+    assert qm.call("GET", place)["failure"] == "no"

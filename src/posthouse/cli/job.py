@@ -264,6 +264,7 @@ def _tell(remote: Remote, one: JobJson) -> None:
             "only for": one.target_server,
             "file": f"{one.file_name}, {one.file_size:,} bytes",
             "attempts": str(one.attempts) if one.attempts else "",
+            "last failure": one.failure,
             "tells": one.response_queue,
             "record": one.record.rstrip(b"\0").hex(),
         }

@@ -47,6 +47,7 @@ class JobEntry(msgspec.Struct, array_like=True):
     finished_queue: str = ""  # gets a message when the job ends
     correlation: bytes = b""  # identifier of the message that submitted it: GUID, ordinal
     from_elsewhere: bool = False  # that message came from another machine
+    failure: str = ""  # why its last service came to nothing
 
 
 class JobState(NamedTuple):

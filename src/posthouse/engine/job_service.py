@@ -32,6 +32,7 @@ from posthouse.model.qms import (
 
 ATTEMPTS_MAX = 0xFFFF
 PROGRESS_MAX = 200
+FAILURE_MAX = 1000  # characters
 
 
 class JobService(Jobs):
@@ -163,6 +164,9 @@ class JobService(Jobs):
         self.release(job, change)
         state = job.state._replace(server_station=0, server_task=0, server_id=0)
         self.set_state(job, state, change)
+        if job.entry.failure != reason[:FAILURE_MAX]:
+            job.entry.failure = reason[:FAILURE_MAX]
+            self.store_entry(job, change)
 
     def report_progress(
         self, station: Station, queue_id: int, number: int, done: int, total: int, text: str = ""

@@ -223,6 +223,8 @@ class _Watched:
         for key, _ in self._selector.select(timeout_s):
             while data := _some(key.fd):
                 self._take(key.data, data)
+            if data is not None:  # closed, and ready to say so for ever
+                self._selector.unregister(key.fd)
 
     def _take(self, name: str, data: bytes) -> None:
         whole = self.said[name] + data
@@ -247,11 +249,12 @@ class _Watched:
         return f"{self._timeout_s:g} s"
 
 
-def _some(file: int) -> bytes:
+def _some(file: int) -> bytes | None:
+    """What there is; nothing at its end, None while there is nothing."""
     try:
         return os.read(file, PIPE)
     except BlockingIOError:
-        return b""
+        return None
 
 
 def _text(data: bytes) -> str:

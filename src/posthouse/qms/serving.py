@@ -33,7 +33,7 @@ AGAIN_S: Final = (0.1, 0.5, 1.0, 2.0, 5.0)  # between attempts to connect
 RETRY_S: Final = 5.0  # before a failed job is tried again; doubled each time
 RETRY_MAX_S: Final = 600.0
 BEAT_S: Final = 2.0  # between two signs of life of a job
-SILENT_S: Final = 60.0  # without an answer to them: the queue manager has given the job up by then
+SILENT_S: Final = 45.0  # without an answer: the queue manager gives the job up 15 s later at least
 _GONE: Final = frozenset({NO_Q_JOB, NO_Q_JOB_RIGHTS, Q_STN_NOT_SERVER, NO_QUEUE})
 _IDLE: Final = frozenset({NO_Q_JOB, Q_HALTED})
 
@@ -259,7 +259,17 @@ class QueueServer:
             self._tell(f"{queue.name} {task.number}: {error.cause}")
         except JobGone as gone:
             self._tell(f"{queue.name} {task.number}: broken off: {gone}")
+            if not self._stop.is_set():
+                self._give_back(task, str(gone))
         return True
+
+    def _give_back(self, task: Task, why: str) -> None:
+        """Who heard nothing may have the job still: unless that ends, nobody else gets it."""
+        try:
+            self._abort(task, why)
+        except QmsError as error:
+            if error.completion not in _GONE:
+                raise
 
     def _end(self, task: Task, began: float) -> None:
         queue, number = task.queue, task.number
@@ -267,10 +277,8 @@ class QueueServer:
             result = self._did(task)
         except JobFailed as failed:
             self._failed += 1
-            text = str(failed)[:RESULT_MAX]
-            self._put_off(task)
-            task.door.abort_servicing_queue_job(queue.id, number, text)
-            self._tell(f"{queue.name} {number}: failed: {text}")
+            self._abort(task, str(failed))
+            self._tell(f"{queue.name} {number}: failed: {str(failed)[:RESULT_MAX]}")
         else:
             task.door.finish_servicing_queue_job(queue.id, number, 0, result[:RESULT_MAX])
             self._finished += 1
@@ -287,6 +295,10 @@ class QueueServer:
         except Exception as error:
             first = (str(error).splitlines() or [""])[0]
             raise JobFailed(f"{type(error).__name__}: {first}") from error
+
+    def _abort(self, task: Task, why: str) -> None:
+        self._put_off(task)
+        task.door.abort_servicing_queue_job(task.queue.id, task.number, why[:RESULT_MAX])
 
     def _put_off(self, task: Task) -> None:
         """A job that stays in the queue is not tried again at once, nor forever at short notice."""

@@ -207,6 +207,7 @@ def job_json(manager: QueueManager, station: Station, job: Job) -> JobJson:
         server_task=made.servicing_server_task_number,
         progress=_progress(job),
         attempts=job.state.attempts,
+        failure=job.entry.failure,
         response_queue=job.entry.finished_queue,
         id=job.serial,
     )

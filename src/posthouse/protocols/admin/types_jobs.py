@@ -277,7 +277,10 @@ class ProgressJson(Part):
 
 
 class JobJson(Part):
-    """A job with all the fields of its structure, and what we keep beside them."""
+    """A job with all the fields of its structure, and what we keep beside them.
+
+    `failure` says why its last service came to nothing.
+    """
 
     queue: str
     queue_id: int
@@ -308,6 +311,7 @@ class JobJson(Part):
     server_task: int
     progress: ProgressJson | None
     attempts: int
+    failure: str
     response_queue: str
     id: int
 
