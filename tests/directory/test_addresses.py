@@ -22,6 +22,7 @@ from .world import machine
         ("fe80::1", "fe80::1", None),
         ("[fe80::1]", "fe80::1", None),
         ("[fe80::1]:65535", "fe80::1", 65535),
+        ("fe80::1%eth0.7", "fe80::1%eth0.7", None),
     ],
 )
 def test_an_address_is_a_host_with_or_without_a_port(text: str, host: str, port: int) -> None:
@@ -31,7 +32,8 @@ def test_an_address_is_a_host_with_or_without_a_port(text: str, host: str, port:
 @pytest.mark.parametrize(
     "text",
     ["", "a b", ":1801", "beta:", "beta:0", "beta:65536", "beta:1e3", "[beta]:1", "[::1]x", "ä",
-     "[fe80::1]1801", "[::1]:", "a\\b", "x" * 256, "beta:9" + "9" * 5000],
+     "[fe80::1]1801", "[::1]:", "a\\b", "x" * 256, "beta:9" + "9" * 5000,
+     "beta:00000199999", "fe80::1%" + "x" * 256, "fe80::1%a b", "[fe80::1%\n]:1"],
 )  # fmt: skip
 def test_anything_else_is_refused(text: str) -> None:
     with pytest.raises(IllegalPropertyValue, match="is no address"):

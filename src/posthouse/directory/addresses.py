@@ -45,15 +45,23 @@ def _refused(text: str) -> IllegalPropertyValue:
 
 
 def _port(text: str, digits: str) -> int:
-    if not (digits.isascii() and digits.isdecimal() and 0 < int(digits[:6]) <= PORT_MAX):
+    known = digits.isascii() and digits.isdecimal() and len(digits) <= len(str(PORT_MAX))
+    if not known or not 0 < int(digits) <= PORT_MAX:
         raise _refused(text)
     return int(digits)
 
 
 def _is_host(host: str) -> bool:
+    if len(host) > HOST_LENGTH_MAX:
+        return False
     try:
         ip_address(host)
     except ValueError:
-        name = host.replace("-", "").replace("_", "").replace(".", "")
-        return name.isalnum() and name.isascii() and len(host) <= HOST_LENGTH_MAX
-    return True
+        return _is_name(host)
+    _, percent, zone = host.partition("%")  # of IPv6, which may be any text
+    return not percent or _is_name(zone)
+
+
+def _is_name(text: str) -> bool:
+    letters = text.replace("-", "").replace("_", "").replace(".", "")
+    return letters.isalnum() and letters.isascii()
