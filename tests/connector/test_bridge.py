@@ -165,6 +165,30 @@ def test_one_queue_that_is_in_trouble_does_not_hold_up_the_others(
     assert manager.queue(f"CONNECTOR={SITE}").count() == 0
 
 
+def test_a_queue_in_trouble_holds_up_nobody_however_much_waits_for_it(
+    manager: QueueManagerClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("posthouse.connector.bridge.PAUSE_FIRST_S", 0.0)
+    other = f"PRIVATE={SYSTEM}\\00000007"
+    waiting = [b"%d" % number for number in range(30)]
+    manager.queue(ORDERS).send_many(waiting, recoverable=True)
+    manager.queue(other).send_many([b"a", b"b"])
+    connector, asked, troubles = Connector(manager, "Streams", batch=4), [], list[Exception]()
+
+    def hand_over(parcel: Parcel) -> None:
+        asked.append(parcel.message.body)
+        if parcel.message.body == b"b":
+            manager.queue(other).send(b"c")
+        if parcel.destination == ORDERS and len(troubles) < 3:
+            raise OSError("away")
+        if parcel.message.body == waiting[-1]:
+            connector.stop()
+
+    connector.run(hand_over, on_trouble=troubles.append)
+    assert asked == [b"0", b"a", b"b", b"c", b"0", b"0", *waiting]
+    assert manager.queue(f"CONNECTOR={SITE}").count() == 0
+
+
 def test_a_run_ends_with_its_session(manager: QueueManagerClient) -> None:
     manager.queue(ORDERS).send(b"x")
     home = new_home()

@@ -12,7 +12,7 @@ from posthouse.client.manager import QueueManagerClient
 from posthouse.client.operations import close_handles
 from posthouse.client.requests import Handle
 from posthouse.connector.parcels import Parcel, Refused
-from posthouse.connector.reading import Batch, settle, take
+from posthouse.connector.reading import Held, end, give_back, settle, take
 from posthouse.model.enumerations import QueueAccessType, QueueShareMode
 from posthouse.model.errors import InvalidParameter, IoTimeout, QueueNotFound
 from posthouse.model.names import ConnectorName, Suffix, parse_format_name
@@ -20,6 +20,8 @@ from posthouse.model.names import ConnectorName, Suffix, parse_format_name
 BATCH: Final = 64
 LOOK_S: Final = 1.0  # how long a read waits before it is looked whether to stop
 TROUBLES_MAX: Final = 3  # queues of the foreign system; then it is itself that has trouble
+HELD_MAX: Final = 10_000  # messages for them that are passed by
+PASS_S: Final = 5.0  # so long others may keep them waiting behind the pause
 PAUSE_FIRST_S: Final = 0.25
 PAUSE_MAX_S: Final = 30.0
 
@@ -29,6 +31,51 @@ Trouble = Callable[[Exception], None]
 
 def _ignore(trouble: Exception) -> None:
     """Nobody wants to know."""
+
+
+class _Round:
+    """One way through a connector queue; where there is trouble it ends with a pause."""
+
+    def __init__(self, troubles_max: int, pause_s: float, clock: Callable[[], float]) -> None:
+        self.served: set[str] = set()
+        self.troubled: set[str] = set()
+        self.held: list[Held] = []
+        self.may_be_more = True
+        """Whether there is something behind what was read last."""
+        self._troubles_max = troubles_max
+        self._pause_s = pause_s
+        self._clock = clock
+        self._until: float | None = None
+
+    def trouble_with(self, queue: str) -> None:
+        """Its messages are passed by from now on."""
+        self.troubled.add(queue)
+        if self._until is None:
+            self._until = self._clock() + self._pause_s
+
+    @property
+    def left_s(self) -> float:
+        """What is left of the pause."""
+        return 0.0 if self._until is None else max(0.0, self._until - self._clock())
+
+    @property
+    def wait_s(self) -> float:
+        """How long to wait for messages before it is looked again what to do."""
+        return LOOK_S if self._until is None else min(LOOK_S, self.left_s)
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether it is the foreign system itself that has trouble."""
+        return len(self.troubled) >= self._troubles_max
+
+    @property
+    def is_over(self) -> bool:
+        """Whether what is held is to be tried again, or too much of it to go on."""
+        held = sum(len(some.lookup_ids) for some in self.held)
+        if self._until is None or self.is_stuck or held >= HELD_MAX:
+            return True
+        late_s = self._clock() - self._until
+        return late_s >= (PASS_S if self.may_be_more else 0)
 
 
 class Connector:
@@ -81,8 +128,9 @@ class Connector:
         What it returns from is delivered, unless it has said something else of the parcel. Where it
         raises `Refused` the sender learns that. Any other exception is trouble with the foreign
         system: the message stays, and so do those behind it for the same queue, and are tried again
-        after a growing pause. Messages for other queues go on, as far as a batch reaches; not so
-        transactional ones. The two connector queues have a thread each.
+        after a growing pause. Messages for other queues go on, past ten thousand that wait; not so
+        transactional ones, nor where three queues are in trouble. The two connector queues have a
+        thread each.
         """
         threads = [
             threading.Thread(target=self._run, args=(transactional, hand_over, on_trouble))
@@ -100,48 +148,66 @@ class Connector:
         self._stop.set()
 
     def _run(self, transactional: bool, hand_over: HandOver, on_trouble: Trouble) -> None:
-        core, handle, pause = self._channel.core, self._handle(transactional), PAUSE_FIRST_S
+        pause = PAUSE_FIRST_S
         while not self._stop.is_set():
-            handed = troubled = 0
+            way = _Round(1 if transactional else TROUBLES_MAX, pause, self._channel.core.clock)
             try:
-                batch = self._channel.run(take(core, handle, self._batch, LOOK_S))
-                handed, troubled = self._hand_over_all(
-                    batch, handle, hand_over, on_trouble, 1 if transactional else TROUBLES_MAX
-                )
-            except IoTimeout:
-                pass
+                self._go_round(way, self._handle(transactional), hand_over, on_trouble)
             except SessionEnded as error:
                 self._ended = error
                 self.stop()
             except Exception as trouble:
                 on_trouble(trouble)
-                troubled = 1
-            if handed or not troubled:
+                way.trouble_with(str(self.name))
+            if way.troubled <= way.served:
                 pause = PAUSE_FIRST_S
-            if troubled:
-                self._stop.wait(pause)
+            if way.troubled:
+                self._stop.wait(way.left_s)
                 pause = min(2 * pause, PAUSE_MAX_S)
 
-    def _hand_over_all(
-        self, batch: Batch, handle: Handle, hand_over: HandOver, on_trouble: Trouble, most: int
-    ) -> tuple[int, int]:
-        """How many messages were handed over, and how many queues there was trouble with."""
-        handed, troubled = 0, set[str]()
+    def _go_round(
+        self, way: _Round, handle: Handle, hand_over: HandOver, on_trouble: Trouble
+    ) -> None:
+        """Once through the queue, past what is for queues that there is trouble with.
+
+        That stays with us for the pause, so that what is behind it comes; then it is tried again.
+        """
+        core = self._channel.core
+        try:
+            self._take_some(way, handle, hand_over, on_trouble)
+            while not (way.is_over or self._stop.is_set()):
+                self._take_some(way, handle, hand_over, on_trouble)
+        finally:
+            self._channel.run(give_back(core, handle, way.held))
+
+    def _take_some(
+        self, way: _Round, handle: Handle, hand_over: HandOver, on_trouble: Trouble
+    ) -> None:
+        """One batch, if there is one."""
+        core = self._channel.core
+        try:
+            batch = self._channel.run(take(core, handle, self._batch, way.wait_s))
+        except IoTimeout:
+            way.may_be_more = False
+            return
+        way.may_be_more = len(batch.parcels) == self._batch
         try:
             for parcel in batch.parcels:
-                if self._stop.is_set() or len(troubled) >= most:
+                if self._stop.is_set() or way.is_stuck:
                     break
-                if parcel.destination in troubled:
-                    continue
-                try:
-                    self._hand_over(parcel, hand_over)
-                    handed += 1
-                except Exception as trouble:  # the foreign system's may be any
-                    troubled.add(parcel.destination)
-                    on_trouble(trouble)
+                if parcel.destination not in way.troubled:
+                    self._try(parcel, way, hand_over, on_trouble)
         finally:
-            self._channel.run(settle(self._channel.core, handle, batch))
-        return handed, len(troubled)
+            way.held.append(self._channel.run(end(core, handle, batch)))
+
+    def _try(self, parcel: Parcel, way: _Round, hand_over: HandOver, on_trouble: Trouble) -> None:
+        try:
+            self._hand_over(parcel, hand_over)
+        except Exception as trouble:  # the foreign system's may be any
+            way.trouble_with(parcel.destination)
+            on_trouble(trouble)
+        else:
+            way.served.add(parcel.destination)
 
     def _hand_over(self, parcel: Parcel, hand_over: HandOver) -> None:
         try:

@@ -21,6 +21,13 @@ class Batch(NamedTuple):
     locked_in: int
 
 
+class Held(NamedTuple):
+    """Messages that nothing was said of, and that nobody else gets yet."""
+
+    lookup_ids: list[int]
+    locked_in: int
+
+
 def take(core: Core, handle: Handle, count: int, timeout: float | None) -> Operation[Batch]:
     """Up to so many messages, waiting for the first; raises IoTimeout when none comes."""
     request = ReadRequest(frames.RECEIVE, handle, timeout, count, core.clock)
@@ -33,13 +40,25 @@ def take(core: Core, handle: Handle, count: int, timeout: float | None) -> Opera
 
 def settle(core: Core, handle: Handle, batch: Batch) -> Operation[None]:
     """Ends what was spoken of, in order, durably; the rest goes back. Raises MessageReturned."""
+    rest = yield from end(core, handle, batch)
+    yield from give_back(core, handle, [rest])
+
+
+def end(core: Core, handle: Handle, batch: Batch) -> Operation[Held]:
+    """Ends what was spoken of, in order, durably; the rest stays ours. Raises MessageReturned."""
     for request in _ends(handle, batch):
         core.submit(request)
         yield request
         request.result()
     rest = [one.message.lookup_id for one in batch.parcels if not one.said]
-    if rest:
-        yield core.give_back(handle, rest, batch.locked_in)
+    return Held(rest, batch.locked_in)
+
+
+def give_back(core: Core, handle: Handle, held: Iterable[Held]) -> Operation[None]:
+    """What is held is anybody's again, in its old place."""
+    for some in held:
+        if some.lookup_ids:
+            yield core.give_back(handle, some.lookup_ids, some.locked_in)
 
 
 def _ends(handle: Handle, batch: Batch) -> Iterable[EndRequest]:
