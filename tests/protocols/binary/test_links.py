@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
 
 from posthouse.engine.queue import ConnectionAttempt, OutgoingQueueState, Queue
@@ -14,6 +16,7 @@ from posthouse.wire.ping import read_ping
 from tests.protocols.binary.memory_net import Machine, Net
 
 TO_BETA = r"DIRECT=TCP:10.0.0.2\private$\orders"
+TO_DEEDS = r"DIRECT=TCP:10.0.0.2\private$\deeds"
 ORDERS = r".\private$\orders"
 STATUS, STATE = ConnectionStatus, OutgoingQueueState
 
@@ -472,6 +475,88 @@ def test_a_session_that_ends_with_messages_left_is_opened_again_later(
     assert link is not None
     assert link.state is LinkState.WAITING_RECONNECT
     assert link.retry_at_ms == net.clock.now_ms + 5_000
+
+
+def unread(alpha: Machine, beta: Machine, net: Net) -> None:
+    """A message is sent and waits for somebody to read it; its session has ended meanwhile."""
+    beta.create(r".\private$\deeds", transactional=True)
+    alpha.send_in_transaction(TO_DEEDS, b"deed", positive_journaling_requested=True)
+    net.advance(700_000)
+    assert not alpha.protocol.sessions
+    (link,) = alpha.protocol.links.all()
+    assert link.is_resting
+
+
+def test_another_queue_does_not_wait_with_one_that_waits_for_answers(
+    alpha: Machine, beta: Machine, net: Net
+) -> None:
+    unread(alpha, beta, net)
+    alpha.send(TO_BETA, b"one")
+    net.advance(100)
+    assert beta.bodies(ORDERS) == [b"one"]
+
+
+def test_a_queue_that_is_resumed_does_not_wait_with_one_that_waits_for_answers(
+    alpha: Machine, beta: Machine, net: Net
+) -> None:
+    alpha.send(TO_BETA, b"one")
+    number = alpha.outgoing(TO_BETA).number
+    alpha.call(lambda m: m.pause_queue(m.core.queues[number]))
+    alpha.send(TO_BETA, b"two")
+    unread(alpha, beta, net)
+    alpha.call(lambda m: m.resume_queue(m.core.queues[number]))
+    net.advance(100)
+    assert beta.bodies(ORDERS) == [b"one", b"two"]
+
+
+def test_a_queue_that_comes_to_a_pause_says_why_it_waits(alpha: Machine, net: Net) -> None:
+    net.unreachable.add("10.0.0.2")
+    alpha.send(TO_BETA, b"one")
+    net.advance(60_000)
+    alpha.send(TO_DEEDS, b"two")
+    first, second = (alpha.outgoing(name).outgoing for name in (TO_BETA, TO_DEEDS))
+    assert first is not None
+    assert second is not None
+    assert "nobody listens" in second.last_error
+    assert second.retry_time == first.retry_time
+
+
+def test_a_session_that_is_lost_before_it_sends_is_opened_again_soon(
+    alpha: Machine, beta: Machine, net: Net
+) -> None:
+    """It was quiet for long, but not because there was nothing to do."""
+    alpha.send(TO_BETA, b"one")
+    net.advance(250_000)
+    queue, (session,) = alpha.outgoing(TO_BETA), alpha.protocol.sessions
+    assert queue.state.count == 0
+
+    def lose(numbers: Iterable[int]) -> None:
+        """Before anybody is told of the message."""
+        alpha.driver.on_active = alpha.protocol.active
+        alpha.cables[0].lose("cut")
+        alpha.protocol.active(numbers)
+
+    alpha.driver.on_active = lose
+    alpha.send(TO_BETA, b"two")
+    assert not session.was_idle
+    net.advance(6_000)
+    assert beta.bodies(ORDERS) == [b"one", b"two"]
+
+
+def test_a_session_that_is_lost_as_soon_as_it_is_open_was_not_idle(
+    alpha: Machine, beta: Machine, net: Net
+) -> None:
+    net.advance(3_600_000)
+    alpha.protocol.on_event = lambda event: setattr(alpha.cables[-1], "writable", False)
+    alpha.send(TO_BETA, b"one")
+    alpha.protocol.on_event = lambda event: None
+    alpha.cables[-1].lose("cut")
+    net.run()
+    outgoing = alpha.outgoing(TO_BETA).outgoing
+    assert outgoing is not None
+    assert outgoing.last_error == "cut"
+    net.advance(6_000)
+    assert beta.bodies(ORDERS) == [b"one"]
 
 
 @pytest.mark.spec("MS-MQQB 3.1.5.4.2/3", "MS-MQQB 3.1.5.9/2", "MS-MQQB 3.1.5.9/4")

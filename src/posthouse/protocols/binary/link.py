@@ -60,6 +60,11 @@ class Link:
         """Whether this queue manager is a next hop of it, and has this address."""
         return (guid, address) in self.places
 
+    @property
+    def is_resting(self) -> bool:
+        """Whether its peer is well, and nothing was left to send when it began to wait."""
+        return self.state is LinkState.WAITING_RECONNECT and self.rests_since is not None
+
     def has_tried(self, candidates: Iterable[Candidate]) -> bool:
         """Whether all of these were among those to try the last time."""
         guids = {guid for guid, _ in self.places}

@@ -111,6 +111,8 @@ class Links:
         elif link is None and self._has_reason(queue):
             self._join(queue)
         elif link is not None and not queue.state.count:
+            if link.is_resting:  # what it waited for has come
+                self._reports.retry([number], None, "")
             self._leave(number)
         elif link is not None and (self._is_due(queue, link) or self._has_new(queue, link)):
             self.retry_now(number)
@@ -175,6 +177,16 @@ class Links:
             self._reports.state([queue.number], _state_on(link))
             self._reports.next_hops([queue.number], link.hops)
             self._attach(link, queue.number, link.session)
+        elif link.is_resting and self._needs_session(queue):
+            self._begin(link, by_timer=True)
+        else:
+            self._tell_pause(queue.number, link)
+
+    def _tell_pause(self, number: int, link: Link) -> None:
+        """A queue waits as the others of its link do."""
+        if link.state is LinkState.WAITING_RECONNECT and link.retry_at_ms is not None:
+            pause_ms = max(link.retry_at_ms - self._now(), 0)
+            self._reports.retry([number], pause_ms, link.last_error)
 
     def _session_towards(self, guid: bytes, number: int) -> Session | None:
         """A session that is there anyway: with the queue manager itself, or with a next hop."""
@@ -332,10 +344,15 @@ class Links:
             return False
         found = self._destination(queue)
         unsent = self._needs_session(queue) and (not idle or queue.locked > 0)
-        if unsent or not isinstance(found, Destination) or found.key in self._links:
+        if unsent or not isinstance(found, Destination):
+            return False
+        others = self._links.get(found.key)
+        if others is not None and not others.is_resting:
             return False
         link = self._enter(number, found.key, found)
-        if self._needs_session(queue):
+        if others is not None:
+            self._tell_pause(number, link)
+        elif self._needs_session(queue):
             self._rest(link)
         else:
             self._wait(link, self.settings.final_ack_look_ms, "", rests=True)

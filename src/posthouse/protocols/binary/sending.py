@@ -213,6 +213,11 @@ class SendingQueues:
         """Whether a take may give something."""
         return bool(self._ready)
 
+    @property
+    def have_more(self) -> bool:
+        """Whether anything waits, also what nobody has told of yet."""
+        return self.wait or any(queue.has_more for queue in self._queues.values())
+
     def __len__(self) -> int:
         return len(self._queues)
 

@@ -78,6 +78,7 @@ class Session:
         self.pinged = pinged
         self.state = SessionState.WAITING_EC_MSG
         self.was_open = self.refused = False  # refused: by the other side
+        self.was_idle = False  # nothing went on when it ended, whichever end had waited enough
         self.close_reason = ""
 
         self.sent: SentCounts[SendingQueue] = SentCounts()
@@ -89,7 +90,7 @@ class Session:
         self._splitter = PacketSplitter()
         self._peer = Peer(server_guid, peer_address)
         self._acknowledged: dict[SendingQueue, list[int]] = {}  # not yet told to the engine
-        self._active_ms = -1  # SessionActive: when it was so last
+        self._active_ms = self._opened_ms = -1  # SessionActive: when it was so last
         self._received_ack = False  # ReceivedAck
         self._fetched = Fetched()
         self._taking = False  # a take is under way
@@ -171,13 +172,14 @@ class Session:
             self._acknowledge()
         self.close(reason)
 
-    @property
-    def was_idle(self) -> bool:
-        """Whether nothing went on when it ended, whichever end it was that had waited enough."""
-        quiet = self._now() - self._active_ms >= self._quiet_ms
-        return self.was_open and quiet and not self._is_awaiting
+    def _is_idle(self) -> bool:
+        """Whether everything was sent and heard of, for a while."""
+        busy = self._is_awaiting or self._taking or self._fetched.count or self.queues.have_more
+        since_ms = max(self._active_ms, self._opened_ms)
+        return self.is_open and not busy and self._now() - since_ms >= self._quiet_ms
 
     def _stop(self) -> None:
+        self.was_idle = self._is_idle()
         self.state = SessionState.CLOSED
         self._initialization_at = self._cleanup_at = NEVER
         self._ack_wait_at = self._ack_send_at = self._ack_quiet_at = NEVER
@@ -302,7 +304,7 @@ class Session:
     def _open(self) -> None:
         self._initialization_at = NEVER
         self.state = SessionState.OPEN
-        self.was_open = True
+        self.was_open, self._opened_ms = True, self._now()
         self.queues.peer = self.remote_guid
         self._host.opened(self)
         if self.is_open:
