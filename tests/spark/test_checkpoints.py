@@ -9,8 +9,11 @@ from pathlib import Path
 import pytest
 
 from posthouse.model.errors import InvalidParameter
-from posthouse.spark.checkpoints import committed_offsets, sync_checkpoint
+from posthouse.spark import settle
+from posthouse.spark.checkpoints import check_checkpoint, committed_offsets, sync_checkpoint
 from posthouse.spark.offsets import StreamOffset
+from posthouse.spark.schema import message_schema
+from posthouse.spark.source import PosthouseSource
 
 
 def offset(number: int) -> StreamOffset:
@@ -56,9 +59,31 @@ def test_a_damaged_checkpoint_is_told(tmp_path: Path) -> None:
         committed_offsets(write(tmp_path, offsets={}, commits=[0]))
 
 
-def test_a_checkpoint_nowhere_is_told() -> None:
-    with pytest.raises(InvalidParameter, match="cannot be reached"):
-        committed_offsets("nowhere://a/b")
+@pytest.mark.parametrize(
+    "path", ["nowhere://a/b", "s3a://bucket/a", "s3a:/bucket/a", "hdfs:/a", "dbfs:/a", "viewfs:a"]
+)
+def test_a_checkpoint_that_only_spark_can_reach_is_told_with_what_to_do(path: str) -> None:
+    """And is not taken for a folder of that name here, in which there is nothing to settle."""
+    told = "cannot be reached from here.*Leave the option `checkpoint` out.*copy"
+    with pytest.raises(InvalidParameter, match=told):
+        committed_offsets(path)
+    with pytest.raises(InvalidParameter, match=told):
+        settle(path)
+    check_checkpoint(path)
+
+
+def test_nothing_is_settled_where_no_checkpoint_is(tmp_path: Path) -> None:
+    with pytest.raises(InvalidParameter, match="there is no checkpoint"):
+        settle(tmp_path / "missing")
+    assert settle(write(tmp_path, offsets={0: [line(1)]}, commits=[])) == []
+
+
+def test_a_stream_with_a_schema_of_its_own_looks_at_its_checkpoint_too(tmp_path: Path) -> None:
+    path = write(tmp_path, offsets={0: []}, commits=[])
+    source = PosthouseSource({"queue": "q", "checkpoint": path})
+    for ask in (source.schema, lambda: source.streamReader(message_schema(["label"]))):
+        with pytest.raises(InvalidParameter, match="offsets/0 is empty or cut short"):
+            ask()
 
 
 @pytest.fixture
@@ -88,7 +113,7 @@ def test_the_newest_entry_and_its_folders_are_synced(
     assert synced[:2] == [f"{path}/commits/9", f"{path}/commits/.9.crc"]
 
 
-@pytest.mark.parametrize("path", ["", "s3a://bucket/checkpoint", "/nowhere/at/all"])
+@pytest.mark.parametrize("path", ["", "s3a://bucket/checkpoint", "hdfs:/a", "/nowhere/at/all"])
 def test_what_is_not_on_this_disk_is_not_synced(path: str, synced: list[str]) -> None:
     sync_checkpoint(path, "offsets")
     assert synced == []

@@ -8,8 +8,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+from pyspark.sql.types import StringType, StructField, StructType
 
+from posthouse.model.errors import InvalidParameter
+from posthouse.model.message_columns import BY_NAME
 from posthouse.protocols.remote_read.stubs import Opnum
 from posthouse.spark.msmq_source import Listed, MsmqStreamReader, Whole, reader, stream_reader
 from posthouse.spark.schema import message_schema
@@ -233,3 +237,20 @@ def test_table_is_what_is_there_while_it_is_looked_through(peer: Peer) -> None:
     assert isinstance(part, Whole)
     rows = [row["lookup_id"] for batch in made.read(part) for row in batch.to_pylist()]
     assert sorted(rows) == [1, 3]
+
+
+def test_columns_that_every_message_has_may_be_promised_over_msmq_too(peer: Peer) -> None:
+    put(peer, 3, 1)
+    options = {"transport": "msmq", "host": "127.0.0.1", "rpcPort": str(peer.port), "queue": "q"}
+    sure = message_schema(BY_NAME, exact=True)
+    made = reader(options, sure)
+    (part,) = made.partitions()
+    (batch,) = made.read(part)
+    assert batch.schema == to_arrow_schema(sure, timezone="UTC")
+    batch.validate(full=True)
+    assert {n for n in batch.schema.names if batch.column(n).null_count} <= {
+        name for name, column in BY_NAME.items() if column.nullable
+    }
+    wrong = StructType([StructField("body_text", StringType(), nullable=False)])
+    with pytest.raises(InvalidParameter, match="body_text is never null"):
+        reader(options, wrong)

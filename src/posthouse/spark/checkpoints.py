@@ -19,6 +19,12 @@ from posthouse.spark.offsets import StreamOffset, offset_of
 
 NONE: Final = "-"
 _VERSION: Final = re.compile(r"v\d+")
+_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")  # `hdfs:/a` has one as `hdfs://b/a` has
+_ELSEWHERE: Final = (
+    "Leave the option `checkpoint` out: then the next batch acknowledges the last one. What a "
+    "stream has committed last is settled from a copy of its folders `offsets` and `commits` on "
+    "this disk."
+)
 _LINES: Final = {"offsets": 2, "commits": 1}
 _AGAIN: Final = {
     "offsets": "what was planned there is planned again, and with the same end if it was claimed.",
@@ -36,6 +42,15 @@ def committed_offsets(path: str) -> list[StreamOffset]:
     text = _text(files, f"{root}/offsets/{batch}")
     _check_entry(text, "offsets", batch)
     return list(_offsets(text))
+
+
+def require_checkpoint(path: str) -> None:
+    """Refuses a folder that is not there: nothing would be settled, and nobody told."""
+    root = _local_root(path)
+    if root is not None and not root.is_dir():
+        raise InvalidParameter(
+            f"there is no checkpoint {path}", "Name the folder that the stream writes it to."
+        )
 
 
 def check_checkpoint(path: str) -> None:
@@ -96,9 +111,12 @@ def sync_checkpoint(path: str, part: str) -> None:
 
 
 def _local_root(path: str) -> Path | None:
-    if path.startswith("file:"):
-        return Path(unquote(urlsplit(path).path))
-    return Path(path) if path and "://" not in path else None
+    if not path:
+        return None
+    scheme = _SCHEME.match(path)
+    if scheme is None:
+        return Path(path)
+    return Path(unquote(urlsplit(path).path)) if scheme[1].lower() == "file" else None
 
 
 def _batches(folder: Path) -> Iterator[int]:
@@ -118,15 +136,16 @@ def _sync(path: Path) -> None:
 def _file_system(path: str) -> tuple[Any, str]:
     from pyarrow import fs
 
+    if (root := _local_root(path)) is not None:
+        return fs.LocalFileSystem(), str(root)
     try:
-        if "://" not in path and not path.startswith("file:"):
-            return fs.LocalFileSystem(), path.rstrip("/")
-        files, root = fs.FileSystem.from_uri(path if "://" in path else f"file://{path[5:]}")
-    except (ValueError, OSError) as error:
+        files, found = fs.FileSystem.from_uri(path)
+    except (ValueError, OSError) as error:  # Spark's own ways to reach it are not ours
+        first = str(error).partition("\n")[0]
         raise InvalidParameter(
-            f"the checkpoint {path} cannot be reached: {error}", "Name its folder."
+            f"the checkpoint {path} cannot be reached from here: {first}", _ELSEWHERE
         ) from error
-    return files, root.rstrip("/")
+    return files, found.rstrip("/")
 
 
 def _last_batch(files: Any, folder: str) -> int | None:

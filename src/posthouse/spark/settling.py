@@ -13,7 +13,11 @@ from typing import NamedTuple
 
 from posthouse.client.groups import GroupReader, GroupState
 from posthouse.model.errors import InvalidParameter, QueueNotFound, SharingViolation
-from posthouse.spark.checkpoints import committed_offsets, sync_checkpoint
+from posthouse.spark.checkpoints import (
+    committed_offsets,
+    require_checkpoint,
+    sync_checkpoint,
+)
 from posthouse.spark.endpoint import Endpoint
 from posthouse.spark.leases import ACKNOWLEDGE_S, committed_through
 from posthouse.spark.offsets import StreamOffset
@@ -42,6 +46,7 @@ def settle(
     a group have nothing to settle.
     """
     done = []
+    require_checkpoint(os.fspath(path))
     sync_checkpoint(os.fspath(path), "commits")
     for offset in committed_offsets(os.fspath(path)):
         if offset.group:

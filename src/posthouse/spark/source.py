@@ -57,7 +57,9 @@ class PosthouseSource(DataSource):
             return msmq_source.stream_reader(self.options, schema)
         from posthouse.spark.stream import StreamReader
 
-        return StreamReader(self.options, schema)
+        made = StreamReader(self.options, schema)
+        check_checkpoint(made.options.checkpoint)  # who gives a schema is not asked for ours
+        return made
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """A batch write."""
