@@ -40,6 +40,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cli": DOORS | {"", "runtime", "sim", "client", "console", "qms", "spark"},
 }
 
+# The program under another name: `python -m posthouse`.
+ALSO_OF = {"__main__.py": "cli"}
+
 # Clocks, sockets and chance enter at the edge.
 EDGE_MODULES = {"asyncio", "random", "secrets", "select", "selectors", "socket", "ssl", "time"}
 EDGE_PACKAGES = {"runtime", "client", "sim", "qms", "spark"}
@@ -82,7 +85,7 @@ class Module:
         self.text = path.read_text(encoding="utf-8")
         self.tree = ast.parse(self.text)
         parts = self.name.split("/")
-        self.package = parts[0] if len(parts) > 1 else ""
+        self.package = parts[0] if len(parts) > 1 else ALSO_OF.get(self.name, "")
         self.sibling = parts[1] if len(parts) > 2 else ""
 
     def imports(self) -> Iterator[tuple[int, str]]:

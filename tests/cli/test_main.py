@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 import subprocess
 import sys
 
@@ -28,6 +29,17 @@ def raising(error: BaseException) -> int:
 
 def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main.run(["--version"]) == main.DONE
+    assert capsys.readouterr().out == f"posthouse {__version__}\n"
+
+
+def test_the_package_is_the_program(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`python -m posthouse`."""
+    monkeypatch.setattr(sys, "argv", ["posthouse", "--version"])
+    with pytest.raises(SystemExit) as end:
+        runpy.run_module("posthouse", run_name="__main__")
+    assert end.value.code == main.DONE
     assert capsys.readouterr().out == f"posthouse {__version__}\n"
 
 
