@@ -101,10 +101,14 @@ def _bindings(gssapi: Any, socket: Any) -> Any:
     peer = getattr(socket, "getpeercert", None)
     if peer is None:
         return None
-    data = peer(True)
-    algorithm = x509.load_der_x509_certificate(data).signature_hash_algorithm
+    return gssapi.raw.ChannelBindings(application_data=end_point(peer(True)))
+
+
+def end_point(certificate: bytes) -> bytes:
+    """What stands for a TLS connection: a digest of the server's certificate."""
+    algorithm = x509.load_der_x509_certificate(certificate).signature_hash_algorithm
     if algorithm is None or algorithm.name in _WEAK:
         algorithm = hashes.SHA256()
     digest = hashes.Hash(algorithm)
-    digest.update(data)
-    return gssapi.raw.ChannelBindings(application_data=b"tls-server-end-point:" + digest.finalize())
+    digest.update(certificate)
+    return b"tls-server-end-point:" + digest.finalize()
