@@ -55,9 +55,19 @@ EDGE_FILES = {
     "protocols/admin/inflow.py",
     "protocols/admin/streaming.py",
     "protocols/sockets.py",
+    "protocols/streams.py",
 }
 # What the doors of all protocols have in common.
-SHARED_BY_PROTOCOLS = {"connections", "desk", "memory", "reports", "sockets", "timers"}
+SHARED_BY_PROTOCOLS = {
+    "connections",
+    "desk",
+    "memory",
+    "reports",
+    "sockets",
+    "streams",
+    "timers",
+    "transport",
+}
 CLOCK_OR_CHANCE = {
     "datetime.now",
     "datetime.utcnow",

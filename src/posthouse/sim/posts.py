@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from posthouse.protocols.srmp.network import Attempt, Resolved, Secure
+from posthouse.protocols.srmp.network import Attempt, Secure
+from posthouse.protocols.transport import Resolved
 from posthouse.sim.clock import Timer
 from posthouse.sim.network import Address, Connection
 from posthouse.sim.wires import Dialling, Wire, resolve

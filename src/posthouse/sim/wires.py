@@ -8,8 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from posthouse.model.enumerations import ConnectionStatus
-from posthouse.protocols.binary.network import Attempt, Resolved
+from posthouse.protocols.binary.network import Attempt
 from posthouse.protocols.binary.resolving import STANDARD_PORT
+from posthouse.protocols.transport import Resolved
 from posthouse.sim.clock import Timer
 from posthouse.sim.network import Address, Connection, Reason
 

@@ -18,11 +18,12 @@ from posthouse.model.enumerations import ConnectionStatus, QueueAccessType
 from posthouse.model.message import DeliveryGuarantee, Message
 from posthouse.model.names import parse_format_name
 from posthouse.model.properties import QueueProperties
-from posthouse.protocols.binary.network import Attempt, Resolved
+from posthouse.protocols.binary.network import Attempt
 from posthouse.protocols.binary.protocol import BinaryProtocol
 from posthouse.protocols.binary.session import Session
 from posthouse.protocols.binary.settings import BinarySettings
 from posthouse.protocols.desk import Call, Release
+from posthouse.protocols.transport import Resolved
 from posthouse.runtime.driver import Driver
 from posthouse.security.access import Caller
 from posthouse.sim.clock import SimClock

@@ -12,10 +12,10 @@ from weakref import ref
 
 import pytest
 
-from posthouse.protocols.binary.server import WRITE_BUFFER
 from posthouse.protocols.binary.settings import BinarySettings
 from posthouse.protocols.connections import Connections
 from posthouse.protocols.memory import MemoryAccount
+from posthouse.protocols.streams import WRITE_BUFFER
 from posthouse.store.errors import StoreFailed
 from posthouse.wire.headers import BASE_HEADER, BaseFlags, BaseHeader
 from posthouse.wire.internal import (

@@ -21,9 +21,10 @@ from posthouse.model.properties import QueueProperties
 from posthouse.protocols.desk import Call, Release
 from posthouse.protocols.srmp.http_reader import Request, RequestReader
 from posthouse.protocols.srmp.http_writer import response
-from posthouse.protocols.srmp.network import Attempt, Owner, Resolved, Secure, Transport
+from posthouse.protocols.srmp.network import Attempt, Secure, Transport
 from posthouse.protocols.srmp.protocol import SrmpProtocol
 from posthouse.protocols.srmp.settings import SrmpSettings
+from posthouse.protocols.transport import Owner, Resolved
 from posthouse.runtime.driver import Driver
 from posthouse.security.access import Caller
 from posthouse.sim.clock import SimClock

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Protocol
 
 from posthouse.model.enumerations import ConnectionStatus
 from posthouse.protocols.binary.session import Session, Transport
-
-Resolved = Callable[[list[str], str], None]
-"""Gets the addresses of a host, or none and why in words."""
+from posthouse.protocols.transport import Resolved
 
 
 class Attempt(Protocol):

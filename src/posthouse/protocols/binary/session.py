@@ -347,11 +347,11 @@ class Session:
         if not batch:
             return
         size = sum(map(len, batch))
+        self.unsynced_bytes += size
         if self._held_until == NEVER:
             self._give(batch, looks, size)
         else:
             self._held.append((batch, looks, size))
-        self.unsynced_bytes += size
         if self._reading and self.unsynced_bytes > self._settings.receive_ahead_bytes:
             self._reading = False
             self._transport.pause()

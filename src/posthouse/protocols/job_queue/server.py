@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import socket
 import time
 from collections.abc import Callable
 from typing import Any, Final, cast
@@ -23,13 +22,13 @@ from posthouse.protocols.memory import (
     Holder,
     MemoryAccount,
 )
+from posthouse.protocols.sockets import keep_alive
 
 POLL_S: Final = 0.01  # while a stop waits for what has begun
 READ_BUFFER: Final = 256 << 10
 WRITE_BUFFER: Final = 256 << 10  # above it a client's requests wait
 PORT_TRIES: Final = 32  # for one that is free on TCP and UDP
 _COUNTED: Final = (RECEIVE, UNSYNCED, SEND)
-_KEEPALIVE: Final = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -54,7 +53,7 @@ class Connection(asyncio.BufferedProtocol):
         if not address or not self._node.admits(address):
             self._transport.abort()
             return
-        _keep_alive(self._transport.get_extra_info("socket"))
+        keep_alive(self._transport.get_extra_info("socket"))
         self._address = address
         self._holder = self._node.memory.open(address, self._too_much, self._continue)
         self._node.open.add(self)
@@ -170,17 +169,6 @@ class Connection(asyncio.BufferedProtocol):
     def abort(self) -> None:
         """Lets the client go when what was written is sent."""
         self._transport.close()
-
-
-def _keep_alive(connection: socket.socket | None) -> None:
-    """A client that vanished is noticed within a minute: its jobs wait for that (7.3)."""
-    if connection is None:
-        return
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in _KEEPALIVE:
-        if hasattr(socket, name):
-            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
 class NcpNode:

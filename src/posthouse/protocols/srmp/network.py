@@ -6,9 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from posthouse.model.enumerations import ConnectionStatus
-
-Resolved = Callable[[list[str], str], None]
-"""Gets the addresses of a host, or none and why in words."""
+from posthouse.protocols.transport import Owner, Resolved
 
 
 class Transport(Protocol):
@@ -42,32 +40,6 @@ class Transport(Protocol):
 
     def relieved(self) -> None:
         """What the owner holds has become less."""
-        ...
-
-
-class Owner(Protocol):
-    """Who has a connection: an incoming one, or one of a link."""
-
-    @property
-    def held_bytes(self) -> int:
-        """Of a message that is not whole yet."""
-        ...
-
-    @property
-    def unsynced_bytes(self) -> int:
-        """Of requests that are not answered yet."""
-        ...
-
-    def receive(self, data: bytes) -> None:
-        """Bytes of the peer."""
-        ...
-
-    def pump(self) -> None:
-        """The peer takes more."""
-        ...
-
-    def lost(self, words: str) -> None:
-        """The connection has ended, not by `close`."""
         ...
 
 

@@ -1,0 +1,35 @@
+"""What the protocols between queue managers have in common about a network, whichever it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+Resolved = Callable[[list[str], str], None]
+"""Gets the addresses of a host, or none and why in words."""
+
+
+class Owner(Protocol):
+    """Who has a connection: an incoming one, or one of a link."""
+
+    @property
+    def held_bytes(self) -> int:
+        """Of a message that is not whole yet."""
+        ...
+
+    @property
+    def unsynced_bytes(self) -> int:
+        """Of what is neither safe nor answered yet."""
+        ...
+
+    def receive(self, data: bytes) -> None:
+        """Bytes of the peer."""
+        ...
+
+    def pump(self) -> None:
+        """The peer takes more."""
+        ...
+
+    def lost(self, words: str) -> None:
+        """The connection has ended, not by `close`."""
+        ...
