@@ -60,6 +60,8 @@ class Mirroring:
         self._may_begin_again = True
         self._has_followed = False  # all our queues have been looked at since the start
         self._entered = False  # and what else is ours
+        self._kept_out = ""  # why the authority does not take this queue manager in
+        self._not_taken: dict[bytes, str] = {}  # why it does not take queues of ours in
 
     @property
     def source(self) -> str:
@@ -88,7 +90,7 @@ class Mirroring:
         mirror.connected = False
         self._entered = False  # what was under way may not have come to its end
         self._queues.service.went_offline(core.now_ms)
-        if was_online or reason != mirror.reason:
+        if (was_online and reason != self._kept_out) or reason != mirror.reason:
             core.event("directory_away", source=self.source, cause=reason)
             self._since = core.utc
         mirror.reason = reason
@@ -122,10 +124,15 @@ class Mirroring:
             self._remove_strays()
         self._refreshed = core.utc
         self._note_faults([*changes.faults, *news.faults], whole=changes.whole)
-        if was_offline:
-            self._since = core.utc
-            core.event("directory_online", source=self.source)
-        return self._owed()
+        owed = self._owed()
+        if was_offline and not (self._kept_out and any(map(_enters_us, owed))):
+            self._went_online()
+        return owed
+
+    def _went_online(self) -> None:
+        self._kept_out = ""
+        self._since = self._core.utc
+        self._core.event("directory_online", source=self.source)
 
     def take_ahead(self, values: Sequence[objects.DirectoryObject]) -> None:
         """Takes in a part of changes that `may_take` allows; others are served between parts.
@@ -161,12 +168,17 @@ class Mirroring:
         return True
 
     def entered(self, answers: Sequence[tuple[Order, Answered]]) -> None:
-        """What came of all that the authority was to be told of us."""
+        """What came of all that the authority was to be told of us.
+
+        Only one that has taken everything in can lose some of it: what it refused is not to go
+        because it does not have it.
+        """
         away = [answer for _, answer in answers if isinstance(answer, AuthorityAway)]
+        refused = any(isinstance(one, Refused) and _enters(order) for order, one in answers)
         with self._core.one_step():
             for order, answer in answers:
                 self._take_entered(order, answer)
-            if not away and self._source_heard() != self.source:
+            if not away and not refused and self._source_heard() != self.source:
                 self._hear_source()
         if away:
             self._entered = False
@@ -183,13 +195,20 @@ class Mirroring:
             if isinstance(stored, objects.Queue):
                 self._identified(order.value.identifier, stored)
             self._queues.service.refreshed([stored], self._core.now_ms)
+            if self._kept_out and _enters_us(order):
+                self._went_online()
 
     def _refused(self, order: Order, answer: Refused) -> None:
         """Facts 4: another object with our name stays as it is, and we stay offline."""
-        if isinstance(order.value, objects.QueueManager) and order.action is Action.CREATE:
-            self.away(f"it does not take this queue manager in: {answer}")
-        else:
-            self._core.event("directory_refused", object=_title(order.value), cause=str(answer))
+        key, cause = order.value.identifier, str(answer)
+        if _enters_us(order):
+            reason = f"it does not take this queue manager in: {cause}"
+            self.away(reason)
+            self._kept_out = reason
+        elif self._not_taken.get(key) != cause:
+            self._core.event("directory_refused", object=_title(order.value), cause=cause)
+        if isinstance(order.value, objects.Queue):
+            self._not_taken[key] = cause
 
     def _note_faults(self, faults: list[str], *, whole: bool) -> None:
         known = set(self._faults)
@@ -310,6 +329,7 @@ class Mirroring:
                 registry = self._core.registry
                 registry.identify(queue, stored.identifier, stored.full_path, stored.directory_path)
         self._stray.discard(before)
+        self._not_taken.pop(before, None)
 
     def _remove_strays(self) -> None:
         """Queues that the authority has no more go when they are empty: no message is lost."""
@@ -332,15 +352,34 @@ class Mirroring:
         public = queue.definition.queue_type is QueueType.PUBLIC
         if not public or queue.definition.role is not QueueRole.PLAIN:
             return ""
-        if queue.definition.identifier in self._stray:
+        identifier, mirror = queue.definition.identifier, self._queues.mirror
+        if identifier in self._stray and self._source_heard() == self.source:
             return (
                 "the directory does not have this queue any more; it goes when it is empty, and "
                 "takes no message with it"
             )
-        mirror = self._queues.mirror
+        if identifier in self._stray and (why := self._kept_out or self._not_taken.get(identifier)):
+            return f"the directory does not have this queue: {why}"
         if mirror is not None and self._queues.service.offline:
             return f"the directory cannot be asked: {mirror.reason}"
         return ""
+
+
+def _enters(order: Order) -> bool:
+    return order.action is Action.CREATE
+
+
+def _enters_us(order: Order) -> bool:
+    """Whether an order enters the queue manager itself."""
+    return _enters(order) and isinstance(order.value, objects.QueueManager)
+
+
+def ends_entering(order: Order, answer: Answered) -> bool:
+    """Whether nothing else of ours is to be entered: it would be entered for another of our name.
+
+    And where the authority does not answer once, it need not be asked for all the rest.
+    """
+    return isinstance(answer, AuthorityAway) or (isinstance(answer, Refused) and _enters_us(order))
 
 
 def _properties(value: objects.Queue) -> QueueProperties:

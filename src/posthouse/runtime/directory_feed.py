@@ -19,6 +19,7 @@ from posthouse.directory.mirror import Interrupted, Order, carry_out
 from posthouse.directory.objects import DirectoryObject
 from posthouse.engine.asking import Answered, AuthorityNeeded
 from posthouse.engine.manager import QueueManager
+from posthouse.engine.mirroring import ends_entering
 from posthouse.protocols.desk import Call, Release
 from posthouse.runtime.driver import Driver, OnNeed, made_again
 
@@ -192,7 +193,11 @@ class DirectoryFeed:
         return self._decided(lambda manager: call(manager) if self._writes == writes else None)
 
     def _enter(self, owed: list[Order]) -> bool:
-        answers = [(order, self.ask_now([order])) for order in owed]
+        answers = []
+        for order in owed:
+            answers.append((order, self.ask_now([order])))
+            if ends_entering(*answers[-1]):
+                break
         self._decided(lambda manager: manager.mirroring.entered(answers))
         return not any(isinstance(answer, AuthorityAway) for _, answer in answers)
 
