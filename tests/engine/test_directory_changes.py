@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import msgspec
 import pytest
 
 from posthouse.directory.document import (
@@ -73,6 +74,17 @@ def test_a_command_that_would_say_it_is_refused(rig: PostRig) -> None:
     # Where it listens nobody here knows; what is said of it then holds.
     part = MachinePart(name=before.name, guid=before.guid, addresses=["10.0.0.1:1801"])
     assert enter(rig, Document(machines=[part]), ["name", "addresses"]).changed
+
+
+def test_a_command_about_something_else_is_not_refused_for_it(rig: PostRig) -> None:
+    """The directory may say something old of us; who changes our site does not speak of that."""
+    own = rig.manager.directory.own_queue_manager()
+    old = msgspec.structs.replace(own, qualified_computer_name="alpha.old.example")
+    rig.run(lambda m: m.directory.service.write_directory(old, m.core.now_ms, m.core.utc))
+    part = MachinePart(name=own.computer_name, guid=own_part(rig).guid, sites=["North"])
+    assert enter(rig, Document(machines=[part]), ["name", "sites"]).changed
+    assert own_part(rig).sites == ["North"]
+    assert own_part(rig).dns_name == own.qualified_computer_name
 
 
 @pytest.mark.parametrize("first", [True, False])

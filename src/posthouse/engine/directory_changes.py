@@ -95,9 +95,10 @@ class DirectoryChanges:
         for value, was in zip(found.changed, found.before, strict=True):
             if isinstance(value, QueueManager) and value.identifier == self._core.guid:
                 ours = self._queues.own_words(value)
-                if ours and asked:
+                spoken_of = [name for name in ours if getattr(value, name) != getattr(was, name)]
+                if spoken_of and asked:
                     raise DsError(
-                        f"{', '.join(ours)} of this queue manager are what it says itself",
+                        f"{', '.join(spoken_of)} of this queue manager are what it says itself",
                         "Change it in its posthouse.toml: [queue_manager], [directory] addresses.",
                     )
                 value = msgspec.structs.replace(value, **ours)
