@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from posthouse.engine.remote import Verdict
 from posthouse.model.message import ACK_RECEIVE
 from posthouse.model.message_classes import (
+    NACK_BAD_DEST_QUEUE,
     NACK_QUEUE_PURGED,
     NACK_REACH_QUEUE_TIMEOUT,
     ORDER_ACK,
@@ -254,7 +255,7 @@ def test_the_order_queue_is_named_as_the_destination_was(direct: bool) -> None:
     rig = EastRig()
     name = EAST if direct else str(PrivateName(rig.guid, rig.queue("east").number))
     rig.take(rig.tx(1, 0, destination_queue_format_name=name))
-    rig.run(lambda m: m.core.acks.order(rig.queue("east"), FAR_GUID))
+    rig.run(lambda m: m.core.acks.order(rig.queue("east").number, FAR_GUID))
     (packet,) = rig.sent(str(PrivateName(FAR_GUID, 4)))
     named = Packet(packet).destination_queue
     assert str(named) == (
@@ -328,11 +329,59 @@ def test_each_name_of_a_queue_has_a_sequence_of_its_own() -> None:
     assert len(rig.owed()) == 2
 
 
-def test_a_queue_that_is_deleted_tells_first_what_it_accepted() -> None:
-    """Its sender would send all of it again, into another queue of the name."""
+# -- queues that are deleted, and made anew
+
+
+def orders_in(rig: EastRig) -> list[bytes]:
+    """The order acknowledgments that wait for the peer: sequence and number."""
+    return [body[:12] for code, body in rig.owed() if code == ORDER_ACK]
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["at once", "after a restart"])
+def test_a_deleted_queue_still_tells_what_it_accepted(again: bool) -> None:
     rig = EastRig()
-    rig.take(rig.tx(1, 0), rig.tx(2, 1))
+    rig.take_tx(1, 2)
+    number = rig.queue("east").number
     rig.delete("east")
-    (told,) = [body for code, body in rig.owed() if code == ORDER_ACK]
-    assert told.startswith(struct.pack("<QI", FIRST, 2))
+    if again:
+        rig.restart()
+    assert rig.run(lambda m: m.transfer.send_order_ack(number, FAR_GUID))
+    assert orders_in(rig) == [struct.pack("<QI", FIRST, 2)]
+    rig.check_books()
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["at once", "after a restart"])
+def test_a_queue_made_anew_goes_on_where_the_last_one_was(again: bool) -> None:
+    """Else what its sender has not heard of comes twice, and what follows waits for ever."""
+    rig = EastRig()
+    rig.take_tx(1, 2)
+    rig.delete("east")
+    if again:
+        rig.restart()
+    rig.create("east", transactional=True)
+    assert rig.take_tx(1) == Verdict(1, rig.due)
+    assert rig.take_tx(2, 3) == Verdict(2, rig.due)
+    assert rig.take_tx(4, 5) == Verdict(2, rig.due)
+    assert rig.bodies("east") == [b"3", b"4", b"5"]
+    rig.restart()
+    assert rig.place == (FIRST, 5)
+    assert len(rig.manager.transfer.all_incoming()) == 1
+    rig.check_books()
+
+
+def test_what_a_deleted_queue_accepted_is_not_refused_when_it_comes_again() -> None:
+    """Its sender would have a dead letter of what was received."""
+    rig = EastRig()
+    rig.take_tx(1)
+    number = rig.queue("east").number
+    rig.receive("east")
+    rig.delete("east")
+    assert rig.take_tx(1) == Verdict(1, ((number, FAR_GUID),))
+    assert rig.final_acks() == []
+    rig.create("east")  # of the other kind
+    assert rig.take_tx(1) == Verdict(1, ((number, FAR_GUID),))
+    assert rig.final_acks() == []
+    rig.delete("east")
+    rig.take(rig.tx(2, 1, ordinal=12))
+    assert rig.final_acks() == [(NACK_BAD_DEST_QUEUE, 12, 2)]
     rig.check_books()

@@ -363,13 +363,42 @@ def test_a_peer_has_so_many_receipts_waiting_and_no_more(rig: WebRig, monkeypatc
     assert [known.acknowledged for known in rig.known()] == [1, 1, 0]
 
 
-def test_a_deleted_queue_has_no_streams(rig: WebRig) -> None:
+@pytest.mark.parametrize("again", [False, True], ids=["at once", "after a restart"])
+def test_a_deleted_queue_still_tells_what_it_accepted(rig: WebRig, again: bool) -> None:
     rig.post_stream(1, 2)
     rig.delete("streamed")
+    if again:
+        rig.restart()
     rig.advance(1)
-    assert rig.receipts() == []
+    assert rig.collect() == [2]
+    rig.check_books()
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["at once", "after a restart"])
+def test_a_queue_made_anew_goes_on_with_the_streams_of_the_last_one(
+    rig: WebRig, again: bool
+) -> None:
+    rig.post_stream(1, 2)
+    rig.delete("streamed")
+    if again:
+        rig.restart()
     rig.create("streamed", transactional=True)
     assert rig.known() == []
+    rig.post_stream(1, 2, 3)
+    assert rig.bodies("streamed") == [b"3"]
+    rig.advance(1)
+    assert rig.collect()[-1] == 3
+    rig.check_books()
+
+
+def test_what_a_deleted_queue_accepted_is_not_refused_when_it_comes_again(rig: WebRig) -> None:
+    rig.post_stream(1, 2)
+    rig.advance(1)
+    assert rig.collect() == [2]
+    rig.delete("streamed")
+    assert rig.post(rig.streamed(2), rig.streamed(3)) == [200, 400]
+    rig.advance(1)
+    assert rig.collect() == [2]  # said once more
     rig.check_books()
 
 

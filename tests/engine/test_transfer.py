@@ -631,15 +631,34 @@ def test_of_a_great_many_sequences_those_are_forgotten_that_moved_longest_ago(
     assert sorted(info.source[:1] for info in found) == [b"a", b"d", b"e"]
 
 
-def test_the_records_of_a_deleted_queue_go_with_it(rig: PostRig) -> None:
-    rig.create("orders", transactional=True)
-    accept(rig, FAR_GUID, 77, 1)
-    number = rig.queue("orders").number
-    rig.delete("orders")
+def left(rig: PostRig) -> list[int]:
+    return [info.sequence_number for _, info in rig.manager.transfer.all_incoming()]
+
+
+def test_what_is_known_of_sequences_outlives_their_queue(rig: PostRig) -> None:
+    for number in (1, 2):
+        rig.create("orders", transactional=True)
+        assert rig.manager.transfer.incoming_of(rig.queue("orders")) == []
+        accept(rig, FAR_GUID, 77, number)
+        rig.delete("orders")
+        rig.restart()
+        assert left(rig) == [number]  # that of the last one
+
+
+def test_of_deleted_queues_so_many_sequences_are_known_and_no_more(
+    rig: PostRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("posthouse.engine.transfer.LEFT_MAX", 2)
+    for at in range(4):
+        rig.create("orders", transactional=True)
+        accept(rig, bytes([65 + at]) * 16, 77, at)
+        rig.delete("orders")
+    assert left(rig) == [2, 3]
     rig.restart()
-    assert number not in rig.manager.transfer._incoming
+    assert left(rig) == [2, 3]
     rig.create("orders", transactional=True)
-    assert rig.manager.transfer.incoming_of(rig.queue("orders")) == []
+    accept(rig, FAR_GUID, 77, 9)
+    assert left(rig) == [2, 3, 9]
 
 
 # -- the dispatch collection

@@ -171,23 +171,18 @@ class Acks:
 
     # -- order and final acknowledgments (3.1.7.17)
 
-    def order(self, queue: Queue, source: bytes) -> bool:
-        """An OrderAck for everything that was accepted of a source's sequence into a queue."""
+    def order(self, queue: int, source: bytes) -> bool:
+        """An OrderAck for everything that was accepted of a source's sequence into a queue.
+
+        The queue may be deleted by now.
+        """
         if self.is_enough(source):
             return False
-        found = self.core.transfer.incoming_of(queue, source)
+        found = self.core.transfer.all_at(queue, source)
         sent = [
             self._order(source, info) for info in found if info.sequence_number and not info.via
         ]
         return any(sent)
-
-    def last_orders(self, queue: Queue) -> None:
-        """Tells all senders what was accepted into a queue that goes now, with all it knows.
-
-        Nobody could tell them later, and they would send it again, into another queue of its name.
-        """
-        for source in dict.fromkeys(info.source for info in self.core.transfer.incoming_of(queue)):
-            self.order(queue, source)
 
     def is_enough(self, source: bytes) -> bool:
         """Whether a machine takes none of its answers, and gets no more of those that it can have

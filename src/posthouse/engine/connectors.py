@@ -252,7 +252,7 @@ class Connectors:
             place = SequencePlace(self._core, Peer(NULL_GUID, ""), target, Arriving(packet, seen))
             if place.follows:
                 place.accept(change)
-            self._core.acks.order(target, seen.source_guid)
+            self._core.acks.order(target.number, seen.source_guid)
             return bool(place.follows)
         source = source_of(packet, seen)
         if self._history.knows(source, seen.ordinal):

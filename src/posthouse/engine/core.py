@@ -414,7 +414,7 @@ class Core:
             self.deleted_queues.discard(number)
             queue = self.queues.pop(number, None)
             if queue is not None:
-                self.transfer.forget_queue(queue, self.effects.change)
+                self.transfer.queue_emptied(queue, self.effects.change)
             self.state.forget_queue(number)
 
     def define(

@@ -357,7 +357,6 @@ class Queues(QueueNames):
             core.groups.check_idle(member)
         if queue.definition.queue_type is QueueType.PUBLIC and not skip_directory:
             self.public.withdraw(queue.definition, change)
-        core.acks.last_orders(queue)
         # Its names go first: no acknowledgment or dead letter of its messages may come back here.
         if queue.path is not None:
             del self._by_key[queue.path.local_key]
@@ -389,7 +388,7 @@ class Queues(QueueNames):
         core.rights_version += 1
         self._guards.pop(queue.number, None)
         core.define(TABLE_QUEUE, _U32.pack(queue.number), None, change)
-        core.transfer.forget_queue(queue, change)
+        core.transfer.queue_deleted(queue, change)
         core.groups.forget_queue(queue, change)
         core.deleted_queues.add(queue.number)
         core.forget_deleted(queue.number)

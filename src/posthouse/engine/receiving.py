@@ -291,6 +291,8 @@ class Receiving:
         if place is not None and place.is_old:
             place.reject(batch)
             return
+        if place is None and seen.transaction_at and self._was_accepted(batch, arrival):
+            return
         if is_late(seen, core.utc):
             raise Refusal(NACK_REACH_QUEUE_TIMEOUT)
         if queue is None:
@@ -333,6 +335,20 @@ class Receiving:
         if not arrival.seen.transaction_at or not queue.definition.transactional:
             return None
         return SequencePlace(self.core, batch.peer, queue, arrival)
+
+    def _was_accepted(self, batch: Batch, arrival: Arriving) -> bool:
+        """Whether it came into a queue of the name before that was deleted.
+
+        It has had its end, and gets no other; its order acknowledgment is due once more.
+        """
+        seen = arrival.seen
+        name = str(Packet(arrival.packet, seen).destination_queue)
+        sequence_id, place, _ = SEQUENCE.unpack_from(arrival.packet, seen.transaction_at + 4)
+        source, at = seen.source_guid, (sequence_id, place)
+        number = self.core.transfer.left_behind(source, name, at)
+        if number:
+            batch.sequences[number, source] = None
+        return bool(number)
 
     def _open(self, arrival: Arriving) -> Caller:
         """Decrypts and verifies (3.1.5.8.3). Returns on whose behalf it comes (decisions 1, 2)."""

@@ -161,6 +161,8 @@ class SrmpReceiving:
             return self._acknowledged(arrival, kind)
         if kind is SrmpKind.IGNORED and self._is_order_queue(message.to):
             return self._ignored("srmp_message_ignored", "a receipt that contradicts itself")
+        if self._was_accepted(arrival):
+            return self._ignored("duplicate", "it came before")
         name, queue = self._place(message.to)
         if queue is not None:
             self._check_kind(queue, message)
@@ -314,6 +316,20 @@ class SrmpReceiving:
         anonymous = message.source_guid == NULL_GUID and message.ordinal == 1
         if message.stream is None and not anonymous:
             batch.note(self._source(message, hops), seen)
+
+    def _was_accepted(self, arrival: SrmpArrival) -> bool:
+        """Whether it came into a queue of the name before that was deleted.
+
+        It has had its end, and gets no other; its receipt is due once more.
+        """
+        stream, host = arrival.message.stream, arrival.peer.host
+        if stream is None:
+            return False
+        used, place = _name_used(arrival.message.to), (stream.sequence_id, stream.current)
+        number = self.core.transfer.left_behind(stream.guid, used, place, host)
+        if number:
+            self._touched.append((number, stream.guid, used, host))
+        return bool(number)
 
     def _out_of_place(self, batch: SrmpBatch, place: StreamPlace) -> SrmpVerdict:
         """A duplicate, or too early: 200 and ignored; the receipt tells how far the stream is."""

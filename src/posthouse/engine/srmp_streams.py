@@ -87,7 +87,7 @@ class StreamPlace:
         )
         if old is not None and not self.opens:
             info.receipts_to, info.acknowledged = old.receipts_to, old.acknowledged
-        self.core.transfer.keep_incoming(self.queue, info, change)
+        self.core.transfer.keep_incoming(self.queue.number, info, change)
 
     def reject(self, change: Change) -> bool:
         """Counted. Whether a receipt is due: it tells how far the stream has come."""
@@ -133,10 +133,9 @@ class IncomingStreams:
 
         Receipts are express: those that were to be sent are gone, unless the stop was a clean one.
         """
-        for queue in self.core.registry.all():
-            for info in self.core.transfer.incoming_of(queue):
-                if info.via and info.acknowledged < info.sequence_number:
-                    self.touch((queue.number, info.source, info.format_name, info.via))
+        for queue, info in self.core.transfer.all_incoming():
+            if info.via and info.acknowledged < info.sequence_number:
+                self.touch((queue, info.source, info.format_name, info.via))
 
     # -- the coalescing timer (3.1.2.3, 3.1.5.1.6.3, 3.1.6.3)
 
@@ -177,12 +176,14 @@ class IncomingStreams:
         return self._heap[0][0] if self._heap else None
 
     def _acknowledge(self, key: Key) -> None:
-        """A stream receipt for everything that was accepted; a lost one is asked for again."""
+        """A stream receipt for everything that was accepted; a lost one is asked for again.
+
+        Its queue may be deleted by now.
+        """
         core = self.core
         number, source, format_name, via = key
-        queue = core.queues.get(number)
-        info = None if queue is None else core.transfer.incoming(queue, source, format_name, via)
-        if queue is None or info is None or not info.receipts_to:
+        info = core.transfer.incoming_at(number, source, format_name, via)
+        if info is None or not info.receipts_to:
             return
         change, reached = Change(), (info.sequence_id, info.sequence_number)
         if self._is_said(key, reached, change):
@@ -198,7 +199,7 @@ class IncomingStreams:
             if len(self._unsent) > UNSENT_MAX:  # of what is forgotten one receipt more is sent
                 del self._unsent[next(iter(self._unsent))]
             told = msgspec.structs.replace(info, acknowledged=info.sequence_number)
-            core.transfer.keep_incoming(queue, told, change)
+            core.transfer.keep_incoming(number, told, change)
         core.commit(change)
 
     def _is_said(self, key: Key, reached: tuple[int, int], change: Change) -> bool:

@@ -43,6 +43,7 @@ from posthouse.wire.glance import Glance
 
 Seal = Callable[[bytes, Glance, int], bytes]
 INCOMING_MAX = 100_000  # sequences that are known; sources are names that anybody can make up
+LEFT_MAX = 10_000  # of those, into queues that are deleted
 NAMES_MAX = 256  # of one queue that a sender's messages are known by, from one host
 _U32 = struct.Struct("<I")
 # States in which a protocol has a session, or works on one.
@@ -108,6 +109,8 @@ class Transfer:
         # By queue and source, then by the name of the queue that the sequence is for.
         self._incoming: dict[int, dict[bytes, dict[str, IncomingTransactionalTransferInfo]]] = {}
         self._moved: dict[tuple[int, bytes, str], None] = {}  # the same, the latest moved last
+        # Sequences into queues that are deleted by now, by source and name: which queue it was.
+        self._left: dict[tuple[bytes, str], int] = {}
 
     def load(self, time_stamp: int) -> None:
         """Everything the store kept; `time_stamp` is that of new sequences."""
@@ -119,8 +122,19 @@ class Transfer:
         ]
         for queue, info in sorted(found, key=lambda pair: pair[1].last_access_time):
             self._keep_incoming(queue, info)
-        for number in [number for number in self._incoming if number not in self.core.queues]:
-            self._forget_deleted(number)
+        self._load_left()
+
+    def _load_left(self) -> None:
+        """What deleted queues have left behind."""
+        change, queues = Change(), self.core.queues
+        deleted = {n for n in self._incoming if n not in queues or queues[n].deleted}
+        known = {key[1:] for key in self._moved if key[0] not in deleted}
+        for queue, source, name in [key for key in self._moved if key[0] in deleted]:
+            if (source, name) not in known:
+                self._left[source, name] = queue
+            elif queue not in queues:
+                self._forget_incoming(queue, source, name, change)
+        self.core.effects.commit(change)
 
     # -- outgoing sequences
 
@@ -226,8 +240,7 @@ class Transfer:
 
     def send_order_ack(self, queue_number: int, source: bytes) -> bool:
         """Send Transactional Acknowledgment (3.1.7.17) for what was accepted of a sequence."""
-        queue = self.core.queues.get(queue_number)
-        return queue is not None and self.core.acks.order(queue, source)
+        return self.core.acks.order(queue_number, source)
 
     # -- where other machines are (decision 40)
 
@@ -250,18 +263,51 @@ class Transfer:
 
         A sender has an outgoing queue, and so a sequence, for each name of the queue that it uses.
         """
-        found = self._incoming.get(queue.number, {}).get(source, {})
         if format_name:
-            return found.get(_identity(format_name, via))
+            return self.incoming_at(queue.number, source, format_name, via)
+        found = self._incoming.get(queue.number, {}).get(source, {})
         return next(reversed(found.values()), None)
+
+    def incoming_at(
+        self, number: int, source: bytes, format_name: str, via: str = ""
+    ) -> IncomingTransactionalTransferInfo | None:
+        """The same for a queue that may be deleted.
+
+        A queue made anew goes on where the last one of the name was: its senders do.
+        """
+        name = _identity(format_name, via)
+        found = self._incoming.get(number, {}).get(source, {}).get(name)
+        if found is None and (source, name) in self._left:
+            return self._incoming[self._left[source, name]][source][name]
+        return found
+
+    def left_behind(
+        self, source: bytes, format_name: str, place: tuple[int, int], via: str = ""
+    ) -> int:
+        """The deleted queue of this name into which this place of a sequence came; 0: none."""
+        name = _identity(format_name, via)
+        queue = self._left.get((source, name), 0)
+        info = self._incoming[queue][source][name] if queue else None
+        came = info is not None and place <= (info.sequence_id, info.sequence_number)
+        return queue if came else 0
 
     def incoming_of(
         self, queue: Queue, source: bytes | None = None
     ) -> list[IncomingTransactionalTransferInfo]:
         """All sequences into a queue, or those of one sender."""
-        senders = self._incoming.get(queue.number, {})
+        return self.all_at(queue.number, source)
+
+    def all_at(
+        self, number: int, source: bytes | None = None
+    ) -> list[IncomingTransactionalTransferInfo]:
+        """The same for a queue that may be deleted."""
+        senders = self._incoming.get(number, {})
         chosen = list(senders.values()) if source is None else [senders.get(source, {})]
         return [info for found in chosen for info in found.values()]
+
+    def all_incoming(self) -> list[tuple[int, IncomingTransactionalTransferInfo]]:
+        """Every sequence, with the number of its queue."""
+        return [(number, info) for number in self._incoming for info in self.all_at(number)]
 
     def accept(
         self,
@@ -279,7 +325,7 @@ class Transfer:
         info = IncomingTransactionalTransferInfo(
             source, format_name, sequence_id, number, self.core.utc, rejected, 0, address
         )
-        self.keep_incoming(queue, info, change)
+        self.keep_incoming(queue.number, info, change)
 
     def reject(
         self, queue: Queue, source: bytes, format_name: str, change: Change, address: str = ""
@@ -313,17 +359,17 @@ class Transfer:
             rejected=rejected,
             address=address or old.address,
         )
-        self.keep_incoming(queue, info, change)
+        self.keep_incoming(queue.number, info, change)
 
     def keep_incoming(
-        self, queue: Queue, info: IncomingTransactionalTransferInfo, change: Change | None
+        self, queue: int, info: IncomingTransactionalTransferInfo, change: Change | None
     ) -> None:
         """What is known of a sequence into a queue from now on."""
-        name = self._keep_incoming(queue.number, info)
-        key = _key(queue.number, info.source, name)
-        self.core.define(TABLE_INCOMING, key, _encode(info), change)
-        if len(self._incoming[queue.number][info.source]) > NAMES_MAX:
-            self._forget_surplus(queue.number, info, change)
+        name = self._keep_incoming(queue, info)
+        self.core.define(TABLE_INCOMING, _key(queue, info.source, name), _encode(info), change)
+        self._take_over(queue, info.source, name, change)
+        if len(self._incoming[queue][info.source]) > NAMES_MAX:
+            self._forget_surplus(queue, info, change)
         if len(self._moved) > INCOMING_MAX:
             self._forget_incoming(*next(iter(self._moved)), change)
 
@@ -342,10 +388,14 @@ class Transfer:
     def _forget_incoming(self, queue: int, source: bytes, name: str, change: Change | None) -> None:
         """A sender that comes back after so many others begins a new sequence, as a rule."""
         del self._moved[queue, source, name]
-        found = self._incoming[queue][source]
-        del found[name]
-        if not found:
-            del self._incoming[queue][source]
+        if self._left.get((source, name)) == queue:
+            del self._left[source, name]
+        senders = self._incoming[queue]
+        del senders[source][name]
+        if not senders[source]:
+            del senders[source]
+        if not senders:
+            del self._incoming[queue]
         self.core.define(TABLE_INCOMING, _key(queue, source, name), None, change)
 
     def _keep_incoming(self, queue: int, info: IncomingTransactionalTransferInfo) -> str:
@@ -357,26 +407,40 @@ class Transfer:
         self._moved[queue, info.source, name] = None
         return name
 
-    def forget_queue(self, queue: Queue, change: Change) -> None:
-        """A deleted queue has no sequences any more.
+    # -- what deleted queues leave behind
 
-        But as long as there are messages of it, it is known where their streams are answered.
+    def queue_deleted(self, queue: Queue, change: Change) -> None:
+        """The sequences of a deleted queue are still known.
+
+        What was accepted is not to be taken for new when its sender sends it again, into another
+        queue of the name, nor refused: it has had its end. And what follows it has to follow.
         """
-        number, emptied = queue.number, not queue.state.count
-        for source, found in list(self._incoming.get(number, {}).items()):
-            for name, info in list(found.items()):
-                if emptied or not info.via:
-                    self._forget_incoming(number, source, name, change)
-        if emptied:
-            self._incoming.pop(number, None)
+        for info in self.incoming_of(queue):
+            key = info.source, _identity(info.format_name, info.via)
+            self._left.pop(key, None)
+            self._left[key] = queue.number
+        while len(self._left) > LEFT_MAX:
+            (source, name), number = next(iter(self._left.items()))
+            self._forget_incoming(number, source, name, change)
 
-    def _forget_deleted(self, number: int) -> None:
-        change = Change()
-        for source, found in list(self._incoming.pop(number).items()):
-            for name in found:
-                del self._moved[number, source, name]
-                self.core.define(TABLE_INCOMING, _key(number, source, name), None, change)
-        self.core.effects.commit(change)
+    def _take_over(self, queue: int, source: bytes, name: str, change: Change | None) -> None:
+        """A queue goes on with a sequence that another of its name has left behind.
+
+        As long as there are messages of that, it is known where their streams are answered.
+        """
+        before = self._left.get((source, name), queue)
+        if before != queue:
+            if before in self.core.queues:
+                del self._left[source, name]
+            else:
+                self._forget_incoming(before, source, name, change)
+
+    def queue_emptied(self, queue: Queue, change: Change) -> None:
+        """The last message of a deleted queue is gone: what another has taken over goes too."""
+        for info in self.incoming_of(queue):
+            name = _identity(info.format_name, info.via)
+            if self._left.get((info.source, name)) != queue.number:
+                self._forget_incoming(queue.number, info.source, name, change)
 
     # -- states (3.1.1.3; state-machines 7.3)
 
