@@ -54,6 +54,29 @@ def test_machines_sites_and_links_are_entered_and_listed(ph: Posthouse) -> None:
     assert link == {"sites": ["North", "South"], "cost": 7, "gates": ["FAR", "GATE"]}
 
 
+def test_what_is_removed_says_who_still_names_it(ph: Posthouse) -> None:
+    enterprise(ph)
+    told = ph("directory", "site", "remove", "South", "--dry-run")
+    for name in ("machine FAR", "machine BETA", "link North,South"):
+        assert name in " ".join(told.out.split())
+    (gone,) = ph("directory", "machine", "remove", "FAR", "--json").lines
+    assert gone["change"] == "deleted"
+    assert sorted(gone["named_by"]) == ["link North,South", "machine BETA"]
+    (gone,) = ph("directory", "machine", "remove", "GATE", "--json").lines
+    assert gone["named_by"] == ["link North,South"]
+    assert "still named" not in ph("directory", "link", "remove", "North", "South").out
+
+
+def test_a_file_is_written_for_programs_too(ph: Posthouse, tmp_path: Path) -> None:
+    file = tmp_path / "directory.toml"
+    assert ph("directory", "export", file, "--json").value == {"file": str(file)}
+    assert read_file(file).machines
+    assert ph("directory", "export", "--json").value["machines"]
+    missing = ph("directory", "export", tmp_path / "no" / "directory.toml")
+    assert missing.code == 2
+    assert str(tmp_path / "no") in missing.err
+
+
 def test_what_is_there_already_is_said(ph: Posthouse) -> None:
     assert "created" in ph("directory", "site", "add", "North").out
     assert "says so already" in ph("directory", "site", "add", "North").out

@@ -78,14 +78,17 @@ def export(
     Example: posthouse directory export directory.toml
     """
     document = document_of(remote)
-    if remote.json:
+    if file is not None:
+        file.write_text(written(document), encoding="utf-8")
+        if remote.json:
+            print_json({"file": str(file)})
+        else:
+            say(f"The directory is in {file}.")
+    elif remote.json:
         print_json(document)
-    elif file is None:
+    else:
         for line in written(document).splitlines():
             say(line)
-    else:
-        file.write_text(written(document), encoding="utf-8")
-        say(f"The directory is in {file}.")
 
 
 @talking

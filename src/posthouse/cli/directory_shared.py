@@ -13,6 +13,7 @@ from posthouse.cli.output import print_json, print_table, say
 from posthouse.directory.document import Document
 from posthouse.protocols.admin.types_directory import (
     ChangedFieldJson,
+    ChangedObjectJson,
     DirectoryChangeJson,
     DirectoryImportBody,
     DirectoryRemoveBody,
@@ -88,12 +89,20 @@ def tell(remote: Remote, done: DirectoryChangeJson) -> None:
         say("The directory says so already.")
     else:
         rows = (
-            (change.change, change.kind, change.name, "; ".join(map(_different, change.fields)))
+            (change.change, change.kind, change.name, _how(change))
             for change in done.changes[:SHOWN_MAX]
         )
         print_table("", ("change", "what", "name", "how"), rows)
         if len(done.changes) > SHOWN_MAX:
             say(f"{len(done.changes) - SHOWN_MAX:,} more; --json shows all.")
+
+
+def _how(change: ChangedObjectJson) -> str:
+    parts = [*map(_different, change.fields)]
+    if change.named_by:
+        more = f" and {change.left_off:,} more" if change.left_off else ""
+        parts.append(f"still named by {', '.join(change.named_by)}{more}")
+    return "; ".join(parts)
 
 
 def _different(change: ChangedFieldJson) -> str:

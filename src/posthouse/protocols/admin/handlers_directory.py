@@ -7,6 +7,7 @@ from typing import Literal
 from posthouse.directory import objects
 from posthouse.directory.document import Difference, Document, Holdings, Names, title_of
 from posthouse.directory.document_text import field_changes
+from posthouse.directory.references import who_names
 from posthouse.engine.manager import QueueManager
 from posthouse.protocols.admin.context import Context
 from posthouse.protocols.admin.conversation import Steps, looked_at
@@ -23,6 +24,8 @@ from posthouse.protocols.admin.types_directory import (
     RouteParams,
     RouteStepJson,
 )
+
+NAMED_BY_MAX = 100
 
 _KINDS: dict[type[objects.DirectoryObject], ObjectKind | Literal["enterprise"]] = {
     objects.QueueManager: "machine",
@@ -93,7 +96,11 @@ def remove_from_directory(
     value = manager.directory_changes.remove(body.kind, body.name, dry_run=body.dry_run)
     if not body.dry_run:
         context.tell(manager, "directory_changed", objects=1)
-    return DirectoryChangeJson(changes=[_changed(value, "deleted", sites)])
+    done = _changed(value, "deleted", sites)
+    left = who_names(value, manager.directory_changes.holdings().objects())
+    done.named_by = [f"{_KINDS[type(one)]} {title_of(one, sites)}" for one in left[:NAMED_BY_MAX]]
+    done.left_off = len(left) - len(done.named_by)
+    return DirectoryChangeJson(changes=[done])
 
 
 def _changed(

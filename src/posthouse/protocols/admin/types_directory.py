@@ -43,12 +43,18 @@ class ChangedFieldJson(Json):
 
 
 class ChangedObjectJson(Json):
-    """An object of the directory that was changed, or would be."""
+    """An object of the directory that was changed, or would be.
+
+    `named_by` are objects that still name one that was removed, the first of them; `left_off` says
+    how many more there are.
+    """
 
     kind: ObjectKind | Literal["enterprise"]
     name: str
     change: Literal["created", "changed", "deleted"]
     fields: list[ChangedFieldJson] = field(default_factory=list)
+    named_by: list[str] = field(default_factory=list)
+    left_off: int = 0
 
 
 class DirectoryChangeJson(Json):
