@@ -23,6 +23,7 @@ SETTINGS = """
 file = "{path}"
 refresh_s = 3600
 online_s = 3600
+lock_wait_s = 1
 notify_s = 0
 sites_update_s = 1
 site_gates_update_s = 1
@@ -112,7 +113,7 @@ def test_a_file_that_says_nothing_is_a_directory_that_is_away(
     assert shared.edit(shared.whole) == ""
 
 
-def test_changes_wait_for_the_lock_but_only_ten_seconds(shared: Shared) -> None:
+def test_changes_wait_for_the_lock_but_only_so_long(shared: Shared) -> None:
     with shared.lock.open("wb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         release = threading.Timer(0.3, lambda: fcntl.flock(lock, fcntl.LOCK_UN))
@@ -122,7 +123,7 @@ def test_changes_wait_for_the_lock_but_only_ten_seconds(shared: Shared) -> None:
     shared.qm.delete_queue(r"ALPHA\patient")
     with shared.lock.open("wb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        with pytest.raises(NoDs, match="locked by somebody else"):
+        with pytest.raises(NoDs, match="locked by somebody else for 1 seconds"):
             shared.qm.create_queue(r"ALPHA\never")
     assert shared.refreshed() == ""
     assert "never" not in shared.path.read_text()

@@ -39,7 +39,7 @@ def new_guid() -> bytes:
 def open_authority(section: DirectorySection, home: Path) -> Authority | None:
     """The authority that the settings name; paths are relative to the home."""
     if section.integrated and section.file:
-        return FileAuthority(home / section.file, new_guid)
+        return FileAuthority(home / section.file, new_guid, section.lock_wait_s)
     if directory_source(section):
         return _open_ldap(section)
     return None

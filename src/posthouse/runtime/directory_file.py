@@ -26,9 +26,9 @@ from posthouse.directory.mirror import Action, Order, Stored
 from posthouse.directory.objects import DirectoryObject, Entry
 from posthouse.directory.rebasing import rebased
 from posthouse.model.errors import QueueError, RemoteProtocolError
+from posthouse.runtime.settings_directory import FILE_LOCK_WAIT_S
 
 FILE_SIZE_MAX: Final = 64 << 20
-LOCK_WAIT_S: Final = 10.0
 _LOCK_PAUSE_S: Final = 0.02
 _SETTLE_S: Final = 0.05
 _SETTLE_TRIES: Final = 20
@@ -80,7 +80,7 @@ class FileAuthority:
         self,
         path: Path,
         new_guid: Callable[[], bytes],
-        lock_wait_s: float = LOCK_WAIT_S,
+        lock_wait_s: float = FILE_LOCK_WAIT_S,
     ) -> None:
         self.path = path.absolute()
         self._new_guid = new_guid

@@ -15,6 +15,7 @@ from posthouse.runtime.settings_ldap import LdapSection, ldap_faults, ldap_sourc
 
 _engine = EngineSettings("default")
 FILE_REFRESH_S = 5
+FILE_LOCK_WAIT_S = 10
 LDAP_REFRESH_S = 60
 
 
@@ -41,6 +42,14 @@ class DirectorySection(Struct, frozen=True):
             f"{FILE_REFRESH_S} seconds for a file, every {LDAP_REFRESH_S} for a server.",
         ),
     ] = 0
+    lock_wait_s: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=3600,
+            description="How long a change waits for somebody else who has locked the file.",
+        ),
+    ] = FILE_LOCK_WAIT_S
     addresses: Annotated[
         Names,
         Meta(
