@@ -1,17 +1,19 @@
 """Real processes that start fast: the program is loaded once, servers and clients are forked.
 
-Run as a program it is the loaded process: each line it reads is a list of words, the module of
-which `run` is to be called in a child and its arguments, or a child to be waited for. It answers
-with the child's process id, or with the status that the child ended with.
+Run as a program it is the loaded process, one for all tests of a worker: each line it reads is a
+`Question`, each line that it writes the answer, a number.
 """
 
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
+import threading
 import time
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from types import TracebackType
@@ -21,53 +23,91 @@ import msgspec
 
 START_S = 60.0
 _POLL_S = 0.005
-_WAIT = "wait"
+_RUNS = -1
+_PROGRAM = ("posthouse.cli.main", "posthouse.cli.serve", "posthouse.runtime.doors")
+
+
+class Question(msgspec.Struct):
+    """What the loaded process is to do."""
+
+    load: list[str] = []  # modules; the answer is 0
+    fork: list[str] = []  # the module to `run` in a child, and its arguments; its process id
+    ended: int = 0  # a child; the status that it ended with, or _RUNS
+    # Of the child: it is as if the test itself had started it.
+    errors: str = ""
+    folder: str = ""
+    environment: dict[str, str] = {}
+    files_max: tuple[int, int] = (0, 0)
+
+
+class Nursery:
+    """The loaded process, as tests see it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.process.warm"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            bufsize=0,
+        )
+
+    def ask(self, question: Question) -> int:
+        process = self._process
+        assert process.stdin is not None
+        assert process.stdout is not None
+        with self._lock:
+            process.stdin.write(msgspec.json.encode(question) + b"\n")
+            answer = process.stdout.readline()
+        assert answer, "the loaded process ended; it has said why"
+        return int(answer)
+
+
+@cache
+def nursery() -> Nursery:
+    """The one of this worker; it ends with it."""
+    return Nursery()
 
 
 class Loaded:
-    """A process that has loaded some modules, and forks."""
+    """The processes of one test, forked from one that has loaded some modules."""
 
     def __init__(self, folder: Path, *modules: str) -> None:
         self.errors = folder / "stderr.txt"
-        with self.errors.open("wb") as errors:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.process.warm", *modules],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                bufsize=0,
-            )
+        self.errors.touch()
+        self._children: set[int] = set()
+        nursery().ask(Question(load=list(modules)))
 
     def fork(self, module: str, *arguments: str) -> int:
         """The process id of a child that does what the module is for."""
-        return self._ask(module, *arguments)
+        question = Question(
+            fork=[module, *arguments],
+            errors=str(self.errors),
+            folder=str(Path.cwd()),
+            environment=dict(os.environ),
+            files_max=resource.getrlimit(resource.RLIMIT_NOFILE),
+        )
+        pid = nursery().ask(question)
+        self._children.add(pid)
+        return pid
 
     def wait(self, pid: int) -> int:
         """How a child ended, as `subprocess` tells it."""
-        return os.waitstatus_to_exitcode(self._ask(_WAIT, str(pid)))
+        while (status := nursery().ask(Question(ended=pid))) == _RUNS:
+            time.sleep(_POLL_S)
+        self._children.discard(pid)
+        return os.waitstatus_to_exitcode(status)
 
     def kill(self, pid: int) -> None:
         """As `kill -9` does."""
         os.kill(pid, signal.SIGKILL)
         assert self.wait(pid) == -signal.SIGKILL, self.errors.read_text()
 
-    def _ask(self, *words: str) -> int:
-        process = self._process
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdin.write(msgspec.json.encode(words) + b"\n")
-        answer = process.stdout.readline()
-        assert answer, self.errors.read_text()
-        return int(answer)
-
     def close(self) -> None:
-        """Its children are gone by now, or go with it."""
-        process = self._process
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdin.close()
-        process.wait()
-        process.stdout.close()
+        """Its children are gone by now, or go now."""
+        for pid in list(self._children):
+            os.kill(pid, signal.SIGKILL)
+            self.wait(pid)
 
 
 class WarmServer:
@@ -79,8 +119,7 @@ class WarmServer:
         self._ready_file = folder / "ready.json"
         self._arguments = ["serve", "--home", str(self.home), "--ports", "ephemeral"]
         self._arguments += ["--ready-file", str(self._ready_file)]
-        program = ("posthouse.cli.main", "posthouse.cli.serve", "posthouse.runtime.doors")
-        self.loaded = Loaded(folder, *program, *modules)
+        self.loaded = Loaded(folder, *_PROGRAM, *modules)
 
     def start(self) -> None:
         """Returns when it is ready."""
@@ -119,30 +158,39 @@ class WarmServer:
 
 def main() -> None:
     """Forks until nobody asks for more."""
-    for module in sys.argv[1:]:
-        import_module(module)
     children: set[int] = set()
     for line in sys.stdin.buffer:
-        first, *arguments = msgspec.json.decode(line, type=list[str])
-        if first == _WAIT:
-            answer = os.waitpid(int(arguments[0]), 0)[1]
-            children.discard(int(arguments[0]))
-        else:
+        question = msgspec.json.decode(line, type=Question)
+        answer = 0
+        for module in question.load:
+            import_module(module)
+        if question.ended:
+            pid, status = os.waitpid(question.ended, os.WNOHANG)
+            answer = status if pid else _RUNS
+            children.discard(pid)
+        elif question.fork:
             answer = os.fork()
             if not answer:
-                _be(first, arguments)
+                _be(question)
             children.add(answer)
         os.write(1, b"%d\n" % answer)
     for child in children:
         os.kill(child, signal.SIGKILL)
 
 
-def _be(module: str, arguments: list[str]) -> None:
+def _be(question: Question) -> None:
     """What a child does."""
-    os.close(0)
-    os.close(1)
-    os.open(os.devnull, os.O_RDWR)
-    os.dup(0)
+    module, *arguments = question.fork
+    os.environ.clear()
+    os.environ.update(question.environment)
+    os.chdir(question.folder)
+    resource.setrlimit(resource.RLIMIT_NOFILE, question.files_max)
+    errors = os.open(question.errors, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for target, source in enumerate((nothing, nothing, errors)):
+        os.dup2(source, target)
+    os.close(errors)
+    os.close(nothing)
     code = 1
     try:
         code = import_module(module).run(arguments)
