@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,10 +14,15 @@ from pyspark.sql import SparkSession
 
 from posthouse import qms
 from posthouse.model.bindery import NWOT_JOB_SERVER
+from posthouse.model.errors import AccessDenied, InsufficientResources
 from posthouse.model.job_types import PIPELINE, SQL
-from posthouse.qms.serving import QueueServer
+from posthouse.qms.objects import ServicedJob
+from posthouse.qms.serving import QueueServer, Task
+from posthouse.qms.sessions import SessionDoor
 from posthouse.spark.archiving import archive
-from posthouse.spark.job_worker import SparkWorker
+from posthouse.spark.job_lakes import http_with, seen_queues
+from posthouse.spark.job_worker import SparkWorker, _shown
+from posthouse.spark.progress import Progress
 from posthouse.spark.replaying import replay
 from tests.process.spark_office import SparkOffice, path_of
 
@@ -25,34 +31,38 @@ COUNT = b"SELECT queue, count(*) AS n FROM lake.messages GROUP BY queue ORDER BY
 
 
 class Lake(NamedTuple):
-    """What a lake has: messages of a queue that ALICE may look into, of one that she may not, and
-    of one that is gone."""
+    """What a lake has: messages of a queue that ALICE may look into, of one that she may not, of
+    one that is gone, and of one that was made anew, into which she may look."""
 
     folder: Path
     shown: str
     hidden: str
     gone: str
+    anew: str
 
     @property
     def counts(self) -> dict[str, int]:
-        return {self.shown: 2, self.hidden: 3, self.gone: 4}
+        return {self.shown: 2, self.hidden: 3, self.gone: 4, self.anew: 5}
 
 
 @pytest.fixture(scope="module")
 def lake(
     office: SparkOffice, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
 ) -> Lake:
-    names = ("lake_shown", "lake_hidden", "lake_gone")
+    names = ("lake_shown", "lake_hidden", "lake_gone", "lake_anew")
     folder = tmp_path_factory.mktemp("lakes") / "lake"
     office.create(*names)
     for count, name in enumerate(names, 2):
         office.send(name, [b"%d" % n for n in range(count)])
     queues = [path_of(name) for name in names]
     archive(queues, folder, url=office.url, token_file=office.token_file, spark=spark)
-    office.qm.call("DELETE", "/queues/.%5Cprivate$%5Clake_gone")
+    for name in ("lake_gone", "lake_anew"):
+        office.qm.call("DELETE", f"/queues/.%5Cprivate$%5C{name}")
+    office.create("lake_anew")
     office.qm.call("POST", "/users", {"name": "alice", "password": "correct horse"})
     grant = {"who": "alice", "rights": ["peek"]}
-    office.qm.call("POST", "/queues/.%5Cprivate$%5Clake_shown/access/grant", grant)
+    for name in ("lake_shown", "lake_anew"):
+        office.qm.call("POST", f"/queues/.%5Cprivate$%5C{name}/access/grant", grant)
     return Lake(folder, *(f"ALPHA\\private$\\{name}" for name in names))
 
 
@@ -93,7 +103,8 @@ def counted(row: dict[str, Any]) -> dict[str, int]:
 def test_statements_see_of_a_lake_what_their_submitter_may_look_into(
     served: Callable[..., dict[str, Any]], lake: Lake
 ) -> None:
-    """Decision 17. Of a queue that is gone only administrators have the messages."""
+    """Decision 17. Of a queue that is gone only administrators have the messages; whoever makes
+    one of the same name does not get them either."""
     assert counted(served("ALICE", SQL, COUNT)) == {lake.shown: 2}
     order = {"pipeline": "sql", "statement": COUNT.decode(), "lake": "lake"}
     assert counted(served("ALICE", PIPELINE, json.dumps(order).encode())) == {lake.shown: 2}
@@ -126,6 +137,14 @@ def test_who_may_see_less_does_not_go_on_with_the_replay_of_another(
     data = json.dumps({"pipeline": "replay", "to": path_of("taken")}).encode()
     assert result(served("ALICE", PIPELINE, data))["sent"] == 2
     assert office.count("taken") == 2
+    # Nor with that of somebody who sees as much: its batches are his at the queue manager.
+    once = threading.Event()
+    known: dict[str, Any] = {"mapping": {}, "queues": [lake.shown], "owner": "BOB", "batch": 1}
+    replay(
+        lake.folder, path_of("taken"), stop=once, progress=lambda one: once.set(), **known, **access
+    )
+    assert office.count("taken") == 3
+    assert result(served("ALICE", PIPELINE, data))["sent"] == 2
 
 
 def test_a_server_with_a_lake_that_is_not_there_yet_runs_other_statements(
@@ -138,3 +157,50 @@ def test_a_server_with_a_lake_that_is_not_there_yet_runs_other_statements(
         assert (refused["outcome"], "is no lake" in refused["result"]) == ("failed", True)
     finally:
         folder.rename(lake.folder)
+
+
+def test_what_cannot_be_told_hides_no_queue(lake: Lake) -> None:
+    """A queue manager that is short of something has not said that somebody may not look."""
+
+    class Short(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self._refuse(403, AccessDenied.code)
+
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self._refuse(507, InsufficientResources.code)
+
+        def _refuse(self, status: int, code: int) -> None:
+            data = json.dumps({"error": {"code": code, "cause": "so", "remedy": ""}}).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, *words: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Short) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        with http_with({"url": url}) as http, pytest.raises(InsufficientResources):
+            seen_queues(http, lake.folder)
+        server.shutdown()
+
+
+def test_progress_of_a_pipeline_is_that_of_its_job(office: SparkOffice) -> None:
+    with qms.on(office.qm) as server:
+        queue = server.create_queue("PROGRESS", users=["SUPERVISOR"])
+        server.create_server("SPARK2", queues=[queue])
+        number = queue.submit(b"").number
+        door = SessionDoor(office.qm, "SPARK2", NWOT_JOB_SERVER)
+        door.attach_queue_server_to_queue(queue.id)
+        taken = door.service_queue_job(queue.id, ())
+        task = Task(door, ServicedJob(queue, taken), threading.Event())
+        _shown(task)(Progress(2000, 5000, 1, 2.0))
+        task.alive()
+        told = office.qm.call("GET", f"/job-queues/PROGRESS/jobs/{number}")["progress"]
+        door.close()
+        server.door.delete_object("SPARK2", NWOT_JOB_SERVER)
+        queue.destroy()
+    assert told == {"done": 2000, "total": 5000, "text": "1 batches"}

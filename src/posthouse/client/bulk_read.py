@@ -40,6 +40,7 @@ class QueuePlan(NamedTuple):
     messages: int
     bytes: int
     purged_through: int
+    created_time: str
 
 
 class Plan(NamedTuple):

@@ -2,24 +2,28 @@
 
 Lakes are files of the server, and outlive the queues that their messages were in. So the queue
 manager is asked, as the client, for each queue of a lake. Administrators see all of it; of a queue
-that is gone, or of another machine, nobody else does.
+that is gone or was made anew, or of another machine, nobody else does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from pathlib import Path
-from urllib.parse import quote
+from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
 from posthouse.client.bulk_http import BulkHttp
-from posthouse.model.errors import QueueError
+from posthouse.client.bulk_read import Wanted, plan
+from posthouse.model.errors import AccessDenied, QueueNotFound
 from posthouse.spark.endpoint import http_of
-from posthouse.spark.lake_files import LakeFiles
-from posthouse.spark.lake_table import lake, rows_by_queue
+from posthouse.spark.lake_files import US_PER_S, LakeFiles
+from posthouse.spark.lake_table import lake
 from posthouse.spark.options import CONNECTION, managers, taken
 from posthouse.spark.sql_tables import LiveTables, Load
+
+_NOT_SHOWN: Final = (AccessDenied, QueueNotFound)
 
 
 def http_with(options: Mapping[str, str]) -> BulkHttp:
@@ -40,19 +44,26 @@ def tables_of(http: BulkHttp, options: Mapping[str, str], path: Path | None) -> 
 
 def seen_queues(http: BulkHttp, path: Path) -> list[str] | None:
     """The queues of a lake that this client may look into; None: all of them."""
-    if _allows(http, "/queues?outgoing=true&limit=1"):  # told to administrators only
-        return None
-    there = rows_by_queue(LakeFiles(path).manifests.read())
-    return [queue for queue in there if _may_peek(http, queue)]
-
-
-def _may_peek(http: BulkHttp, queue: str) -> bool:
-    return _allows(http, f"/queues/{quote(queue, safe='')}/messages?limit=1&bodies=false")
-
-
-def _allows(http: BulkHttp, path: str) -> bool:
     try:
-        http.call("GET", path)
-    except QueueError:
+        http.call("GET", "/queues?outgoing=true&limit=1")  # told to administrators only
+    except AccessDenied:
+        pass
+    else:
+        return None
+    firsts = dict[str, int]()
+    for file in LakeFiles(path).manifests.read().files:
+        firsts[file.queue] = min(file.first_us, firsts.get(file.queue, file.first_us))
+    return [queue for queue, first_us in firsts.items() if _may_look(http, queue, first_us)]
+
+
+def _may_look(http: BulkHttp, queue: str, first_us: int) -> bool:
+    """Whether the client may look into a queue, and it is the one of which the lake has messages.
+
+    Whoever makes a queue has all rights to it, and none to what was in one of the same name.
+    """
+    try:
+        (found,) = plan(http, [Wanted(queue)]).queues
+    except _NOT_SHOWN:
         return False
-    return True
+    created = datetime.fromisoformat(found.created_time)
+    return created.timestamp() * US_PER_S <= first_us

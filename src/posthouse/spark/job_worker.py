@@ -173,6 +173,7 @@ class SparkWorker:
                 until=_moment(order.until),
                 where=order.where,
                 queues=seen,
+                owner=task.owner,
                 dry_run=order.dry_run,
                 url=self._url,
                 token_file=token_file,

@@ -13,7 +13,7 @@ from pyspark.sql.types import DateType, StringType, StructField, StructType
 
 from posthouse.model.message_columns import NAMES
 from posthouse.spark.lake_files import QUEUE_NAME, US_PER_S, LakeFiles, file_pattern, file_uri
-from posthouse.spark.manifest import LakeFile, Manifest
+from posthouse.spark.manifest import LakeFile
 from posthouse.spark.schema import message_schema
 from posthouse.spark.sessions import session
 
@@ -101,11 +101,3 @@ def read_files(spark: SparkSession, lake: LakeFiles, files: Iterable[LakeFile]) 
 def _is_shortened(file: LakeFile) -> bool:
     """Whether the folder has not the whole name of the queue."""
     return "~" in file.path.partition("/")[0]
-
-
-def rows_by_queue(manifest: Manifest) -> dict[str, int]:
-    """How many messages of each queue a lake has."""
-    counts: dict[str, int] = {}
-    for file in manifest.files:
-        counts[file.queue] = counts.get(file.queue, 0) + file.rows
-    return counts

@@ -98,6 +98,7 @@ def replay(
     until: datetime | None = None,
     where: str | None = None,
     queues: Collection[str] | None = None,
+    owner: str = "",
     same_ids: bool = False,
     rate: float | None = None,
     dry_run: bool = False,
@@ -115,9 +116,9 @@ def replay(
     `to` is where they go, `origin` the queue that each was in; `mapping` says so for some queues
     only, and without `to` no others are sent. `since` and `until` (excluded) are of `arrived_time`,
     `where` is a condition in SQL over the columns of a message; with `queues` the lake has the
-    messages of these queues alone. Messages get new identifiers unless
-    `same_ids`. `rate` is messages a second, on average. A call with the same arguments goes on with
-    a replay that was cut off; one that came to its end is begun again.
+    messages of these queues alone. Messages get new identifiers unless `same_ids`. `rate` is
+    messages a second, on average. A call with the same arguments goes on with a replay that was cut
+    off, if it was the same `owner`'s; one that came to its end is begun again.
     """
     if rate is not None and not rate > 0:
         raise InvalidParameter("a rate is messages a second, above 0", "Leave it out for no limit.")
@@ -137,6 +138,8 @@ def replay(
     asked += [str(since), str(until), where, same_ids]
     if queues is not None:
         asked.append(sorted(destinations))  # who may see less does not go on with another's plan
+    if owner:
+        asked.append(owner)  # to whom its batches belong at the queue manager
     folder = _checkpoint(files, checkpoint, json.dumps(asked, sort_keys=True))
     Disk().make_folder(folder)
     options["sameIds"] = str(same_ids).lower()

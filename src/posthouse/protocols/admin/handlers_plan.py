@@ -10,6 +10,7 @@ from posthouse.engine.manager import QueueManager
 from posthouse.engine.order import FOREVER
 from posthouse.engine.queue import Queue, QueueRole
 from posthouse.model.errors import InvalidParameter
+from posthouse.model.message_json import time_text
 from posthouse.model.properties import QueueAccessType
 from posthouse.protocols.admin.context import Context, opened
 from posthouse.protocols.admin.conversation import Steps, looked_at
@@ -155,6 +156,7 @@ class _Plan:
             messages=0,
             bytes=0,
             purged_through=manager.groups.purged_through(queue),
+            created_time=time_text((queue.parent or queue).definition.create_time),
         )
 
     def _begin(self, plan: PlanQueueJson, since: int) -> Steps[None]:

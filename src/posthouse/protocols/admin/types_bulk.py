@@ -60,7 +60,8 @@ class PlanQueueJson(Json):
     """What there is to read: messages and their bytes above `after`, up to `end`.
 
     `earliest` is the first message's id, 0 without any; `latest` the last one's, or `after`.
-    Purges have taken messages with ids up to `purged_through`.
+    Purges have taken messages with ids up to `purged_through`. A queue that was deleted and made
+    anew has another `created_time`; journals and subqueues have that of their queue.
     """
 
     queue: str
@@ -71,6 +72,7 @@ class PlanQueueJson(Json):
     messages: Count
     bytes: Count
     purged_through: Position
+    created_time: str
 
 
 class PlanJson(Json):
