@@ -215,9 +215,15 @@ def test_what_a_command_does_not_name_stays(ph: Posthouse) -> None:
     told = ph(*add, "--site", "", "--no-routing-server").out
     assert 'no sites, which was ["North", "South"]; no routing_server, which was true' in told
     assert gate()["addresses"] == ["10.0.0.2:1801"]
+    assert ph("directory", "machine", "add", "gate", "--site", "North").code == 0
+    assert gate()["sites"] == ["North"]
+    unknown = ph("directory", "machine", "add", "NOBODY", "--site", "North")
+    assert unknown.code == 1
+    assert "machine add NOBODY GUID" in unknown.err
     link = "directory", "link", "add", "North", "South"
     assert ph(*link, "--gate", "FAR").code == 0
     assert ph("directory", "link", "list", "--json").value["cost"] == 7
+    assert "cost as usual, which was 7" in ph(*link, "--cost", "1").out
     assert ph("directory", "site", "add", "Streams", "--foreign").code == 0
     assert "says so already" in ph("directory", "site", "add", "Streams").out
     assert "changed" in ph("directory", "site", "add", "Streams", "--no-foreign").out

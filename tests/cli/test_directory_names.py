@@ -50,6 +50,9 @@ def test_a_user_is_entered_with_certificates_and_taken_out_again(
     assert ADA in listed.out
     digest = listed.out.split("CN=Ada")[0].split()[-1]
     assert ph("directory", "user", "list", "--json").value["name"] == "Ada"
+    wrong = ph("directory", "user", "remove", "Ada", "--certificate", "")
+    assert wrong.code == 2
+    assert "32 hexadecimal digits" in wrong.err
     gone = ph("directory", "user", "remove", "Ada", "--certificate", digest)
     assert "changed" in gone.out
     again = ph("directory", "user", "remove", "Ada", "--certificate", digest)
@@ -87,7 +90,10 @@ def test_a_file_without_a_certificate_is_refused(
 
 
 def test_an_alias_stands_for_a_queue(ph: Posthouse, beta: None) -> None:
-    assert "created" in ph("directory", "alias", "add", "Till", r"BETA\orders").out
+    made = ph("directory", "alias", "add", "Till", r"BETA\orders").out
+    assert "created" in made
+    (alias,) = ph("directory", "alias", "list", "--json").lines
+    assert f"DL={alias['guid']}" in made
     assert "created" in ph("directory", "list", "add", "All", "--member", "Till").out
     listed = ph("directory", "alias", "list")
     assert r"BETA\orders" in listed.out

@@ -14,7 +14,7 @@ import typer
 from posthouse import __version__
 from posthouse.client.management import PREFIX
 from posthouse.client.manager import Queue, QueueManagerClient, connect
-from posthouse.model.errors import RemoteProtocolError
+from posthouse.model.errors import InvalidParameter, RemoteProtocolError
 
 CONNECT_S: Final = 10.0
 RECONNECT_S: Final = 10.0
@@ -24,7 +24,9 @@ Query = Mapping[str, str | int | bool | None]
 
 
 def path_of(*parts: str) -> str:
-    """A path of the API; names in it may hold anything."""
+    """A path of the API; names in it may hold anything, but something."""
+    if not all(parts):
+        raise InvalidParameter("a name is empty", "Say which one is meant.")
     return "/".join([PREFIX, *(quote(part, safe="") for part in parts)])
 
 

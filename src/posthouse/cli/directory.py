@@ -19,13 +19,14 @@ from posthouse.cli.directory_shared import (
     given,
     print_parts,
     remove_object,
+    tell_where,
 )
 from posthouse.cli.output import print_json, print_table, say
 from posthouse.cli.status import directory_words
 from posthouse.directory.document import Document, LinkPart, ListPart, MachinePart, SitePart
 from posthouse.directory.document_text import written
 from posthouse.directory.objects import ACTUAL_COST_MAX, ACTUAL_COST_MIN
-from posthouse.model.errors import DsError
+from posthouse.model.errors import DsError, InvalidParameter
 from posthouse.protocols.admin.types import DirectoryStatusJson
 from posthouse.protocols.admin.types_directory import (
     RouteJson,
@@ -207,8 +208,12 @@ def add_machine(
     remote: Remote,
     name: Name,
     identifier: Annotated[
-        str, typer.Argument(metavar="GUID", help="Its identifier; `posthouse status` there says.")
-    ],
+        str | None,
+        typer.Argument(
+            metavar="[GUID]",
+            help="Its identifier; `posthouse status` there says. Not needed for a known one.",
+        ),
+    ] = None,
     address: Annotated[
         Many, typer.Option("--address", help="Where it listens, host or host:port; repeat it.")
     ] = None,
@@ -240,6 +245,9 @@ def add_machine(
 
     Example: posthouse directory machine add BETA 5b7a4a3e-7d0c-4f5e-9a51-0f5a4e6c2b11
     """
+    if not identifier:
+        known = _known_machine(remote, name)
+        name, identifier = known.name, known.guid
     said = given(
         addresses=address,
         sites=site,
@@ -251,6 +259,16 @@ def add_machine(
     )
     part = MachinePart(name=name, guid=guid(identifier), **said)
     changed(remote, Document(machines=[part]), only=["name", *said])
+
+
+def _known_machine(remote: Remote, name: str) -> MachinePart:
+    for machine in document_of(remote).machines:
+        if machine.name.casefold() == name.casefold():
+            return machine
+    raise InvalidParameter(
+        f"the directory has no machine {name} yet",
+        f"Say its identifier too, which `posthouse status` shows there: machine add {name} GUID.",
+    )
 
 
 @talking
@@ -418,6 +436,7 @@ def add_list(
     """
     said = given(members=member)
     changed(remote, Document(lists=[ListPart(name=name, **said)]), only=["name", *said])
+    tell_where(remote, document_of(remote).lists, name)
 
 
 @talking

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -20,12 +21,14 @@ from posthouse.cli.directory_shared import (
     print_parts,
     remove_object,
     tell,
+    tell_where,
 )
 from posthouse.cli.output import print_json, print_table, say
 from posthouse.directory.document import AliasPart, Document, QueuePart
 from posthouse.directory.document_fields import certificates_read
 from posthouse.model.errors import InvalidCertificate, InvalidParameter
 from posthouse.model.message_json import parse_time
+from posthouse.model.text import excerpt
 from posthouse.protocols.admin.types_certificates import UserKeysJson
 from posthouse.protocols.admin.types_directory import DirectoryChangeJson
 from posthouse.protocols.admin.types_directory_names import (
@@ -35,6 +38,7 @@ from posthouse.protocols.admin.types_directory_names import (
 from posthouse.security.certificates import certificate_facts
 
 FILE_SIZE_MAX = 1 << 20
+DIGEST = re.compile("[0-9a-fA-F]{32}")
 UserName = Annotated[
     str, typer.Argument(metavar="USER", help="A SID, or the name of an account here.")
 ]
@@ -137,6 +141,15 @@ def _shown(certificate: bytes, digest: bytes) -> str:
     return f"{digest.hex()} {facts.subject} until {ends}"
 
 
+def _digests(texts: Many) -> Many:
+    for text in texts or ():
+        if DIGEST.fullmatch(text) is None:
+            raise typer.BadParameter(
+                f"{excerpt(text)} is no digest: 32 hexadecimal digits, as `user list` shows them"
+            )
+    return texts
+
+
 @talking
 def remove_user(
     remote: Remote,
@@ -144,7 +157,10 @@ def remove_user(
     certificate: Annotated[
         Many,
         typer.Option(
-            "--certificate", metavar="DIGEST", help="Only this certificate of his; repeat it."
+            "--certificate",
+            metavar="DIGEST",
+            help="Only this certificate of his, as `user list` shows it; repeat it.",
+            callback=_digests,
         ),
     ] = None,
     dry_run: DryRun = False,
@@ -184,6 +200,7 @@ def add_alias(
     said = given(description=description)
     part = AliasPart(name=name, queue=queue, **said)
     changed(remote, Document(aliases=[part]), only=["name", "queue", *said])
+    tell_where(remote, document_of(remote).aliases, name)
 
 
 @talking

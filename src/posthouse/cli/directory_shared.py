@@ -10,7 +10,7 @@ import typer
 from posthouse.cli.command import confirm
 from posthouse.cli.connection import Remote, path_of
 from posthouse.cli.output import print_json, print_table, say
-from posthouse.directory.document import Document
+from posthouse.directory.document import AliasPart, Document, ListPart
 from posthouse.protocols.admin.types_directory import (
     ChangedFieldJson,
     ChangedObjectJson,
@@ -105,9 +105,18 @@ def _how(change: ChangedObjectJson) -> str:
     return "; ".join(parts)
 
 
+def tell_where(remote: Remote, parts: Iterable[ListPart | AliasPart], name: str) -> None:
+    """Under which name a list or an alias is sent to."""
+    if not remote.json:
+        found = [part.guid for part in parts if part.name.casefold() == name.casefold()]
+        say(f"Messages for {name} go to DL={', '.join(found)}.")
+
+
 def _different(change: ChangedFieldJson) -> str:
     if not change.before:
         return f"{change.field} = {change.after}"
+    if not change.after and change.before.isdecimal():
+        return f"{change.field} as usual, which was {change.before}"
     if not change.after:
         return f"no {change.field}, which was {change.before}"
     return f"{change.field} = {change.after}, which was {change.before}"

@@ -69,7 +69,8 @@ def create(
         bool, typer.Option("--journal", help="Keeps what was received in its journal.")
     ] = False,
     authenticated: Annotated[
-        bool, typer.Option("--authenticated", help="Takes signed messages only.")
+        bool,
+        typer.Option("--authenticated", help="Takes signed messages only, of who is granted send."),
     ] = False,
     privacy: Annotated[Privacy, PrivacyLevel] = "optional",
     quota: Annotated[str, Quota] = NO_QUOTA,
@@ -249,7 +250,10 @@ def set_queue(
     ] = None,
     authenticated: Annotated[
         bool | None,
-        typer.Option("--authenticated/--no-authenticated", help="Takes signed ones only, or not."),
+        typer.Option(
+            "--authenticated/--no-authenticated",
+            help="Takes signed ones only, of who is granted send, or not.",
+        ),
     ] = None,
     privacy: Annotated[Privacy | None, PrivacyLevel] = None,
     quota: Annotated[str | None, Quota] = None,

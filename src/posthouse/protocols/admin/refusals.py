@@ -34,7 +34,7 @@ class Unauthorized(errors.AccessDenied):
     """No token, or one that is no good."""
 
     http_status: Final = 401
-    default_remedy = "Send a token: Authorization: Bearer pht_..."
+    default_remedy = "Send a token: Authorization: Bearer pht_...; commands: --token-file FILE."
 
 
 class NoSuchPath(QueueError):
