@@ -238,6 +238,17 @@ def test_copies_of_the_oldest_are_stored_where_very_many_wait(
     assert numbers(rig) == [1, 2, 3, 1]
 
 
+def test_a_message_that_is_stored_again_is_among_the_latest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("posthouse.engine.forwarding.WAITING_MAX", 2)
+    rig = CircleRig()
+    again = patch(numbered(rig, 1, 0), hop_count=5)
+    rig.take(numbered(rig, 1, 0), numbered(rig, 2, 1), again, numbered(rig, 3, 2))
+    rig.take(again)
+    assert numbers(rig) == [1, 2, 1, 3]
+
+
 def test_only_so_many_sequences_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("posthouse.engine.forwarding.WAITING_MAX", 2)
     rig = CircleRig()

@@ -13,6 +13,7 @@ from posthouse.engine.public_queues import DirectoryOfQueues
 from posthouse.engine.queue import Queue
 from posthouse.engine.records import FLAG_REMOTE
 from posthouse.engine.rows import POSITIVE_JOURNAL
+from posthouse.model.bounded import Bounded
 from posthouse.model.errors import InsufficientResources, MachineQuotaExceeded, QueueError
 from posthouse.model.guids import format_guid
 from posthouse.model.message_classes import (
@@ -174,9 +175,9 @@ class Waiting:
     def __init__(self, core: Core) -> None:
         self._core = core
         # By source and ordinal, the oldest first: the number that a message has here.
-        self._numbers: dict[tuple[bytes, int], int] = {}
+        self._numbers: Bounded[tuple[bytes, int], int] = Bounded(WAITING_MAX)
         # Of the copies of a sequence: the last place stored, and where the run up to it began.
-        self._runs: dict[tuple[int, bytes, int], tuple[int, int]] = {}
+        self._runs: Bounded[tuple[int, bytes, int], tuple[int, int]] = Bounded(WAITING_MAX)
 
     def add(self, queue: Queue, number: int, packet: bytes, seen: Glance) -> None:
         """A message was stored."""
@@ -186,10 +187,6 @@ class Waiting:
         self._runs[key] = place, begun if place > last else number
         self._numbers.pop((seen.source_guid, seen.ordinal), None)  # the latest comes last
         self._numbers[seen.source_guid, seen.ordinal] = number
-        if len(self._numbers) > WAITING_MAX:
-            del self._numbers[next(iter(self._numbers))]
-        if len(self._runs) > WAITING_MAX:
-            del self._runs[next(iter(self._runs))]
 
     def has(self, queue: Queue, packet: bytes, seen: Glance) -> bool:
         """Whether the same message waits here, and a copy of it would be of no use."""

@@ -251,6 +251,23 @@ def test_a_change_that_says_nothing_new_does_not_end_a_pause(enterprise: Enterpr
     assert link.attempt == before
 
 
+def test_a_change_ends_a_pause_once(enterprise: Enterprise) -> None:
+    """Nobody knows the address of what it brought, and that will be so for a while."""
+    net, alpha = enterprise.net, enterprise.alpha
+    enterprise.change(entry_of(enterprise.omega, NORTH))
+    net.names.pop("omega")
+    net.unreachable |= GATES  # no detour
+    alpha.send_in_transaction(enterprise.to_omega, *BODIES)
+    net.advance(3_600_000)
+    (link,) = alpha.protocol.links.all()
+    before = link.attempt
+    enterprise.change(entry_of(enterprise.omega, NORTH))
+    tried = link.attempt
+    assert tried > before
+    alpha.send(r"DIRECT=TCP:10.0.0.4\private$\none", b"something else happens")
+    assert link.attempt == tried
+
+
 def test_a_public_queue_that_the_directory_learns_of_gets_what_waits(
     enterprise: Enterprise,
 ) -> None:
@@ -336,6 +353,29 @@ def test_a_session_that_was_of_no_use_leaves_its_place_to_others(enterprise: Ent
     assert outgoing.last_error == "what was sent is not acknowledged yet"
     net.advance(20_000)
     assert alpha.protocol.figures().opened[Role.INITIATOR.value] == opened + 1
+
+
+@pytest.mark.parametrize("answered", [True, False])
+def test_what_travelled_with_others_needs_no_session_of_its_own_at_once(
+    enterprise: Enterprise, answered: bool
+) -> None:
+    """All of it was sent on a session with a gate that was there, and only waits to hear of it."""
+    net, alpha, gate = enterprise.net, enterprise.alpha, enterprise.gates[0]
+    notes = gate.create(r".\private$\notes")
+    alpha.send(f"PRIVATE={format_guid(guid_of(gate))}\\{notes.number:08x}", b"hello")
+    if not answered:
+        net.unreachable.add("10.0.0.5")
+    alpha.send_in_transaction(enterprise.to_omega, *BODIES, positive_journaling_requested=True)
+    net.advance(1_000)
+    while alpha.protocol.sessions:
+        net.advance(1_000)
+    pause_ms = QUICK.final_ack_look_ms if answered else QUICK.cleanup_ms
+    (link,) = alpha.protocol.links.all()
+    assert link.is_resting
+    net.advance(pause_ms - 10_000)
+    assert alpha.protocol.figures().opened[Role.INITIATOR.value] == 1
+    net.advance(20_000)
+    assert alpha.protocol.figures().opened[Role.INITIATOR.value] == 2
 
 
 @pytest.mark.parametrize("known", [False, True])
