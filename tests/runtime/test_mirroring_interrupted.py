@@ -13,7 +13,7 @@ from posthouse.directory.base import DirectoryOperationResult
 from posthouse.directory.document import Difference
 from posthouse.directory.document_text import parse_document
 from posthouse.directory.objects import DirectoryObject
-from posthouse.model.errors import DsError, NoDs, QueueError
+from posthouse.model.errors import DsError, NoDs, QueueError, QueueExists
 from posthouse.runtime.directory_file import FileAuthority
 from tests.engine.rig import Rig
 from tests.runtime.sharing import SharingRig, file_of
@@ -42,7 +42,7 @@ class OneByOne:
     def create(
         self, value: DirectoryObject, utc_s: int, attributes: Collection[str] | None = None
     ) -> DirectoryObject:
-        if self.cause is not None and getattr(value, "name", "") == "Paris":
+        if self.cause is not None and "paris" in value.unique_name:
             raise self.cause
         return self._file.create(value, utc_s, attributes)
 
@@ -110,6 +110,33 @@ def test_a_single_change_is_made_or_not(tmp_path: Path) -> None:
         take_in(rig, '[[sites]]\nname = "Paris"\n')
     assert "were made" not in str(caught.value)
     assert known(rig) == []
+
+
+EXISTS = Refused(DirectoryOperationResult.OBJECT_ALREADY_EXISTS, "Paris is taken")
+SITE = '[[sites]]\nname = "Paris"\n'
+MACHINE = '[[machines]]\nname = "BETA"\nguid = "5b7a4a3e-7d0c-4f5e-9a51-0f5a4e6c2b13"\n'
+QUEUE = "[[queues]]\npath = 'BETA\\paris'\nguid = '5b7a4a3e-7d0c-4f5e-9a51-0f5a4e6c2b14'\n"
+
+
+@pytest.mark.parametrize(
+    ("cause", "text", "error", "words"),
+    [
+        (REFUSED, SITE, DsError, "the directory refused to make the change: Paris is not wanted"),
+        (EXISTS, SITE, DsError, "the directory has such an object: Paris is taken"),
+        (EXISTS, QUEUE, QueueExists, "the directory refused to make the change: Paris is taken"),
+    ],
+)
+def test_a_refusal_says_what_stands_in_the_way(
+    tmp_path: Path, cause: Exception, text: str, error: type[QueueError], words: str
+) -> None:
+    rig = SharingRig(file_of(tmp_path / "directory.toml"))
+    rig.feed._authority = OneByOne(rig.authority, cause)
+    assert rig.refresh()
+    take_in(rig, MACHINE)
+    with pytest.raises(error) as caught:
+        take_in(rig, text)
+    assert type(caught.value) is error
+    assert caught.value.cause == words
 
 
 @pytest.mark.parametrize("is_shared", [True, False])
