@@ -239,7 +239,10 @@ TESTS_OF = {
     "runtime/directory_ldap": LDAP,
     "runtime/joining": ["tests/process/test_openldap_managers.py"],
     "runtime/ldap_*": [*LDAP, "tests/runtime/test_ldap_connection.py"],
-    "runtime/ldap_kerberos": ["tests/process/test_openldap_kerberos.py"],
+    "runtime/ldap_kerberos": [
+        "tests/runtime/test_ldap_kerberos.py",
+        "tests/process/test_openldap_kerberos.py",
+    ],
     "runtime/settings*": ["tests/runtime/test_settings*.py"],
     "spark/__init__": ["tests/spark/test_session.py"],
     "spark/archiving": ["tests/spark/test_archive.py"],
