@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from posthouse.directory import objects
+from posthouse.engine.manager import QueueManager
 from posthouse.engine.records import Change
+from posthouse.model.errors import RemoteProtocolError
 from posthouse.model.guids import format_guid
-from posthouse.protocols.binary.session import SessionState
+from posthouse.protocols.binary.session import Session, SessionState
 from posthouse.wire.internal import connection_parameters, establish_connection
 from tests.protocols.binary.memory_net import Cable, Machine, Net
 
@@ -138,3 +140,63 @@ def test_a_destination_that_claims_the_guid_of_another_gets_nothing_of_it(
         net.advance(900_000)
     assert sorted(beta.bodies(PLAIN)) == sorted([b"one", b"two", *([b"here"] * moved)])
     assert evil.bodies(PLAIN) == [b"bait"]
+
+
+@pytest.mark.parametrize("still_open", [False, True])
+def test_a_machine_that_the_directory_has_moved_gets_nothing_in_its_old_place(
+    alpha: Machine, beta: Machine, net: Net, still_open: bool
+) -> None:
+    """Somebody else has the address by now, and answers under the GUID."""
+    queue = beta.create(PLAIN)
+    guid = beta.manager.identifier
+    name = f"PRIVATE={format_guid(guid)}\\{queue.number:08x}"
+    enter(alpha, guid, "10.6.6.6")
+    evil = net.machine("EVIL", "10.6.6.6")
+    evil.manager.record.identifier = guid  # it lies
+    alpha.send(name, b"one")
+    net.advance(1_000 if still_open else 900_000)
+    assert alpha.outgoing(name).state.count == 0  # that one is lost
+    enter(alpha, guid, "10.0.0.2")
+    alpha.send(name, b"two")
+    net.advance(5_000)
+    assert beta.bodies(PLAIN) == [b"two"]
+
+
+def enter(machine: Machine, guid: bytes, *addresses: str) -> None:
+    """The directory of a machine says where BETA is."""
+    value = objects.QueueManager(identifier=guid, computer_name="BETA", addresses=addresses)
+
+    def run(manager: QueueManager) -> None:
+        service, now_ms, utc = manager.directory.service, manager.core.now_ms, manager.core.utc
+        if not manager.receiving.targets.knows_machine(guid):
+            service.create_directory_object(value, now_ms, utc)
+        else:
+            service.write_directory(value, now_ms, utc, ["addresses"])
+
+    machine.call(run)
+
+
+def test_what_a_name_led_to_counts_while_the_directory_says_that_name(
+    alpha: Machine, beta: Machine, net: Net
+) -> None:
+    guid = beta.manager.identifier
+    enter(alpha, guid, "old.example")
+    net.names |= {"old.example": ["10.6.6.6"], "new.example": ["10.0.0.2"]}
+    peer = alpha.protocol.peer_of(come(alpha, guid, "10.6.6.6"))
+    assert peer.may_pass_on(guid)
+    enter(alpha, guid, "new.example")
+    with pytest.raises(RemoteProtocolError, match="cannot be resolved now"):
+        peer.may_pass_on(guid)
+    again = alpha.protocol.peer_of(come(alpha, guid, "10.6.6.6"))
+    assert not again.may_pass_on(guid)
+    assert alpha.protocol.peer_of(come(alpha, guid, "10.0.0.2")).may_pass_on(guid)
+
+
+def come(machine: Machine, claimed: bytes, address: str) -> Session:
+    """A session that somebody opens from an address."""
+    cable = Cable(machine.net, machine, address)
+    session = cable.session = machine.protocol.accept(cable, address)
+    session.receive(establish_connection(claimed, machine.manager.identifier, time_stamp=1))
+    session.receive(connection_parameters(500, 20_000, 64))
+    machine.net.run()
+    return session

@@ -212,6 +212,32 @@ def test_a_machine_is_tried_first_where_it_was_last_reached() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("addresses", "first"),
+    [
+        (("10.0.0.2:2801", "10.0.0.3:7"), "10.0.0.2"),  # it is there still
+        (("10.0.0.3:7",), "10.0.0.3"),
+        (("10.0.0.3:7", "beta"), "10.0.0.2"),  # names may lead anywhere
+    ],
+)
+def test_a_machine_is_not_tried_where_the_directory_says_that_it_is_not(
+    addresses: tuple[str, ...], first: str
+) -> None:
+    manager = manager_with()
+    beta = beta_in(manager, addresses=addresses)
+    manager.transfer.reached(beta, "10.0.0.2", 2801)
+    hosts = [one.host for one in candidates(manager, Destination("", None, beta))]
+    assert hosts[0] == first
+    assert ("10.0.0.2" in hosts) is (first == "10.0.0.2")
+
+
+def test_a_machine_that_listens_on_another_port_by_now_is_tried_there() -> None:
+    manager = manager_with()
+    beta = beta_in(manager, addresses=("10.0.0.2:7",))
+    manager.transfer.reached(beta, "10.0.0.2", 2801)
+    assert get_next_hops(manager, beta) == [Candidate("10.0.0.2", 7, beta)]
+
+
 def test_a_machine_without_an_entry_is_tried_where_it_called_from() -> None:
     manager = manager_with()
     unknown = Destination("", None, BETA)

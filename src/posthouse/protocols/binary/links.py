@@ -24,6 +24,7 @@ from posthouse.protocols.binary.resolving import (
     NextHop,
     Unresolved,
     candidates_or_none,
+    is_elsewhere,
     is_handled,
     may_be_at,
     resolvable,
@@ -292,14 +293,19 @@ class Links:
         return bool(found) and (link.has_no_way or not link.has_tried(found))
 
     def _is_astray(self, number: int, session: Session) -> bool:
-        """Whether a session leads neither to the machine that a queue is on, nor towards it."""
+        """Whether a session leads neither to the machine that a queue is on, nor towards it.
+
+        One to where that machine, or the hop, has been before leads nowhere.
+        """
         queue = self._queue(number)
         found = None if queue is None else self._destination(queue)
         if not isinstance(found, Destination) or found.is_direct or not session.is_open:
             return False
-        guid = found.guid
+        guid, there, address = found.guid, session.remote_guid, session.remote_address
         hops = self._reports.ask(lambda manager: routed_or_none(manager, guid), ())
-        return bool(hops) and session.remote_guid not in (guid, *hops)
+        if hops and there not in (guid, *hops):
+            return True
+        return self._reports.ask(lambda manager: is_elsewhere(manager, there, address), False)
 
     # -- sessions that are there anyway (decision 40)
 

@@ -24,6 +24,7 @@ from posthouse.protocols.binary.resolving import (
     Destination,
     NextHop,
     as_address,
+    reached_at,
     resolvable,
 )
 from posthouse.protocols.binary.session import Role, Session, Transport
@@ -299,7 +300,7 @@ class BinaryProtocol:
         but only where nothing else is known of the machine.
         """
         manager, first = self.desk.manager, host_key(found[0].remote_address)
-        reached, port = manager.transfer.address_of(guid) or ("", None)
+        reached, port = reached_at(manager, guid)
         at = host_key(reached)
         name = parse_format_name(manager.core.queues[number].definition.format_name)
         if not isinstance(name, PrivateName) or name.number != ORDER_QUEUE:
@@ -396,7 +397,7 @@ class BinaryProtocol:
         private = name if isinstance(name, PrivateName) else None
         if guid != (private.guid if private else manager.transfer.info(queue).peer):
             return False
-        reached, port = manager.transfer.address_of(guid) or ("", None)
+        reached, port = reached_at(manager, guid)
         return host_key(reached) == address and (private is not None or port is not None)
 
     # -- order acknowledgments

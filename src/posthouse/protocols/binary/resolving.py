@@ -148,17 +148,35 @@ def candidates(
 
 def _reached(manager: QueueManager, guid: bytes, *, called: bool = True) -> list[Candidate]:
     """Where it was reached last; also where it has `called` from, if that is enough."""
-    address, port = manager.transfer.address_of(guid) or ("", None)
+    address, port = reached_at(manager, guid)
     if not address or (port is None and not called):
         return []
     return [Candidate(address, port or STANDARD_PORT, guid)]
 
 
+def reached_at(manager: QueueManager, guid: bytes) -> tuple[str, int | None]:
+    """Where a queue manager was reached last; nowhere where the directory has moved it since."""
+    address, port = manager.transfer.address_of(guid) or ("", None)
+    return ("", None) if is_elsewhere(manager, guid, address, port) else (address, port)
+
+
+def is_elsewhere(manager: QueueManager, guid: bytes, address: str, port: int | None = None) -> bool:
+    """Whether the entry of a machine leads to other addresses only; names may lead anywhere."""
+    places = entered_places(manager, guid)
+    at = host_key(address)
+    return bool(places) and all(
+        as_address(place.host) is not None
+        and (host_key(place.host) != at or port not in (None, place.port))
+        for place in places
+    )
+
+
 def get_next_hops(manager: QueueManager, guid: bytes, *, detour: bool = False) -> list[Candidate]:
     """Get Next Hops (3.1.7.5): those of the routing that the directory has an entry of.
 
-    Decision 40: each is tried first where it was last reached. Where somebody has called from under
-    its GUID does not count: the directory knows better.
+    Decision 40: each is tried first where it was last reached, unless the directory says by now
+    that it is elsewhere. Where somebody has called from under its GUID does not count: the
+    directory knows better.
     """
     found: list[Candidate] = []
     hops = [*routed(manager, guid)]
