@@ -74,6 +74,9 @@ def test_the_domain_gives_identifiers_and_a_queue_manager_keeps_its_own(
     authority: LdapAuthority,
 ) -> None:
     assert [type(one) for one in authority.changes("").objects if isinstance(one, Enterprise)]
+    with pytest.raises(Refused, match="begin with a new home"):
+        authority.join(QueueManager(computer_name="ALPHA"), NOW, used="holds messages")
+    assert listed(authority, QueueManager) == []
     made, created = authority.join(QueueManager(computer_name="ALPHA"), NOW)
     assert created
     assert made.identifier != NULL_GUID

@@ -31,7 +31,7 @@ from posthouse.directory.objects import (
 )
 from posthouse.model.guids import format_guid
 from posthouse.model.properties import DirectoryOperationResult
-from posthouse.runtime.directory_ldap import LdapAuthority
+from posthouse.runtime.directory_ldap import REPLICATION_S, LdapAuthority
 from posthouse.runtime.ldap_connection import LdapConnection
 from posthouse.runtime.ldap_servers import looked_up
 from posthouse.runtime.settings_ldap import Server
@@ -186,6 +186,26 @@ def test_a_connection_that_was_cut_is_opened_again(tmp_path: Path) -> None:
         own.start()
         authority.create(site(2, "Paris"), NOW)  # the old connection is dead, and nobody sees it
         assert len(listed(authority, Site)) == 2
+
+
+def test_what_we_entered_is_not_gone_because_another_server_has_not_heard_of_it(
+    server: OpenLdap, tmp_path: Path
+) -> None:
+    now = 0.0
+    with openldap(tmp_path / "server") as first:
+        urls = f"{first.socket_url} {server.socket_url}"
+        settings = first.settings(url=urls, authentication="external")
+        authority = LdapAuthority(LdapConnection(settings), clock=lambda: now)
+        authority.create(site(1, "Berlin"), NOW)
+        authority.delete(authority.create(site(2, "Paris"), NOW))
+        assert not authority.changes("").unusable
+        first.stop()
+        found = authority.changes("")
+        assert (found.whole, found.objects) == (True, [])
+        assert found.unusable == {(Site, guid(1))}
+        now = float(REPLICATION_S)
+        assert authority.changes("").unusable == frozenset()
+        authority.close()
 
 
 def test_a_server_without_the_schema_says_so(server: OpenLdap) -> None:
@@ -503,6 +523,8 @@ def test_a_machine_that_is_deleted_leaves_its_queues(server: OpenLdap) -> None:
         [again] = listed(authority, Queue)
         assert again.queue_manager_identifier == guid(3)
         authority.write(machine(3, "GAMMA"), NOW, ["computer_name"])
+        [computer] = authority.places.atlas.computers.values()
+        assert computer.name == "GAMMA"
         [renamed] = listed(authority, Queue)
         assert renamed.pathname == r"GAMMA\orders"
 
@@ -522,7 +544,12 @@ def test_sites_know_their_servers(server: OpenLdap) -> None:
         authority.write(moved, NOW, ["site_identifier_list"])
         assert settings() == [place.format("Paris")]
         authority.delete(site(1, "Berlin"))
-        authority.delete(moved)
+        with server.connected(url=server.socket_url) as connection:  # somebody else, carelessly
+            connection.delete(Dn.parse(f"CN=msmq,CN=ALPHA,CN=Computers,{ROOT}"))
+        anew = machine(4, "ALPHA", routing_server=True, site_identifier_list=(guid(2),))
+        assert authority.create(anew, NOW).identifier == guid(4)
+        assert settings() == [place.format("Paris")]
+        authority.delete(anew)
         assert settings() == []
 
 
@@ -597,6 +624,18 @@ def test_two_who_change_a_list_at_once_are_both_heard(server: OpenLdap) -> None:
         assert set(write(ours, b, d).members) == {b, c, d}
         (found,) = listed(theirs, DistributionList)
         assert set(found.members) == {b, c, d}
+        ours.close()
+
+
+def test_two_who_enter_certificates_at_once_do_not_undo_each_other(server: OpenLdap) -> None:
+    connection = Crossed(server.settings(url=server.socket_url))
+    first, second = (User(security_identifier=ALICE, certificates=one) for one in (b"1", b"2"))
+    with asked(server) as theirs, server.connected(url=server.socket_url) as behind:
+        enter_account(behind, Dn.parse(f"CN=Alice,CN=Users,{ROOT}"))
+        ours = LdapAuthority(connection)
+        connection.meanwhile = lambda: theirs.create(first, NOW)
+        assert refused(lambda: ours.create(second, NOW)) is EXISTS
+        assert [one.certificates for one in listed(theirs, User)] == [b"1"]
         ours.close()
 
 

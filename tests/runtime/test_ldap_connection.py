@@ -12,12 +12,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posthouse.directory.authority import AuthorityAway
-from posthouse.runtime.ldap_connection import LdapConnection
+from posthouse.runtime.ldap_connection import LdapConnection, LdapRefusal
 from posthouse.runtime.ldap_socket import ANSWER_SIZE_MAX, TimedSocket
 from posthouse.runtime.settings_ldap import LdapSection
 
 BIND = bytes.fromhex("61070a010004000400")  # success
 DONE = bytes.fromhex("65070a010004000400")  # nothing found
+GONE = bytes.fromhex("65070a012004000400")  # noSuchObject
+MORE = (  # the control of RFC 2696: there are more pages
+    bytes.fromhex("a02430220416")
+    + b"1.2.840.113556.1.4.319"
+    + bytes.fromhex("04083006020100040178")
+)
 LONG = bytes.fromhex("3084100000000201")  # a message of 256 MiB, it says
 
 
@@ -66,6 +72,19 @@ def test_a_server_is_heard() -> None:
 
     with answering(answer) as connection:
         assert connection.get("", ["objectClass"]) is None
+
+
+def test_a_listing_that_breaks_off_between_its_pages_is_none() -> None:
+    """At the first page it says that there is nothing; behind others it would be half of it."""
+
+    def answer(peer: socket.socket) -> None:
+        for one in (BIND, GONE, DONE + MORE, GONE):
+            answered(peer, one)
+
+    with answering(answer) as connection:
+        assert list(connection.search("DC=x", "(objectClass=*)", ["cn"])) == []
+        with pytest.raises(LdapRefusal, match="noSuchObject"):
+            list(connection.search("DC=x", "(objectClass=*)", ["cn"]))
 
 
 def test_an_answer_that_comes_byte_by_byte_ends_with_its_time() -> None:

@@ -46,8 +46,13 @@ from posthouse.runtime.settings_ldap import LdapSection
 FAULTS_MAX: Final = 100
 _SHARE_OF_TIME: Final = 100
 """A whole listing may be made again after so many times its own duration."""
+REPLICATION_S: Final = 4 * 3600
+"""So long another server may not have heard of what we have entered: sites of a domain tell each
+other every three hours, unless somebody has set it otherwise."""
 _OVERLAP_S: Final = 60
 """Changes of so long before are asked for again: servers stamp them before they can be seen."""
+
+_Key = tuple[type[DirectoryObject], bytes]
 
 _CONFIGURATION_KINDS: Final = (Site, RoutingLink, Enterprise)
 _WITH_CERTIFICATES: Final = "(|(mSMQDigests=*)(mSMQSignCertificates=*)(adminDescription=*))"
@@ -89,7 +94,8 @@ class LdapAuthority:
         self._places = Places(connection)
         self._changer = Changer(self._places, new_guid)
         self._clock = clock
-        self._given: set[tuple[type[DirectoryObject], bytes]] | None = None
+        self._given: set[_Key] | None = None
+        self._made: dict[_Key, tuple[str, float]] = {}  # by us: on which server, and when
         self._whole_at = 0.0
         self._whole_took = 0.0
 
@@ -113,10 +119,8 @@ class LdapAuthority:
 
     def _changes(self, token: str) -> Changes:
         with self._asking():
-            self._places.ready()
-            if self._is_domain:
-                self._places.look()
-            contexts = self._places.contexts
+            # Another server may answer than the last time; and a domain says how far it has come.
+            contexts = self._places.look()
             since = Token.parse(token)
             known = since is not None and since.host == contexts.host and self._given is not None
             if since is None or not known or self._whole_is_due():
@@ -134,10 +138,20 @@ class LdapAuthority:
         earlier, self._places.atlas = self._atlas, Atlas(self._places.contexts.root)
         reading = read_all(entries, self._atlas, earlier)
         self._note(reading)
-        self._given = {(type(one), one.identifier) for one in reading.objects} | reading.unusable
+        found = {(type(one), one.identifier) for one in reading.objects}
+        unusable = reading.unusable | (self._unheard_of() - found)
+        self._given = found | unusable
         self._whole_at, self._whole_took = self._clock(), self._clock() - started
         latest = str(_latest(token, entries, self._is_domain))
-        return Changes(reading.objects, [], True, latest, reading.unusable, tuple(self.faults))
+        return Changes(reading.objects, [], True, latest, unusable, tuple(self.faults))
+
+    def _unheard_of(self) -> frozenset[_Key]:
+        """What we have entered lately on other servers: that this one lacks it says nothing."""
+        here, now = self._places.contexts.host, self._clock()
+        self._made = {
+            key: (host, at) for key, (host, at) in self._made.items() if now - at < REPLICATION_S
+        }
+        return frozenset(key for key, (host, _) in self._made.items() if host != here)
 
     def _since(self, since: Token) -> Changes:
         assert self._given is not None
@@ -158,7 +172,7 @@ class LdapAuthority:
         latest = str(_latest(token, entries, self._is_domain))
         return Changes(objects, list(gone), False, latest, faults=tuple(self.faults))
 
-    def _atlas_object(self, entry: LdapEntry) -> tuple[type[DirectoryObject], bytes] | None:
+    def _atlas_object(self, entry: LdapEntry) -> _Key | None:
         return self._atlas.known(entry.dn)
 
     @property
@@ -244,13 +258,17 @@ class LdapAuthority:
         with self._asking():
             self._ready()
             self._changer.delete(value)
+            self._made.pop((type(value), value.identifier), None)
             if self._given is not None:
                 self._given.discard((type(value), value.identifier))
 
-    def join(self, value: QueueManager, utc_s: int, site: str = "") -> tuple[QueueManager, bool]:
+    def join(
+        self, value: QueueManager, utc_s: int, site: str = "", used: str = ""
+    ) -> tuple[QueueManager, bool]:
         """The object of a queue manager below its computer, entered if it is not there yet.
 
-        A new one is in the site of that name, or in the only one that there is.
+        A new one is in the site of that name, or in the only one that there is. `used`: what the
+        queue manager was used for, so that it keeps its identifier; a domain gives it another.
         """
         with self._asking():
             self._ready()
@@ -264,6 +282,12 @@ class LdapAuthority:
                         assert isinstance(one, QueueManager)
                         return one, False
                     raise Refused(DirectoryOperationResult.GENERIC_ERROR, reading.faults[0])
+            if used and self._is_domain:
+                raise Refused(
+                    DirectoryOperationResult.GENERIC_ERROR,
+                    f"a domain gives identifiers itself, and this queue manager {used}: begin with "
+                    "a new home",
+                )
             sites = self._places.sites(site)
             if site and not sites:
                 raise Refused(
@@ -278,8 +302,10 @@ class LdapAuthority:
             return stored, True
 
     def _remember(self, stored: DirectoryObject) -> None:
+        key = type(stored), stored.identifier
+        self._made[key] = self._places.contexts.host, self._clock()
         if self._given is not None:
-            self._given.add((type(stored), stored.identifier))
+            self._given.add(key)
 
     def _ready(self) -> None:
         """References need the places of what they lead to: they are learnt once."""

@@ -55,32 +55,38 @@ def join(home: Path) -> Joined:
 
 
 def _joined(opened: EmbeddedQueueManager, authority: LdapAuthority, site: str) -> Joined:
-    own = opened.run(lambda manager: manager.directory.own_queue_manager())
+    own, used = opened.run(lambda m: (m.directory.own_queue_manager(), used_for(m)))
     try:
-        found, created = authority.join(own, int(time.time()), site)
+        found, created = authority.join(own, int(time.time()), site, used)
     except AuthorityAway as away:
         raise NoDs(str(away), "Look at [directory.ldap], and at the server.") from None
     except Refused as refused:
         raise DsError(str(refused)) from None
     adopted = found.identifier != own.identifier
     if adopted:
-        opened.run(lambda manager: adopt(manager, found.identifier))
+        is_domain = authority.places.contexts.is_domain
+        opened.run(lambda manager: adopt(manager, found.identifier, may_differ=not is_domain))
     return Joined(format_guid(found.identifier), found.full_path, created, adopted)
 
 
-def adopt(manager: QueueManager, identifier: bytes) -> None:
-    """Makes an unused queue manager the one with this identifier, from its next start on."""
-    if used := _used_for(manager):
+def adopt(manager: QueueManager, identifier: bytes, *, may_differ: bool = True) -> None:
+    """Makes an unused queue manager the one with this identifier, from its next start on.
+
+    `may_differ`: without that object it could be entered with its own.
+    """
+    if used := used_for(manager):
         raise ServiceNotAvailable(
             f"the directory knows this computer's queue manager as {format_guid(identifier)}, and "
             f"this one, {format_guid(manager.core.guid)}, {used}",
-            "Delete the object in the directory, or begin with a new home.",
+            "Delete the object in the directory, or begin with a new home."
+            if may_differ
+            else "Begin with a new home: a domain gives identifiers itself.",
         )
     manager.record.identifier = identifier
     manager.store_record()
 
 
-def _used_for(manager: QueueManager) -> str:
+def used_for(manager: QueueManager) -> str:
     """What the queue manager has been used for; empty for one that is as new."""
     for queue in manager.queues.all():
         if queue.state.count:

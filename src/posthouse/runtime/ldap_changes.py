@@ -137,7 +137,13 @@ class Changer:
         kept = {"mSMQDigests", "mSMQSignCertificates"}
         if not entry.has("objectGUID"):
             kept.add("objectGUID")
-        self._connection.modify(entry.dn, {name: made[name] for name in made if name in kept})
+        try:
+            changes = {name: made[name] for name in made if name in kept}
+            self._connection.modify(entry.dn, changes, entry)
+        except LdapRefusal as refusal:
+            if refusal.code not in CONFLICTS:
+                raise
+            raise Refused(_EXISTS, "somebody else changes the account at this moment") from None
         return self._read(entry.dn)
 
     def _place_for(self, value: DirectoryObject) -> Dn:
@@ -272,6 +278,7 @@ class Changer:
                 continue
             place = settings_place(value.computer_name, site.dn)
             self._places.ensure(place.parent)
+            self._connection.delete(place)  # of a queue manager that the computer had before
             self._connection.add(place, ["mSMQSettings"], settings_attributes(value))
 
     def _delete_settings(self, identifier: bytes) -> None:

@@ -125,8 +125,8 @@ class LdapConnection:
                 paged_cookie=cookie,
                 controls=list(controls) or None,
             )
-            if result["result"] == NO_SUCH_OBJECT:
-                return
+            if result["result"] == NO_SUCH_OBJECT and cookie is None:
+                return  # later on it would be half a listing
             self._check(result)
             yield from filter(None, map(_entry, response or ()))
             pages = (result.get("controls") or {}).get("1.2.840.113556.1.4.319", {})
