@@ -10,7 +10,7 @@ from pathlib import Path
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from cryptography.x509.oid import NameOID
 
 from benchmarks.peers.server import is_open
@@ -86,9 +86,11 @@ class Nginx:
         return (self._folder / "access.log").read_text().splitlines()
 
 
-def make_certificate(certificate: Path, key: Path) -> None:
+def make_certificate(
+    certificate: Path, key: Path, given: ed25519.Ed25519PrivateKey | None = None
+) -> None:
     """One for localhost that vouches for itself."""
-    private = ec.generate_private_key(ec.SECP256R1())
+    private = given or ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
     now = datetime.datetime.now(datetime.UTC)
     names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address(HOST))]
@@ -102,7 +104,7 @@ def make_certificate(certificate: Path, key: Path) -> None:
         .not_valid_after(now + datetime.timedelta(days=1))
         .add_extension(x509.SubjectAlternativeName(names), critical=False)
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(private, hashes.SHA256())
+        .sign(private, None if given else hashes.SHA256())
     )
     certificate.write_bytes(made.public_bytes(serialization.Encoding.PEM))
     key.write_bytes(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -106,6 +107,16 @@ class OpenLdap:
             self._process.kill()
             self._process.wait()
             self._process = None
+
+    def pause(self) -> None:
+        """Listens, and says nothing any more."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """Does what it was asked meanwhile."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGCONT)
 
     def log(self) -> str:
         return (self.folder / "log").read_text()

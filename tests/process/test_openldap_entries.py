@@ -3,21 +3,27 @@ place, and what is only unusual is read."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import uuid
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from posthouse.directory.authority import Refused
+from posthouse.directory.certificates import with_certificate
 from posthouse.directory.ldap_names import Dn
 from posthouse.directory.ldap_writing import required_of_accounts
 from posthouse.directory.mirror import MirroredDirectory
-from posthouse.directory.objects import DistributionList, Queue, QueueManager
+from posthouse.directory.objects import DistributionList, Queue, QueueManager, User
 from posthouse.model.guids import format_guid
 from posthouse.model.properties import DirectoryServerType
 from posthouse.runtime.directory_ldap import LdapAuthority
 from posthouse.runtime.ldap_connection import LdapConnection
-from tests.directory.world import NOW, guid, link, machine, queue, site
+from posthouse.security.keys import certificate_digest
+from tests.directory.world import ALICE, NOW, guid, link, machine, queue, site
 from tests.process.openldap import ROOT, OpenLdap, openldap
+from tests.security.key_ring import certificate
 
 pytestmark = pytest.mark.peer("openldap")
 
@@ -140,3 +146,82 @@ def test_lists_in_lists_are_kept(shelf: Shelf) -> None:
     assert {one.name: one.members for one in found} == {
         one.name: one.members for one in (inner, outer)
     }
+
+
+def refused(call: Callable[[], object]) -> str:
+    with pytest.raises(Refused) as caught:
+        call()
+    return str(caught.value)
+
+
+def test_what_is_damaged_is_not_changed_and_its_place_is_told(shelf: Shelf) -> None:
+    authority, hand = shelf.authority, shelf.hand
+    orders, member = queue(6, r"ALPHA\orders"), r"DIRECT=OS:far\private$\q"
+    listed = DistributionList(identifier=guid(7), name="all", members=(member,))
+    for value in (orders, listed):
+        authority.create(value, NOW)
+    hand.modify(MSMQ.child("orders"), {"mSMQPrivacyLevel": [b"7"]})
+    assert "mSMQPrivacyLevel is 7" in refused(lambda: authority.write(orders, NOW))
+    (recipient,) = hand.search(ROOT, "(objectClass=msMQ-Custom-Recipient)", ["cn"])
+    hand.modify(recipient.dn, {"msMQ-Recipient-FormatName": [b"nonsense"]})
+    more = DistributionList(identifier=guid(7), name="all", members=(member, member + "2"))
+    assert "nonsense" in refused(lambda: authority.write(more, NOW, ["members"], listed))
+    many = [f"msmq:h{number}:1".encode() for number in range(5000)]
+    hand.modify(MSMQ.parent, {"networkAddress": many})
+    assert "5000 values" in refused(lambda: authority.write(machine(1, "ALPHA"), NOW))
+    hand.modify(MSMQ.parent, {"networkAddress": []})
+    hand.modify(MSMQ, {"mSMQQuota": [b"9" * 12]})
+    assert "mSMQQuota" in refused(lambda: authority.join(machine(1, "ALPHA"), NOW))
+
+
+def test_certificates_that_are_none_are_not_added_to(shelf: Shelf) -> None:
+    place = Dn.parse(f"CN=Alice,CN=Users,{ROOT}")
+    user = User(identifier=guid(9), security_identifier=ALICE, name="Alice")
+    shelf.authority.create(user, NOW)
+    shelf.hand.modify(place, {"mSMQSignCertificates": [b"x"]})
+    wanted = with_certificate(user, certificate("ours"), certificate_digest(certificate("ours")))
+    names = ["certificates", "certificate_digest_list"]
+    assert refused(lambda: shelf.authority.write(wanted, NOW, names, user))
+    shelf.hand.modify(place, {"mSMQSignCertificates": [], "adminDescription": []})
+    told = refused(lambda: shelf.authority.write(wanted, NOW, names))
+    assert "is no object of the directory" in told
+
+
+class Crossed(LdapConnection):
+    """Somebody else always is a little quicker."""
+
+    def _exchange(self, method: str, arguments: Any, options: Any) -> tuple[dict[str, Any], Any]:
+        if method == "modify":
+            super()._exchange("modify", (arguments[0], {"description": _changed()}), {})
+        return super()._exchange(method, arguments, options)
+
+
+def _changed() -> list[tuple[str, list[bytes]]]:
+    return [("MODIFY_REPLACE", [uuid.uuid4().bytes.hex().encode()])]
+
+
+def test_whoever_is_never_first_is_told_so(shelf: Shelf, server: OpenLdap) -> None:
+    authority = LdapAuthority(Crossed(server.settings(url=server.socket_url)))
+    told = refused(lambda: authority.write(site(2, "Berlin", foreign_site=True), NOW))
+    assert "others change it all the time" in told
+    authority.close()
+
+
+def test_who_may_only_read_enters_nothing_that_a_list_needs(shelf: Shelf, server: OpenLdap) -> None:
+    first = DistributionList(identifier=guid(7), name="first")
+    shelf.authority.create(first, NOW)
+    reader = LdapAuthority(
+        LdapConnection(server.settings(url=server.socket_url, authentication="anonymous"))
+    )
+    members = (r"DIRECT=OS:far\private$\q",)
+    second = DistributionList(identifier=guid(8), name="second", members=members)
+    assert "strongerAuthRequired" in refused(lambda: reader.create(second, NOW))
+    reader.close()
+
+
+def test_a_reference_to_nobody_is_left_out(shelf: Shelf) -> None:
+    odd = f"CN=nobody,CN=LostAndFound,{ROOT}".encode()
+    shelf.hand.modify(MSMQ, {"mSMQInRoutingServers": [odd]})
+    (alpha,) = [one for one in shelf.authority.changes("").objects if one.identifier == guid(1)]
+    assert isinstance(alpha, QueueManager)
+    assert alpha.in_routing_server_identifier_list == ()

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from posthouse.directory.authority import AuthorityAway
 from posthouse.directory.ldap_names import Dn
@@ -15,6 +16,8 @@ from posthouse.directory.objects import Site
 from posthouse.runtime.directory_ldap import LdapAuthority
 from posthouse.runtime.ldap_connection import LdapConnection, LdapRefusal
 from tests.directory.world import NOW, site
+from tests.process.hostile_ldap import BIND, Request, civil, done, hostile_ldap
+from tests.process.nginx import make_certificate
 from tests.process.openldap import ROOT, OpenLdap, openldap
 from tests.rpc.kdc import REALM, Kdc, need_gssapi
 
@@ -92,10 +95,26 @@ def test_sealing_is_left_to_tls(house: House, tmp_path: Path, line: str, reason:
     server = OpenLdap(tmp_path / "server")
     file = server.folder / "slapd.conf"
     file.write_text(file.read_text().replace("sasl-secprops noanonymous", line))
+    # Its signature names no digest that the login could be tied to it by.
+    make_certificate(server.certificate, server.key, Ed25519PrivateKey.generate())
     server.start()
     try:
         # Without TLS: its strength would count as that of sealing.
         with pytest.raises(AuthorityAway, match=reason) if reason else nullcontext():
             enter(server, "Berlin", url=server.url, start_tls=False, keytab=str(house.keytab))
+        enter(server, "Paris", url=server.tls_url, keytab=str(house.keytab))
     finally:
         server.stop()
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"), [(0, "has not proved by Kerberos who it is"), (49, "invalidCredentials")]
+)
+def test_a_server_that_asks_for_no_proof_is_not_the_one_we_mean(
+    house: House, code: int, reason: str
+) -> None:
+    def answer(request: Request) -> bytes:
+        return done(request, code) if request.operation == BIND else civil(request)
+
+    with hostile_ldap(answer) as server, pytest.raises(AuthorityAway, match=reason):
+        enter(house.server, "Berlin", url=server.url, start_tls=False, keytab=str(house.keytab))

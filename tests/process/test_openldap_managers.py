@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
@@ -24,6 +26,7 @@ SECTION = """
 refresh_s = 1
 online_s = 1
 notify_s = 0
+patience_s = 3
 [directory.ldap]
 url = "{url}"
 ca_file = "{ca_file}"
@@ -114,6 +117,24 @@ def test_without_the_server_all_goes_on_with_what_was_known(desk: Desk, server: 
     wait_until(lambda: desk.beta.qm.status().directory.online, desk.beta.qm.status)
     desk.beta.qm.create_queue(r"BETA\more")
     assert has(server, "CN=more,CN=msmq,CN=BETA,CN=Computers")
+    nobody_waits_for_a_server_that_is_silent(desk, server)
+
+
+def nobody_waits_for_a_server_that_is_silent(desk: Desk, server: OpenLdap) -> None:
+    """Neither programs nor operators; what it does yet is taken in when it speaks again."""
+    server.pause()
+    with ThreadPoolExecutor() as others:
+        looked = others.submit(desk.alpha.qm.call, "POST", "/directory/refresh")
+        with pytest.raises(NoDs, match="has not answered for 3 seconds"):
+            desk.beta.qm.create_queue(r"BETA\late")
+        assert "has not answered for 3 seconds" in looked.result()["reason"]
+    server.go_on()
+
+    def public() -> set[str]:
+        return {queue.path for queue in desk.beta.qm.queues()}
+
+    wait_until(lambda: r"BETA\late" in public(), public)
+    assert has(server, "CN=late,CN=msmq,CN=BETA,CN=Computers")
 
 
 def test_everything_that_commands_enter_is_on_the_server(desk: Desk, server: OpenLdap) -> None:
@@ -209,17 +230,36 @@ def test_a_home_that_is_in_use_keeps_its_identifier(
 ) -> None:
     assert main.run(["directory", "join", "--home", str(stopped(tmp_path, server, "GAMMA"))]) == 0
     used = stopped(tmp_path / "slapd", server, "GAMMA")
-    (used / "posthouse.toml").write_text('[queue_manager]\nname = "GAMMA"\n')
+    alone = '[queue_manager]\nname = "GAMMA"\n'
+    (used / "posthouse.toml").write_text(alone)
     with posthouse.open(used, name="GAMMA") as qm:
         qm.create_queue(r".\private$\orders")
     assert main.run(["directory", "join", "--home", str(used)]) == 1
     assert "[directory.ldap] url" in capsys.readouterr().err
-    (used / "posthouse.toml").write_text(f'[queue_manager]\nname = "GAMMA"\n{section(server)}')
-    assert main.run(["directory", "join", "--home", str(used)]) == 1
-    assert "has queues" in capsys.readouterr().err
+    shared = f'[queue_manager]\nname = "GAMMA"\n{section(server)}'
+
+    def refused() -> str:
+        (used / "posthouse.toml").write_text(shared)
+        code = main.run(["directory", "join", "--home", str(used)])
+        (used / "posthouse.toml").write_text(alone)
+        assert code == 1
+        return capsys.readouterr().err
+
+    far = r"DIRECT=OS:far\private$\q"
+    assert "has queues" in refused()
+    with posthouse.open(used, name="GAMMA") as qm:
+        qm.delete_queue(r".\private$\orders")
+        qm.queue(far).send(b"x", recoverable=True)
+    assert "holds messages" in refused()
+    with posthouse.open(used, name="GAMMA") as qm:
+        qm.call("POST", f"/queues/{quote(far, safe='')}/purge")
+    assert "has sent messages" in refused()
+    used = stopped(tmp_path / "slapd", server, "DELTA")
+    shared = (used / "posthouse.toml").read_text()
+    shared = shared.replace("[directory]", '[directory]\nsite = "Nowhere"')
+    assert "the directory has no site 'Nowhere'" in refused()
     server.stop()
-    assert main.run(["directory", "join", "--home", str(used)]) == 1
-    assert "ldap://localhost" in capsys.readouterr().err
+    assert "ldap://localhost" in refused()
 
 
 def test_the_schema_can_be_printed(capsys: pytest.CaptureFixture[str]) -> None:

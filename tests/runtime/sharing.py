@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 from posthouse.directory.document import Holdings, described
 from posthouse.directory.document_text import written
-from posthouse.directory.mirror import carry_out
+from posthouse.directory.mirror import Action, Order, carry_out
 from posthouse.directory.objects import DirectoryObject
 from posthouse.engine.state import State
 from posthouse.runtime.directory_feed import PORTION, DirectoryFeed, need_now
@@ -22,6 +23,27 @@ def file_of(path: Path, *objects: DirectoryObject) -> Path:
     return path
 
 
+class HandyFile(FileAuthority):
+    """A directory file that can be asked for one thing at a time."""
+
+    def create(
+        self, value: DirectoryObject, utc_s: int, attributes: Collection[str] | None = None
+    ) -> DirectoryObject:
+        return self.together([Order(Action.CREATE, value, utc_s, attributes)])[0]
+
+    def write(
+        self,
+        value: DirectoryObject,
+        utc_s: int,
+        attributes: Collection[str] | None = None,
+        base: DirectoryObject | None = None,
+    ) -> DirectoryObject:
+        return self.together([Order(Action.WRITE, value, utc_s, attributes, base)])[0]
+
+    def delete(self, value: DirectoryObject) -> None:
+        self.together([Order(Action.DELETE, value, 0)])
+
+
 class SharingRig(Rig):
     """ALPHA, or another name, with the directory of a file."""
 
@@ -30,13 +52,18 @@ class SharingRig(Rig):
         self.turns = 0
         """How often the feed has had something taken in, or looked at."""
         self.seed = random.Random(settings.get("computer_name", "ALPHA"))
-        self.authority = FileAuthority(path, lambda: self.seed.randbytes(16), lock_wait_s=0.1)
+        self.authority = HandyFile(path, lambda: self.seed.randbytes(16), lock_wait_s=0.1)
         self.feed = self._feed()
         super().__init__(directory_source=f"file {path}", **settings)
 
     def _feed(self) -> DirectoryFeed:
         return DirectoryFeed(
-            self.authority, self._post, refresh_s=1, away_s=1, portion=self.portion
+            self.authority,
+            self._post,
+            refresh_s=1,
+            away_s=1,
+            patience_s=60,
+            portion=self.portion,
         )
 
     def _boot(self, state: State) -> None:

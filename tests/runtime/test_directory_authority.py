@@ -69,8 +69,8 @@ class Followed:
         self.desk = Loop(driver)
         self.desk.start()
         self.file = MuteFile(path)
-        section = DirectorySection(file=str(path), refresh_s=3600)
-        self.directory = FollowedDirectory(self.desk, self.file, section, THREAD_S)
+        section = DirectorySection(file=str(path), refresh_s=3600, patience_s=int(THREAD_S))
+        self.directory = FollowedDirectory(self.desk, self.file, section)
 
     def fall_silent(self) -> None:
         self.file.answers.clear()

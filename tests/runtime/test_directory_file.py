@@ -21,16 +21,15 @@ from posthouse.directory import objects
 from posthouse.directory.authority import AuthorityAway, Changes, Refused
 from posthouse.directory.base import DirectoryOperationResult
 from posthouse.directory.mirror import Action, Order, TakesTogether, carry_out
-from posthouse.runtime.directory_file import FileAuthority
-from tests.runtime.sharing import file_of
+from tests.runtime.sharing import HandyFile, file_of
 
 SITE = objects.Site(identifier=b"s" * 16, name="North")
 MACHINE = objects.QueueManager(identifier=b"m" * 16, computer_name="ALPHA")
 UTC = 1_700_000_000
 
 
-def opened(path: Path, seed: int = 1) -> FileAuthority:
-    return FileAuthority(path, _guids(seed), 0.05)
+def opened(path: Path, seed: int = 1) -> HandyFile:
+    return HandyFile(path, _guids(seed), 0.05)
 
 
 def _guids(seed: int) -> Callable[[], bytes]:
@@ -201,7 +200,7 @@ def test_whoever_holds_the_lock_is_waited_for_but_not_for_ever(path: Path) -> No
 
 def test_two_who_write_at_once_lose_nothing(path: Path) -> None:
     def write(letter: str) -> None:
-        authority = FileAuthority(path, _guids(ord(letter)), 60)
+        authority = HandyFile(path, _guids(ord(letter)), 60)
         for number in range(10):
             authority.create(objects.Site(name=f"{letter}{number}"), UTC)
 
@@ -224,7 +223,7 @@ def test_a_lock_that_was_taken_away_holds_nobody(path: Path) -> None:
             pass
     handle = os.open(place, os.O_RDWR)
     fcntl.flock(handle, fcntl.LOCK_EX)
-    waiting = FileAuthority(path, _guids(3), 30)
+    waiting = HandyFile(path, _guids(3), 30)
     maker = threading.Thread(target=lambda: waiting.create(MACHINE, UTC))
     maker.start()
     place.unlink()  # the other one may be waiting for it already
@@ -298,7 +297,7 @@ def test_a_pipe_keeps_nobody(tmp_path: Path) -> None:
         opened(tmp_path / "directory.toml").changes("")
 
 
-class Written(FileAuthority):
+class Written(HandyFile):
     """Somebody writes the file in place, a line with every look at it."""
 
     lines: tuple[str, ...] = ()

@@ -156,5 +156,5 @@ def test_an_answer_has_an_end_in_memory_too() -> None:
     timed.begin(10)
     timed.recv(1)
     timed.recv(1)
-    with pytest.raises(OSError, match="256 MiB"):
+    with pytest.raises(OSError, match="16 MiB"):
         timed.recv(1)

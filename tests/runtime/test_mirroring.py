@@ -428,7 +428,6 @@ def test_what_was_known_routes_messages_while_the_file_is_away(rig: SharingRig, 
         ("192.0.2.7:1801", ("192.0.2.7:1801",)),
         ("0.0.0.0:1801", ()),
         ("0.0.0.0:11801", ("alpha.example.com:11801",)),
-        ("nonsense", ()),
     ],
 )
 def test_the_own_object_says_where_others_reach_us(

@@ -14,9 +14,8 @@ from posthouse.directory.document import Difference
 from posthouse.directory.document_text import parse_document
 from posthouse.directory.objects import DirectoryObject
 from posthouse.model.errors import DsError, NoDs, QueueError, QueueExists
-from posthouse.runtime.directory_file import FileAuthority
 from tests.engine.rig import Rig
-from tests.runtime.sharing import SharingRig, file_of
+from tests.runtime.sharing import HandyFile, SharingRig, file_of
 
 DOCUMENT = """
 [[sites]]
@@ -32,7 +31,7 @@ OLD = 1_500_000_000
 class OneByOne:
     """A file, asked as a directory server is; `fails` says where that ends."""
 
-    def __init__(self, file: FileAuthority, cause: Exception) -> None:
+    def __init__(self, file: HandyFile, cause: Exception) -> None:
         self._file = file
         self.cause: Exception | None = cause
 

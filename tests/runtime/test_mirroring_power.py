@@ -37,7 +37,7 @@ class SharedHome(Home):
 
     def open_store(self) -> None:
         super().open_store()
-        self.feed = DirectoryFeed(self.authority, self._post, refresh_s=1, away_s=1)
+        self.feed = DirectoryFeed(self.authority, self._post, refresh_s=1, away_s=1, patience_s=60)
         self.driver.on_need = need_now(self.driver, self.feed.ask_now)
         assert self.feed.refreshed()
 

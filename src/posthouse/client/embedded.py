@@ -144,6 +144,7 @@ class EmbeddedLink:
             self._post,
             refresh_s=refresh_pause_s(section),
             away_s=float(section.online_s),
+            patience_s=float(section.patience_s),
         )
         self._embedded.driver.on_need = need_now(self._embedded.driver, feed.ask_now)
         self._embedded.manager.notices.refresh = lambda whole: feed.refresh(whole=whole)

@@ -243,8 +243,6 @@ def _alias(entry: LdapEntry, atlas: Atlas) -> dict[str, Any] | None:
 
 
 def _list(entry: LdapEntry, atlas: Atlas) -> dict[str, Any] | None:
-    if is_marked(entry) and any(name.startswith("member;range=") for name in entry.attributes):
-        raise BadEntry("it has more members than the server tells at once")
     members = members_of(entry, atlas)
     if not members and not is_marked(entry):
         return None

@@ -15,8 +15,8 @@ from posthouse.directory.authority import Authority, AuthorityAway
 from posthouse.engine.asking import Answered, AuthorityNeeded
 from posthouse.engine.manager import QueueManager
 from posthouse.model.errors import ServiceNotAvailable
-from posthouse.protocols.desk import Answer, Call, Release
-from posthouse.runtime.directory_feed import PATIENCE_S, DirectoryFeed, silent
+from posthouse.protocols.desk import Call, Release
+from posthouse.runtime.directory_feed import DirectoryFeed, silent
 from posthouse.runtime.directory_file import FileAuthority
 from posthouse.runtime.driver import made_again
 from posthouse.runtime.loop import Loop
@@ -70,16 +70,16 @@ class FollowedDirectory:
         desk: Loop,
         authority: Authority,
         section: DirectorySection,
-        patience_s: float = PATIENCE_S,
     ) -> None:
         self._desk = desk
-        self.patience_s = patience_s
+        self.patience_s = float(section.patience_s)
         self._loop = asyncio.get_running_loop()
         self.feed = DirectoryFeed(
             authority,
             self._post,
             refresh_s=refresh_pause_s(section),
             away_s=float(section.online_s),
+            patience_s=self.patience_s,
         )
         desk.driver.on_need = self._needed
         desk.manager.notices.refresh = lambda whole: self.feed.refresh(whole=whole)
@@ -108,13 +108,12 @@ class FollowedDirectory:
             self._loop.call_soon_threadsafe(call)
 
     def _post(self, call: Call, back: Callable[[object], None]) -> None:
-        def decide() -> None:
-            if self._desk.stopped or self._desk.failure is not None:
-                back(None)
-            else:
-                self._desk.decide(call, lambda answer: back(answer.value))
+        self._on_loop(lambda: self._decide(call, lambda answer: back(answer.value)))
 
-        self._on_loop(decide)
+    def _decide(self, call: Call, release: Release) -> None:
+        """Unless everything ends: then nobody waits for an answer."""
+        if not self._desk.stopped and self._desk.failure is None:
+            self._desk.decide(call, release)
 
     def _needed(self, need: AuthorityNeeded, call: Call, release: Release) -> None:
         """Goes on with the answer, or without it when that takes too long."""
@@ -124,27 +123,21 @@ class FollowedDirectory:
                 self.feed.refresh()  # it was carried out all the same: we look what came of it
             else:
                 timer.cancel()
-                self._again(need, answer, call, release)
+                self._decide(made_again(need, answer, call), release)
 
         def give_up() -> None:
             asked.given_up = True
             self._away()
-            self._again(need, AuthorityAway(silent(self.patience_s)), call, release)
+            away = AuthorityAway(silent(self.patience_s))
+            self._decide(made_again(need, away, call), release)
 
         asked = self.feed.need(need.orders, lambda answer: self._on_loop(lambda: answered(answer)))
         timer = self._loop.call_later(self.patience_s, give_up)
 
     def _away(self) -> None:
         """The authority neither answers nor fails."""
-        if not self._desk.stopped and self._desk.failure is None:
-            reason = silent(self.patience_s)
-            self._desk.decide(lambda manager: manager.mirroring.away(reason), lambda answer: None)
-
-    def _again(self, need: AuthorityNeeded, answer: Answered, call: Call, release: Release) -> None:
-        if self._desk.stopped or self._desk.failure is not None:
-            release(Answer(None, need, ()))
-        else:
-            self._desk.decide(made_again(need, answer, call), release)
+        reason = silent(self.patience_s)
+        self._decide(lambda manager: manager.mirroring.away(reason), lambda answer: None)
 
 
 def reached_at(endpoint: str, name: str) -> tuple[str, ...]:
@@ -153,11 +146,8 @@ def reached_at(endpoint: str, name: str) -> tuple[str, ...]:
     Nobody else reaches a loopback address. One that listens everywhere is found by its name, and
     needs no word where the port is the usual one.
     """
-    try:
-        address = Address.parse(endpoint)
-        host = ip_address(address.host)
-    except ValueError:
-        return ()
+    address = Address.parse(endpoint)
+    host = ip_address(address.host)
     if host.is_loopback:
         return ()
     if not host.is_unspecified:

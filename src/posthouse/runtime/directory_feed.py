@@ -14,7 +14,7 @@ from queue import Empty, SimpleQueue
 from threading import Event, Lock, Thread
 from typing import Final, NamedTuple
 
-from posthouse.directory.authority import Authority, AuthorityAway, Changes, Refused
+from posthouse.directory.authority import Authority, AuthorityAway, Changes, failure_of
 from posthouse.directory.mirror import Interrupted, Order, carry_out
 from posthouse.directory.objects import DirectoryObject
 from posthouse.engine.asking import Answered, AuthorityNeeded
@@ -24,8 +24,6 @@ from posthouse.protocols.desk import Call, Release
 from posthouse.runtime.driver import Driver, OnNeed, made_again
 
 CLOSE_WAIT_S: Final = 2.0
-PATIENCE_S: Final = 60.0
-"""How long a call waits for an authority that neither answers nor fails, such as a dead disk."""
 PORTION: Final = 500
 """So many objects are taken in at once, some hundredths of a second: calls wait for that."""
 _ANSWER_LOOK_S: Final = 0.2
@@ -78,7 +76,7 @@ class DirectoryFeed:
         *,
         refresh_s: float,
         away_s: float,
-        patience_s: float = PATIENCE_S,
+        patience_s: float,
         portion: int = PORTION,
     ) -> None:
         self._portion = portion
@@ -115,10 +113,10 @@ class DirectoryFeed:
         try:
             self._writes += 1
             return carry_out(self._authority, orders)
-        except (Refused, AuthorityAway, Interrupted) as error:
-            return error
-        except Exception as error:  # a mistake in one authority does not end the others' work
-            return AuthorityAway(f"{type(error).__name__}: {error}")
+        except Interrupted as interrupted:
+            return interrupted
+        except Exception as error:  # a mistake does not end the thread
+            return failure_of(error)
         finally:
             self._guard.release()
 
@@ -156,10 +154,8 @@ class DirectoryFeed:
             writes = self._writes
             try:
                 changes = self._authority.changes(self._token)
-            except AuthorityAway as away:
-                reason = str(away)
             except Exception as error:
-                reason = f"{type(error).__name__}: {error}"
+                reason = str(failure_of(error))
             else:
                 reason = ""
         if reason:

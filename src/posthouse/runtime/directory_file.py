@@ -11,7 +11,7 @@ import fcntl
 import os
 import stat
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -180,26 +180,6 @@ class FileAuthority:
         return book
 
     # -- changing
-
-    def create(
-        self, value: DirectoryObject, utc_s: int, attributes: Collection[str] | None = None
-    ) -> DirectoryObject:
-        """A new object."""
-        return self.together([Order(Action.CREATE, value, utc_s, attributes)])[0]
-
-    def write(
-        self,
-        value: DirectoryObject,
-        utc_s: int,
-        attributes: Collection[str] | None = None,
-        base: DirectoryObject | None = None,
-    ) -> DirectoryObject:
-        """New values of attributes."""
-        return self.together([Order(Action.WRITE, value, utc_s, attributes, base)])[0]
-
-    def delete(self, value: DirectoryObject) -> None:
-        """One object less."""
-        self.together([Order(Action.DELETE, value, 0)])
 
     def together(self, orders: Sequence[Order]) -> Stored:
         """All of them in one new version of the file, or none."""

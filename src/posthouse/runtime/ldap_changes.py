@@ -206,9 +206,7 @@ class Changer:
         entry = self._entry_of(value)
         if isinstance(value, DistributionList):
             self._learn_members(entry)
-        before: Any = _object(entry, self._places)
-        if before is None:
-            raise Refused(_NOT_FOUND, f"the directory has no such {type(value).__name__}")
+        before: Any = self._object_of(entry)
         known = value.directory_attributes()
         fixed = _SET_BY_DIRECTORY | value.fixed_attributes
         names = (known if attributes is None else frozenset(attributes)) - fixed
@@ -254,9 +252,7 @@ class Changer:
         return self._connection.rename(place.parent, name).child(place.name)
 
     def _write_computer(self, place: Dn, value: QueueManager, names: Collection[str]) -> None:
-        entry = self._places.get(place)
-        if entry is None:
-            raise Refused(_NOT_FOUND, f"{place} is gone")
+        entry = self._entry_at(place)
         made = computer_attributes(
             value, names, entry.texts("servicePrincipalName"), entry.texts("networkAddress")
         )
@@ -375,12 +371,20 @@ class Changer:
             raise Refused(_NOT_FOUND, f"the directory has no such {type(value).__name__}")
         return entry
 
-    def _read(self, place: Dn) -> DirectoryObject:
+    def _entry_at(self, place: Dn) -> LdapEntry:
         entry = self._places.get(place)
-        stored = None if entry is None else _object(entry, self._places)
-        if stored is None:
+        if entry is None:
             raise Refused(_NOT_FOUND, f"{place} is gone, or cannot be read by us")
-        return stored
+        return entry
+
+    def _read(self, place: Dn) -> DirectoryObject:
+        return self._object_of(self._entry_at(place))
+
+    def _object_of(self, entry: LdapEntry) -> DirectoryObject:
+        found = _object(entry, self._places)
+        if found is None:
+            raise Refused(_NOT_FOUND, f"{entry.dn} is no object of the directory")
+        return found
 
 
 def _object(entry: LdapEntry, places: Places) -> DirectoryObject | None:

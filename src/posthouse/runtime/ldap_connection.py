@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import Any, Final
 
 import ldap3
+from ldap3.core.exceptions import LDAPExceptionError
 
 from posthouse.directory.authority import AuthorityAway
 from posthouse.directory.ldap_names import BadEntry, Dn
-from posthouse.directory.ldap_values import LdapEntry, Values
+from posthouse.directory.ldap_values import VALUES_MAX, LdapEntry, Values
 from posthouse.runtime.ldap_kerberos import KerberosConnection
 from posthouse.runtime.ldap_servers import looked_up
-from posthouse.runtime.ldap_socket import TimedSocket
+from posthouse.runtime.ldap_socket import ANSWER_SIZE_MAX, TimedSocket
 from posthouse.runtime.settings_ldap import LdapSection, Server, servers_of
 
 SUCCESS: Final = 0
@@ -34,6 +35,10 @@ _AWAY: Final = frozenset({51, 52, 80})  # busy, unavailable, other
 _PASSWORD_SIZE_MAX: Final = 4096
 _EMPTY_PAGES_MAX: Final = 1000
 _FAREWELL_S: Final = 1.0
+_ENTRY_SIZE: Final = 512 << 10
+"""So many bytes an entry may have where all of a page are as large."""
+_ANY: Final = "(objectClass=*)"
+_RANGE: Final = ";range="
 BASE: Final = ldap3.BASE
 SUBTREE: Final = ldap3.SUBTREE
 
@@ -128,7 +133,7 @@ class LdapConnection:
             if result["result"] == NO_SUCH_OBJECT and cookie is None:
                 return  # later on it would be half a listing
             self._check(result)
-            yield from filter(None, map(_entry, response or ()))
+            yield from map(self._completed, filter(None, map(_entry, response or ())))
             pages = (result.get("controls") or {}).get("1.2.840.113556.1.4.319", {})
             cookie = pages.get("value", {}).get("cookie")
             if not cookie:
@@ -138,9 +143,34 @@ class LdapConnection:
                 self.close()
                 raise AuthorityAway(f"{self.server}: a listing came to no end in {limit_s} seconds")
 
+    def _completed(self, entry: LdapEntry) -> LdapEntry:
+        """With the values that a domain tells in portions only, [MS-ADTS] 3.1.1.3.1.3.3."""
+        values = {name: list(given) for name, given in entry.attributes.items()}
+        for name in [name for name in values if _RANGE in name]:
+            attribute, _, span = name.partition(_RANGE)
+            whole = values.setdefault(attribute, [])
+            portion: Sequence[bytes] = values.pop(name)
+            while portion and len(whole) <= VALUES_MAX:
+                whole += portion
+                span, portion = self._portion(entry.dn, attribute, span.rpartition("-")[2])
+        return entry._replace(attributes=values)
+
+    def _portion(self, dn: Dn, attribute: str, last: str) -> tuple[str, Sequence[bytes]]:
+        """The values of an attribute behind the last one that is known."""
+        if not last.isdecimal():
+            return "", ()
+        wanted = f"{attribute}{_RANGE}{int(last) + 1}-*"
+        result, response = self._call("search", str(dn), _ANY, BASE, attributes=[wanted])
+        self._check(result)
+        for entry in filter(None, map(_entry, response or ())):
+            for name, values in entry.attributes.items():
+                if name.startswith(f"{attribute}{_RANGE}"):
+                    return name, values
+        raise AuthorityAway(f"{self.server}: {attribute} of {dn} breaks off behind value {last}")
+
     def get(self, dn: Dn | str, attributes: Sequence[str]) -> LdapEntry | None:
         """One entry by its place."""
-        return next(self.search(dn, "(objectClass=*)", attributes, BASE), None)
+        return next(self.search(dn, _ANY, attributes, BASE), None)
 
     def add(self, dn: Dn, classes: Sequence[str], attributes: Mapping[str, Values]) -> None:
         """A new entry."""
@@ -187,7 +217,7 @@ class LdapConnection:
         while True:
             self.opened()
             timed = self._open.socket
-            timed.begin(self._answer_s)
+            timed.begin(self._answer_s, self._answer_size_max)
             try:
                 return self._exchange(method, arguments, options)
             except Exception as error:  # the library says anything where the peer talks nonsense
@@ -203,6 +233,10 @@ class LdapConnection:
     @property
     def _answer_s(self) -> int:
         return self.settings.time_limit_s + self.settings.connect_s
+
+    @property
+    def _answer_size_max(self) -> int:
+        return max(ANSWER_SIZE_MAX, self.settings.page_size * _ENTRY_SIZE)
 
     def _check(self, result: Mapping[str, Any]) -> None:
         code = result["result"]
@@ -249,6 +283,7 @@ class LdapConnection:
             **self._login(server),
             client_strategy=ldap3.SAFE_SYNC,
             auto_referrals=False,
+            auto_range=False,
             check_names=False,
             auto_escape=False,
             auto_encode=False,
@@ -381,4 +416,7 @@ def _entry(item: Mapping[str, Any]) -> LdapEntry | None:
 
 
 def _reason(error: BaseException) -> str:
-    return " ".join(str(error).split())[:500] or type(error).__name__
+    text = " ".join(str(error).split())[:500] or type(error).__name__
+    if isinstance(error, AuthorityAway | OSError | LDAPExceptionError):
+        return text
+    return f"it talks nonsense ({type(error).__name__}: {text})"

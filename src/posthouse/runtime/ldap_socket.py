@@ -9,7 +9,8 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-ANSWER_SIZE_MAX: Final = 256 << 20
+ANSWER_SIZE_MAX: Final = 16 << 20
+"""Unless the exchange is about many entries."""
 _READ_SIZE: Final = 256 << 10
 """More than the library asks for: it puts large messages together piece by piece."""
 
@@ -24,19 +25,19 @@ class TimedSocket:
         self._clock = clock
         self._limit_s = 0.0
         self._until: float | None = None
-        self._left = ANSWER_SIZE_MAX
+        self._size_max = self._left = ANSWER_SIZE_MAX
 
-    def begin(self, limit_s: float) -> None:
-        """The next exchange has so much time."""
+    def begin(self, limit_s: float, size_max: int = ANSWER_SIZE_MAX) -> None:
+        """The next exchange has so much time, and its answer so many bytes."""
         self._limit_s, self._until = limit_s, self._clock() + limit_s
-        self._left = ANSWER_SIZE_MAX
+        self._size_max = self._left = size_max
 
     def recv(self, size: int) -> bytes:
         """What has come; the library takes as much as there is, whatever it asks for."""
         data: bytes = self._timed(lambda: self.plain.recv(max(size, _READ_SIZE)))
         self._left -= len(data)
         if self._left < 0:
-            raise OSError(f"an answer has more than {ANSWER_SIZE_MAX >> 20} MiB")
+            raise OSError(f"an answer has more than {self._size_max >> 20} MiB")
         return data
 
     def sendall(self, data: bytes) -> None:

@@ -17,7 +17,6 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from posthouse.directory.authority import AuthorityAway
 from posthouse.engine.effects import Event
 from posthouse.model.errors import QueueError
 from posthouse.model.guids import format_guid
@@ -338,10 +337,7 @@ class Server:
     def _follow_directory(self) -> None:
         """Whoever needs the authority of the directory is served by a thread of its own."""
         section = self.settings.directory
-        try:
-            authority = open_authority(section, self.home.path)
-        except AuthorityAway as error:
-            raise NotStarted(f"[directory]: {error}") from None
+        authority = open_authority(section, self.home.path)
         if authority is not None:
             self._directory = FollowedDirectory(self.desk, authority, section)
 

@@ -16,6 +16,7 @@ from posthouse.runtime.settings_ldap import LdapSection, ldap_faults, ldap_sourc
 _engine = EngineSettings("default")
 FILE_REFRESH_S = 5
 FILE_LOCK_WAIT_S = 10
+PATIENCE_S = 60
 LDAP_REFRESH_S = 60
 
 
@@ -93,6 +94,15 @@ class DirectorySection(Struct, frozen=True):
     online_s: Annotated[
         int, Meta(ge=1, le=DAY_S, description="How often a directory that is away is looked for.")
     ] = _engine.directory_online_s
+    patience_s: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=DAY_S,
+            description="How long a call waits for a shared directory that neither answers nor "
+            "fails, such as one on a dead disk.",
+        ),
+    ] = PATIENCE_S
     ldap: LdapSection = LdapSection()
 
 
