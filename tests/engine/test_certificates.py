@@ -319,16 +319,3 @@ def test_packet_that_asks_for_nothing_is_left_alone(rig: Rig) -> None:
     packet = asking(rig, "orders", encrypt=True)
     signed = rig.manager.accounts.certificates.signed(packet, glance(packet), caller)
     assert signed == (packet, glance(packet), 0)
-
-
-def test_packet_that_cannot_be_read_is_refused_not_signed(rig: Rig) -> None:
-    sid = maria(rig)
-    rig.run(
-        lambda m: m.accounts.certificates.register(sid, certificate("alice"), private_key("alice"))
-    )
-    packet = bytearray(asking(rig, "orders", sign=True))
-    packet[64 + 2] = 0xFF  # a lone surrogate in the direct name is no queue
-    packet[64 + 3] = 0xDB
-    caller = rig.manager.accounts.caller("maria")
-    with pytest.raises(QueueError):
-        rig.manager.accounts.certificates.signed(bytes(packet), glance(bytes(packet)), caller)

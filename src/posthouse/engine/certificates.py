@@ -22,9 +22,7 @@ from posthouse.model.bounded import Bounded, require_room
 from posthouse.model.errors import (
     AccessDenied,
     CorruptedSecurityData,
-    IllegalPropertyValue,
     InvalidParameter,
-    RemoteProtocolError,
     error_for,
 )
 from posthouse.security.access import Caller
@@ -299,10 +297,7 @@ class Certificates:
             return packet, seen, 0
         core = self.core
         stamped = stamp(packet, source_guid=core.guid, ordinal=0, sent_time=core.utc, seen=seen)
-        try:
-            made = self.security.sign(stamped, caller.sid, kind)
-        except RemoteProtocolError as error:
-            raise IllegalPropertyValue(f"the packet cannot be signed: {error}") from None
+        made = self.security.sign(stamped, caller.sid, kind)
         return made, glance(made), FLAG_AUTHENTICATED
 
     # -- who sent a message

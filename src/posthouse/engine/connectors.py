@@ -123,10 +123,9 @@ class Connectors:
         return self._site_of[machine]
 
     def queue_for(self, machine: bytes, *, transactional: bool) -> Queue | None:
-        """The connector queue for messages to a foreign system."""
-        site = self._site(machine) if self.sites else None
-        if site is None:
-            return None
+        """The connector queue for messages to a foreign system that this machine `takes`."""
+        site = self._site(machine)
+        assert site is not None
         suffix = Suffix.XACTONLY if transactional else Suffix.NONE
         return self._core.registry.find_local(ConnectorName(site, suffix))
 

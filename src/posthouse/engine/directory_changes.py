@@ -229,7 +229,8 @@ class DirectoryChanges:
 
     def _make_all(self, orders: Sequence[Order]) -> None:
         for order in orders:
-            _check(self._make(order), order.value)
+            outcome = self._make(order)
+            assert outcome.status is DirectoryOperationResult.SUCCESS, (outcome, order)
         self.follow([order.value for order in orders if order.action is not Action.DELETE])
 
     def _make(self, order: Order) -> Outcome:
@@ -316,8 +317,3 @@ def _interrupted(broken: Interrupted, count: int) -> QueueError:
     if isinstance(broken.cause, AuthorityAway):
         return NoDs(cause, "`posthouse directory refresh` when it is back, then do it again.")
     return DsError(cause, "Mend that, then do it again: what was made is not made twice.")
-
-
-def _check(outcome: Outcome, value: DirectoryObject) -> None:
-    if outcome.status is not DirectoryOperationResult.SUCCESS:
-        raise refusal(outcome.status, f"change a {type(value).__name__}")

@@ -63,7 +63,7 @@ from posthouse.model.errors import (
     ServiceNotAvailable,
 )
 from posthouse.model.message import Message, MessageId
-from posthouse.model.names import FormatName, PathName, parse_name
+from posthouse.model.names import FormatName, PathName, parse_format_name, parse_name
 from posthouse.model.properties import QueueManagerState as QueueManagerState
 from posthouse.model.properties import QueueProperties
 from posthouse.security.access import Caller
@@ -365,9 +365,9 @@ class QueueManager(ManagerReads):
         """A door of this queue manager listens there (decision 41)."""
         self.queues.add_own_port(port)
 
-    def get_queue_path(self, name: Name) -> QueuePath:
+    def get_queue_path(self, name: str) -> QueuePath:
         """Get Queue Path (3.1.7.1.26)."""
-        return self.directory.queue_path(parse_name(name) if isinstance(name, str) else name)
+        return self.directory.queue_path(parse_format_name(name))
 
     # -- sending
 

@@ -26,7 +26,7 @@ from posthouse.engine.queue import JOURNAL, Queue, QueueDefinition, QueueRole
 from posthouse.engine.records import TABLE_DIRECTORY, Change
 from posthouse.model.errors import DsError, IllegalPropertyValue, NoDs, QueueError, QueueExists
 from posthouse.model.guids import NULL_GUID, parse_guid
-from posthouse.model.names import FormatName, PathName, PublicName, parse_format_name
+from posthouse.model.names import FormatName, PathName, PublicName
 from posthouse.model.properties import QueuePrivacyLevel
 from posthouse.model.properties import QueueType as DirectoryQueueType
 
@@ -273,10 +273,8 @@ class DirectoryOfQueues:
         """Expand Format Name (3.1.7.3.8)."""
         return expand_format_name(name, directory_reader(self.service, self.core.now_ms))
 
-    def queue_path(self, name: PathName | FormatName) -> QueuePath:
+    def queue_path(self, name: FormatName) -> QueuePath:
         """Get Queue Path (3.1.7.1.26)."""
-        if isinstance(name, PathName):
-            name = parse_format_name(f"DIRECT=OS:{name}")
         return get_queue_path(name, self.service, self, self.core.now_ms)
 
     # -- LocalObjects

@@ -13,7 +13,6 @@ from posthouse.directory.routing import NoRoute
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.settings import host_key
 from posthouse.model.enumerations import ConnectionStatus
-from posthouse.model.errors import QueueError
 from posthouse.model.guids import NULL_GUID, format_guid
 from posthouse.model.names import (
     DirectName,
@@ -263,5 +262,3 @@ def resolvable(manager: QueueManager, format_name: str) -> Destination | Unresol
         return destination_of(manager, format_name)
     except Unresolved as fault:
         return fault
-    except QueueError as error:
-        return Unresolved(ConnectionStatus.UNKNOWN_FAILURE, error.cause)
