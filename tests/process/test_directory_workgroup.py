@@ -7,16 +7,31 @@ from pathlib import Path
 
 import pytest
 
+import posthouse
 from posthouse.model.errors import NoDs, QueueError
-from tests.connector.foreign_site import ORDERS
-from tests.process.offices import Office
+from tests.connector.foreign_site import LEDGER, ORDERS, document
+from tests.process.offices import Office, outgoing, wait_until
+
+
+def error(alpha: posthouse.QueueManagerClient) -> str:
+    """Why what waits since there was a directory cannot go."""
+    (queue,) = outgoing(alpha)
+    assert queue.outgoing is not None
+    return str(queue.outgoing.last_error)
 
 
 def test_there_is_no_directory_in_a_workgroup(tmp_path: Path) -> None:
     with ExitStack() as running:
-        more = "[directory]\nintegrated = false\n"
-        alpha = Office(tmp_path / "ALPHA", "ALPHA", running, more).qm
+        office = Office(tmp_path / "ALPHA", "ALPHA", running, "[directory]\nintegrated = true\n")
+        alpha = office.qm
+        alpha.call("POST", "/directory", {"document": document(alpha.guid, "ALPHA")})
+        alpha.queue(LEDGER).send(b"from before", transactional=True)
+        office.server.kill()
+        settings = office.server.home / "posthouse.toml"
+        settings.write_text(settings.read_text().replace("integrated = true", "integrated = false"))
+        office.server.start()
         assert alpha.status().directory.reason == "this is a workgroup"
+        wait_until(lambda: "directory cannot be reached" in error(alpha), lambda: error(alpha))
         with pytest.raises(NoDs, match="no directory in a workgroup"):
             alpha.call("GET", "/directory")
         for refused in (
