@@ -28,7 +28,7 @@ class Ways:
 
     def __init__(self) -> None:
         self.hops: dict[Sheet, set[int]] = {}  # hop counts that messages were passed on with
-        self.routers: dict[Sheet, set[str]] = {}  # who passed them on
+        self.copies: dict[Sheet, Counter[str]] = {}  # how often somebody had them to pass on
         self.refused: Counter[Sheet] = Counter()  # for their hop count; perhaps undone
         self.surely_refused: Counter[Sheet] = Counter()
         self.faults: list[str] = []
@@ -61,7 +61,7 @@ class Ways:
         if not hops or (hops > 1 and hops - 1 not in before):
             self.faults.append(f"{sheet} has hop count {hops} at {machine}, before: {before}")
         before.add(hops)
-        self.routers.setdefault(sheet, set()).add(machine)
+        self.copies.setdefault(sheet, Counter())[machine] += 1
 
     def _exceeded(self, sheet: Sheet, hops: object) -> None:
         self.refused[sheet] += 1
@@ -180,21 +180,40 @@ class RoutedAccount(Account):
     def _hurried(self, letter: Letter, ends: set[End]) -> Iterator[Traces]:
         """Each machine on its way may be too late with a copy of it, and says so.
 
-        Its sender's too, if that is a router to which a copy has come back.
+        Its sender's too, if that is a router to which copies have come back. Of a sequence only
+        its sender keeps a dead letter, and one.
         """
-        came_back = letter.sender in self.ways.routers.get((letter.name, NORMAL), ())
-        found = list(super()._outcomes(letter, ends))
-        found += [self._ended(letter, end) for end in ends]
-        found.append(self._turned_away(letter))
-        for traces in found:
-            for dead in range(len(self.routers) + 1):
-                for negative in range(len(self.routers) + 2):
-                    more = traces._replace(dead_elsewhere=dead, negative=negative)
-                    yield more
-                    yield more._replace(dead_at_sender=0)
-                    yield more._replace(dead_at_sender=int(letter.negative), journal=0)
-                    if came_back and letter.negative:
-                        yield more._replace(dead_at_sender=2, journal=0)
+        told = len(self.routers) + 1 if self._is_told(letter, ACK_NEG_ARRIVAL) else 0
+        copies: Counter[str] = Counter()
+        if letter.negative and not self._is_sequenced(letter):
+            copies += self.ways.copies.get((letter.name, NORMAL), copies)
+        here = copies[letter.sender]
+        for traces in set(self._late(letter, ends)):
+            for elsewhere in range(copies.total() - here + 1):
+                for at_sender in range(here + 1):
+                    for negative in range(told + 1):
+                        yield traces._replace(
+                            dead_at_sender=traces.dead_at_sender + at_sender,
+                            dead_elsewhere=traces.dead_elsewhere + elsewhere,
+                            negative=traces.negative + negative,
+                        )
+
+    def _late(self, letter: Letter, ends: set[End]) -> Iterator[Traces]:
+        """Whether it came or not, its sender has handed it to a router in time, or given it up.
+
+        What a router has in hand is not the sender's any more; but a sequence is.
+        """
+        yield from super()._outcomes(letter, ends)
+        came = [self._ended(letter, end) for end in ends]
+        yield from (self._turned_away(letter), *came)
+        if not self._is_sequenced(letter):
+            for its_end in (Traces(), *came):
+                for mine in (Traces(journal=int(letter.positive)), self._given_up(letter)):
+                    yield its_end._replace(
+                        journal=mine.journal,
+                        dead_at_sender=mine.dead_at_sender,
+                        negative=its_end.negative + mine.negative,
+                    )
 
     def _untold(self, letter: Letter, found: list[Traces]) -> Iterator[Traces]:
         """Acknowledgments go round in circles as well, and nobody tells of those ([MS-MQQB]

@@ -15,7 +15,11 @@ import pytest
 from posthouse.engine import forwarding
 from posthouse.engine.arriving import Run, SequencePlace
 from posthouse.engine.forwarding import Forwarding, Waiting
+from posthouse.engine.outcome import Outcomes
+from posthouse.engine.queue import Queue
 from posthouse.engine.receiving import Receiving
+from posthouse.engine.records import FLAG_REMOTE, Row
+from posthouse.model.message_classes import NACK_REACH_QUEUE_TIMEOUT
 from posthouse.protocols.binary.protocol import BinaryProtocol
 from posthouse.sim.routed import RoutedTrial
 from posthouse.sim.trial import Failed
@@ -114,6 +118,27 @@ def drop_resends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Waiting, "has", lambda *arguments: True)
 
 
+def keep_dead_letters_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A router keeps a dead letter of a sequence, beside the one that its sender keeps."""
+    chosen = Outcomes._dead_letter_queues
+
+    def queues(self: Outcomes, number: int, row: Row) -> list[Queue]:
+        return chosen(self, number, row._replace(flags=row.flags & ~FLAG_REMOTE))
+
+    monkeypatch.setattr(Outcomes, "_dead_letter_queues", queues)
+
+
+def keep_nothing_that_is_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What did not come in time is gone, whatever was asked for."""
+    finish = Outcomes._finish
+
+    def finished(self: Outcomes, number: int, row: Row, code: int, *rest: Any) -> None:
+        late = code == NACK_REACH_QUEUE_TIMEOUT
+        finish(self, number, row._replace(wants=0) if late else row, code, *rest)
+
+    monkeypatch.setattr(Outcomes, "_finish", finished)
+
+
 BROKEN = [
     trust_no_router,
     drop_what_passes,
@@ -122,6 +147,8 @@ BROKEN = [
     raise_no_hop_count,
     count_hops_twice,
     drop_resends,
+    keep_dead_letters_of_others,
+    keep_nothing_that_is_late,
 ]
 
 
