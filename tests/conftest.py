@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests import fast_java
 from tools import peers
 
 SOAK = os.environ.get("POSTHOUSE_SOAK") == "1"
@@ -60,9 +61,12 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers", "peer(*names): real programs this test runs against, see tools/peers.py"
     )
     config.pluginmanager.register(Groups(), "posthouse-groups")
+    fast_java.short_lived()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
+    if fast_java.is_wanted(item):
+        fast_java.pictured()
     for mark in item.iter_markers("peer"):
         for name in mark.args:
             require_peer(name)
@@ -75,6 +79,28 @@ def require_peer(name: str) -> None:
         pytest.fail(reason, pytrace=False)
     if reason:
         pytest.skip(reason)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What is long begins early, and what shares something that is slow to start stays together.
+
+    Each worker begins at its own part of the list, and one that has nothing left takes from the
+    end of another's. So the first part begins with Spark, which uses whatever processors there
+    are, the second with real processes, which mostly wait, and all of them end with short tests.
+    """
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    lanes: list[list[pytest.Item]] = [[], [], []]
+    for item in items:
+        lanes[lane_of(item.nodeid)].append(item)
+    *long, short = lanes
+    left, ordered = len(items), list[pytest.Item]()
+    for number in range(workers):
+        begin = long.pop(0) if long else []
+        room = max(left // (workers - number) - len(begin), 0)
+        ordered += begin + short[:room]
+        del short[:room]
+        left = len(items) - len(ordered)
+    items[:] = [*ordered, *(item for lane in (*long, short) for item in lane)]
 
 
 class Groups:
@@ -113,12 +139,19 @@ class Groups:
         return f"{group:<16}{count:>6} tests{seconds:>8.1f} s of {budget:.0f} s{late}"
 
 
+def lane_of(nodeid: str) -> int:
+    """Spark, processes, everything else."""
+    group = group_of(nodeid)
+    is_whole = "/" not in nodeid.partition("::")[0].removeprefix("tests/")  # of the repository
+    return 0 if group == "spark" else 1 if group == "process" or is_whole else 2
+
+
 def group_of(nodeid: str) -> str:
     """`tests/engine/test_queue.py::test_x` belongs to engine, `tests/test_x.py` to x.
 
     What starts Spark is one group, wherever it is.
     """
     parts = Path(nodeid.partition("::")[0]).parts[1:]
-    if parts[-1].startswith("test_spark_"):
+    if "spark" in parts[-1]:
         return "spark"
     return parts[0] if len(parts) > 1 else Path(parts[-1]).stem.removeprefix("test_")

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from posthouse.spark.homes import spark_home
 from posthouse.spark.java import java_home
 from tests.process.offices import free_port, wait_until
 
@@ -50,7 +51,7 @@ class Cluster:
         wait_until(true, self.logs, PATIENCE_S)
 
     def _launch(self, name: str, *words: str) -> None:
-        home = spark_home(self.folder)
+        home = str(spark_home())
         environment = {
             "SPARK_HOME": home,
             "JAVA_HOME": str(java_home()),
@@ -100,19 +101,6 @@ class Cluster:
         trace: TracebackType | None,
     ) -> None:
         self.stop()
-
-
-def spark_home(folder: Path) -> str:
-    """Spark without its zipped Python, which has no bytecode: workers take the installed package,
-    and start in a quarter of the time."""
-    import pyspark
-
-    home = folder / "spark-home"
-    home.mkdir(exist_ok=True)
-    for name in ("bin", "jars", "sbin"):
-        if not (home / name).exists():
-            (home / name).symlink_to(Path(pyspark.__path__[0], name))
-    return str(home)
 
 
 def running() -> Iterator[tuple[int, int, bytes]]:

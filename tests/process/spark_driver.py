@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
-from tests.process.spark_cluster import descendants, spark_home
+from posthouse.spark.homes import spark_home
+from tests.process.spark_cluster import descendants
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -80,7 +81,7 @@ class Driver:
                 env={
                     **os.environ,
                     "SPARK_LOCAL_IP": "127.0.0.1",
-                    "SPARK_HOME": spark_home(folder),
+                    "SPARK_HOME": str(spark_home()),
                 },
             )
 

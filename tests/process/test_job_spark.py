@@ -14,9 +14,10 @@ from typing import Any
 
 import pytest
 
+from posthouse.spark.homes import spark_home
 from tests.conftest import Dose
 from tests.process.offices import wait_until
-from tests.process.spark_cluster import Cluster, spark_home
+from tests.process.spark_cluster import Cluster
 from tests.process.spark_office import SparkOffice, path_of
 
 pytest.importorskip("pyspark")
@@ -63,7 +64,7 @@ class Clerk:
                 env={
                     **os.environ,
                     "SPARK_LOCAL_IP": "127.0.0.1",
-                    "SPARK_HOME": spark_home(folder),
+                    "SPARK_HOME": str(spark_home()),
                 },
             )
 
