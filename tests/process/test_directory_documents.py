@@ -110,7 +110,8 @@ class Desk:
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
     with ExitStack() as running, pytest.MonkeyPatch.context() as environment:
         folder = tmp_path_factory.mktemp("documents") / "ALPHA"
-        yield Desk(Office(folder, "ALPHA", running), environment)
+        more = "[directory]\nsite = 'Nowhere'\n"  # nobody has it: then it is in none
+        yield Desk(Office(folder, "ALPHA", running, more), environment)
 
 
 @pytest.fixture(autouse=True)
@@ -339,6 +340,12 @@ def test_certificates_of_users_come_and_go(
     assert "too large" in said(capsys, *add, str(file), code=1)
     assert "Eve" in said(capsys, "user", "add", "S-1-5-21-7", "--name", "Eve")
     assert "Anna" in said(capsys, "user", "add", SID, "--name", "Anna")
+
+
+def test_a_name_that_two_have_means_nobody(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
+    desk.take_in({"users": [{"sid": "S-1-5-21-1-2-3-1003", "name": "ada"}]})
+    assert main.run(["directory", "user", "remove", "Ada", "--yes"]) == 1
+    assert "Name him by his SID" in capsys.readouterr().err
 
 
 def test_programs_see_the_queues_that_they_may(

@@ -184,6 +184,15 @@ def test_whoever_listens_at_the_address_of_another_gets_nothing(desk: Desk) -> N
     assert waiting.messages == 1
 
 
+def test_a_way_over_a_router_that_is_gone_is_none(desk: Desk) -> None:
+    via, lost = str(uuid.uuid4()), str(uuid.uuid4())
+    desk.machine("VIA", via, "--routing-server")
+    desk.machine("LOST", lost, "--in-routing", "VIA")
+    desk.do("machine", "remove", "VIA", "--yes")
+    desk.send(f"PRIVATE={lost}\\5", b"to nobody")
+    desk.shows(f"PRIVATE={lost}\\5", "no next hop towards")
+
+
 def test_a_queue_whose_machine_is_gone_is_waited_for(desk: Desk, tmp_path: Path) -> None:
     public, gone = str(uuid.uuid4()), str(uuid.uuid4())
     file = tmp_path / "poisoned.toml"

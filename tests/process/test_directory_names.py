@@ -168,6 +168,32 @@ def test_a_user_of_the_directory_is_known_by_his_signature(desk: Desk) -> None:
     assert signed.count() == 0
 
 
+@pytest.mark.spec("MS-MQQB 3.1.7.1.5/3")
+def test_a_body_is_encrypted_for_the_keys_that_the_directory_has(desk: Desk) -> None:
+    alpha, beta = desk.alpha, desk.beta
+    orders = beta.qm.queue(r"BETA\orders")
+    name = orders.properties().guid_name
+    alpha.qm.queue(name).send(b"secret", encrypt=True, dead_letter=True)  # BETA has no key yet
+    dead = alpha.qm.queue(r".\system$;deadletter").receive(timeout=60)
+    assert dead.body == b"secret"
+    desk.say(beta, "cert", "make", "--bits", "1024")
+    for keys in ("of the directory", "of the operator"):
+        if keys == "of the directory":
+            desk.take_over(beta, alpha)
+        else:
+            file = str(desk.folder / "beta.json")
+            desk.say(beta, "cert", "export", file)
+            desk.say(alpha, "cert", "trust", file)
+        alpha.qm.queue(name).send(keys.encode(), encrypt=True)
+        message = orders.receive(timeout=60)
+        assert (message.body, message.encrypted) == (keys.encode(), True)
+
+
+def test_a_computer_with_dots_may_be_known_by_its_name_in_dns(desk: Desk) -> None:
+    place = desk.alpha.qm.call("GET", r"/directory/place?queue=far.example.com\orders")
+    assert place["format_name"] == r"DIRECT=OS:far.example.com\orders"
+
+
 def test_what_leads_nowhere_waits_with_its_reason(desk: Desk) -> None:
     """A machine without an address whose name nobody knows, and one in a site that is not there."""
     lost, gone = str(uuid.uuid4()), str(uuid.uuid4())

@@ -187,6 +187,10 @@ NO_NEWS = [
     (NEWS + bytes(5000), "5"),
     (text("<Notification/>"), "with another text"),
     (b"\2\1\0\xd8", "with another text"),
+    (
+        NEWS.replace("71717171-7171".encode("utf-16-le"), ("-" * 13).encode("utf-16-le")),
+        "is not a GUID",
+    ),
     (b"\1\1\0", "breaks off"),
     (b"\1\1\0\1\0", "breaks off"),
     (b"\1\1\0\0ab", "without an end"),

@@ -3,19 +3,22 @@ and the certificates and keys that those are checked with."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import uuid
 from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import posthouse
 from posthouse.client.binary_sender import BinarySender
+from posthouse.client.binary_session import SendingSession
 from posthouse.model.errors import QueueError
-from posthouse.model.guids import format_guid
+from posthouse.model.guids import format_guid, parse_guid
 from posthouse.model.message import ACK_POS_ARRIVAL, Message
 from posthouse.protocols.binary.settings import BinarySettings
 from posthouse.security.message_security import MessageSecurity
@@ -23,6 +26,7 @@ from posthouse.security.sids import make_sid, parse_sid
 from posthouse.wire.message import serialize
 from posthouse.wire.patch import stamp
 from tests.process.offices import Office, outgoing, wait_until
+from tests.process.serving import Serving
 from tests.security.key_ring import MemoryRing, certificate
 from tests.security.test_message_security import changed, with_flags
 
@@ -33,7 +37,9 @@ targets_per_peer = 4
 ORDERS, ADMIN, LETTERS = (
     rf"DIRECT=OS:ALPHA\private$\{name}" for name in ("orders", "admin", "letters")
 )
-KNOWN, ELSEWHERE = str(uuid.uuid4()), str(uuid.uuid4())
+KNOWN, ELSEWHERE, PLACED, NOWHERE = (str(uuid.uuid4()) for _ in range(4))
+
+ORDINALS = itertools.count(1_000, 1_000)  # a message is new once
 
 
 class Street:
@@ -45,7 +51,11 @@ class Street:
         self.alpha.create("orders", "admin", "letters")
         self.public = self.qm.create_queue(r".\public").properties().guid_name
         document = {
-            "machines": [{"name": "BETA", "guid": KNOWN}],
+            "machines": [
+                {"name": "BETA", "guid": KNOWN},
+                router("NORA", PLACED, "no-such-host-here", "localhost"),
+                router("NED", NOWHERE, "no-such-host-here"),
+            ],
             "queues": [{"path": r"BETA\answers", "guid": ELSEWHERE}],
             "users": [{"sid": "S-1-5-21-7-7-7-7", "certificates": [text(certificate("eve"))]}],
         }
@@ -60,6 +70,22 @@ class Street:
 
     def log(self) -> str:
         return (self.alpha.server.home / "logs" / "posthouse.log").read_text()
+
+
+def router(name: str, guid: str, *addresses: str) -> dict[str, Any]:
+    return {"name": name, "guid": guid, "addresses": [*addresses], "routing_server": True}
+
+
+class Router(BinarySender):
+    """Somebody who calls himself a machine of the directory, and brings what another wrote."""
+
+    def __init__(self, port: int, guid: str) -> None:
+        super().__init__("127.0.0.1", port, 60, BinarySettings())
+        self.guid = parse_guid(guid)
+        self._session = SendingSession(self._settings, self.guid, self._waiting)
+        self.connect()
+        self.guid = parse_guid(KNOWN)
+        self._ordinal = next(ORDINALS)
 
 
 def opened(street: Street, token: str) -> posthouse.QueueManagerClient:
@@ -110,6 +136,7 @@ def test_answers_go_where_names_of_strangers_may_lead(street: Street) -> None:
         *map(direct, ("10.8.1.1", "10.8.1.1:1801", "far.example:9", "near.example:1801")),
         *(f"PRIVATE={uuid.uuid4()}\\5", f"PUBLIC={uuid.uuid4()}"),
     ]
+    refused.append("")
     before = street.refusals("target_not_allowed")
     sender.send(map(asking, allowed))
     assert street.refusals("target_not_allowed") == before
@@ -120,6 +147,22 @@ def test_answers_go_where_names_of_strangers_may_lead(street: Street) -> None:
     names = {queue.format_name for queue in outgoing(street.qm)}
     assert {direct("10.9.1.1"), f"PUBLIC={ELSEWHERE}"} <= names
     assert street.qm.queue(ADMIN).receive(60).class_name == "ack-reach-queue"
+
+
+def test_what_a_router_in_its_place_brings_counts_for_who_wrote_it(street: Street) -> None:
+    street.stranger().send(asking(direct(f"10.9.3.{last}")) for last in range(9))
+    before = street.refusals("target_not_allowed")
+    Router(street.alpha.port, PLACED).send([asking(direct("10.9.4.1"))])
+    assert street.refusals("target_not_allowed") == before
+    Router(street.alpha.port, NOWHERE).send([asking(direct("10.9.4.2"))])
+    assert street.refusals("target_not_allowed") == before + 1
+
+
+def test_what_is_no_network_is_no_setting(tmp_path: Path) -> None:
+    (tmp_path / "wrong.toml").write_text("[queue_manager]\nallowed_targets = ['10.9.0.0/99']\n")
+    with Serving(tmp_path, "--config", str(tmp_path / "wrong.toml")) as serving:
+        assert serving.wait() != 0
+        assert "10.9.0.0/99" in serving.errors.read_text()
 
 
 # -- signatures
@@ -156,10 +199,11 @@ def test_a_signature_proves_who_sent_a_message(street: Street) -> None:
     hand.write("ada", parse_sid(sid))
     hand.write("bob", parse_sid(bob))
     hand.write("gamma", kind=2)
+    hand.write("bob", kind=0)  # somebody has registered it
     hand.write("eve", kind=0)  # the directory has her certificate
-    came = [letters.receive(60) for _ in range(4)]
+    came = [letters.receive(60) for _ in range(5)]
     assert [(one.label, one.authenticated) for one in came] == [
-        (name, True) for name in ("ada", "bob", "gamma", "eve")
+        (name, True) for name in ("ada", "bob", "gamma", "bob", "eve")
     ]
     assert [one.sender for one in came[:2]] == [sid, bob]
     qm.call("PATCH", "/users/ada", {"disabled": True})
