@@ -235,7 +235,7 @@ def test_what_is_under_way_to_another_connector_server_stays_there(
         for office in (harbour.alpha, beta):
             office.qm.call("POST", "/directory", {"document": both})
         qm = harbour.qm
-        qm.queue(LEDGER).send(b"arrived", transactional=True)
+        qm.queue(LEDGER).send(b"arrived", transactional=True, dead_letter=True)
         wait_until(lambda: beta.qm.queue(XACTONLY).count() == 1, harbour.counts)
         qm.queue(ORDERS).send(b"first", recoverable=True)
         wait_until(lambda: not harbour.unsent(ORDERS), harbour.counts)

@@ -21,7 +21,7 @@ from posthouse.security.descriptors import SecurityDescriptor
 from posthouse.security.sids import EVERYONE
 from posthouse.wire.message import serialize
 from tests.process.offices import Office, wait_until
-from tests.process.test_shared_directory_faults import NEWS, OWN_QUEUE, SETTINGS
+from tests.process.test_shared_directory_faults import MACHINE, NEWS, OWN_QUEUE, SETTINGS
 
 HOME, STREAMS, LOST = (str(uuid.uuid4()) for _ in range(3))
 SITES = f"[[sites]]\nname = 'Home'\nguid = '{HOME}'\n"
@@ -192,6 +192,36 @@ def test_owners_are_told_of_changes_unless_nobody_wants_it(house: House) -> None
     assert house.edit(quiet) == ""
     house.change(queues=[{"path": r"BETA\quiet", "guid": str(uuid.uuid4())}])
     assert r"BETA\quiet" not in {queue.path for queue in beta.queues()}
+
+
+def test_what_is_removed_is_gone_for_everybody(house: House) -> None:
+    house.change(sites=[{"name": "Paris"}])
+    assert "Paris" in house.path.read_text()
+    house.qm.call("POST", "/directory/remove", {"kind": "site", "name": "Paris"})
+    assert "Paris" not in house.path.read_text()
+    assert "Paris" not in str(house.qm.call("GET", "/directory"))
+
+
+def test_another_machine_of_our_name_keeps_us_out_until_it_is_gone(house: House) -> None:
+    house.qm.create_queue(r"ALPHA\ours")
+    assert "does not take" in house.edit(SITES + MACHINE.format(name="ALPHA", guid=LOST))
+    assert "does not take" in house.qm.queue(r"ALPHA\ours").properties().reason
+    assert house.edit(SITES) == ""
+    assert "ours" in house.path.read_text()
+    house.qm.delete_queue(r"ALPHA\ours")
+
+
+def test_the_same_file_in_another_place_is_known(house: House) -> None:
+    moved, settings = house.path.with_name("moved.toml"), "posthouse.toml"
+    moved.write_text(house.path.read_text())
+    file = house.alpha.server.home / settings
+    before = file.read_text()
+    for text in (before.replace(str(house.path), str(moved)), before):
+        house.alpha.server.kill()
+        file.write_text(text)
+        house.alpha.server.start()
+        assert house.refreshed() == ""
+    assert moved.read_text() == house.whole
 
 
 def test_what_cannot_be_written_of_ourselves_is_told(house: House) -> None:
