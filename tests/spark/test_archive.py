@@ -135,7 +135,7 @@ def test_following_goes_on_until_it_is_told_to_stop(
             stop.set()
 
     done = archived(name, consume=True, follow=True, every_s=0.01, progress=watch, stop=stop)
-    assert done.messages == 2
+    assert (done.messages, done.stopped) == (2, True)
     assert bodies(spark, folder) == [b"first", b"second"]
     assert office.count(name) == 0
 

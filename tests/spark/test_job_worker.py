@@ -147,6 +147,36 @@ def test_who_may_see_less_does_not_go_on_with_the_replay_of_another(
     assert result(served("ALICE", PIPELINE, data))["sent"] == 2
 
 
+MANY = f"SELECT count(*) FROM {', '.join(f'lake.messages AS m{n}' for n in range(8))}".encode()
+"""A billion rows and more."""
+
+
+@pytest.mark.parametrize("kind", ["replay", "statement"])
+def test_a_job_that_a_stop_cuts_off_is_not_finished(
+    kind: str, served: Callable[..., Any], lake: Lake, office: SparkOffice, spark: SparkSession
+) -> None:
+    """It is given back, and done by whoever comes next; nobody waits for a long statement."""
+    stop = threading.Event()
+
+    class Stopped(SparkWorker):
+        def __call__(self, task: Task) -> str:
+            stop.set()
+            return super().__call__(task)
+
+    office.create(f"cut_{kind}")
+    order = json.dumps({"pipeline": "replay", "to": path_of(f"cut_{kind}")}).encode()
+    type, data = (PIPELINE, order) if kind == "replay" else (SQL, MANY)
+    with qms.on(office.qm) as station:
+        job = station.queue(QUEUE).submit(data, type=type, restart=True)
+    worker = Stopped(spark, office.url, lakes={"lake": lake.folder})
+    server = QueueServer(office.qm, "SPARK1", NWOT_JOB_SERVER, [QUEUE], worker, stop=stop)
+    assert server.run() == (0, 0)
+    with qms.on(office.qm) as station:
+        queue = station.queue(QUEUE)
+        assert (queue.numbers(), office.count(f"cut_{kind}")) == ([job.number], 0)
+        queue.job(job.number).remove()
+
+
 def test_a_server_with_a_lake_that_is_not_there_yet_runs_other_statements(
     served: Callable[..., dict[str, Any]], lake: Lake, tmp_path: Path
 ) -> None:

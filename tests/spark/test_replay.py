@@ -136,9 +136,10 @@ def test_a_replay_that_was_cut_off_goes_on_and_sends_nothing_twice(
     begun = len(office.bodies(name))
     assert 0 < begun < 9
     done = replayed(path_of(name), batch=4, progress=lambda one: stop.set(), stop=stop)
-    assert done.resumed
+    assert (done.resumed, done.stopped) == (True, True)
     assert len(office.bodies(name)) == begun
-    assert replayed(path_of(name), batch=4).resumed
+    done = replayed(path_of(name), batch=4)
+    assert (done.resumed, done.stopped) == (True, False)
     assert sorted(office.bodies(name)) == expected(*range(1, 10))
     again = replayed(path_of(name), batch=4)
     assert (again.sent, again.resumed) == (9, False)

@@ -55,6 +55,7 @@ class Archived(NamedTuple):
     bytes: int
     seconds: float
     checkpoint: str
+    stopped: bool  # it was told to, before its end
 
 
 class Sources(NamedTuple):
@@ -134,6 +135,7 @@ class Archive:
         self._stop = stop or threading.Event()
         self._in_batch = threading.Lock()
         self._failure: Exception | None = None
+        self._stopped = False
         self._files = 0
         self._bytes = 0
 
@@ -173,6 +175,7 @@ class Archive:
     def _wait(self, query: StreamingQuery) -> None:
         while not query.awaitTermination(LOOK_S):
             if self._stop.is_set():
+                self._stopped = True
                 return
 
     def _batch(self, messages: DataFrame, number: int) -> None:
@@ -205,6 +208,7 @@ class Archive:
             bytes=self._bytes,
             seconds=round(done.seconds, 3),
             checkpoint=str(self._checkpoint),
+            stopped=self._stopped,
         )
 
 

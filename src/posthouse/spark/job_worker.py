@@ -72,6 +72,7 @@ class SparkWorker:
         self._lakes = dict(lakes or {})
         self._out = out
         self._programs = programs
+        self._at_once = False  # whether a stop breaks the job off; else it sees to that itself
         self._kinds: dict[int, Callable[[Task], str]] = {
             SQL: self._sql,
             PIPELINE: self._pipeline,
@@ -83,8 +84,9 @@ class SparkWorker:
         run = self._kinds.get(task.job.taken.job_type)
         if run is None:
             raise JobFailed(f"{task.job.taken.job_type} is no type of job for Spark")
+        self._at_once = False
         try:
-            with _watched(task, self._spark):
+            with _watched(task, self._spark, lambda: self._at_once):
                 return run(task)
         except PySparkException as error:
             raise JobFailed(str(cause_of(error))) from error
@@ -98,6 +100,7 @@ class SparkWorker:
         return self._query(task, _text(_whole(task)), lake)
 
     def _query(self, task: Task, statement: str, lake: Path | None) -> str:
+        self._at_once = True
         task.report(0, 1, "reading")
         with self._access(task) as token_file:
             options = pipelines.access(self._url, token_file)
@@ -157,6 +160,7 @@ class SparkWorker:
                 progress=_shown(task),
                 stop=task.stop,
             )
+        _check_whole(done.stopped)
         told = {"messages": done.messages, "batches": done.batches, "files": done.files}
         return json.dumps({"pipeline": "archive", "lake": order.lake, **told})
 
@@ -181,6 +185,7 @@ class SparkWorker:
                 progress=_shown(task),
                 stop=task.stop,
             )
+        _check_whole(done.stopped)
         told = {"messages": done.messages, "sent": done.sent, "dry_run": done.dry_run}
         return json.dumps({"pipeline": "replay", "lake": order.lake, **told})
 
@@ -188,6 +193,7 @@ class SparkWorker:
         """Tables and a page below `out`; without it there is nowhere to put them."""
         if self._out is None:
             raise JobFailed("this server keeps no reports: start it with --out")
+        self._at_once = True
         folder = self._folder(task)
         task.report(0, 1, "reading")
         with self._access(task) as token_file, ExitStack() as stack:
@@ -231,8 +237,8 @@ class SparkWorker:
 
 
 @contextmanager
-def _watched(task: Task, spark: SparkSession) -> Iterator[None]:
-    """While a job runs it is looked after: one that is gone is broken off."""
+def _watched(task: Task, spark: SparkSession, at_once: Callable[[], bool]) -> Iterator[None]:
+    """While a job runs it is looked after: one that is gone is broken off, or that is to stop."""
     over = threading.Event()
     gone: list[JobGone] = []
 
@@ -240,10 +246,10 @@ def _watched(task: Task, spark: SparkSession) -> Iterator[None]:
         while not over.wait(LOOK_S):
             try:
                 pulse.check()
+                _check_whole(at_once() and task.stop.is_set())
             except JobGone as error:
                 gone.append(error)
-                spark.sparkContext.cancelAllJobs()
-                return
+                spark.sparkContext.cancelAllJobs()  # until the end: it may be about to begin others
 
     try:
         with Pulse(task) as pulse:
@@ -278,6 +284,12 @@ def _text(data: bytes) -> str:
         return data.decode("utf-8")
     except UnicodeDecodeError:
         raise JobFailed("the statement is not UTF-8") from None
+
+
+def _check_whole(stopped: bool) -> None:
+    """A server that stops has not done the job: whoever gets it next goes on with it."""
+    if stopped:
+        raise JobGone("the server stops")
 
 
 def _shown(task: Task) -> Callable[[Progress], None]:

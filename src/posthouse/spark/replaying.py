@@ -62,6 +62,7 @@ class Replayed(NamedTuple):
     seconds: float
     dry_run: bool
     resumed: bool
+    stopped: bool  # it was told to, before its end
 
     @property
     def messages(self) -> int:
@@ -286,6 +287,7 @@ class Replay:
             seconds=round(self._meter.now.seconds, 3),
             dry_run=dry_run,
             resumed=self._resumed,
+            stopped=not dry_run and self._plan.done < len(self._plan.cuts),
         )
 
 
