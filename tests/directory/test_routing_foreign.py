@@ -51,7 +51,7 @@ def test_other_sites_send_it_towards_the_connector_server() -> None:
 def test_the_whole_way_ends_behind_the_connector_queue() -> None:
     source, gate = in_site(1, NORTH), server(3, NORTH, BEYOND)
     machines = {one.identifier: one for one in (source, gate, STREAMS)}
-    steps = route(Topology(SITES, [], machines.values()), machines.get, guid(1), guid(2))
+    steps = route(Topology(SITES, [], machines.values()), machines, guid(1), guid(2))
     assert [(step.source, step.target) for step in steps] == [
         (guid(1), guid(3)),
         (guid(3), guid(2)),

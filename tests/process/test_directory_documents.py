@@ -17,6 +17,7 @@ import pytest
 import posthouse
 from posthouse.cli import main
 from posthouse.directory.expand import NAMES_MAX
+from posthouse.directory.routing import HOPS_MAX
 from posthouse.model.errors import QueueError
 from posthouse.model.names import ELEMENTS_MAX
 from posthouse.security.acls import ALLOWED, Ace, Acl
@@ -71,6 +72,7 @@ WHOLE: dict[str, Any] = {
         {"path": r"BETA\closed", "guid": guid(12), "security": readable_by(0)},
         {"path": r"BETA\shown", "guid": guid(13), "security": readable_by(0x20)},
         {"path": r"BETA\moved", "guid": guid(14), "machine": "GAMMA"},
+        {"path": r"BETA\known", "guid": guid(15), "qualified_path": r"beta.example\known"},
     ],
     "lists": [
         {"name": "Branches", "members": [r"BETA\orders", "Till", *(DIRECT + str(n) for n in "ab")]},
@@ -285,6 +287,7 @@ FOREIGN = {
         {"name": "LEAF", "guid": guid(7), "sites": ["Berlin"], "out_routing_servers": [guid(70)]},
         {"name": "TWIG", "guid": guid(8), "sites": ["Berlin"], "out_routing_servers": ["LEAF"]},
         {"name": "RING", "guid": guid(9), "sites": ["Berlin"], "in_routing_servers": ["BETA"]},
+        {"name": "SELF", "guid": guid(10), "sites": ["Berlin"], "out_routing_servers": ["SELF"]},
     ],
 }
 WAYS = [
@@ -294,6 +297,7 @@ WAYS = [
     ("LEAF", "GAMMA", 1, "but the directory has none of them"),
     ("TWIG", "GAMMA", 1, "but none of them is a routing server"),
     ("GAMMA", "RING", 0, "RING"),
+    ("SELF", "GAMMA", 1, "and that is SELF itself"),
 ]
 
 
@@ -316,6 +320,9 @@ def test_the_rest_is_for_programs_as_well(
     assert json.loads(changes)["name"] == "Ulm"
     assert "Berlin,Hamburg" in said(capsys, "link", "remove", "Hamburg", "Berlin", "--yes")
     assert "has no link" in said(capsys, "link", "remove", "Hamburg", "Berlin", "--yes", code=1)
+    added = ("queue", "add", r"BETA\exact", guid(16), "--transactional")
+    assert r"BETA\exact" in said(capsys, *added)
+    assert "transactional" in said(capsys, "queue", "find", "--machine", "BETA")
     assert "the queue manager itself" in said(capsys, "machine", "remove", "ALPHA", code=1)
     desk.qm.create_queue(r"ALPHA\ours")
     assert "a queue of ours" in said(capsys, "queue", "remove", r"ALPHA\ours", code=1)
@@ -354,14 +361,14 @@ def test_programs_see_the_queues_that_they_may(
     find = ("queue", "find", "--machine", "BETA")
     assert r"BETA\orders" in said(capsys, *find, "--type", guid(50))
     assert r"BETA\closed" in said(capsys, *find, "--created-after", "2026-01-01")
-    assert "3 more fit" in said(capsys, *find, "--limit", "1")
+    assert "4 more fit" in said(capsys, *find, "--limit", "1")
     desk.qm.call("POST", "/users", {"name": "reader"})
     token = desk.qm.call("POST", "/tokens", {"user": "reader", "role": "read"})["token"]
     ready = json.loads((desk.office.server.home.parent / "ready.json").read_text())
     url = f"http://127.0.0.1:{port_of(ready['endpoints']['admin'])}"
     with posthouse.connect(url=url, token=token) as reader:
         paths = {queue.path for queue in reader.find_queues(machine="BETA")}
-    assert paths == {r"BETA\orders", r"BETA\shown", r"BETA\moved"}
+    assert paths == {r"BETA\orders", r"BETA\shown", r"BETA\moved", r"BETA\known"}
 
 
 PLACES = [
@@ -407,3 +414,42 @@ def test_lists_that_lead_to_nobody_are_refused(desk: Desk) -> None:
             desk.qm.queue(f"DL={lists[name]}").send(b"x")
         assert words in str(refused.value)
     desk.qm.queue(f"DL={lists['Branches']},{DIRECT}a").send(b"to all of them")
+
+
+def test_changes_are_told_field_by_field(
+    desk: Desk, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    link = ("link", "add", "Berlin", "Hamburg")
+    assert "cost = 7" in said(capsys, *link, "--cost", "7")
+    assert "cost = 8, which was 7" in said(capsys, *link, "--cost", "8")
+    assert "no description, which was" in said(capsys, *link, "--description", "")
+    for name in ("", "x" * 257):
+        assert "1 to 256 characters" in said(capsys, "site", "add", name, code=2)
+    sites = "".join(f"[[sites]]\nname = 'Site {number}'\n" for number in range(1002))
+    (tmp_path / "many.toml").write_text(sites)
+    assert "2 more; --json" in said(capsys, "import", str(tmp_path / "many.toml"), "--dry-run")
+
+
+def test_no_way_is_drawn_too(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
+    drawn = said(capsys, "route", "GAMMA", "ALPHA", "--dot", code=1)
+    assert '"site Berlin" -- "site Hamburg"' in drawn
+    assert "penwidth" not in drawn
+
+
+def test_a_way_that_is_too_long_is_told(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
+    """A message would be dropped on it: each hop is counted."""
+    count = HOPS_MAX + 2
+    names = [f"S{at}" for at in range(count)]
+    servers = [
+        {"name": f"G{at}", "guid": guid(100 + at), "sites": [name], "routing_server": True}
+        for at, name in enumerate(names)
+    ]
+    links = [
+        {"sites": [names[at], names[at + 1]], "gates": [f"G{at}", f"G{at + 1}"]}
+        for at in range(count - 1)
+    ]
+    sites = [{"name": name} for name in names]
+    desk.take_in({"sites": sites, "machines": servers, "links": links})
+    assert "leads through S1" in said(capsys, "route", "G0", f"G{HOPS_MAX}")
+    told = said(capsys, "route", "G0", f"G{HOPS_MAX + 1}", code=1)
+    assert f"after {HOPS_MAX} hops the message is still on its way" in " ".join(told.split())

@@ -1,15 +1,21 @@
-"""A queue manager of a workgroup, as a real process: it has no directory, and says so."""
+"""Real queue managers on their own: one of a workgroup has no directory, and says so."""
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+import socket
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
 
 import posthouse
-from posthouse.model.errors import NoDs, QueueError
+from posthouse.directory.embedded import record_key
+from posthouse.directory.objects import Entry, encode_entry
+from posthouse.engine.records import TABLE_DIRECTORY
+from posthouse.model.errors import MalformedPacket, NoDs, QueueError
+from posthouse.runtime.embedded import EmbeddedQueueManager
 from tests.connector.foreign_site import LEDGER, ORDERS, document
+from tests.directory.world import site
 from tests.process.offices import Office, outgoing, wait_until
 
 
@@ -45,3 +51,33 @@ def test_there_is_no_directory_in_a_workgroup(tmp_path: Path) -> None:
                 refused()
         alpha.create_queue(r".\private$\plain").send(b"x")
         assert alpha.queue(r".\private$\plain").receive(0).body == b"x"
+
+
+def own_addresses() -> list[str]:
+    """Where this machine can be reached from others; a machine without a network has none."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe, suppress(OSError):
+        probe.connect(("192.0.2.1", 9))  # nothing is sent
+        return [str(probe.getsockname()[0])]
+    return []
+
+
+def test_a_queue_manager_enters_where_it_listens(tmp_path: Path) -> None:
+    with ExitStack() as running:
+        for number, host in enumerate(["0.0.0.0", *own_addresses()]):
+            name = f"ALPHA{number}"
+            office = Office(tmp_path / name, name, running, machine=f'listen = "{host}"')
+            (machine,) = office.qm.call("GET", "/directory")["machines"]
+            (address,) = machine["addresses"]
+            assert address.endswith(f":{office.port}")
+            assert address.startswith(host) is (number > 0)  # everywhere: by its name
+
+
+@pytest.mark.parametrize("data", [b"damaged", encode_entry(Entry(site(7, "Berlin"), frozenset()))])
+def test_a_damaged_record_of_the_directory_is_told_at_the_start(
+    tmp_path: Path, data: bytes
+) -> None:
+    """One that is no object, and one that is another than its key says."""
+    with EmbeddedQueueManager(tmp_path, name="ALPHA") as opened:
+        opened.run(lambda m: m.core.define(TABLE_DIRECTORY, record_key(site(8, "Paris")), data))
+    with pytest.raises(MalformedPacket, match="directory record"):
+        posthouse.open(tmp_path, name="ALPHA")

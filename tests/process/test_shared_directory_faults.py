@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import tempfile
 import threading
 import time
 import uuid
@@ -13,9 +14,11 @@ from pathlib import Path
 
 import pytest
 
+import posthouse
 from posthouse.model.errors import DsError, NoDs, QueueError
 from posthouse.wire.change_notification import Notification, pack_notification
 from tests.process.offices import Office, wait_until
+from tests.process.warm import Loaded
 
 # Nothing is read of itself: what a test has done it has taken in.
 SETTINGS = """
@@ -117,6 +120,13 @@ def test_changes_wait_for_the_lock_but_only_so_long(shared: Shared) -> None:
     with shared.lock.open("wb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         release = threading.Timer(0.3, lambda: fcntl.flock(lock, fcntl.LOCK_UN))
+        release.start()
+        shared.qm.create_queue(r"ALPHA\patient")
+        release.join()
+    shared.qm.delete_queue(r"ALPHA\patient")
+    with shared.lock.open("wb") as lock:  # one that goes away holds nobody
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        release = threading.Timer(0.3, lambda: (shared.lock.unlink(), lock.close()))
         release.start()
         shared.qm.create_queue(r"ALPHA\patient")
         release.join()
@@ -230,3 +240,101 @@ def lose_us(shared: Shared, have_it_read: Callable[[], object]) -> None:
     wait_until(lambda: "ours" in shared.path.read_text(), shared.path.read_text)
     assert shared.qm.queue(r"ALPHA\ours").properties().reason == ""
     shared.qm.delete_queue(r"ALPHA\ours")
+
+
+def test_a_large_file_is_taken_in_portion_by_portion(shared: Shared) -> None:
+    sites = "".join(f"\n[[sites]]\nname = 'Site {number}'\n" for number in range(1200))
+    assert shared.edit(shared.whole + sites) == ""
+    assert len(shared.qm.call("GET", "/directory")["sites"]) == 1200
+    assert shared.edit(shared.whole) == ""
+    assert "sites" not in shared.qm.call("GET", "/directory")
+
+
+def test_without_the_file_questions_are_answered_from_what_is_here(shared: Shared) -> None:
+    """As far as the document lets them be: of others nothing is said, messages go on."""
+    other, far, branches = (str(uuid.uuid4()) for _ in range(3))
+    entries = (
+        MACHINE.format(name="OTHER", guid=other),
+        f"[[queues]]\npath = 'OTHER\\far'\nguid = '{far}'\n",
+        f"[[lists]]\nname = 'Branches'\nguid = '{branches}'\nmembers = ['OTHER\\far']\n",
+    )
+    assert shared.edit(f"{shared.whole}\n{''.join(entries)}") == ""
+    ours = shared.qm.create_queue(r"ALPHA\ours")
+    text = shared.path.read_text()
+    shared.path.unlink()
+    assert "is not there" in shared.refreshed()
+    ours.send(b"x")
+    assert shared.qm.queue(ours.properties().guid_name).receive(0).body == b"x"
+    shared.qm.queue(f"PUBLIC={far}").send(b"x")
+    for asked in (
+        lambda: shared.qm.queue(f"DL={branches}").send(b"x"),
+        lambda: shared.qm.queue(f"PUBLIC={uuid.uuid4()}").send(b"x"),
+        lambda: shared.qm.find_queues(),
+        lambda: shared.qm.call("GET", f"/directory/place?queue=PUBLIC={far}"),
+        lambda: shared.qm.call("POST", "/directory/users", {"user": "S-1-5-21-7", "name": "Eve"}),
+        lambda: shared.qm.call("POST", "/directory", {"document": {"sites": [{"name": "Ulm"}]}}),
+    ):
+        with pytest.raises(QueueError):
+            asked()
+    assert shared.edit(text) == ""
+    shared.qm.delete_queue(r"ALPHA\ours")
+
+
+def test_a_file_that_is_written_all_the_time_is_away(shared: Shared) -> None:
+    begun, ended = threading.Event(), threading.Event()
+
+    def write() -> None:
+        with shared.path.open("a") as file:
+            while not ended.wait(0.005):
+                file.write("#\n")
+                file.flush()
+                begun.set()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    begun.wait()
+    try:
+        assert "is being written by somebody" in shared.refreshed()
+    finally:
+        ended.set()
+        writer.join()
+
+
+@pytest.mark.parametrize("identified", ["", f"guid = '{uuid.uuid4()}'\n"])
+def test_the_file_may_speak_of_the_enterprise(shared: Shared, identified: str) -> None:
+    enterprise = f"[enterprise]\nname = 'Post'\n{identified}"
+    assert shared.edit(f"{enterprise}\n{shared.whole}") == ""
+    found = shared.qm.call("GET", "/directory")["enterprise"]
+    assert found["name"] == "Post"
+    assert found["guid"] in identified or not identified
+
+
+def test_a_program_of_its_own_shares_the_file(shared: Shared, tmp_path: Path) -> None:
+    settings = SETTINGS.format(path=shared.path).replace("@PORT@", "1801")
+    (tmp_path / "posthouse.toml").write_text(settings)
+    with posthouse.open(tmp_path, name="GAMMA") as qm:
+        mine = qm.create_queue(r"GAMMA\mine")
+        assert shared.refreshed() == ""
+        assert [one.path for one in shared.qm.find_queues()] == [r"GAMMA\mine"]
+        mine.delete()
+
+
+def test_whoever_shares_a_file_by_its_group_keeps_it_shared(tmp_path: Path) -> None:
+    """Another user writes it, who may not give it back to its owner."""
+    group = 4711 if os.geteuid() == 0 else os.getegid()
+    with tempfile.TemporaryDirectory() as folder:  # the folders of pytest are for their owner
+        file = Path(folder, "directory.toml")
+        file.touch()
+        for place, mode in ((Path(folder), 0o770), (file, 0o660)):
+            os.chown(place, -1, group)
+            place.chmod(mode)
+        changed_by_a_guest(file, group, tmp_path)
+        assert "Berlin" in file.read_text()
+        assert (file.stat().st_gid, file.stat().st_mode & 0o777) == (group, 0o660)
+
+
+def changed_by_a_guest(file: Path, group: int, tmp_path: Path) -> None:
+    loaded = Loaded(tmp_path, "tests.process.directory_guest")
+    pid = loaded.fork("tests.process.directory_guest", str(file), str(group))
+    assert loaded.wait(pid) == 0, loaded.errors.read_text()
+    loaded.close()

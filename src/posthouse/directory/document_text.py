@@ -29,10 +29,9 @@ def parse_document(text: str, where: str) -> Document:
     """The document of a text; what is wrong with it is told with its line in `where`."""
     try:
         content = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise InvalidParameter(f"{where} is not TOML: {error}", "Correct it there.") from error
-    except RecursionError:
-        raise InvalidParameter(f"{where} is nested too deep") from None
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        why = "it is nested too deep" if isinstance(error, RecursionError) else error
+        raise InvalidParameter(f"{where} is not TOML: {why}", "Correct it there.") from None
     try:
         return msgspec.convert(content, Document)
     except msgspec.ValidationError as error:

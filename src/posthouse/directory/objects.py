@@ -67,7 +67,8 @@ class DirectoryObject(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind
     fixed_attributes: ClassVar[frozenset[str]] = frozenset()
     """Attributes that are given at creation for good."""
     name_attribute: ClassVar[str] = ""
-    """The attribute that `unique_name` is made of, where it is one."""
+    """The attribute that no two objects of the kind share, whatever its letter case, if it is one.
+    Those of lists and aliases are one kind of name: both are recipients."""
 
     identifier: bytes = NULL_GUID
 
@@ -79,7 +80,7 @@ class DirectoryObject(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind
     @property
     def unique_name(self) -> str:
         """What no other object of the kind may share, in the form it is compared in."""
-        return self.identifier.hex()
+        return self.unique_name_of(getattr(self, self.name_attribute))
 
     @classmethod
     def unique_name_of(cls, name: str | bytes) -> str:
@@ -125,11 +126,6 @@ class QueueManager(DirectoryObject, frozen=True, kw_only=True, tag="QueueManager
     addresses: tuple[str, ...] = ()
     """Where it listens, host or host:port; without any, its name is looked up. Ours: the document's
     directories leave this to the name service."""
-
-    @property
-    def unique_name(self) -> str:
-        """Computer names differ in more than letter case."""
-        return self.computer_name.casefold()
 
     @property
     def offered_directory(self) -> DirectoryServerType | None:
@@ -188,11 +184,6 @@ class Queue(DirectoryObject, frozen=True, kw_only=True, tag="Queue"):
     queue_type: QueueType = QueueType.PUBLIC
     private_queue_number: int = 0
 
-    @property
-    def unique_name(self) -> str:
-        """Path names differ in more than letter case."""
-        return self.unique_name_of(self.pathname)
-
     @classmethod
     def unique_name_of(cls, name: str | bytes) -> str:
         """Both slashes are one."""
@@ -244,11 +235,6 @@ class Site(DirectoryObject, frozen=True, kw_only=True, tag="Site"):
     public_signing_key_list: bytes = b""
     migrated_from_msmq10: bool = False
     security: bytes = b""
-
-    @property
-    def unique_name(self) -> str:
-        """A site name is unique in the enterprise."""
-        return self.name.casefold()
 
     def validate(self) -> None:
         """Name, intervals, keys and access masks."""
@@ -324,11 +310,6 @@ class ConnectedNetwork(DirectoryObject, frozen=True, kw_only=True, tag="Connecte
     name: str
     security: bytes = b""
 
-    @property
-    def unique_name(self) -> str:
-        """Names of networks are unique."""
-        return self.name.casefold()
-
     def validate(self) -> None:
         """Name and access masks."""
         super().validate()
@@ -347,11 +328,6 @@ class User(DirectoryObject, frozen=True, kw_only=True, tag="User"):
     full_path: str = ""
     name: str = ""
     """What people call the user; ours, for lists. In LDAP the common name says it."""
-
-    @property
-    def unique_name(self) -> str:
-        """One object for each SID."""
-        return self.security_identifier.hex()
 
     def validate(self) -> None:
         """A real SID, and digests that are those of the certificates."""
@@ -380,11 +356,6 @@ class DistributionList(DirectoryObject, frozen=True, kw_only=True, tag="Distribu
     members: tuple[str, ...] = ()
     full_path: str = ""
 
-    @property
-    def unique_name(self) -> str:
-        """Names of lists are unique."""
-        return self.name.casefold()
-
     def validate(self) -> None:
         """Name, and members that can be sent to."""
         super().validate()
@@ -406,11 +377,6 @@ class QueueAlias(DirectoryObject, frozen=True, kw_only=True, tag="QueueAlias"):
     format_name: str
     description: str = ""
     full_path: str = ""
-
-    @property
-    def unique_name(self) -> str:
-        """Names are unique among aliases and lists: both are recipients."""
-        return self.name.casefold()
 
     def validate(self) -> None:
         """Name, and a format name that can be sent to."""

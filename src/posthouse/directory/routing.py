@@ -13,8 +13,6 @@ from hashlib import blake2b
 from typing import Final, NamedTuple
 
 from posthouse.directory.objects import QueueManager, RoutingLink, Site
-from posthouse.directory.topology import FindMachine
-from posthouse.model.guids import format_guid
 
 HOPS_MAX: Final = 29  # UserHeader.Flags.RC: the only guard against loops on the wire
 
@@ -253,12 +251,14 @@ def _over_a_link(topology: Topology, source: QueueManager, destination: QueueMan
     return Hops(gates, f"the cheapest way, at a cost of {best.cost}, leads through {site}")
 
 
-def route(topology: Topology, find: FindMachine, source: bytes, destination: bytes) -> list[Step]:
+def route(
+    topology: Topology, machines: Mapping[bytes, QueueManager], source: bytes, destination: bytes
+) -> list[Step]:
     """The whole way of a message while everybody can be reached, one step for each hop.
 
-    Raises NoRoute, also where it would go round in circles.
+    Raises NoRoute, also where it would go round in circles. Both ends are among the machines.
     """
-    target, at = _found(find, destination), _found(find, source)
+    target, at = machines[destination], machines[source]
     steps: list[Step] = []
     behind: list[Step] = []
     if target.foreign_system:
@@ -270,16 +270,9 @@ def route(topology: Topology, find: FindMachine, source: bytes, destination: byt
         if len(steps) >= HOPS_MAX:
             raise NoRoute(f"after {HOPS_MAX} hops the message is still on its way")
         hops = next_hops(topology, at, target)
-        known = [guid for guid in hops.candidates if find(guid) is not None]
+        known = [guid for guid in hops.candidates if guid in machines]
         if not known:
             raise NoRoute(f"{hops.rule}, but the directory has none of them")
         steps.append(Step(at.identifier, known[0], hops.rule))
-        at = _found(find, known[0])
+        at = machines[known[0]]
     return steps + behind
-
-
-def _found(find: FindMachine, identifier: bytes) -> QueueManager:
-    machine = find(identifier)
-    if machine is None:
-        raise NoRoute(f"the directory has no queue manager {format_guid(identifier)}")
-    return machine

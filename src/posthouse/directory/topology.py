@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable
 from posthouse.directory.base import Found
 from posthouse.directory.objects import QueueManager, RoutingLink
 
-FindMachine = Callable[[bytes], QueueManager | None]
 ReadMachine = Callable[[bytes], Found[QueueManager]]
 
 

@@ -259,7 +259,7 @@ class DirectoryChanges:
                 raise MachineNotFound(f"the directory has no machine {name}")
             ends.append(by_name[name.casefold()])
         try:
-            steps = route(service.topology(now_ms), machines.get, *ends)
+            steps = route(service.topology(now_ms), machines, *ends)
         except NoRoute as fault:
             raise DsError(
                 f"there is no way from {source} to {target}: {fault}",

@@ -21,7 +21,7 @@ from posthouse.directory.authority import AuthorityAway, Changes, Refused
 from posthouse.directory.base import DirectoryOperationResult, equals
 from posthouse.directory.document import Holdings, described, objects_of
 from posthouse.directory.document_text import parse_document, written
-from posthouse.directory.embedded import EmbeddedDirectory, name_of
+from posthouse.directory.embedded import EmbeddedDirectory
 from posthouse.directory.mirror import Action, Order, Stored
 from posthouse.directory.objects import DirectoryObject, Entry
 from posthouse.directory.rebasing import rebased
@@ -60,8 +60,6 @@ class _Book(EmbeddedDirectory):
         for value in values:
             paths = {k: v for k, v in self._paths(value).items() if k in value.__struct_fields__}
             whole: Any = msgspec.structs.replace(value, **paths)
-            if name_of(whole) in self._names:
-                raise AuthorityAway(f"two of its objects are called {whole.unique_name}")
             self._keep(Entry(whole, whole.directory_attributes()))
 
     def values(self) -> dict[_Key, DirectoryObject]:
@@ -196,33 +194,28 @@ class FileAuthority:
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
         """The lock that everybody takes who changes the file."""
+        with contextlib.ExitStack() as held:
+            try:
+                self._take_lock(held)
+            except OSError as error:
+                raise Refused(
+                    _ERROR, f"{self.path} cannot be locked: {error.strerror or error}"
+                ) from None
+            yield
+
+    def _take_lock(self, held: contextlib.ExitStack) -> None:
         target = Path(os.path.realpath(self.path))
         place = target.with_name(target.name + ".lock")
-        handle = -1
-        try:
-            until = time.monotonic() + self._lock_wait_s
-            while handle < 0:
-                handle = self._open_lock(target, place)
-                self._wait_for(handle, until)
-                if not _is_at(handle, place):  # somebody took it away: others have another one
-                    os.close(handle)
-                    handle = -1
-            yield
-        finally:
-            if handle >= 0:
-                os.close(handle)
-
-    def _open_lock(self, target: Path, place: Path) -> int:
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-        try:
-            handle = os.open(place, flags, 0o660)
+        until = time.monotonic() + self._lock_wait_s
+        while True:
+            handle = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o660)
+            held.callback(os.close, handle)
             with contextlib.suppress(OSError):  # who may change the file may lock it
                 _take_over(handle, target.stat())
-        except OSError as error:
-            raise Refused(
-                _ERROR, f"{self.path} cannot be locked: {error.strerror or error}"
-            ) from None
-        return handle
+            self._wait_for(handle, until)
+            if _is_at(handle, place):
+                return
+            held.close()  # somebody took it away: others have another one
 
     def _wait_for(self, handle: int, until: float) -> None:
         while True:
@@ -235,10 +228,6 @@ class FileAuthority:
                         f"{self.path} has been locked by somebody else for "
                         f"{self._lock_wait_s:.0f} seconds"
                     ) from None
-            except OSError as error:
-                raise Refused(
-                    _ERROR, f"{self.path} cannot be locked: {error.strerror or error}"
-                ) from None
             time.sleep(_LOCK_PAUSE_S)
 
     def _replace(self, text: str) -> None:
