@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from typing import Any, NamedTuple
+from types import SimpleNamespace
+from typing import Any, NamedTuple, cast
 
 import pytest
 from pyspark.sql import SparkSession
@@ -17,8 +19,9 @@ from posthouse.model.bindery import NWOT_JOB_SERVER
 from posthouse.model.errors import AccessDenied, InsufficientResources
 from posthouse.model.job_types import PIPELINE, SQL
 from posthouse.qms.objects import ServicedJob
-from posthouse.qms.serving import QueueServer, Task
+from posthouse.qms.serving import JobGone, Pulse, QueueServer, Task
 from posthouse.qms.sessions import SessionDoor
+from posthouse.spark import job_worker
 from posthouse.spark.archiving import archive
 from posthouse.spark.job_lakes import http_with, seen_queues
 from posthouse.spark.job_worker import SparkWorker, _shown
@@ -26,6 +29,7 @@ from posthouse.spark.progress import Progress
 from posthouse.spark.replaying import replay
 from tests.process.spark_office import SparkOffice, path_of
 
+PATIENCE_S = 30.0
 QUEUE = "REPORTS"
 COUNT = b"SELECT queue, count(*) AS n FROM lake.messages GROUP BY queue ORDER BY queue"
 
@@ -234,3 +238,31 @@ def test_progress_of_a_pipeline_is_that_of_its_job(office: SparkOffice) -> None:
         server.door.delete_object("SPARK2", NWOT_JOB_SERVER)
         queue.destroy()
     assert told == {"done": 2000, "total": 5000, "text": "1 batches"}
+
+
+class CutOff(Task):
+    """A job whose queue manager does not answer any more."""
+
+    def alive(self) -> None:
+        self.stop.wait(PATIENCE_S)
+
+
+def test_what_was_done_all_the_same_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody answered for a while, and the work came to its end: it is not done once more."""
+    monkeypatch.setattr(job_worker, "Pulse", partial(Pulse, beat_s=0.01, silent_s=0.05))
+    monkeypatch.setattr(job_worker, "LOOK_S", 0.01)
+    cancelled = threading.Event()
+    session: Any = SimpleNamespace(sparkContext=SimpleNamespace(cancelAllJobs=cancelled.set))
+    task = CutOff(cast(Any, None), cast(Any, None), threading.Event())
+
+    def work(failure: Exception | None) -> None:
+        cancelled.clear()
+        with job_worker._watched(task, session, lambda: False):
+            assert cancelled.wait(PATIENCE_S)
+            if failure is not None:
+                raise failure
+
+    work(None)
+    with pytest.raises(JobGone):
+        work(ValueError("a job of Spark was cancelled"))
+    task.stop.set()

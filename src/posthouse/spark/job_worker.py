@@ -238,7 +238,11 @@ class SparkWorker:
 
 @contextmanager
 def _watched(task: Task, spark: SparkSession, at_once: Callable[[], bool]) -> Iterator[None]:
-    """While a job runs it is looked after: one that is gone is broken off, or that is to stop."""
+    """While a job runs it is looked after: one that is gone is broken off, or that is to stop.
+
+    What was done all the same is done: whether the job is still this server's tells its finish. To
+    do it again would send a replay twice.
+    """
     over = threading.Event()
     gone: list[JobGone] = []
 
@@ -264,8 +268,6 @@ def _watched(task: Task, spark: SparkSession, at_once: Callable[[], bool]) -> It
         if gone:
             raise gone[0] from error
         raise
-    if gone:
-        raise gone[0]
 
 
 def _whole(task: Task) -> bytes:
