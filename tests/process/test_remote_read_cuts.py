@@ -25,6 +25,42 @@ BODIES = [b"one", b"two".ljust(9000, b"."), b"three"]
 RESET = struct.pack("ii", 1, 0)  # SO_LINGER: what was not sent yet is thrown away
 
 
+class Wire:
+    """One connection and its continuation; whoever passes on last closes both.
+
+    Nobody closes what another thread reads from: its number may be that of a new connection by
+    then, even one of the client's own.
+    """
+
+    def __init__(self, client: socket.socket, server: socket.socket) -> None:
+        self.ends = (client, server)
+        self.is_cut = False
+        self._pumps = 2
+        self._lock = threading.Lock()
+        for end in self.ends:
+            end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def stop(self) -> None:
+        """Wakes those who read; nothing of that is seen at the other ends."""
+        self.is_cut = True
+        for end in self.ends:
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RD)
+
+    def leave(self, reset: bool) -> None:
+        """One of two passes on no more."""
+        self.stop()
+        with self._lock:
+            self._pumps -= 1
+            if self._pumps:
+                return
+        for end in self.ends:
+            with suppress(OSError):
+                if reset:
+                    end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+            end.close()
+
+
 class Relay:
     """Passes on so many bytes of both directions together, then cuts the first connection."""
 
@@ -32,33 +68,39 @@ class Relay:
         self.passed = 0
         self._port, self._budget, self._reset = port, budget, reset
         self._lock = threading.Lock()
-        self._open: list[socket.socket] = []
+        self._wires: list[Wire] = []
+        self._threads: list[threading.Thread] = []
         self._listener = socket.create_server((HOST, 0))
         self.port: int = self._listener.getsockname()[1]
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._acceptor = threading.Thread(target=self._accept, daemon=True)
+        self._acceptor.start()
 
     def close(self) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)  # wakes who accepts
+        self._acceptor.join()
         self._listener.close()
-        for one in self._open:
-            one.close()
+        for wire in self._wires:
+            wire.stop()
+        for thread in self._threads:
+            thread.join()
 
     def _accept(self) -> None:
         with suppress(OSError):
             while True:
                 client, _ = self._listener.accept()
-                server = socket.create_connection((HOST, self._port))
-                self._open += [client, server]
-                for source, target in ((client, server), (server, client)):
-                    target.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                    pump = (source, target, [client, server])
-                    threading.Thread(target=self._pump, args=pump, daemon=True).start()
+                wire = Wire(client, socket.create_connection((HOST, self._port)))
+                self._wires.append(wire)
+                for ends in (wire.ends, wire.ends[::-1]):
+                    pump = (wire, *ends)
+                    self._threads.append(threading.Thread(target=self._pump, args=pump))
+                    self._threads[-1].start()
 
-    def _pump(
-        self, source: socket.socket, target: socket.socket, ends: list[socket.socket]
-    ) -> None:
+    def _pump(self, wire: Wire, source: socket.socket, target: socket.socket) -> None:
         with suppress(OSError):
             while data := source.recv(1 << 16):
                 with self._lock:
+                    if wire.is_cut:
+                        break
                     room = self._budget - self.passed
                     cut = 0 <= room < len(data)
                     data = data[:room] if cut else data
@@ -66,13 +108,9 @@ class Relay:
                     target.sendall(data)
                     if cut:
                         self._budget = -1  # once
+                        wire.is_cut = True
                         break
-        for end in ends:
-            with suppress(OSError):
-                if self._reset:
-                    end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
-                end.shutdown(socket.SHUT_RDWR)
-                end.close()
+        wire.leave(self._reset)
 
 
 @contextmanager
