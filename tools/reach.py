@@ -35,7 +35,7 @@ FILES = (
     "engine/notices.py",
     "engine/public_queues.py",
     "engine/targets.py",
-    "protocols/admin/handlers_directory.py",
+    "protocols/admin/handlers_directory*.py",
     "protocols/binary/resolving.py",
     "protocols/binary/whereabouts.py",
     "runtime/directory_*.py",
@@ -46,6 +46,7 @@ FILES = (
 TESTS = (
     "tests/process/test_active_directory.py",
     "tests/process/test_commands.py",
+    "tests/process/test_connector_queues.py",
     "tests/process/test_demo.py",
     "tests/process/test_directory_*.py",
     "tests/process/test_openldap*.py",
@@ -53,7 +54,8 @@ TESTS = (
     "tests/process/test_routed_kills.py",
     "tests/process/test_schemathesis.py",
     "tests/process/test_shared_directory*.py",
-    "tests/protocols/binary/test_routed_simulation.py",
+    "tests/process/test_strangers.py",
+    "tests/protocols/*/test_*simulation.py",
 )
 PYTEST = ("-q", "--timeout", "1800", "-p", "tools.reach_trace")
 MORE_TESTS = (

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import itertools
 import json
+import time
 import uuid
 from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import ExitStack
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +25,10 @@ from posthouse.model.message import ACK_POS_ARRIVAL, Message
 from posthouse.protocols.binary.settings import BinarySettings
 from posthouse.security.message_security import MessageSecurity
 from posthouse.security.sids import make_sid, parse_sid
+from posthouse.wire.glance import glance
 from posthouse.wire.message import serialize
 from posthouse.wire.patch import stamp
+from posthouse.wire.srmp_serialize import SrmpContext, srmp_of
 from tests.process.offices import Office, outgoing, wait_until
 from tests.process.serving import Serving
 from tests.security.key_ring import MemoryRing, certificate
@@ -39,6 +43,7 @@ ORDERS, ADMIN, LETTERS = (
 )
 KNOWN, ELSEWHERE, PLACED, NOWHERE = (str(uuid.uuid4()) for _ in range(4))
 
+POSTED = "DIRECT=HTTP://ALPHA/msmq/private$/orders"
 ORDINALS = itertools.count(1_000, 1_000)  # a message is new once
 
 
@@ -163,6 +168,46 @@ def test_what_is_no_network_is_no_setting(tmp_path: Path) -> None:
     with Serving(tmp_path, "--config", str(tmp_path / "wrong.toml")) as serving:
         assert serving.wait() != 0
         assert "10.9.0.0/99" in serving.errors.read_text()
+
+
+class Poster:
+    """Somebody who posts messages over HTTP, and says where their receipts are to go."""
+
+    def __init__(self, street: Street) -> None:
+        ready = json.loads((street.alpha.server.home.parent / "ready.json").read_text())
+        self._connection = HTTPConnection(ready["endpoints"]["http"], timeout=60)
+        self._street, self._guid, self._count = street, uuid.uuid4().bytes, itertools.count(1)
+
+    def is_allowed(self, place: str) -> bool:
+        """Whether receipts of a message may go to a queue there."""
+        before, number = self._street.refusals("target_not_allowed"), next(self._count)
+        packet = serialize(
+            Message(
+                destination_queue_format_name=POSTED,
+                administration_queue_format_name=f"DIRECT=HTTP://{place}",
+                acknowledgements_requested=ACK_POS_ARRIVAL,
+            )
+        )
+        now = int(time.time())
+        packet = stamp(packet, source_guid=self._guid, ordinal=number, sent_time=now)
+        made = srmp_of(packet, glance(packet), SrmpContext(""))
+        self._connection.request("POST", "/msmq/private$/orders", made.payload, dict(made.fields))
+        answer = self._connection.getresponse()
+        assert answer.status == 200, answer.read()
+        answer.read()
+        return self._street.refusals("target_not_allowed") == before
+
+
+def test_receipts_go_where_urls_of_strangers_may_lead(tmp_path: Path) -> None:
+    with ExitStack() as running:
+        poster, queue = Poster(Street(tmp_path, running)), "/msmq/private$/answers"
+        for host in ("ALPHA", "far.example", "localhost:9", "BETA", "whoever:8080"):
+            assert poster.is_allowed(host + queue), host
+        for host in ("169.254.7.7", "10.8.1.1"):
+            assert not poster.is_allowed(host + queue), host
+        asked = [poster.is_allowed(f"localhost:9{queue}{number}") for number in range(50)]
+        assert 0 < asked.count(True) < 50  # each is an outgoing queue here: only so many
+        assert not poster.is_allowed("whoever:8081" + queue)
 
 
 # -- signatures

@@ -150,9 +150,8 @@ class Targets:
             return self._count(peer.address, f"{source.hex()}:{port}", OWN_NAMES)
         key, now_ms = (peer.host, source), self.core.now_ms
         since, known = self._ports.get(key, (now_ms, port))
-        if known != port and now_ms - since < PERIOD_MS:
-            return False
-        if not self._count(peer.address, f"{source.hex()}:{port}"):
+        moved = known != port and now_ms - since < PERIOD_MS
+        if moved or not self._count(peer.address, f"{source.hex()}:{port}"):
             return False
         self._ports[key] = since if known == port else now_ms, port
         return True
