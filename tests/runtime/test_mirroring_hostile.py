@@ -28,6 +28,7 @@ from posthouse.security.keys import (
     unpack_user_certificates,
 )
 from posthouse.security.sids import make_sid
+from tests.engine.cost import steps
 from tests.runtime.sharing import SharingRig, file_of
 from tests.security.key_ring import certificate, provider_key
 
@@ -63,6 +64,34 @@ def entered(rig: SharingRig) -> objects.Queue:
 
 def take(rig: SharingRig, changes: Changes) -> None:
     rig.run(lambda m: m.mirroring.take(changes))
+
+
+def test_two_of_one_name_mean_the_same_one_after_a_restart(rig: SharingRig) -> None:
+    """The directory may be away for long then."""
+    first, second = (objects.Site(identifier=letter * 16, name="Paris") for letter in (b"b", b"a"))
+    own = rig.authority.changes("").objects
+
+    def meant() -> bytes:
+        found = rig.manager.directory.directory.known(objects.Site, equals("name", "paris"))
+        assert found is not None
+        return found.identifier
+
+    take(rig, Changes([first], [], False, "2"))
+    take(rig, Changes([second], [], False, "3"))
+    assert meant() == second.identifier
+    rig.restart()
+    assert meant() == second.identifier
+    take(rig, Changes([*own, first], [], True, "4"))
+    assert meant() == first.identifier
+
+
+def test_two_of_one_name_cost_nothing_while_nothing_changes(rig: SharingRig) -> None:
+    doubles = [objects.Site(identifier=letter * 16, name="Paris") for letter in (b"a", b"b")]
+    take(rig, Changes(doubles, [], False, "2"))
+    before = steps(lambda: take(rig, Changes([], [], False, "3")))
+    more = [objects.Site(identifier=b"%16d" % number, name=f"S{number}") for number in range(500)]
+    take(rig, Changes(more, [], False, "4"))
+    assert steps(lambda: take(rig, Changes([], [], False, "5"))) < before + 100
 
 
 def test_what_is_told_as_gone_twice_goes_once(rig: SharingRig) -> None:

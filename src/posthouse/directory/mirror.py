@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from enum import Enum
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, Self, runtime_checkable
 
 from posthouse.directory.authority import (
     Authority,
@@ -139,6 +139,20 @@ class MirroredDirectory(EmbeddedDirectory):
         self.reason = ""  # why it is not connected
         self.refusal = ""  # why the authority did not do what it was asked last
         self._has_doubles = False
+        self._names_are_stale = False  # since objects came or went while there are doubles
+
+    @classmethod
+    def load(
+        cls,
+        items: Iterable[tuple[bytes, bytes]],
+        define: Define,
+        new_guid: Callable[[], bytes],
+        root: str = "DC=posthouse",
+    ) -> Self:
+        """What was known last; names mean what they meant, whoever is read first."""
+        mirror = super().load(items, define, new_guid, root)
+        mirror._settle_names()
+        return mirror
 
     # -- what the authority says
 
@@ -154,8 +168,7 @@ class MirroredDirectory(EmbeddedDirectory):
             self._drop(value)
         for value in changes.objects:
             self._take(value, news)
-        if self._has_doubles:
-            self._name_again()
+        self._settle_names()
         return news
 
     def take_ahead(self, values: Iterable[DirectoryObject]) -> News:
@@ -198,10 +211,17 @@ class MirroredDirectory(EmbeddedDirectory):
         super()._keep(entry)
         if holder != entry.value.identifier:
             self._names[name], self._has_doubles = holder, True
+        self._names_are_stale |= self._has_doubles
 
-    def _name_again(self) -> None:
+    def _free_name(self, value: DirectoryObject) -> None:
+        super()._free_name(value)
+        self._names_are_stale |= self._has_doubles
+
+    def _settle_names(self) -> None:
         """Where two bear one name the lower identifier has it, for all managers the same."""
-        self._has_doubles = False
+        if not self._names_are_stale:
+            return
+        self._has_doubles = self._names_are_stale = False
         self._names.clear()
         for value in sorted(self._all(), key=lambda one: one.identifier):
             if self._names.setdefault(name_of(value), value.identifier) != value.identifier:
