@@ -234,6 +234,7 @@ def test_limits_are_told_before_anybody_is_asked(ph: Posthouse) -> None:
     assert ph("directory", "link", "add", "North", "South", "--cost", "0").code == 2
     assert ph("directory", "site", "add", "").code == 2
     assert ph("directory", "site", "add", "x" * 257).code == 2
+    assert ph("directory", "alias", "add", "Till", "").code == 2
     no_way = ph("directory", "link", "remove", "North", "South")
     assert no_way.code == 0
     route = ph("directory", "route", "GATE", "FAR")

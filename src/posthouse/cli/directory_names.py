@@ -18,6 +18,7 @@ from posthouse.cli.directory_shared import (
     changed,
     document_of,
     given,
+    named,
     print_parts,
     remove_object,
     tell,
@@ -188,7 +189,9 @@ def add_alias(
     queue: Annotated[
         str,
         typer.Argument(
-            metavar="QUEUE", help="A format name, the path of a public queue, a list, an alias."
+            metavar="QUEUE",
+            help="A format name, the path of a public queue, a list, an alias.",
+            callback=named,
         ),
     ],
     description: Annotated[str | None, typer.Option("--description", help="A text.")] = None,
