@@ -32,6 +32,8 @@ class Relay:
         self._answers = True
         self._whole = threading.Event()
         self._whole.set()
+        self._flows = threading.Event()
+        self._flows.set()
         threading.Thread(target=self._accept, daemon=True).start()
 
     @property
@@ -53,6 +55,7 @@ class Relay:
     def _pump(self, source: socket.socket, target: socket.socket, answers: bool) -> None:
         with suppress(OSError):
             while data := source.recv(1 << 16):
+                self._flows.wait()
                 if self._whole.is_set() and (self._answers or not answers):
                     target.sendall(data)
         if self._whole.is_set():
@@ -63,6 +66,14 @@ class Relay:
         self._whole.clear()
         for _, far in self._pairs:
             _close(far)
+
+    def stall(self) -> None:
+        """Nothing comes through for a while; connections stay."""
+        self._flows.clear()
+
+    def flow(self) -> None:
+        """What was held up comes through."""
+        self._flows.set()
 
     def lose_answers(self) -> None:
         """The queue manager is told everything, and the server nothing."""
@@ -124,7 +135,7 @@ class Bench(NamedTuple):
     def serving(self, relay: Relay, hand: Hand) -> Callable[[], Served]:
         """A queue server behind the relay, for one job; what is returned waits for its end."""
         ended: list[Served] = []
-        options: dict[str, Any] = {"jobs": 1, "poll_s": 0.05}
+        options: dict[str, Any] = {"jobs": 1, "poll_s": 0.05, "retry_s": 0}
         access: dict[str, Any] = {"url": relay.url, "token_file": self.office.token_file}
 
         def run() -> None:
@@ -212,3 +223,27 @@ def test_a_job_whose_finish_was_not_answered_is_not_run_again(bench: Bench, rela
     end()
     assert hand.runs == [b"first", b"second"]
     assert bench.ends() == [(first, "finished", 1), (second, "finished", 1)]
+
+
+def test_a_job_that_was_given_up_while_nothing_came_through_is_done_in_the_end(
+    bench: Bench, relay: Relay
+) -> None:
+    """The connection is the same as before, and so it is still this server's job."""
+    stalls = iter([True, False])
+
+    def work(task: Task) -> str:
+        if not next(stalls):
+            return "done"
+        with Pulse(task, beat_s=0.05, silent_s=0.5) as pulse:
+            relay.stall()
+            try:
+                while True:
+                    pulse.check()
+            finally:
+                relay.flow()
+
+    number = bench.submit(b"first", restart=True)
+    hand = Hand(work)
+    assert bench.serving(relay, hand)() == (1, 0)
+    assert hand.runs == [b"first", b"first"]
+    assert bench.ends() == [(number, "finished", 2)]
