@@ -72,6 +72,12 @@ def test_a_checkpoint_that_only_spark_can_reach_is_told_with_what_to_do(path: st
     check_checkpoint(path)
 
 
+def test_a_checkpoint_that_is_no_folder_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(InvalidParameter, match="file cannot be read: Not a directory"):
+        check_checkpoint(f"file:{tmp_path}/file")
+
+
 def test_nothing_is_settled_where_no_checkpoint_is(tmp_path: Path) -> None:
     with pytest.raises(InvalidParameter, match="there is no checkpoint"):
         settle(tmp_path / "missing")

@@ -62,11 +62,17 @@ def check_checkpoint(path: str) -> None:
     root = _local_root(path)
     if root is None:
         return
-    for part in ("offsets", "commits"):
-        batch = max(_batches(root / part), default=None)
-        if batch is not None:
-            text = (root / part / str(batch)).read_text(encoding="utf-8", errors="replace")
-            _check_entry(text, part, batch)
+    try:
+        for part in ("offsets", "commits"):
+            batch = max(_batches(root / part), default=None)
+            if batch is not None:
+                text = (root / part / str(batch)).read_text(encoding="utf-8", errors="replace")
+                _check_entry(text, part, batch)
+    except OSError as error:
+        raise InvalidParameter(
+            f"the checkpoint {path} cannot be read: {error.strerror}",
+            "Name a folder, and look at its rights.",
+        ) from error
 
 
 def _check_entry(text: str, part: str, batch: int) -> None:
