@@ -57,7 +57,10 @@ def test_what_nothing_was_said_of_goes_back_in_its_place(manager: QueueManagerCl
         next(parcels).delivered()
         next(parcels)
     with closing(connector.parcels(timeout=0)) as parcels:
-        assert next(parcels).message.body == b"2"
+        parcel = next(parcels)
+        assert parcel.message.body == b"2"
+        with pytest.raises(InvalidParameter, match="is no reason to refuse"):
+            parcel.refused("no")
         with pytest.raises(InvalidParameter, match="nothing was said of"):
             next(parcels)
     assert manager.queue(f"CONNECTOR={SITE}").count() == 2
@@ -203,3 +206,28 @@ def test_a_run_ends_with_its_session(manager: QueueManagerClient) -> None:
     with pytest.raises(posthouse.SessionEnded):
         connector.run(hand_over)
     shutil.rmtree(home)
+
+
+def test_a_run_waits_for_whoever_has_the_queues(manager: QueueManagerClient) -> None:
+    manager.queue(ORDERS).send_many([b"1", b"2"])
+    first, second = Connector(manager, "Streams"), Connector(manager, "Streams")
+    troubles, handed = list[Exception](), list[bytes]()
+    with closing(first.parcels(timeout=0)) as parcels:
+        next(parcels)
+
+        def trouble(error: Exception) -> None:
+            troubles.append(error)
+            second.stop()
+
+        second.run(lambda parcel: None, on_trouble=trouble)
+    assert {type(one) for one in troubles} == {SharingViolation}
+    first.close()
+    third = Connector(manager, "Streams")
+
+    def hand_over(parcel: Parcel) -> None:
+        handed.append(parcel.message.body)
+        third.stop()  # with another one in hand
+
+    third.run(hand_over)
+    assert handed == [b"1"]
+    assert manager.queue(f"CONNECTOR={SITE}").count() == 1

@@ -25,7 +25,7 @@ from posthouse.model.errors import (
     RemoteProtocolError,
 )
 from posthouse.model.guids import NULL_GUID
-from posthouse.model.properties import QueueType
+from posthouse.model.properties import OperatingSystemType, QueueType
 from posthouse.security import rights
 from posthouse.security.access import Caller
 from posthouse.security.acls import ALLOWED, Ace, Acl
@@ -537,5 +537,7 @@ def test_a_list_is_found_by_what_it_holds() -> None:
     for operator, found in ((Operator.EQUALS, [1]), (Operator.NOT_EQUALS, [2])):
         expression = Filter(attribute, operator, value)
         assert fitting(world.directory, QueueManager, expression) == found
+    kind = Filter("operating_system_type", Operator.NOT_EQUALS, OperatingSystemType.FOREIGN)
+    assert fitting(world.directory, QueueManager, kind) == [1, 2]
     with pytest.raises(IllegalPropertyValue, match="no order"):
         fitting(world.directory, QueueManager, Filter(attribute, Operator.LESS_THAN, value))

@@ -168,6 +168,7 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
     ({"machines": [{**MACHINE, "addresses": ["beta:70000"]}]}, "beta:70000 is no address"),
     ({"machines": [{**MACHINE, "addresses": ["[::1]x"]}]}, "[::1]x is no address"),
     ({"machines": [{**MACHINE, "addresses": ["[beta]"]}]}, "[beta] is no address"),
+    ({"machines": [{**MACHINE, "addresses": ["x" * 256]}]}, "is no address"),
     ({"machines": [{**MACHINE, "encryption_keys": "!!"}]}, "what should be base64 is not"),
     ({"machines": [{**MACHINE, "created": "2999-01-01T00:00:00Z"}]}, "is no time of a directory"),
     ({"machines": [{**MACHINE, "networks": ["X"]}]}, "network X: OMEGA names it"),

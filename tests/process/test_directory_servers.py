@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+import posthouse
 from posthouse.model.errors import NoDs
 from posthouse.model.guids import parse_guid
 from posthouse.security.sids import EVERYONE
@@ -109,7 +111,13 @@ def flood(request: Request) -> bytes:
     return 17 * entry(request, b"CN=x," + ROOT, {b"description": [bytes(MEBIBYTE)]})
 
 
+def timeless(request: Request) -> bytes:
+    odd = entry(request, b"CN=x," + ROOT, {b"modifyTimestamp": [b"noon"]})
+    return found(request, odd + done(request))
+
+
 WRONG: dict[str, Answer] = {
+    "'noon' is no time": timeless,
     "it talks nonsense": lambda request: b"\x30\x03\xff\xff\xff",
     "session terminated by server": hang_up,
     "the login as anonymous failed: invalidCredentials": refused_login,
@@ -231,6 +239,26 @@ def test_poisoned_entries_are_told_of_and_spoil_no_others(desk: Desk) -> None:
         r"ALPHA\orders": "2026-01-01T10:30:00Z",
         r"ALPHA\letters": "2026-01-01T13:00:00Z",
     }
+
+
+def test_a_program_of_its_own_does_not_wait_for_a_silent_server(tmp_path: Path) -> None:
+    with posthouse.open(tmp_path, name="ALPHA") as qm:
+        shelf, silent = Shelf(parse_guid(qm.guid)), threading.Event()
+
+    def say_nothing(request: Request) -> bytes:
+        silent.set()
+        return b""
+
+    with hostile_ldap(shelf.answer) as server:
+        settings = SECTION.format(url=server.url).replace("refresh_s = 3600", "refresh_s = 1")
+        settings = settings.replace("[directory]", "[directory]\npatience_s = 1")
+        (tmp_path / "posthouse.toml").write_text(settings)
+        with posthouse.open(tmp_path, name="ALPHA") as qm:
+            assert qm.status().directory.online
+            server.answer = say_nothing
+            silent.wait()
+            with pytest.raises(NoDs, match="has not answered for 1 seconds"):
+                qm.create_queue(r"ALPHA\late")
 
 
 @pytest.mark.parametrize(

@@ -216,6 +216,13 @@ def test_who_may_only_read_enters_nothing_that_a_list_needs(shelf: Shelf, server
     members = (r"DIRECT=OS:far\private$\q",)
     second = DistributionList(identifier=guid(8), name="second", members=members)
     assert "strongerAuthRequired" in refused(lambda: reader.create(second, NOW))
+    place = Dn.parse(f"CN=Alice,CN=Users,{ROOT}")
+    made = required_of_accounts("user", "Alice", Dn.parse(ROOT))
+    shelf.hand.add(place, ["user", "securityPrincipal"], made | {"objectSid": [ALICE]})
+    alice = User(identifier=guid(9), security_identifier=ALICE)
+    alice = with_certificate(alice, certificate("ours"), certificate_digest(certificate("ours")))
+    assert "strongerAuthRequired" in refused(lambda: reader.create(alice, NOW))
+    assert shelf.authority.create(alice, NOW).identifier == guid(9)  # it had none
     reader.close()
 
 

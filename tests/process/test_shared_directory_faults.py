@@ -71,7 +71,9 @@ class Shared:
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
     with ExitStack() as stack:
-        yield Shared(tmp_path_factory.mktemp("faults"), stack)
+        found = Shared(tmp_path_factory.mktemp("faults"), stack)
+        yield found
+        found.alpha.server.stop()
 
 
 @pytest.fixture
@@ -161,6 +163,11 @@ def test_what_somebody_else_entered_meanwhile_is_not_entered_twice(shared: Share
         shared.qm.call("POST", "/directory", document)
     assert shared.refreshed() == ""
     assert shared.qm.call("POST", "/directory", document)["changes"] == []
+    (paris,) = shared.qm.call("GET", "/directory")["sites"]
+    shared.path.write_text(shared.path.read_text() + "\n[[sites]]\nname = 'Lyon'\n")
+    renamed = {"document": {"sites": [{"name": "Lyon", "guid": paris["guid"]}]}}
+    with pytest.raises(QueueError, match="the file has another one"):
+        shared.qm.call("POST", "/directory", renamed)
 
 
 def test_queues_follow_what_others_write(shared: Shared) -> None:
@@ -231,7 +238,8 @@ def test_what_is_no_news_has_no_effect(shared: Shared, tmp_path: Path) -> None:
 def lose_us(shared: Shared, have_it_read: Callable[[], object]) -> None:
     """The file of somebody else takes nothing of ours; an operator's word brings us back."""
     shared.qm.create_queue(r"ALPHA\ours")
-    shared.path.write_text(MACHINE.format(name="OTHER", guid=uuid.uuid4()))
+    many = "".join(f"[[sites]]\nname = 'Site {number}'\n" for number in range(600))
+    shared.path.write_text(MACHINE.format(name="OTHER", guid=uuid.uuid4()) + many)
     have_it_read()
     wait_until(lambda: "does not have this queue manager" in str(shared.qm.status()), shared.log)
     assert shared.queues() == {r"ALPHA\ours"}
@@ -338,3 +346,15 @@ def changed_by_a_guest(file: Path, group: int, tmp_path: Path) -> None:
     pid = loaded.fork("tests.process.directory_guest", str(file), str(group))
     assert loaded.wait(pid) == 0, loaded.errors.read_text()
     loaded.close()
+
+
+def test_what_others_changed_meanwhile_may_not_suit_what_is_asked_for(shared: Shared) -> None:
+    queue = {"path": r"OTHER\far", "guid": str(uuid.uuid4())}
+    entries = MACHINE.format(name="OTHER", guid=uuid.uuid4())
+    entries += f"[[queues]]\npath = 'OTHER\\far'\nguid = '{queue['guid']}'\n"
+    assert shared.edit(f"{shared.whole}\n{entries}") == ""
+    shared.path.write_text(f"{shared.path.read_text()}transactional = true\n")
+    document = {"queues": [queue | {"multicast_address": "234.1.1.1:8001"}]}
+    with pytest.raises(QueueError, match="multicast"):
+        shared.qm.call("POST", "/directory", {"document": document})
+    assert "multicast" not in shared.path.read_text()

@@ -132,6 +132,8 @@ class Plain:
         self.timeouts: list[float] = []
 
     def settimeout(self, seconds: float) -> None:
+        if seconds < 0:
+            raise ValueError("Timeout value out of range")
         self.timeouts.append(seconds)
 
     def recv(self, size: int) -> bytes:
@@ -139,7 +141,7 @@ class Plain:
 
 
 def test_every_read_has_the_time_that_is_left() -> None:
-    times = iter([0.0, 0.0, 3.0, 10.0])
+    times = iter([0.0, 0.0, 3.0, 10.1])
     plain = Plain(1)
     timed = TimedSocket(plain, clock=lambda: next(times))
     timed.begin(10)

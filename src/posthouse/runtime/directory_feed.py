@@ -61,6 +61,10 @@ def need_now(driver: Driver, ask: Callable[[Sequence[Order]], Answered]) -> OnNe
     return asked
 
 
+def _may_take(changes: Changes, manager: QueueManager) -> bool:
+    return manager.mirroring.may_take(changes)
+
+
 def _take_ahead(part: Sequence[DirectoryObject], manager: QueueManager) -> bool:
     manager.mirroring.take_ahead(part)
     return True
@@ -172,12 +176,10 @@ class DirectoryFeed:
         """Has changes taken in, many of them in portions; None: they were not."""
         values, size = changes.objects, self._portion
         starts = range(0, len(values) - size, size)
-        if starts and not self._still(writes, lambda m: m.mirroring.may_take(changes)):
+        steps = [partial(_take_ahead, values[start : start + size]) for start in starts]
+        first = [partial(_may_take, changes)] if steps else []
+        if not all(self._still(writes, step) for step in (*first, *steps)):
             return None
-        for start in starts:
-            part = values[start : start + size]
-            if not self._still(writes, partial(_take_ahead, part)):
-                return None
         left = len(starts) * size
         taken = frozenset((type(one), one.identifier) for one in values[:left])
         last = changes._replace(objects=values[left:], unusable=changes.unusable | taken)
@@ -201,7 +203,9 @@ class DirectoryFeed:
         """Has a call made and waits for what it returns; None when everything ends."""
         answered: SimpleQueue[object] = SimpleQueue()
         self._post(call, answered.put)
+        answer: object = None
         while not self._closing.is_set():
             with contextlib.suppress(Empty):
-                return answered.get(timeout=_ANSWER_LOOK_S)
-        return None
+                answer = answered.get(timeout=_ANSWER_LOOK_S)
+                break
+        return answer

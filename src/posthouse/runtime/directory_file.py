@@ -267,10 +267,8 @@ def _carried_out(book: _Book, order: Order) -> DirectoryObject:
         else:
             status, identifier = book.create(value, utc_s, attributes)
             value = msgspec.structs.replace(value, identifier=identifier)
-    except QueueError as error:
-        raise Refused(_ERROR, error.cause) from None
-    except RemoteProtocolError as error:
-        raise Refused(_ERROR, str(error)) from None
+    except (QueueError, RemoteProtocolError) as error:
+        raise Refused(_ERROR, str(getattr(error, "cause", error))) from None
     if status is not _SUCCESS:
         title = f"{type(value).__name__} {value.unique_name}"
         words = "the file has another one" if status is _EXISTS else status.value

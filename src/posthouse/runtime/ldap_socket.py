@@ -45,14 +45,11 @@ class TimedSocket:
         self._timed(lambda: self.plain.sendall(data))
 
     def _timed(self, call: Callable[[], Any]) -> Any:
-        if self._until is not None:
-            left_s = self._until - self._clock()
-            if left_s <= 0:
-                raise self._too_late()
-            self.plain.settimeout(left_s)
         try:
+            if self._until is not None:
+                self.plain.settimeout(self._until - self._clock())  # ValueError: that is over
             return call()
-        except TimeoutError:
+        except (TimeoutError, ValueError):
             raise self._too_late() from None
 
     def _too_late(self) -> TimeoutError:
