@@ -8,6 +8,7 @@ from posthouse.client.manager import QueueManagerClient
 from posthouse.connector import Incoming, Inlet
 from posthouse.model.errors import (
     IllegalFormatName,
+    IoTimeout,
     MissingConnectorType,
     QueueError,
     SharingViolation,
@@ -60,6 +61,9 @@ def test_two_exclude_each_other(manager: QueueManagerClient) -> None:
     first = inlet_of(manager)
     assert first.position == ""
     with pytest.raises(SharingViolation):
+        manager.queue(POSITION).receive(0)
+    first.close()
+    with pytest.raises(IoTimeout):
         manager.queue(POSITION).receive(0)
 
 

@@ -452,6 +452,16 @@ def test_changes_are_counted_by_what_they_may_change(
     assert (service.version, service.queues_version, *keys) == tuple(2 * one for one in moved)
 
 
+def test_only_a_routing_server_of_the_directory_routes_for_us() -> None:
+    ready = started()
+    ready.world.add(machine(6, "GATE", routing_server=True))
+    assert [ready.service.routes_for_us(guid(number), 0) for number in (5, 6, 7)] == [
+        False,
+        True,
+        False,
+    ]
+
+
 @pytest.mark.spec("MS-MQDMPR 3.1.6.1/1")
 def test_the_sites_refresh_rereads_and_keeps_what_cannot_be_read() -> None:
     ready = started()

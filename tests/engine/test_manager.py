@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from posthouse.directory.objects import Enterprise
+from posthouse.directory.objects import Enterprise, Site
 from posthouse.engine.manager import QueueManager, QueueManagerState
 from posthouse.engine.queue import DEADLETTER, DEADXACT, JOURNAL
 from posthouse.engine.settings import EngineSettings
 from posthouse.engine.state import State
 from posthouse.model.errors import OperationCancelled, ServiceNotAvailable
+from posthouse.model.names import parse_format_name
 from posthouse.model.properties import QueueProperties
 from posthouse.security.access import Caller
 from tests.engine.rig import RECEIVE, Rig
@@ -169,3 +170,20 @@ def test_messages_get_the_enterprise_time_to_reach_their_queue(rig: Rig) -> None
     rig.send("orders", b"less", time_to_reach_queue=30)
     times = [message.time_to_reach_queue for message in rig.messages("orders")]
     assert times == [345_600, 90, 30]
+
+
+def test_a_change_of_the_directory_is_told_to_what_waits_for_a_way(rig: Rig) -> None:
+    names = [rf"DIRECT=OS:BRAVO\private$\{name}" for name in ("full", "empty")]
+    rig.send(names[0], b"waits")
+    rig.close(rig.open(names[1]))
+    full = rig.manager.queues.find_outgoing(parse_format_name(names[0]))
+    assert full is not None
+    rig.active.clear()
+    rig.turn()
+    assert rig.active == set()
+    north = Site(identifier=b"n" * 16, name="North")
+    rig.run(lambda m: m.directory.service.create_directory_object(north, 0, 0))
+    assert rig.active == {full.number}
+    rig.active.clear()
+    rig.turn()
+    assert rig.active == set()

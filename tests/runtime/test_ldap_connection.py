@@ -87,6 +87,18 @@ def test_a_listing_that_breaks_off_between_its_pages_is_none() -> None:
             list(connection.search("DC=x", "(objectClass=*)", ["cn"]))
 
 
+def test_every_exchange_has_a_time_of_its_own() -> None:
+    def answer(peer: socket.socket) -> None:
+        answered(peer, BIND)
+        answered(peer, DONE)
+        answered(peer, DONE)
+
+    with answering(answer) as connection:
+        assert connection.get("", ["objectClass"]) is None
+        connection._open.socket.begin(0, 1)  # as if that had been long ago
+        assert connection.get("", ["objectClass"]) is None
+
+
 def test_an_answer_that_comes_byte_by_byte_ends_with_its_time() -> None:
     opened = []
 

@@ -289,7 +289,7 @@ class SrmpReceiving:
 
     # -- duplicates (3.1.5.1.11) and streams (3.1.5.1.6.3)
 
-    def _source(self, message: SrmpMessage, hops: int = 0) -> bytes:
+    def _source(self, message: SrmpMessage, hops: int) -> bytes:
         """Whose identifier it is in the history (decision 84).
 
         The copies of a message to several queues share it, so the queue belongs to it there. What

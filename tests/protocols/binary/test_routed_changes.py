@@ -378,6 +378,21 @@ def test_what_travelled_with_others_needs_no_session_of_its_own_at_once(
     assert alpha.protocol.figures().opened[Role.INITIATOR.value] == 2
 
 
+def test_what_travelled_with_others_finds_another_way_when_their_session_breaks(
+    enterprise: Enterprise,
+) -> None:
+    """Also if nothing of it was sent: the engine knows of no session that it was on."""
+    net, alpha, gate = enterprise.net, enterprise.alpha, enterprise.gates[0]
+    notes = gate.create(r".\private$\notes")
+    alpha.send(f"PRIVATE={format_guid(guid_of(gate))}\\{notes.number:08x}", b"hello")
+    alpha.cables[-1].writable = False
+    alpha.send_in_transaction(enterprise.to_omega, *BODIES)
+    assert len(alpha.protocol.sessions) == 1
+    gate.kill()
+    net.advance(5_000)
+    assert enterprise.arrived() == BODIES
+
+
 @pytest.mark.parametrize("known", [False, True])
 def test_who_sends_to_a_direct_name_hears_of_it_whether_the_directory_knows_him_or_not(
     enterprise: Enterprise, known: bool
