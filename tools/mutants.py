@@ -222,7 +222,12 @@ TESTS_OF = {
     "protocols/binary/protocol": ["tests/protocols/binary/test_protocol.py", *LINKS],
     "protocols/binary/resolving": ["tests/protocols/binary/test_resolving.py", *LINKS],
     "protocols/binary/sending": SESSION,
-    "protocols/binary/session": [*SESSION, "tests/protocols/binary/test_protocol.py"],
+    "protocols/binary/session": [
+        *SESSION,
+        "tests/protocols/binary/test_protocol.py",
+        "tests/protocols/binary/test_links.py",
+        "tests/protocols/binary/test_routed_changes.py",
+    ],
     "protocols/binary/whereabouts": LINKS,
     "protocols/job_queue": ["tests/protocols/job_queue/test_*.py"],
     "protocols/pgm": ["tests/protocols/pgm/test_*.py"],
