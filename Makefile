@@ -15,6 +15,9 @@ GSSAPI := gssapi==1.12.0 decorator==5.3.1
 CHECKED := src tools tests $(wildcard benchmarks fuzz examples)
 TYPED   := src/posthouse $(wildcard src/pyspark_posthouse) tools $(wildcard benchmarks fuzz examples)
 
+# Hundreds of processes start in a run of the tests: none compiles again what another has.
+unexport PYTHONDONTWRITEBYTECODE
+
 # A virtual environment made in another folder would run that folder's sources, and one whose
 # python3 has been upgraded away runs nothing: both are set up again.
 ifneq ($(shell $(PY) -c 'print(open("$(READY)").read().strip())' 2>/dev/null),$(CURDIR))
@@ -31,7 +34,7 @@ demo: $(READY) ## sets everything up and runs the main job end to end
 	@$(VENV)/bin/posthouse demo
 
 test: lint ## sets everything up and passes the whole test suite
-	@$(PY) -m pytest -q -n $(WORKERS) --dist worksteal
+	@$(PY) -m pytest -q -n $(WORKERS) --dist worksteal --durations 30 --durations-min 5
 
 lint: $(READY) ## style, format and types
 	@$(PY) -m ruff check $(CHECKED)
