@@ -15,7 +15,7 @@ from posthouse.model.message_classes import (
     NACK_REACH_QUEUE_TIMEOUT,
     class_name,
 )
-from posthouse.model.names import PrivateName
+from posthouse.model.names import PrivateName, PublicName
 from posthouse.wire.packet import Packet
 from posthouse.wire.patch import patch
 from tests.engine.letters import DEAD_LETTERS, FAR_GUID, JOURNAL
@@ -62,6 +62,18 @@ def test_nothing_else_of_the_packet_changes() -> None:
     rig.take(packet)
     (passed,) = rig.passed_on()
     assert passed.data == patch(packet, hop_count=4)
+
+
+def test_a_public_queue_that_the_router_has_not_heard_of_is_waited_for() -> None:
+    """Its directory may be older than that of the sender; refused, the message would be lost."""
+    rig = RoutingRig()
+    name = str(PublicName(bytes(range(64, 80))))
+    packet = bytearray(rig.asking(b"early", destination_queue_format_name=name))
+    packet[32:48] = BEYOND_GUID  # QueueManagerAddress
+    assert rig.take(bytes(packet)) == Verdict(1)
+    assert rig.answers() == []
+    assert [Packet(one).body for one in rig.sent(name)] == [b"early"]
+    rig.check_books()
 
 
 @pytest.mark.parametrize("host", ["TCP:198.51.100.9", "TCP:127.0.0.1:22", "OS:ANYWHERE"])

@@ -17,9 +17,11 @@ from posthouse.directory.mirror import Action, Order
 from posthouse.engine.asking import AuthorityNeeded
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.queue import Queue
+from posthouse.model.errors import NoDs, UnsupportedFormatNameOperation
 from posthouse.model.guids import NULL_GUID
+from posthouse.model.message_classes import NORMAL
 from posthouse.model.message_values import AES_PROVIDER
-from posthouse.model.names import parse_format_name
+from posthouse.model.names import PublicName, parse_format_name
 from posthouse.model.properties import QueueProperties
 from posthouse.runtime.driver import made_again
 from posthouse.security.keys import (
@@ -29,6 +31,7 @@ from posthouse.security.keys import (
 )
 from posthouse.security.sids import make_sid
 from tests.engine.cost import steps
+from tests.engine.rig import SEND
 from tests.runtime.sharing import SharingRig, file_of
 from tests.security.key_ring import certificate, provider_key
 
@@ -157,6 +160,18 @@ def crossed(rig: SharingRig, *calls: Made) -> None:
     driver.sync()
     driver.release()
     assert errors == [None] * len(calls)
+
+
+def test_a_queue_that_we_have_not_heard_of_may_be_there_all_the_same(rig: SharingRig) -> None:
+    """While the directory is away its senders hear that; a connector decides for himself."""
+    name = PublicName(b"n" * 16)
+    with pytest.raises(UnsupportedFormatNameOperation, match="knows no queue"):
+        rig.open(str(name), SEND)
+    assert rig.manager.connectors.refusal(name, transactional=False) == NORMAL
+    rig.authority.path.unlink()
+    assert not rig.refresh()
+    with pytest.raises(NoDs, match="is not there"):
+        rig.open(str(name), SEND)
 
 
 def test_two_changes_of_a_queue_at_once_are_both_made(rig: SharingRig) -> None:

@@ -130,11 +130,15 @@ class Connectors:
         return self._core.registry.find_local(ConnectorName(site, suffix))
 
     def foreign_queue(self, guid: bytes) -> tuple[bool, objects.Queue | None]:
-        """What the directory has of a public queue, and whether that is certain."""
+        """What the directory has of a public queue, and whether that is certain.
+
+        Others who share it may have entered a queue since we looked: the connector will know.
+        """
         found = self._directory.service.known(
             objects.Queue, equals("identifier", guid), self._core.now_ms
         )
-        return found.status is not DirectoryOperationResult.DIRECTORY_NOT_CONNECTED, found.value
+        away = found.status is DirectoryOperationResult.DIRECTORY_NOT_CONNECTED
+        return not away and self._directory.mirror is None, found.value
 
     def refusal(self, name: FormatName | None, *, transactional: bool) -> int:
         """The class of a message that cannot be for this queue of a foreign system; else NORMAL.

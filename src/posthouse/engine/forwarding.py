@@ -81,11 +81,13 @@ class Forwarding:
         """The outgoing queue towards a destination (3.1.5.8.5).
 
         A direct name says itself where to connect to: who uses one does so (decision 9).
+        What we know of the directory may be older than what the sender knows: a public queue that
+        we have not heard of is waited for.
         """
         if name is None or isinstance(name, DirectName):
             raise Refusal(NACK_BAD_DEST_QUEUE)
         try:
-            queue = self.core.registry.sending_target(name, batch.change)
+            queue = self.core.registry.passing_target(name, batch.change)
         except NO_ROOM:
             raise
         except QueueError:

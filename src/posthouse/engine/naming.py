@@ -21,6 +21,7 @@ from posthouse.engine.records import Change
 from posthouse.engine.settings import host_key
 from posthouse.model.errors import (
     IllegalFormatName,
+    QueueError,
     QueueNotFound,
     UnsupportedFormatNameOperation,
 )
@@ -79,6 +80,9 @@ class PublicQueues(Interface):
 
     def find_path(self, path: PathName) -> PublishedQueue | None:
         """The object of a queue by its path name, None when none is known."""
+
+    def unknown(self, name: PublicName) -> QueueError:
+        """Why nobody can send to a queue that `find` does not find."""
 
 
 class QueueNames:
@@ -260,11 +264,12 @@ class QueueNames:
     def _public_is_own(self, name: PublicName) -> bool:
         published = self.public.find(name.guid)
         if published is None:
-            raise UnsupportedFormatNameOperation(
-                f"the directory knows no queue {name}",
-                "`posthouse directory queue list` shows which there are.",
-            )
+            raise self.public.unknown(name)
         return self._is_ours(published)
+
+    def is_unheard_of(self, name: PublicName) -> bool:
+        """Whether a queue is neither here nor known to the directory."""
+        return self.find_local(name) is None and self.public.find(name.guid) is None
 
     def _is_ours(self, published: PublishedQueue) -> bool:
         return self.is_own(PathName.parse(published.pathname).computer, None)

@@ -24,7 +24,14 @@ from posthouse.engine.core import Core
 from posthouse.engine.naming import PublishedQueue
 from posthouse.engine.queue import JOURNAL, Queue, QueueDefinition, QueueRole
 from posthouse.engine.records import TABLE_DIRECTORY, Change
-from posthouse.model.errors import DsError, IllegalPropertyValue, NoDs, QueueError, QueueExists
+from posthouse.model.errors import (
+    DsError,
+    IllegalPropertyValue,
+    NoDs,
+    QueueError,
+    QueueExists,
+    UnsupportedFormatNameOperation,
+)
 from posthouse.model.guids import NULL_GUID, parse_guid
 from posthouse.model.names import FormatName, PathName, PublicName
 from posthouse.model.properties import QueuePrivacyLevel
@@ -251,6 +258,15 @@ class DirectoryOfQueues:
         if found.status is _RESULT.DIRECTORY_NOT_CONNECTED:
             raise self.refusal(found.status, "look up a public queue")
         return None if found.value is None else _published(found.value)
+
+    def unknown(self, name: PublicName) -> QueueError:
+        """What a sender is told: while the directory is away, nobody knows what it has."""
+        if self.service.offline:
+            return self.refusal(_RESULT.DIRECTORY_NOT_CONNECTED, f"look up {name}")
+        return UnsupportedFormatNameOperation(
+            f"the directory knows no queue {name}",
+            "`posthouse directory queue list` shows which there are.",
+        )
 
     def find_path(self, path: PathName) -> PublishedQueue | None:
         """A public queue by its path name, the computer by either of its names; as last known."""

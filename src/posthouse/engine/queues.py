@@ -526,6 +526,12 @@ class Queues(QueueNames):
             return target
         return self._create_outgoing(self.format_name(name), change)
 
+    def passing_target(self, name: FormatName, change: Change | None = None) -> Queue:
+        """The same for messages of others: a queue may be where we have not heard of it yet."""
+        if isinstance(name, PublicName) and self.is_unheard_of(name):
+            return self._outgoing.get(name.key) or self._create_outgoing(name, change)
+        return self.sending_target(name, change)
+
     def check_room_for_outgoing(self, count: int = 1) -> None:
         """Names are cheap to make up; outgoing queues are not."""
         limit = self.core.settings.outgoing_queues_max
