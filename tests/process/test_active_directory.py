@@ -26,7 +26,7 @@ from posthouse.model.guids import NULL_GUID, format_guid
 from posthouse.runtime.directory_ldap import LdapAuthority
 from posthouse.runtime.ldap_connection import LdapConnection
 from posthouse.security.keys import certificate_digest
-from tests.directory.world import NOW
+from tests.directory.world import ALICE, NOW
 from tests.process.active_directory import ADMIN, ROOT, USERS, ActiveDirectory, active_directory
 from tests.security.key_ring import certificate
 
@@ -87,6 +87,10 @@ def test_the_domain_gives_identifiers_and_a_queue_manager_keeps_its_own(
     assert (found, created) == (made, False)
     with pytest.raises(Refused, match="join it to the domain first"):
         joined(authority, "STRANGER")
+    with pytest.raises(Refused, match="'BETA' has no queue manager in the directory"):
+        authority.create(Queue(pathname=r"BETA\orders"), NOW)
+    with pytest.raises(Refused, match="the domain has no account with this SID"):
+        authority.create(User(security_identifier=ALICE), NOW)
 
 
 def test_what_changes_is_told_by_the_count_of_the_server(authority: LdapAuthority) -> None:

@@ -25,7 +25,7 @@ from posthouse.security.certificates import make_certificate, make_private_key
 from posthouse.security.descriptors import SecurityDescriptor
 from posthouse.security.keys import certificate_digest
 from posthouse.security.sids import EVERYONE
-from tests.process.offices import Office
+from tests.process.offices import Office, outgoing, wait_until
 from tests.process.rpc_house import port_of
 
 SID = "S-1-5-21-1-2-3-1001"
@@ -306,6 +306,15 @@ def test_ways_to_foreign_systems_and_ways_that_end_are_told(
     desk: Desk, capsys: pytest.CaptureFixture[str]
 ) -> None:
     desk.take_in(FOREIGN)
+    nowhere = f"PRIVATE={guid(5)}\\00000005"
+    desk.qm.queue(nowhere).send(b"to a system without a connector")
+
+    def error() -> str:
+        (found,) = [one for one in outgoing(desk.qm) if one.format_name == nowhere]
+        assert found.outgoing is not None
+        return found.outgoing.last_error
+
+    wait_until(lambda: "no routing server belongs to a foreign site of LOST" in error(), error)
     for source, target, code, words in WAYS:
         told = said(capsys, "route", source, target, code=code)
         assert words in " ".join(told.split()), (source, target, told)
@@ -423,7 +432,17 @@ def test_changes_are_told_field_by_field(
     link = ("link", "add", "Berlin", "Hamburg")
     assert "cost = 7" in said(capsys, *link, "--cost", "7")
     assert "cost = 8, which was 7" in said(capsys, *link, "--cost", "8")
+    assert "cost as usual, which was 8" in said(capsys, *link, "--cost", "1")
     assert "no description, which was" in said(capsys, *link, "--description", "")
+    beta = ("machine", "add", "beta", "--dns-name", "beta.example.com")
+    assert "dns_name" in said(capsys, *beta)  # one that is known needs no identifier
+    assert "has no machine" in said(capsys, "machine", "add", "OMEGA", code=1)
+    assert "still named by" in said(capsys, "site", "remove", "Hamburg", "--yes")
+    assert "is no digest" in said(
+        capsys, "user", "remove", "Ada", "--certificate", "x", "--yes", code=2
+    )
+    file = tmp_path / "export.toml"
+    assert json.loads(said(capsys, "export", str(file), "--json")) == {"file": str(file)}
     for name in ("", "x" * 257):
         assert "1 to 256 characters" in said(capsys, "site", "add", name, code=2)
     sites = "".join(f"[[sites]]\nname = 'Site {number}'\n" for number in range(1002))

@@ -15,7 +15,7 @@ from posthouse.directory.certificates import with_certificate
 from posthouse.directory.ldap_names import Dn
 from posthouse.directory.ldap_writing import required_of_accounts
 from posthouse.directory.mirror import MirroredDirectory
-from posthouse.directory.objects import DistributionList, Queue, QueueManager, User
+from posthouse.directory.objects import DistributionList, Queue, QueueManager, Site, User
 from posthouse.model.guids import format_guid
 from posthouse.model.properties import DirectoryServerType
 from posthouse.runtime.directory_ldap import LdapAuthority
@@ -216,6 +216,7 @@ def test_who_may_only_read_enters_nothing_that_a_list_needs(shelf: Shelf, server
     members = (r"DIRECT=OS:far\private$\q",)
     second = DistributionList(identifier=guid(8), name="second", members=members)
     assert "strongerAuthRequired" in refused(lambda: reader.create(second, NOW))
+    assert "strongerAuthRequired" in refused(lambda: reader.create(machine(5, "GAMMA"), NOW))
     place = Dn.parse(f"CN=Alice,CN=Users,{ROOT}")
     made = required_of_accounts("user", "Alice", Dn.parse(ROOT))
     shelf.hand.add(place, ["user", "securityPrincipal"], made | {"objectSid": [ALICE]})
@@ -232,3 +233,12 @@ def test_a_reference_to_nobody_is_left_out(shelf: Shelf) -> None:
     (alpha,) = [one for one in shelf.authority.changes("").objects if one.identifier == guid(1)]
     assert isinstance(alpha, QueueManager)
     assert alpha.in_routing_server_identifier_list == ()
+
+
+def test_what_others_have_moved_is_found_again(shelf: Shelf) -> None:
+    (berlin,) = [one for one in shelf.authority.changes("").objects if one.identifier == guid(2)]
+    assert isinstance(berlin, Site)
+    shelf.hand.rename(Dn.parse(berlin.full_path), "Bonn")
+    stored = shelf.authority.write(site(2, "Bonn", foreign_site=True), NOW, ["foreign_site"])
+    assert isinstance(stored, Site)
+    assert (stored.name, stored.foreign_site) == ("Bonn", True)

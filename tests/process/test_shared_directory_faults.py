@@ -358,3 +358,13 @@ def test_what_others_changed_meanwhile_may_not_suit_what_is_asked_for(shared: Sh
     with pytest.raises(QueueError, match="multicast"):
         shared.qm.call("POST", "/directory", {"document": document})
     assert "multicast" not in shared.path.read_text()
+    shared.path.write_text(
+        shared.path.read_text().replace("'OTHER'\n", "'OTHER'\nclustered = true\n")
+    )
+    (other,) = [
+        one for one in shared.qm.call("GET", "/directory")["machines"] if one["name"] == "OTHER"
+    ]
+    document = {"machines": [other | {"in_routing_servers": ["ALPHA"]}]}
+    wanted = {"document": document, "only": ["in_routing_servers"]}
+    shared.qm.call("POST", "/directory", wanted)
+    assert "clustered = true" in shared.path.read_text()
