@@ -17,6 +17,7 @@ from posthouse.wire.order_acks import (
     final_ack,
     order_ack,
     order_queue_of,
+    read_final_ack,
 )
 from posthouse.wire.packet import Packet
 from posthouse.wire.patch import patch
@@ -68,7 +69,23 @@ def test_a_final_acknowledgment_that_went_in_circles_rests_and_sets_out_anew() -
     (sent,) = rig.taken(sender)
     assert sent.user_flags.hop_count == 0
     assert sent.message_class == ACK_RECEIVE
+    assert read_final_ack(sent.data) == read_final_ack(rig.final())
+    assert sent.glance.source_guid == rig.guid  # its first round is known under the old identifier
     rig.check_books()
+
+
+def test_each_round_has_an_identifier_of_its_own() -> None:
+    rig, known = CircleRig(), set()
+    packet = rig.final()
+    sender = None
+    for _ in range(3):
+        rig.take(packet)
+        sender = sender or rig.sender()
+        rig.advance(REST_S)
+        (sent,) = rig.taken(sender)
+        known.add(sent.identifier)
+        packet = patch(sent.data, hop_count=FURTHEST)
+    assert len(known) == 3
 
 
 def test_one_that_has_hops_left_goes_on_at_once() -> None:

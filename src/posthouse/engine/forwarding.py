@@ -12,7 +12,7 @@ from posthouse.engine.core import Core, Lock
 from posthouse.engine.public_queues import DirectoryOfQueues
 from posthouse.engine.queue import Queue
 from posthouse.engine.records import FLAG_REMOTE
-from posthouse.engine.rows import POSITIVE_JOURNAL
+from posthouse.engine.rows import POSITIVE_JOURNAL, restamped
 from posthouse.model.bounded import Bounded
 from posthouse.model.errors import InsufficientResources, MachineQuotaExceeded, QueueError
 from posthouse.model.guids import format_guid
@@ -29,7 +29,7 @@ from posthouse.wire.glance import Glance
 from posthouse.wire.headers import HOP_COUNT_MAX, HOPS
 from posthouse.wire.order_acks import ack_class
 from posthouse.wire.packet import Packet
-from posthouse.wire.patch import patch
+from posthouse.wire.patch import patch, stamp
 
 NO_ROOM = (MachineQuotaExceeded, InsufficientResources)  # the machine's fault, not the message's
 REST_MS = 5 * 60 * 1000
@@ -61,7 +61,8 @@ class Forwarding:
             self._tell_circle(arrival)
             if ack_class(arrival.packet, seen.base_flags, seen.user_flags) in (0, ORDER_ACK):
                 raise Refusal(NACK_HOP_COUNT_EXCEEDED)
-            hops = 0  # nobody says a final acknowledgment twice
+            hops, arrival = 0, self._said_anew(arrival)
+            seen = arrival.seen
         packet = patch(arrival.packet, hop_count=hops, seen=seen)
         # Its journal is where it was sent.
         seen = seen._replace(user_flags=(seen.user_flags & ~_FORGOTTEN) | hops)
@@ -76,6 +77,21 @@ class Forwarding:
         if rests:
             self.resting.add(queue, number)
         core.tracing.received(packet, seen, batch.change)
+
+    def _said_anew(self, arrival: Arriving) -> Arriving:
+        """A final acknowledgment that has gone round, as one of ours: nobody else says it again.
+
+        Under its old identifier those who have had it on its first round would drop it.
+        """
+        core, ordinal = self.core, self.core.ordinals.next()
+        packet = stamp(
+            arrival.packet,
+            source_guid=core.guid,
+            ordinal=ordinal,
+            sent_time=core.utc,
+            seen=arrival.seen,
+        )
+        return Arriving(packet, restamped(arrival.seen, core.guid, core.utc, ordinal))
 
     def _next_queue(self, name: SingleName | None, batch: Batch) -> Queue:
         """The outgoing queue towards a destination (3.1.5.8.5).

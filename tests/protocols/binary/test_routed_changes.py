@@ -417,3 +417,42 @@ def test_who_sends_to_a_direct_name_hears_of_it_whether_the_directory_knows_him_
     assert enterprise.waiting(lone) == enterprise.waiting(omega) == 0
     assert len(lone.bodies(r".\system$;journal")) == len(BODIES)
     assert len(lone.bodies(r".\private$\admin")) == len(BODIES)
+
+
+def test_a_session_that_opens_when_there_is_a_better_way_is_left_at_once(
+    enterprise: Enterprise, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two routers that hand each other what they had on the way would go on with that for ever."""
+    alpha, begun = enterprise.alpha, list[tuple[str, int, Attempt]]()
+    with monkeypatch.context() as patched:
+        patched.setattr(alpha, "connect", lambda *attempt: begun.append(attempt))
+        alpha.send_in_transaction(enterprise.to_omega, *BODIES)
+        enterprise.change(entry_of(enterprise.omega, NORTH))
+    ((address, port, attempt),) = begun
+    assert address in GATES
+    alpha.connect(address, port, attempt)
+    enterprise.net.advance(1_000)
+    assert enterprise.arrived() == BODIES
+    assert enterprise.net.connects[-1] == ("10.0.0.5", 1801)
+    assert [session.remote_address for session in alpha.protocol.sessions] == ["10.0.0.5"]
+
+
+def test_a_final_acknowledgment_survives_a_circle_that_lasts(enterprise: Enterprise) -> None:
+    """It makes a round in every five minutes, and nobody takes the second for the first."""
+    net, alpha, omega = enterprise.net, enterprise.alpha, enterprise.omega
+    orders = alpha.create(ORDERS, transactional=True)
+    name = f"PRIVATE={format_guid(guid_of(alpha))}\\{orders.number:08x}"
+    omega.send_in_transaction(name, b"one", positive_journaling_requested=True)
+    net.advance(1_000)
+    for gate, other in (enterprise.gates, reversed(enterprise.gates)):
+        leads = (guid_of(other),)
+        entry = entry_of(omega, NORTH, in_routing_server_identifier_list=leads)
+        enterprise.enter(gate, [entry], again=True)
+    alpha.receive(ORDERS)
+    net.advance(700_000)
+    assert enterprise.waiting(omega) == 1
+    assert sum(map(enterprise.waiting, enterprise.gates)) == 1
+    enterprise.change(entry_of(omega, SOUTH))
+    net.advance(1_000)
+    assert enterprise.waiting(omega) == 0
+    assert sum(map(enterprise.waiting, enterprise.machines)) == 0

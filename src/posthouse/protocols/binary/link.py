@@ -39,6 +39,7 @@ class Link:
         self.addresses: frozenset[str] = frozenset()  # where the name led to the last time
         self.places: frozenset[tuple[bytes, str]] = frozenset()  # the same, with the GUIDs expected
         self.has_no_way = False  # the last time, nobody could be found to try
+        self.routes_seen = 0, 0  # versions of the directory, when its next hops were looked for
         self.guid = b""  # of the queue manager that answered there
         self.peers: set[bytes | str] = set()  # what it is found by, in `Links`
         self.attempt = 0  # a number for each, so that late answers are known as such

@@ -273,13 +273,24 @@ class Links:
                 self._leave(number)
                 self.look(number)
         for link in self.all():
-            old = link.session
-            if old is not None and any(self._is_astray(number, old) for number in link.queues):
-                old.leave("the directory has another way by now")
-                if link.state is LinkState.WAITING_RECONNECT:
-                    self._begin(link, by_timer=True)
-            elif link.state is LinkState.WAITING_RECONNECT and self._has_new_way(link):
+            waited = link.state is LinkState.WAITING_RECONNECT
+            if not self._turn_back(link) and waited and self._has_new_way(link):
                 self._begin(link, by_timer=True)
+
+    def _turn_back(self, link: Link) -> bool:
+        """Ends a session that leads elsewhere than its messages go by now; True: there was one."""
+        old = link.session
+        if old is None or not any(self._is_astray(number, old) for number in link.queues):
+            return False
+        old.leave("the directory has another way by now")
+        if link.state is LinkState.WAITING_RECONNECT:
+            self._begin(link, by_timer=True)
+        return True
+
+    def look_at_way(self, link: Link) -> None:
+        """A session is open to where the directory has led; perhaps that changed meanwhile."""
+        if link.routes_seen != self._routes_seen:
+            self._turn_back(link)
 
     def _has_new_way(self, link: Link) -> bool:
         """Whether there is somebody to try that there was not when the timer began."""
@@ -378,6 +389,7 @@ class Links:
         if not link.queues:
             return
         if link.destination is not None:
+            link.routes_seen = self._routes_seen
             self._establishing.resolve(link, by_timer=by_timer)
             return
         link.attempt += 1

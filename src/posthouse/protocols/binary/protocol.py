@@ -210,6 +210,8 @@ class BinaryProtocol:
         if not self._whereabouts.look_up(guid, session.remote_address, session.release):
             session.release()
         self.links.peer_came(guid, session.remote_address, self._by_guid[guid])
+        if link is not None:
+            self.links.look_at_way(link)
 
     def _tell(self, name: str, session: Session, **more: object) -> None:
         peer, address = format_guid(session.remote_guid), session.remote_address
