@@ -55,7 +55,8 @@ TESTS = (
     "tests/process/test_schemathesis.py",
     "tests/process/test_shared_directory*.py",
     "tests/process/test_strangers.py",
-    "tests/protocols/*/test_*simulation.py",
+    "tests/protocols/binary/test_*simulation.py",
+    "tests/protocols/srmp/test_simulation.py",
 )
 PYTEST = ("-q", "--timeout", "1800", "-p", "tools.reach_trace")
 MORE_TESTS = (

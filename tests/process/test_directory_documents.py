@@ -13,12 +13,13 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 import posthouse
 from posthouse.cli import main
 from posthouse.directory.expand import NAMES_MAX
 from posthouse.directory.routing import HOPS_MAX
-from posthouse.model.errors import QueueError
+from posthouse.model.errors import AccessDenied, QueueError
 from posthouse.model.names import ELEMENTS_MAX
 from posthouse.security.acls import ALLOWED, Ace, Acl
 from posthouse.security.certificates import make_certificate, make_private_key
@@ -378,7 +379,30 @@ def test_programs_see_the_queues_that_they_may(
     url = f"http://127.0.0.1:{port_of(ready['endpoints']['admin'])}"
     with posthouse.connect(url=url, token=token) as reader:
         paths = {queue.path for queue in reader.find_queues(machine="BETA")}
+    some = {"user": "reader", "role": "read", "queues": ["*=peek"]}
+    token = desk.qm.call("POST", "/tokens", some)["token"]
+    with posthouse.connect(url=url, token=token) as reader, pytest.raises(AccessDenied):
+        reader.find_queues(machine="BETA")
     assert paths == {r"BETA\orders", r"BETA\shown", r"BETA\moved", r"BETA\known"}
+
+
+KEY_ALONE = make_private_key(1024).private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+NOBODY = [
+    ({"user": "S-1-x"}, "user list"),
+    ({"user": "whoever"}, "neither this queue manager nor the directory"),
+    ({"user": SID, "certificates": [text_of(KEY_ALONE)]}, "holds no certificate"),
+]
+
+
+@pytest.mark.parametrize(("body", "words"), NOBODY)
+def test_users_that_are_none_are_refused(desk: Desk, body: dict[str, Any], words: str) -> None:
+    with pytest.raises(QueueError, match=words):
+        desk.qm.call("POST", "/directory/users", body)
+
+
+def test_a_time_that_is_none_is_refused(desk: Desk) -> None:
+    with pytest.raises(QueueError, match="is no time"):
+        desk.qm.call("GET", "/directory/queues?created_after=yesterday")
 
 
 PLACES = [

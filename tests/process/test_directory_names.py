@@ -187,6 +187,13 @@ def test_a_body_is_encrypted_for_the_keys_that_the_directory_has(desk: Desk) -> 
         alpha.qm.queue(name).send(keys.encode(), encrypt=True)
         message = orders.receive(timeout=60)
         assert (message.body, message.encrypted) == (keys.encode(), True)
+    desk.say(beta, "cert", "remove", beta.qm.guid, "--yes")
+    alpha.qm.queue(name).send(b"nobody can read it", encrypt=True)
+
+    def refused() -> list[str]:
+        return [str(one["name"]) for one in beta.qm.call("GET", "/status")["refusals"]]
+
+    wait_until(lambda: "nack-bad-encryption" in refused(), refused)
 
 
 def test_a_computer_with_dots_may_be_known_by_its_name_in_dns(desk: Desk) -> None:

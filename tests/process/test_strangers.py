@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import itertools
 import json
+import socket
 import time
 import uuid
 from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
@@ -41,7 +43,7 @@ targets_per_peer = 4
 ORDERS, ADMIN, LETTERS = (
     rf"DIRECT=OS:ALPHA\private$\{name}" for name in ("orders", "admin", "letters")
 )
-KNOWN, ELSEWHERE, PLACED, NOWHERE = (str(uuid.uuid4()) for _ in range(4))
+KNOWN, ELSEWHERE, PLACED, NOWHERE, AWAY = (str(uuid.uuid4()) for _ in range(5))
 
 POSTED = "DIRECT=HTTP://ALPHA/msmq/private$/orders"
 ORDINALS = itertools.count(1_000, 1_000)  # a message is new once
@@ -60,6 +62,7 @@ class Street:
                 {"name": "BETA", "guid": KNOWN},
                 router("NORA", PLACED, "no-such-host-here", "localhost"),
                 router("NED", NOWHERE, "no-such-host-here"),
+                router("MIKE", AWAY, "10.7.7.7"),
             ],
             "queues": [{"path": r"BETA\answers", "guid": ELSEWHERE}],
             "users": [{"sid": "S-1-5-21-7-7-7-7", "certificates": [text(certificate("eve"))]}],
@@ -127,7 +130,9 @@ def direct(host: str) -> str:
     return f"DIRECT={'TCP' if host[0].isdigit() else 'OS'}:{host}\\private$\\answers"
 
 
-def test_answers_go_where_names_of_strangers_may_lead(street: Street) -> None:
+def test_answers_go_where_names_of_strangers_may_lead(
+    street: Street, monkeypatch: pytest.MonkeyPatch
+) -> None:
     sender = street.stranger()
     own, ours = format_guid(sender.guid), street.qm.guid
     allowed = [
@@ -149,7 +154,11 @@ def test_answers_go_where_names_of_strangers_may_lead(street: Street) -> None:
     assert street.refusals("target_not_allowed") == before + len(refused)
     sender.send(asking(direct(f"10.9.2.{last}")) for last in range(9))  # only so many in an hour
     assert street.refusals("target_not_allowed") > before + len(refused)
+    connect = partial(socket.create_connection, source_address=("127.0.0.2", 0))
+    monkeypatch.setattr(socket, "create_connection", connect)
+    street.stranger().send([asking(direct("127.0.0.2"))])  # his own address, whoever else is there
     names = {queue.format_name for queue in outgoing(street.qm)}
+    assert direct("127.0.0.2") in names
     assert {direct("10.9.1.1"), f"PUBLIC={ELSEWHERE}"} <= names
     assert street.qm.queue(ADMIN).receive(60).class_name == "ack-reach-queue"
 
@@ -159,8 +168,9 @@ def test_what_a_router_in_its_place_brings_counts_for_who_wrote_it(street: Stree
     before = street.refusals("target_not_allowed")
     Router(street.alpha.port, PLACED).send([asking(direct("10.9.4.1"))])
     assert street.refusals("target_not_allowed") == before
-    Router(street.alpha.port, NOWHERE).send([asking(direct("10.9.4.2"))])
-    assert street.refusals("target_not_allowed") == before + 1
+    for guid in (NOWHERE, AWAY):
+        Router(street.alpha.port, guid).send([asking(direct("10.9.4.2"))])
+    assert street.refusals("target_not_allowed") == before + 2
 
 
 def test_what_is_no_network_is_no_setting(tmp_path: Path) -> None:

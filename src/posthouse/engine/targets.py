@@ -150,11 +150,11 @@ class Targets:
             return self._count(peer.address, f"{source.hex()}:{port}", OWN_NAMES)
         key, now_ms = (peer.host, source), self.core.now_ms
         since, known = self._ports.get(key, (now_ms, port))
-        moved = known != port and now_ms - since < PERIOD_MS
-        if moved or not self._count(peer.address, f"{source.hex()}:{port}"):
-            return False
-        self._ports[key] = since if known == port else now_ms, port
-        return True
+        stays = known == port or now_ms - since >= PERIOD_MS
+        allowed = stays and self._count(peer.address, f"{source.hex()}:{port}")
+        if allowed:
+            self._ports[key] = since if known == port else now_ms, port
+        return allowed
 
     def _is_here(self, host: str) -> bool:
         """Whether a host is this computer, where another queue manager may listen too."""
@@ -221,11 +221,12 @@ class Targets:
 
     def _count(self, peer: str, machine: str, times: int = 1) -> bool:
         """Whether the peer may name one more machine, or queue of its own."""
-        key = peer, times
-        since, named = self._named.get(key, (self.core.now_ms, set()))
-        if self.core.now_ms - since >= PERIOD_MS:
-            self._named.pop(key)
-            since, named = self.core.now_ms, set()
+        key, now_ms = (peer, times), self.core.now_ms
+        known = self._named.get(key)
+        if known is None or now_ms - known[0] >= PERIOD_MS:
+            self._named.pop(key, None)
+            known = now_ms, set()
+        since, named = known
         if machine not in named and len(named) >= times * self.core.settings.targets_per_peer:
             return False
         named.add(machine)

@@ -17,7 +17,6 @@ from posthouse.model.guids import NULL_GUID, format_guid
 from posthouse.model.names import (
     DirectName,
     FormatName,
-    PathName,
     PrivateName,
     Protocol,
     PublicName,
@@ -103,17 +102,15 @@ def destination_of(manager: QueueManager, format_name: str) -> Destination:
 
 def _owner(manager: QueueManager, name: PublicName) -> Destination:
     """The queue manager that a queue of the directory belongs to."""
+    owner = manager.receiving.targets.owner_of(str(name))
+    if owner:
+        return Destination("", None, owner)
     service, now_ms = manager.directory.service, manager.core.now_ms
     found = service.known(objects.Queue, equals("identifier", name.guid), now_ms)
-    if found.value is None:
-        raise _not_found(found.status, f"the directory has no queue {name}")
-    if found.value.queue_manager_identifier != NULL_GUID:
-        return Destination("", None, found.value.queue_manager_identifier)
-    computer = PathName.parse(found.value.pathname).computer
-    owner = service.known(objects.QueueManager, equals("computer_name", computer), now_ms)
-    if owner.value is None:
-        raise _not_found(owner.status, f"the directory has no queue manager {computer}")
-    return Destination("", None, owner.value.identifier)
+    lacks = f"queue {name}"
+    if found.value is not None:
+        lacks = f"queue manager {found.value.computer_name}"
+    raise _not_found(found.status, f"the directory has no {lacks}")
 
 
 def _not_found(status: DirectoryOperationResult, words: str) -> Unresolved:
