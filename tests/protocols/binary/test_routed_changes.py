@@ -298,6 +298,28 @@ def test_a_public_queue_that_the_directory_learns_of_gets_what_waits(
     assert "the directory has no queue" not in outgoing.last_error
 
 
+def test_routers_wait_until_they_have_heard_of_a_public_queue(enterprise: Enterprise) -> None:
+    """A sender looks into a directory server at another time than routers do."""
+    alpha, omega, net = enterprise.alpha, enterprise.omega, enterprise.net
+    queue = omega.create(rf"{omega.name}\news", transactional=True)
+    entry = Queue(
+        identifier=queue.definition.identifier,
+        pathname=queue.definition.pathname,
+        queue_manager_identifier=guid_of(omega),
+        transactional=True,
+    )
+    enterprise.enter(alpha, [entry])
+    alpha.send_in_transaction(f"PUBLIC={format_guid(entry.identifier)}", *BODIES)
+    net.advance(60_000)
+    assert omega.bodies(entry.pathname) == []
+    assert sum(map(enterprise.waiting, enterprise.gates)) == len(BODIES)
+    for machine in (*enterprise.gates, enterprise.south):
+        enterprise.enter(machine, [entry])
+    net.advance(900_000)
+    assert omega.bodies(entry.pathname) == BODIES
+    assert waiting(enterprise) == [0] * 5
+
+
 def test_one_session_with_a_next_hop_serves_all_behind_it(enterprise: Enterprise) -> None:
     """Also if each of them has tried to reach it on its own."""
     net, alpha = enterprise.net, enterprise.alpha
