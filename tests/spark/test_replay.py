@@ -146,6 +146,16 @@ def test_a_replay_that_was_cut_off_goes_on_and_sends_nothing_twice(
     assert office.count(name) == 18
 
 
+def test_a_job_that_comes_again_behind_its_end_sends_nothing(
+    replayed: Replaying, queue: Callable[..., str], office: SparkOffice
+) -> None:
+    """Its server was lost when it had done all of it, and before it could say so."""
+    name = queue()
+    sent = [replayed(path_of(name), job=job).sent for job in ("one", "one", "two", "")]
+    assert sent == [9, 0, 9, 9]
+    assert office.count(name) == 27
+
+
 def test_a_rate_makes_small_batches(
     replayed: Replaying, queue: Callable[..., str], office: SparkOffice
 ) -> None:

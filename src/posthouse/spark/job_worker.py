@@ -178,6 +178,7 @@ class SparkWorker:
                 where=order.where,
                 queues=seen,
                 owner=task.owner,
+                job=_name(task),
                 dry_run=order.dry_run,
                 url=self._url,
                 token_file=token_file,
@@ -286,6 +287,12 @@ def _text(data: bytes) -> str:
         return data.decode("utf-8")
     except UnicodeDecodeError:
         raise JobFailed("the statement is not UTF-8") from None
+
+
+def _name(task: Task) -> str:
+    """The same for every service of the job, and no other's: numbers are given again."""
+    taken = task.job.taken
+    return f"{task.queue.id:08X}-{task.number}-{taken.job_entry_time.hex()}"
 
 
 def _check_whole(stopped: bool) -> None:

@@ -79,7 +79,7 @@ class Cut(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct):
-    """What a replay is about; kept until it is done."""
+    """What a replay is about; kept until it is done, and of a job until another one does it."""
 
     query: str
     destinations: dict[str, str]
@@ -88,6 +88,7 @@ class Plan(msgspec.Struct):
     counts: list[list[Any]]
     encrypted: int
     done: int = 0  # batches that were sent for certain; the queue manager knows better
+    job: str = ""  # whose replay it was, once that is done
 
 
 def replay(
@@ -100,6 +101,7 @@ def replay(
     where: str | None = None,
     queues: Collection[str] | None = None,
     owner: str = "",
+    job: str = "",
     same_ids: bool = False,
     rate: float | None = None,
     dry_run: bool = False,
@@ -119,7 +121,8 @@ def replay(
     `where` is a condition in SQL over the columns of a message; with `queues` the lake has the
     messages of these queues alone. Messages get new identifiers unless `same_ids`. `rate` is
     messages a second, on average. A call with the same arguments goes on with a replay that was cut
-    off, if it was the same `owner`'s; one that came to its end is begun again.
+    off, if it was the same `owner`'s; one that came to its end is begun again, unless it is for the
+    same `job`, which was not told of its end.
     """
     if rate is not None and not rate > 0:
         raise InvalidParameter("a rate is messages a second, above 0", "Leave it out for no limit.")
@@ -145,8 +148,9 @@ def replay(
     Disk().make_folder(folder)
     options["sameIds"] = str(same_ids).lower()
     with locked(folder / "lock", "the same replay runs already", wait_s=0.0):
-        running = work.resumed(folder) or work.planned(destinations)
+        running = work.resumed(folder, job) or work.planned(destinations)
         running.send(folder, options, rate, Meter(progress, 0), stop or threading.Event())
+        running.end(folder, job)
     return running.result(dry_run=False)
 
 
@@ -182,17 +186,19 @@ class Replay:
             raise cause_of(error) from None
         return self
 
-    def resumed(self, folder: Path) -> Replay | None:
-        """The plan of a replay that was cut off."""
+    def resumed(self, folder: Path, job: str) -> Replay | None:
+        """The plan of a replay that was cut off, or that this job has done."""
         try:
-            self._plan = msgspec.json.decode((folder / PLAN).read_bytes(), type=Plan)
+            plan = msgspec.json.decode((folder / PLAN).read_bytes(), type=Plan)
         except FileNotFoundError:
             return None
         except msgspec.DecodeError as error:
             raise InvalidParameter(
                 f"{folder / PLAN} is no plan of a replay: {error}", "Delete it to begin again."
             ) from None
-        self._resumed = True
+        if plan.job and plan.job != job:
+            return None
+        self._plan, self._resumed = plan, True
         return self
 
     def _rows(self, after: int = -1, last: int | None = None) -> DataFrame:
@@ -232,7 +238,7 @@ class Replay:
         meter: Meter,
         stop: threading.Event,
     ) -> None:
-        """Sends what has not been sent yet; then the plan is done with."""
+        """Sends what has not been sent yet."""
         self._meter = meter
         cuts = self._plan.cuts
         meter.expect(sum(cut.messages for cut in cuts[self._plan.done :]))
@@ -243,7 +249,15 @@ class Replay:
             self._keep(folder)
             if rate is not None and self._plan.done < len(cuts):
                 stop.wait(max(0.0, meter.now.done / rate - meter.now.seconds))
-        if self._plan.done == len(cuts):
+
+    def end(self, folder: Path, job: str) -> None:
+        """The plan is done with, if all was sent; a job may come again, and must find it."""
+        if self._plan.done < len(self._plan.cuts):
+            return
+        if job:
+            self._plan.job = job
+            self._keep(folder)
+        else:
             (folder / PLAN).unlink()
 
     def _send_batch(self, cut: Cut, options: Mapping[str, str]) -> None:
