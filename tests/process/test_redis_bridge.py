@@ -276,22 +276,3 @@ def test_entries_are_brought_after_redis_has_refused_to_show_them(shop: Shop) ->
         shop.store.client.delete("results")
         shop.store.client.xadd("results", {"body": b"x"})
         until("the entry", lambda: results.count() == 1)
-
-
-def test_what_finds_no_room_in_the_connector_queue_waits_and_says_so(shop: Shop) -> None:
-    connector = shop.manager.queue(CONNECTOR)
-    connector.set(quota_kib=1)
-    shop.manager.queue(ORDERS).send(bytes(5000), recoverable=True)
-
-    def reason() -> str:
-        return next(
-            queue.outgoing.last_error
-            for queue in shop.manager.queues(outgoing=True)
-            if queue.outgoing is not None and queue.format_name == ORDERS
-        )
-
-    until("the reason", lambda: "room in the connector queue" in reason())
-    connector.set(quota_kib=None)
-    connector.close()
-    with shop.bridge("out", "--site", "Streams"):
-        until("the order", lambda: shop.handed() == 1)

@@ -250,14 +250,6 @@ def lose_us(shared: Shared, have_it_read: Callable[[], object]) -> None:
     shared.qm.delete_queue(r"ALPHA\ours")
 
 
-def test_a_large_file_is_taken_in_portion_by_portion(shared: Shared) -> None:
-    sites = "".join(f"\n[[sites]]\nname = 'Site {number}'\n" for number in range(1200))
-    assert shared.edit(shared.whole + sites) == ""
-    assert len(shared.qm.call("GET", "/directory")["sites"]) == 1200
-    assert shared.edit(shared.whole) == ""
-    assert "sites" not in shared.qm.call("GET", "/directory")
-
-
 def test_without_the_file_questions_are_answered_from_what_is_here(shared: Shared) -> None:
     """As far as the document lets them be: of others nothing is said, messages go on."""
     other, far, branches = (str(uuid.uuid4()) for _ in range(3))
