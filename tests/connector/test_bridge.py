@@ -231,3 +231,15 @@ def test_a_run_waits_for_whoever_has_the_queues(manager: QueueManagerClient) -> 
     third.run(hand_over)
     assert handed == [b"1"]
     assert manager.queue(f"CONNECTOR={SITE}").count() == 1
+
+
+def test_a_system_of_a_site_without_a_connector_is_waited_for(manager: QueueManagerClient) -> None:
+    lost = "8a1e7d0c-3f52-4c8e-9b11-6d5c0a7e2f40"
+    machine = {"name": "LOST", "guid": lost, "foreign": True, "sites": ["Lost"]}
+    document = {"sites": [{"name": "Lost", "foreign": True}], "machines": [machine]}
+    manager.call("POST", "/directory", {"document": document})
+    name = f"PRIVATE={lost}\\00000007"
+    manager.queue(name).send(b"x")
+    waiting = {queue.format_name: queue.messages for queue in manager.queues(outgoing=True)}
+    assert waiting[name] == 1
+    assert manager.queue(f"CONNECTOR={SITE}").count() == 0
