@@ -80,8 +80,12 @@ def test_the_disabled_and_the_unknown_have_no_hash(rig: LoginRig) -> None:
         assert rig.logins.vouched(name) is None
 
 
+def damaged_key_file() -> bytes:
+    raise CorruptedSecurityData("the key file is damaged")
+
+
 def test_verifiers_need_a_key_file(rig: LoginRig) -> None:
-    rig.manager.accounts.certificates.key_file = None
+    rig.manager.accounts.certificates.key_file = damaged_key_file
     with pytest.raises(CorruptedSecurityData):
         rig.add("maria")
     assert rig.manager.accounts.all() == []

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from posthouse.model.errors import CorruptedSecurityData
 from posthouse.model.guids import format_guid
 from posthouse.model.message_values import AES_PROVIDER, BASE_PROVIDER, ENHANCED_PROVIDER
 from posthouse.security.keys import pack_provider_keys
@@ -123,9 +124,13 @@ def test_nobody_but_an_administrator_sees_or_changes_certificates(tmp_path: Path
     with_api(tmp_path, work)
 
 
-def test_without_a_place_for_private_keys_none_are_made(tmp_path: Path) -> None:
+def damaged_key_file() -> bytes:
+    raise CorruptedSecurityData("the key file is damaged")
+
+
+def test_without_a_key_file_no_private_keys_are_made(tmp_path: Path) -> None:
     async def work(rig: ApiRig) -> None:
-        rig.desk.manager.accounts.certificates.key_file = None
+        rig.desk.manager.accounts.certificates.key_file = damaged_key_file
         refused = await rig.post(PATH, {"bits": 1024})
         assert refused.status == 422
         assert refused.json["error"]["name"] == "MQ_ERROR_CORRUPTED_SECURITY_DATA"

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from posthouse.model.errors import CorruptedSecurityData
 from posthouse.protocols.admin.routes import ROUTES, Route
 from posthouse.security.accounts import Role
 from posthouse.security.nt_hash import nt_hash
@@ -64,9 +65,13 @@ def test_a_password_opens_the_rpc_door_while_there_is_one(tmp_path: Path) -> Non
     with_api(tmp_path, work)
 
 
-def test_the_rpc_door_needs_a_place_for_its_verifiers(tmp_path: Path) -> None:
+def damaged_key_file() -> bytes:
+    raise CorruptedSecurityData("the key file is damaged")
+
+
+def test_the_rpc_door_needs_the_key_file_for_its_verifiers(tmp_path: Path) -> None:
     async def work(rig: ApiRig) -> None:
-        rig.desk.manager.accounts.certificates.key_file = None
+        rig.desk.manager.accounts.certificates.key_file = damaged_key_file
         refused = await rig.post(USERS, {"name": "bob", "password": "s3cret", "doors": ["rpc"]})
         assert refused.status == 422
         assert refused.json["error"]["name"] == "MQ_ERROR_CORRUPTED_SECURITY_DATA"
