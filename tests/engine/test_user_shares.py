@@ -56,9 +56,9 @@ def test_a_group_of_nobody_counts_for_whoever_goes_on_with_it() -> None:
     rig.lease("old", mode=OBSERVE)
     for _ in range(2):
         rig.lease("old", mode=OBSERVE, user=EVE)
-    rig.restart()
-    with pytest.raises(InsufficientResources, match="1 groups"):
-        rig.lease("new", mode=OBSERVE, user=EVE)
+        with pytest.raises(InsufficientResources, match="1 groups"):
+            rig.lease("new", mode=OBSERVE, user=EVE)
+        rig.restart()
     rig.run(lambda m: m.groups.delete(rig.group("old")))
     rig.lease("new", mode=OBSERVE, user=EVE)
 
@@ -120,8 +120,16 @@ def test_what_is_known_of_queries_has_an_end_too() -> None:
         rig.run(lambda m: m.stages.publish("query 2", 0, [], eve))
     rig.run(lambda m: m.stages.publish("query 1", 1, [], eve))
     rig.run(lambda m: m.stages.publish("query 2", 0, [], rig.admin))
-    rig.restart()
-    with pytest.raises(InsufficientResources):
-        rig.run(lambda m: m.stages.publish("query 3", 0, [], eve))
-    rig.run(lambda m: m.stages.forget_query("query 0", eve))
-    rig.run(lambda m: m.stages.publish("query 3", 0, [], eve))
+    for number in range(2):
+        rig.run(lambda m, n=number: m.stages.forget_query(f"query {n}", eve))
+        rig.run(lambda m, n=number: m.stages.publish(f"query 1{n}", 0, [], eve))
+        with pytest.raises(InsufficientResources):
+            rig.run(lambda m: m.stages.publish("query 3", 0, [], eve))
+        rig.restart()
+
+
+def test_the_end_of_all_queries_is_the_same_for_everybody() -> None:
+    rig = Rig(stages_max=1)
+    rig.run(lambda m: m.stages.publish("query 1", 0, [], rig.admin))
+    with pytest.raises(InsufficientResources, match="of 1 queries"):
+        rig.run(lambda m: m.stages.publish("query 2", 0, [], Caller.anonymous()))

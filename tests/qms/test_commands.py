@@ -236,6 +236,7 @@ def test_a_job_that_is_gone_is_broken_off_with_all_that_it_started(
     assert not any(map(is_there, processes))
     if way == "stopped":  # it is given back, and stays by its flag
         assert job.entry().servicing_server_id_number == 0
+        assert job.entry().target_execution_time == b"\xff" * 6  # for the next one at once
     else:
         assert [outcome for outcome, _ in history(qm)] == ["removed"]
 
