@@ -38,6 +38,7 @@ def test_numbers_of_32_bits_survive_as_signed_ones(number: int) -> None:
 
 def test_numbers_that_others_wrote_unsigned_are_read_as_well() -> None:
     assert entry(b"4294967295").u32("a", 0) == 0xFFFF_FFFF
+    assert entry(b"-2147483648").u32("a", 0) == 0x8000_0000
     assert NOTHING.u32("a", 5) == NOTHING.number("a", 5) == 5
     assert entry(*of_number(-3)).number("a", 0) == -3
 
@@ -46,8 +47,9 @@ def test_numbers_that_others_wrote_unsigned_are_read_as_well() -> None:
 def test_what_is_no_number_is_a_bad_entry(text: bytes) -> None:
     with pytest.raises(BadEntry):
         entry(text).number("a", 0)
-    with pytest.raises(BadEntry):
-        entry(b"4294967296").u32("a", 0)
+    for beyond in (b"4294967296", b"-2147483649"):
+        with pytest.raises(BadEntry):
+            entry(beyond).u32("a", 0)
 
 
 @pytest.mark.parametrize(("text", "flag"), [(b"TRUE", True), (b"0", False), (b"true", True)])

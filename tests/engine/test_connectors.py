@@ -474,6 +474,15 @@ def test_what_finds_no_room_waits_and_says_so(rig: ForeignRig) -> None:
     rig.check_books()
 
 
+def test_what_finds_no_room_is_looked_at_no_more_when_the_site_is_left(rig: ForeignRig) -> None:
+    rig.run(lambda m: m.set_queue(CONNECTOR, rig.admin, quota_kib=1))
+    rig.send(STREAM, bytes(500))
+    rig.send(STREAM, bytes(600))
+    assert rig.manager.connectors.next_deadline_ms() is not None
+    rig.belong(HOME)
+    assert rig.manager.connectors.next_deadline_ms() is None
+
+
 def test_a_great_many_take_several_turns() -> None:
     rig = ForeignRig(connected=False, step_messages=10)
     descriptor = rig.open(STREAM)

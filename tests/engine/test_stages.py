@@ -464,6 +464,7 @@ def test_a_query_is_forgotten_long_after_its_last_batch(rig: Rig) -> None:
     publish(rig, 0, query="young")
     rig.advance(DAY_S)
     assert list(rig.manager.stages.queries) == ["young"]
+    assert rig.store.recover_state().definitions == rig.manager.core.state.definitions
 
 
 def test_a_query_with_stages_is_forgotten_when_they_are_gone(rig: Rig) -> None:

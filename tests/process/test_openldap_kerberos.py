@@ -86,6 +86,8 @@ def test_a_ticket_of_the_account_will_do(house: House) -> None:
         assert connection.get(ROOT, ["objectClass"]) is not None
         with pytest.raises(LdapRefusal, match="insufficientAccessRights"):
             connection.add(Dn.parse(f"CN=x,{ROOT}"), ["person"], {"sn": [b"x"]})
+    with pytest.raises(AuthorityAway, match="Kerberos: "):
+        enter(house.server, "Berlin", user=f"manager@{REALM}")  # the ticket is another's
 
 
 @pytest.mark.parametrize(
