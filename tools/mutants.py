@@ -143,7 +143,7 @@ TESTS_OF = {
         "tests/protocols/binary/test_routed.py",
         "tests/protocols/binary/test_routed_changes.py",
     ],
-    "engine/group*": ["tests/engine/test_groups*.py"],
+    "engine/group*": ["tests/engine/test_groups*.py", "tests/engine/test_user_shares.py"],
     "engine/job*": JOBS,
     "engine/mirroring": MIRROR,
     "engine/moving": ["tests/engine/test_moving.py", "tests/engine/test_steps.py", MODEL],
@@ -192,10 +192,18 @@ TESTS_OF = {
         "tests/engine/test_connectors.py",
     ],
     "engine/srmp*": ["tests/engine/test_srmp_*.py"],
-    "engine/stage*": ["tests/engine/test_stages.py", "tests/engine/test_publish_runs.py"],
+    "engine/stage*": [
+        "tests/engine/test_stages.py",
+        "tests/engine/test_publish_runs.py",
+        "tests/engine/test_user_shares.py",
+    ],
     "engine/state": ["tests/engine/test_state.py", "tests/engine/test_runs.py", MODEL],
     "engine/table": ["tests/engine/test_table.py", "tests/engine/test_runs.py"],
-    "engine/targets": ["tests/engine/test_targets.py", "tests/engine/test_directory_names.py"],
+    "engine/targets": [
+        "tests/engine/test_targets.py",
+        "tests/engine/test_directory_names.py",
+        "tests/engine/test_srmp_receipts.py",
+    ],
     "engine/transaction": ["tests/engine/test_transaction.py", "tests/engine/test_two_phase.py"],
     "engine/transactions": [
         "tests/engine/test_transaction*.py",
@@ -204,7 +212,10 @@ TESTS_OF = {
         "tests/store/test_repair.py",
         MODEL,
     ],
-    "engine/transfer": ["tests/engine/test_transfer.py"],
+    "engine/transfer": [
+        "tests/engine/test_transfer.py",
+        "tests/engine/test_receiving_transactional.py",
+    ],
     "engine/waiting": [
         "tests/engine/test_waiting.py",
         "tests/engine/test_cursor.py",
