@@ -21,6 +21,7 @@ from posthouse.directory import objects
 from posthouse.directory.authority import AuthorityAway, Changes, Refused
 from posthouse.directory.base import DirectoryOperationResult
 from posthouse.directory.mirror import Action, Order, TakesTogether, carry_out
+from posthouse.runtime.directory_file import _take_over
 from tests.runtime.sharing import HandyFile, file_of
 
 SITE = objects.Site(identifier=b"s" * 16, name="North")
@@ -247,6 +248,31 @@ def test_a_new_version_keeps_the_group_and_leaves_nothing_behind(
     found = [path.stat(), path.with_name("directory.toml.lock").stat()]
     assert [(one.st_gid, stat.S_IMODE(one.st_mode)) for one in found] == [(group, 0o660)] * 2
     assert not list(tmp_path.glob(".*.new"))
+
+
+@pytest.mark.parametrize(
+    ("mode", "needed"),
+    [(0o660, True), (0o640, True), (0o664, True), (0o644, False), (0o666, False)],
+)
+def test_the_group_of_another_owner_is_needed_where_it_may_more_than_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int, needed: bool
+) -> None:
+    asked: list[tuple[int, int]] = []
+
+    def fchown(handle: int, owner: int, group: int) -> None:
+        asked.append((owner, group))
+        if owner != -1:
+            raise PermissionError
+
+    monkeypatch.setattr("os.fchown", fchown)
+    new = tmp_path / "new"
+    new.touch()
+    owner, group = new.stat().st_uid + 1, new.stat().st_gid + 1
+    model = os.stat_result((stat.S_IFREG | mode, 1, 1, 1, owner, group, 0, 0, 0, 0))
+    with new.open("w") as file:
+        _take_over(file.fileno(), model)
+    assert asked == [(owner, group), (-1, group)][: 1 + needed]
+    assert stat.S_IMODE(new.stat().st_mode) == mode
 
 
 def test_a_new_version_keeps_the_mode_and_the_link(path: Path, tmp_path: Path) -> None:
