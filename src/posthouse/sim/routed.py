@@ -67,6 +67,7 @@ class RoutedTrial(Trial):
         self._two_gates = chance.random() < 0.5  # in the north
         self._direct = chance.random() < 0.3  # some queues go by their hosts
         self._loops = chance.random() < 0.15  # contradictory entries send messages in circles
+        self._entrances: dict[str, str] = {}  # who leads to OMEGA, as machines believe then
         self._lists = {
             "out": ("NORA", "NED")[: chance.randint(0, 2)] if chance.random() < 0.5 else (),
             "in": ("SAM",) if chance.random() < 0.3 else (),
@@ -188,14 +189,13 @@ class RoutedTrial(Trial):
                     self._ways.append(Way((one, other), chance.randint(1, 9), gate))
         self._spread()
 
-    def _spread(self, least_ms: int = 0) -> None:
+    def _spread(self) -> None:
         self.directory_changes += 1
         for machine in self.machines:
-            wait_ms = least_ms + self._some_ms()
-            self.clock.call_later(wait_ms, lambda one=machine: self._learn(one))  # type: ignore[misc]
+            self.clock.call_later(self._some_ms(), lambda one=machine: self._learn(one))  # type: ignore[misc]
 
-    def _learn(self, machine: SimManager, entrance: str = "") -> None:
-        document = self._document(entrance)
+    def _learn(self, machine: SimManager) -> None:
+        document = self._document(self._entrances.get(machine.name, ""))
 
         def learn() -> None:
             machine.desk.decide(lambda manager: _take_in(manager, document), _raise)
@@ -208,10 +208,29 @@ class RoutedTrial(Trial):
             self._recost()
             return
         one, other = self.chance.sample(sorted(ROUTERS), 2)
+        self._entrances = dict.fromkeys(PLACES, one) | {one: other}
         for machine in self.machines:
-            self._learn(machine, other if machine.name == one else one)
+            self._learn(machine)
         self._send_to_omega()
-        self._spread(CIRCLING_MS)
+        self._send_from_omega()
+        self.clock.call_later(CIRCLING_MS, self._mend)
+
+    def _mend(self) -> None:
+        """Until then nobody learns better, whatever else changes."""
+        self._entrances = {}
+        self._spread()
+
+    def _send_from_omega(self) -> None:
+        """Somebody reads it meanwhile, and the final acknowledgment for OMEGA goes in a circle."""
+        reader, omega = self.machines[0], self.machines[-1]
+        letter = self._letter(omega, "transactional", self._next_group(), reader)
+        letter.positive = True
+        if omega.up:
+            self.told.letters[letter.name] = letter
+            omega.run(errands.post_together(omega, self.told, [letter], slowly=False, commits=True))
+        if letter.queue != NOWHERE:
+            reader.run(errands.receive(reader, self.told, letter.queue, 100))
+            errands.wait(reader, self.told, letter.queue, CIRCLING_MS)
 
     def _send_to_omega(self) -> None:
         sender, omega = self.machines[0], self.machines[-1]
@@ -258,6 +277,7 @@ class RoutedTrial(Trial):
     # -- the end
 
     def _rest(self) -> None:
+        self._entrances = {}
         for machine in self.machines:
             self._learn(machine)
         super()._rest()

@@ -59,6 +59,11 @@ def test_the_same_seed_gives_the_same_trial(seed: int) -> None:
     assert one.told == two.told
 
 
+def test_what_went_in_circles_comes_in_the_end() -> None:
+    """A final acknowledgment rested, and was known to the routers of its first round."""
+    RoutedTrial(1049).run()
+
+
 def test_some_messages_go_to_names_of_the_directory() -> None:
     trials = (trial for seed in range(20) if (trial := RoutedTrial(seed))._is_public("orders"))
     trial = next(trials)
