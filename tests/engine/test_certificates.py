@@ -16,6 +16,7 @@ from posthouse.engine.descriptor import OpenQueueDescriptor
 from posthouse.model.errors import (
     AccessDenied,
     CertificateNotProvided,
+    InsufficientResources,
     InvalidParameter,
     MessageNotAuthenticated,
     QueueError,
@@ -125,6 +126,22 @@ def test_second_internal_certificate_and_the_same_one_twice_are_refused(rig: Rig
         register("alice", internal=False)
     register("bob", internal=False)
     assert len(rig.manager.accounts.certificates.of_user(sid)) == 2
+
+
+def test_certificates_and_trusted_machines_have_an_end(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("posthouse.engine.certificates.CERTIFICATES_MAX", 1)
+    certificates = rig.manager.accounts.certificates
+    sids = [rig.run(lambda m, name=name: m.accounts.add(name)).sid for name in ("maria", "otto")]
+    rig.run(lambda m: certificates.register(sids[0], certificate("alice")))
+    with pytest.raises(InsufficientResources, match="there are 1 certificates"):
+        rig.run(lambda m: certificates.register(sids[1], certificate("bob")))
+    blob = pack_provider_keys([provider_key(AES_PROVIDER, "beta")])
+    for _ in range(2):  # one that is known may change
+        rig.run(lambda m: certificates.trust(BETA, "BETA", certificate("beta"), blob))
+    with pytest.raises(InsufficientResources, match="there are 1 machines"):
+        rig.run(lambda m: certificates.trust(b"c" * 16, "GAMMA", certificate("beta"), blob))
 
 
 def test_withdrawn_certificate_proves_nothing_from_then_on(rig: Rig) -> None:
