@@ -11,6 +11,7 @@ PATH = "/api/v1/directory"
 BETA = "5b7a4a3e-7d0c-4f5e-9a51-0f5a4e6c2b11"
 MACHINE = {"name": "BETA", "guid": BETA, "addresses": ["10.0.0.2:1801"], "sites": ["North"]}
 SITES = [{"name": "North"}]
+NOBODY = {"named_by": [], "left_off": 0}
 
 
 async def add(rig: ApiRig, **parts: object) -> list[tuple[str, str, str]]:
@@ -30,7 +31,7 @@ def test_a_document_goes_in_and_comes_out(tmp_path: Path) -> None:
         assert await add(rig, **document) == []
         gone = await rig.post(f"{PATH}/remove", {"kind": "machine", "name": "beta"})
         assert gone.json["changes"] == [
-            {"kind": "machine", "name": "BETA", "change": "deleted", "fields": []}
+            {"kind": "machine", "name": "BETA", "change": "deleted", "fields": [], **NOBODY}
         ]
         again = await rig.post(f"{PATH}/remove", {"kind": "machine", "name": "beta"})
         assert again.status == 404, again.text
@@ -47,7 +48,7 @@ def test_a_document_that_is_wrong_changes_nothing(tmp_path: Path) -> None:
         assert "South" in refused.json["error"]["cause"]
         tried = await rig.post(PATH, {"document": {"sites": SITES}, "dry_run": True})
         assert tried.json["changes"] == [
-            {"kind": "site", "name": "North", "change": "created", "fields": []}
+            {"kind": "site", "name": "North", "change": "created", "fields": [], **NOBODY}
         ]
         assert (await rig.get(PATH)).json == before
 
