@@ -300,7 +300,11 @@ def test_a_file_that_is_written_all_the_time_is_away(shared: Shared) -> None:
         writer.join()
 
 
-@pytest.mark.parametrize("identified", ["", f"guid = '{uuid.uuid4()}'\n"])
+@pytest.mark.parametrize(
+    "identified",
+    ["", "guid = '5b7a4a3e-7d0c-4f5e-9a51-0f5a4e6c2b55'\n"],
+    ids=["by name", "by guid"],
+)
 def test_the_file_may_speak_of_the_enterprise(shared: Shared, identified: str) -> None:
     enterprise = f"[enterprise]\nname = 'Post'\n{identified}"
     assert shared.edit(f"{enterprise}\n{shared.whole}") == ""
