@@ -18,6 +18,7 @@ from posthouse.model.properties import QueueProperties
 from posthouse.protocols.admin.server import Admin, AdminServer, AdminSettings, ControlSocket
 from posthouse.runtime.driver import Clock, Driver
 from posthouse.runtime.home import real_clock
+from posthouse.runtime.key_file import key_file
 from posthouse.runtime.loop import Loop
 from posthouse.security.access import Caller
 from posthouse.security.accounts import Role
@@ -184,6 +185,7 @@ def with_api(
         manager = QueueManager(
             engine or EngineSettings("ALPHA"), state, store.read, os.urandom, store.read_many
         )
+        manager.accounts.certificates.key_file = key_file(folder)
         driver = Driver(manager, store, clock)
         manager.start(*clock())
         driver.end_turn()
