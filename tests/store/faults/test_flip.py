@@ -319,7 +319,7 @@ def test_flips_in_a_larger_store_are_harmless_or_reported(dose: Dose) -> None:
     world.stop()
     store, seen = Store(world), Counter[str]()
     for name in store.files:
-        for offset in store.offsets(name, dose(1201, 17)):
+        for offset in store.offsets(name, dose(797, 17)):
             disk = store.flipped(name, offset, offset % 8)
             before = disk.contents()
             found = opened(disk)
