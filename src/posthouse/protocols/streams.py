@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, Protocol, cast
 
@@ -64,7 +65,7 @@ class Machine(Protocol):
         ...
 
 
-class Stream(asyncio.BufferedProtocol):
+class Stream(asyncio.BufferedProtocol, ABC):
     """One TCP connection: the `Transport` of its owner, whom `begin` gives; None: nobody.
 
     All connections read into the one buffer of their node: what is in it is the owner's before the
@@ -82,9 +83,9 @@ class Stream(asyncio.BufferedProtocol):
         self._linger: asyncio.TimerHandle | None = None
         self.writable = True
 
+    @abstractmethod
     def begin(self, address: str) -> Owner | None:
         """The connection is there; called once."""
-        raise NotImplementedError
 
     # -- from asyncio
 
