@@ -83,7 +83,8 @@ def evidence(tests: dict[str, list[str]], entries: dict[str, conformance.Entry])
     return conformance.problems(found, complete=True)
 
 
-ENTRY = conformance.Entry("because", "")
+ENTRY = conformance.Entry("because", "", "")
+RULED = conformance.Entry("because", "", "decision 74")
 
 
 class TestConformance:
@@ -91,13 +92,31 @@ class TestConformance:
         excuse(project, "SAMPLE 1.1/2", 'waits_for = "part 9"')
         assert complaints(project) == []
         page = (project / "docs" / "conformance.md").read_text()
-        assert "| SAMPLE | 3 | 2 | 1 | 0 | 0 |" in page
+        assert "| SAMPLE | 3 | 2 | 0 | 1 | 0 | 0 |" in page
         assert (
             "| 1 | A \\| B | done: `test_sample.py::TestAll::test_inside`,"
             " `test_sample.py::test_first` |" in page
         )
         assert "| 2 | Second. (decision 7, O3) | waiting for part 9: because |" in page
         assert "### SAMPLE 1.2" in page
+
+    def test_a_rule_by_ruling_is_not_done_though_it_has_tests(self, project: Path) -> None:
+        excuse(project, "SAMPLE 1.2/1", 'ruling = "decision 74"')
+        assert complaints(project) == []
+        page = (project / "docs" / "conformance.md").read_text()
+        assert "| SAMPLE | 3 | 1 | 1 | 0 | 0 | 1 |" in page
+        assert (
+            "| 1 | Third. | by ruling (decision 74): because; tests of the ruling:"
+            " `test_sample.py::TestAll::test_inside` |" in page
+        )
+
+    def test_a_rule_by_ruling_may_have_tests_and_need_not(self) -> None:
+        assert evidence({"S 1/1": ["a"]}, {"S 1/1": RULED, "S 1/2": RULED}) == []
+
+    def test_an_entry_does_not_wait_for_what_a_ruling_excludes(self, project: Path) -> None:
+        excuse(project, "SAMPLE 1.1/1", 'ruling = "decision 74"\nwaits_for = "part 9"')
+        with pytest.raises(conformance.BadInput, match="a ruling or waits, not both"):
+            conformance.read_status(project / "conformance" / "status.toml")
 
     def test_check_fails_on_a_stale_page_only(self, project: Path) -> None:
         assert complaints(project, "--check") == ["docs/conformance.md is stale: run make docs"]

@@ -1,8 +1,9 @@
 """Prints docs/conformance.md: every rule of every document, and the tests that prove it.
 
 Rules live in conformance/<document>.toml. A test names the rules it would fail without by
-`@pytest.mark.spec("MS-MQDMPR 3.1.1/1", ...)`. conformance/status.toml lists the rules nobody
-proves, with the reason. Each rule must be in exactly one of the two.
+`@pytest.mark.spec("MS-MQDMPR 3.1.1/1", ...)`. conformance/status.toml lists the rules that no test
+proves, with the reason, and the rules that a ruling replaces. Each rule must be in exactly one of
+the two; only a rule by ruling may have tests as well, which prove what the ruling says.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from typing import Any, NamedTuple
 import pytest
 
 ROOT = Path(__file__).parent.parent
-STATES = ("done", "waiting", "not done", "open")
-ENTRY_KEYS = {"rules", "reason", "waits_for"}
+STATES = ("done", "by ruling", "waiting", "not done", "open")
+ENTRY_KEYS = {"rules", "reason", "waits_for", "ruling"}
 
 
 class Rule(NamedTuple):
@@ -46,10 +47,11 @@ class Document(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """Why no test proves a rule, and which part of the project will bring one."""
+    """Why no test proves a rule, and the part that brings one or the ruling that replaces it."""
 
     reason: str
     waits_for: str
+    ruling: str
 
 
 class Evidence(NamedTuple):
@@ -61,9 +63,11 @@ class Evidence(NamedTuple):
 
     def state(self, rule: Rule) -> str:
         """One of STATES."""
+        entry = self.entries.get(rule.id)
+        if entry is not None and entry.ruling:
+            return "by ruling"
         if rule.id in self.tests:
             return "done"
-        entry = self.entries.get(rule.id)
         if entry is None:
             return "open"
         return "waiting" if entry.waits_for else "not done"
@@ -104,10 +108,12 @@ def read_status(path: Path) -> dict[str, Entry]:
             raise BadInput(f"{path.name}: unknown keys: {', '.join(sorted(unknown))}")
         if not row.get("rules") or not row.get("reason"):
             raise BadInput(f"{path.name}: an entry needs rules and a reason: {row}")
+        if row.get("ruling") and row.get("waits_for"):
+            raise BadInput(f"{path.name}: an entry has a ruling or waits, not both: {row}")
         for rule_id in row["rules"]:
             if rule_id in entries:
                 raise BadInput(f"{path.name}: {rule_id} is listed twice")
-            entries[rule_id] = Entry(row["reason"], row.get("waits_for", ""))
+            entries[rule_id] = Entry(row["reason"], row.get("waits_for", ""), row.get("ruling", ""))
     return entries
 
 
@@ -169,8 +175,8 @@ def problems(evidence: Evidence, complete: bool) -> list[str]:
     ]
     found += [
         f"{id_}: proved by {evidence.tests[id_][0]} and listed in status.toml as well"
-        for id_ in evidence.entries
-        if id_ in evidence.tests
+        for id_, entry in evidence.entries.items()
+        if id_ in evidence.tests and not entry.ruling
     ]
     if complete:
         found += [
@@ -187,9 +193,10 @@ def render(evidence: Evidence) -> str:
         "# Conformance",
         "",
         "Generated from the tests by `make docs`; do not edit. Each rule is one statement of a",
-        "document in our own words. *done*: the tests named would fail without it. *waiting*: a",
-        "later part of the project brings it. *not done*: left out, with the reason. *open*: not",
-        "decided yet. Where we depart from the letter of a document, `deviations.md` says why.",
+        "document in our own words. *done*: the tests named would fail without it. *by ruling*:",
+        "the ruling named replaces it; its tests prove what the ruling says. *waiting*: a later",
+        "part of the project brings it. *not done*: left out, with the reason. *open*: not decided",
+        "yet. Where we depart from the letter of a document, `deviations.md` says why.",
         "",
         table_row("document", "rules", *STATES),
         table_row("---", *["---:"] * (1 + len(STATES))),
@@ -226,11 +233,15 @@ def section_lines(rules: Iterable[Rule], evidence: Evidence) -> list[str]:
 def state_cell(rule: Rule, evidence: Evidence) -> str:
     """The state in words, with its tests or its reason."""
     state = evidence.state(rule)
+    tests = ", ".join(f"`{name}`" for name in evidence.tests.get(rule.id, []))
     if state == "done":
-        return "done: " + ", ".join(f"`{name}`" for name in evidence.tests[rule.id])
+        return f"done: {tests}"
     if state == "open":
         return "open"
     entry = evidence.entries[rule.id]
+    if state == "by ruling":
+        proof = f"; tests of the ruling: {tests}" if tests else ""
+        return f"by ruling ({entry.ruling}): {entry.reason}{proof}"
     if state == "waiting":
         return f"waiting for {entry.waits_for}: {entry.reason}"
     return f"not done: {entry.reason}"
