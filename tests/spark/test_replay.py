@@ -182,6 +182,17 @@ def test_what_is_no_condition_over_a_message_is_refused(replayed: Replaying, whe
         replayed("origin", where=where, dry_run=True)
 
 
+def test_a_condition_holds_no_variables_of_the_environment(
+    replayed: Replaying, spark: SparkSession
+) -> None:
+    """Whatever the session of the caller does with them: `${...}` stays text."""
+    careless = spark.newSession()
+    careless.conf.set("spark.sql.variable.substitute", "true")
+    where = "label LIKE '%7' AND length('${spark.app.name}') = 17"
+    done = replayed("origin", where=where, spark=careless, dry_run=True)
+    assert done.messages == 1
+
+
 def test_a_condition_may_hold_a_comment(spark: SparkSession) -> None:
     check_where(spark, "priority > 3 -- urgent ones")
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from posthouse.model.errors import InvalidParameter
+from posthouse.spark.sql_functions import ALLOWED as ALLOWED_FUNCTIONS
+from posthouse.spark.sql_functions import REFUSED, built_in_functions
 from posthouse.spark.sql_guard import Guard
 from posthouse.spark.sql_query import Table, sql
 
@@ -149,7 +153,7 @@ def test_only_tables_that_are_named_are_read(spark: SparkSession, tables: Plain)
     assert tables.read == ["queues.orders"]
 
 
-REFUSED = [
+REFUSED_STATEMENTS = [
     # Files as tables, wherever a table may stand.
     "select * from parquet.`{secret}`",
     "select * from {file}",
@@ -308,7 +312,7 @@ def spelled(statement: str, secret: Path) -> str:
     return statement
 
 
-@pytest.mark.parametrize("statement", REFUSED)
+@pytest.mark.parametrize("statement", REFUSED_STATEMENTS)
 def test_anything_else_is_refused(
     spark: SparkSession, tables: Plain, tmp_path: Path, statement: str
 ) -> None:
@@ -344,9 +348,11 @@ def test_a_function_that_hides_a_built_in_one_is_not_called(
 
 
 def test_the_users_session_is_left_as_it_was(spark: SparkSession, tables: Plain) -> None:
-    sql(spark, "select * from queues.orders", tables).collect()
-    assert spark.conf.get("spark.sql.variable.substitute") == "true"
-    assert not spark.catalog.tableExists("orders")
+    theirs = spark.newSession()
+    theirs.conf.set("spark.sql.variable.substitute", "true")
+    sql(theirs, "select * from queues.orders", tables).collect()
+    assert theirs.conf.get("spark.sql.variable.substitute") == "true"
+    assert not theirs.catalog.tableExists("orders")
 
 
 def test_a_very_long_statement_is_refused(spark: SparkSession, tables: Plain) -> None:
@@ -371,12 +377,49 @@ def test_a_deep_statement_is_refused(spark: SparkSession, tables: Plain, stateme
         sql(spark, statement, tables)
 
 
+@contextmanager
+def listening() -> Iterator[socket.socket]:
+    """A port of this machine that notes who connects."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.setblocking(False)
+        yield server
+
+
 def test_an_external_entity_is_not_read(spark: SparkSession, tables: Plain, tmp_path: Path) -> None:
     """XML of a hostile body, or of a hostile statement."""
     (tmp_path / "secret").write_text(SECRET, encoding="utf-8")
-    entity = f'<!DOCTYPE x [<!ENTITY e SYSTEM "file://{tmp_path}/secret">]><x>&e;</x>'
-    statement = f"select xpath_string('{entity}', 'x'), from_xml('{entity}', 'x string')"
-    assert SECRET not in str(sql(spark, statement, tables).collect())
+    with listening() as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/x.dtd"
+        for document in (
+            f'<!DOCTYPE x [<!ENTITY e SYSTEM "file://{tmp_path}/secret">]><x>&e;</x>',
+            f'<!DOCTYPE x SYSTEM "{url}"><x>1</x>',
+            f'<!DOCTYPE x [<!ENTITY % p SYSTEM "{url}"> %p;]><x>1</x>',
+        ):
+            statement = f"select from_xml('{document}', 'x string'), schema_of_xml('<x>1</x>')"
+            assert SECRET not in str(sql(spark, statement, tables).collect())
+        with pytest.raises(BlockingIOError):
+            server.accept()
+
+
+@pytest.mark.parametrize("name", sorted(name for name in REFUSED if name.startswith("xpath")))
+def test_functions_whose_parser_follows_references_are_refused(
+    spark: SparkSession, tables: Plain, name: str
+) -> None:
+    with pytest.raises(InvalidParameter, match=f"the function '{name}' is not allowed"):
+        sql(spark, f"select {name}('<a>1</a>', 'a')", tables)
+
+
+def test_each_function_of_this_spark_is_allowed_or_refused_by_name(spark: SparkSession) -> None:
+    """A new version of Spark brings new functions: somebody decides on each."""
+    assert built_in_functions(spark) - ALLOWED_FUNCTIONS - REFUSED == set()
+    assert not ALLOWED_FUNCTIONS & REFUSED
+
+
+def test_a_guard_refuses_a_session_that_replaces_variables(spark: SparkSession) -> None:
+    careless = spark.newSession()
+    careless.conf.set("spark.sql.variable.substitute", "true")
+    with pytest.raises(ValueError, match="take a guarded session"):
+        Guard(careless)
 
 
 def shown(spark: SparkSession, tables: Plain, statement: str) -> list[str]:

@@ -34,6 +34,7 @@ from posthouse.spark.options import CONNECTION, managers, taken
 from posthouse.spark.progress import Meter, Watch
 from posthouse.spark.selection import Selection, check_where, destinations_of
 from posthouse.spark.sessions import session
+from posthouse.spark.sql_guard import guarded_session
 
 REPLAYS: Final = "replays"
 BATCH: Final = 100_000  # messages that are sent in one step
@@ -130,7 +131,7 @@ def replay(
     there = files.manifests.read().through
     known = there if queues is None else [queue for queue in there if queue in queues]
     destinations = destinations_of(known, to, mapping)
-    made = spark or session("replay", master)
+    made = guarded_session(spark or session("replay", master))
     if where:
         check_where(made, where)
     size = batch if rate is None else max(1, min(batch, round(rate)))

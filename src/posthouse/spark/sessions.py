@@ -86,6 +86,7 @@ def settings(master: str | None) -> dict[str, str]:
         "spark.python.unix.domain.socket.enabled": _text(sockets_are_safe()),
         "spark.sql.python.filterPushdown.enabled": "true",
         "spark.sql.session.timeZone": "UTC",
+        "spark.sql.variable.substitute": "false",  # texts of others hold no ${env:...}
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",
         "spark.driver.defaultJavaOptions": UNCHECKED_ARROW,

@@ -19,9 +19,9 @@ from posthouse.model.errors import InvalidParameter
 from posthouse.model.text import excerpt
 from posthouse.spark.plan_walk import CATALYST, Node, Walk
 from posthouse.spark.sql_functions import (
+    ALLOWED,
     ARGUMENTS_MAX,
     TABLE_FUNCTIONS,
-    allowed_functions,
     plain_name,
 )
 
@@ -31,6 +31,13 @@ REMEDY: Final = (
     "Write one SELECT over the tables that SHOW TABLES lists; it may join, group and nest them."
 )
 
+SUBSTITUTE: Final = "spark.sql.variable.substitute"
+_SETTINGS: Final = {
+    SUBSTITUTE: "false",
+    "spark.sql.runSQLOnFiles": "false",
+    "spark.sql.scripting.enabled": "false",
+}
+_TIME_ZONE: Final = "spark.sql.session.timeZone"
 _LOGICAL: Final = f"{CATALYST}plans.logical."
 _ANALYSIS: Final = f"{CATALYST}analysis."
 # What SELECT, VALUES, TABLE, WITH and their clauses are parsed to.
@@ -90,13 +97,26 @@ class ShowTables(NamedTuple):
     pattern: str
 
 
+def guarded_session(spark: SparkSession) -> SparkSession:
+    """A session for statements of others, beside the given one: a second bolt on the guard's doors.
+
+    No variables of the environment in texts, no files as tables, no scripts.
+    """
+    inner = spark.newSession()
+    for key, value in _SETTINGS.items():
+        inner.conf.set(key, value)
+    inner.conf.set(_TIME_ZONE, str(spark.conf.get(_TIME_ZONE)))
+    return inner
+
+
 class Guard:
     """Checks statements of one session, which must not put variables into texts."""
 
     def __init__(self, spark: SparkSession) -> None:
+        if spark.conf.get(SUBSTITUTE) != "false":
+            raise ValueError(f"{SUBSTITUTE} is on: take a guarded session")
         self._walk = Walk(spark)
         self._parser: Any = spark._jsparkSession.sessionState().sqlParser()
-        self._functions = allowed_functions(spark)
 
     def parsed(self, text: str) -> Statement | ShowTables:
         """What the statement names, if it may be run at all."""
@@ -163,7 +183,7 @@ class Guard:
 
     def _check_function(self, parts: list[str], arguments: int) -> None:
         name = plain_name(parts)
-        if name not in self._functions:
+        if name not in ALLOWED:
             _refuse(f"the function {excerpt('.'.join(parts))} is not allowed")
         if arguments > ARGUMENTS_MAX.get(name, arguments):
             _refuse(f"the function {name} takes no options here")

@@ -19,15 +19,16 @@ from pyspark.sql import DataFrame, SparkSession
 from posthouse.model.errors import InvalidParameter
 from posthouse.model.text import excerpt
 from posthouse.spark.failures import SparkFailed, cause_of
-from posthouse.spark.sql_guard import Guard, Name, ShowTables, Statement, given_up, wrong_statement
+from posthouse.spark.sql_guard import (
+    Guard,
+    Name,
+    ShowTables,
+    Statement,
+    given_up,
+    guarded_session,
+    wrong_statement,
+)
 
-# No variables of the environment in texts, no files as tables, no scripts: a second bolt on doors
-# that the guard keeps shut.
-_SETTINGS: Final = {
-    "spark.sql.variable.substitute": "false",
-    "spark.sql.runSQLOnFiles": "false",
-    "spark.sql.scripting.enabled": "false",
-}
 NAMED_MAX: Final = 100
 SHOWN: Final = "namespace string, table string, reads string"
 
@@ -68,9 +69,7 @@ def sql(spark: SparkSession, statement: str, tables: Tables) -> DataFrame:
 
     Only the tables that it names are read, and not before rows are asked for.
     """
-    inner = spark.newSession()
-    for key, value in _SETTINGS.items():
-        inner.conf.set(key, value)
+    inner = guarded_session(spark)
     guard = Guard(inner)
     seen = guard.parsed(statement)
     if isinstance(seen, ShowTables):
