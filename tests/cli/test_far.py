@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import getpass
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from posthouse.model.guids import format_guid
+from posthouse.protocols.remote_read.stubs import Opnum
 from tests.cli.conftest import Posthouse, Result
 from tests.client.read_peer import Peer
 from tests.client.read_serving import PASSWORD, USER, ReadServing, read_serving
+from tests.client.serving import Serving
 
 ORDERS = "./private$/orders"
 FAR = r"DIRECT=OS:localhost\private$\orders"
@@ -156,7 +160,6 @@ def test_nobody_there_is_not_reachable(posthouse: Posthouse) -> None:
     [
         ("receive", ORDERS, "--user", "a"),
         ("receive", "DL=6f9619ff-8b86-d011-b42d-00c04fc964ff", "--user", "a"),
-        ("receive", FAR, "--user", "a", "--home", "x"),
         ("peek", FAR, "--authentication", "privacy"),
         ("peek", FAR, "--authentication", "secret"),
         ("peek", FAR, "--rpc-port", "0"),
@@ -165,6 +168,24 @@ def test_nobody_there_is_not_reachable(posthouse: Posthouse) -> None:
 )
 def test_what_makes_no_sense_is_wrong_usage(posthouse: Posthouse, words: tuple[str, ...]) -> None:
     assert posthouse(*words, stdin=b"password\n").code == 2
+
+
+def test_a_home_that_is_named_gives_the_reader_its_identity(
+    posthouse: Posthouse, server: Serving
+) -> None:
+    guid = posthouse("status", "--home", server.home, "--json").value["guid"]
+    with Peer(b"one!", b"two!") as peer:
+        words = ("receive", FAR, "--rpc-port", str(peer.port), "--json")
+        assert texts(posthouse(*words, "--home", server.home)) == ["one!"]
+        assert texts(posthouse(*words)) == ["two!"]
+        named, unnamed = (format_guid(one.client_id) for one in peer.asked(Opnum.OPEN_QUEUE))
+    assert named == guid
+    assert unnamed != guid
+
+
+def test_a_home_that_is_named_has_to_be_served(posthouse: Posthouse, tmp_path: Path) -> None:
+    said = posthouse("receive", FAR, "--user", "a", "--home", tmp_path / "x", stdin=b"p\n")
+    assert said.code == 3
 
 
 def test_a_password_has_its_length(posthouse: Posthouse) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from posthouse.model.errors import (
     TransactionUsage,
     UnsupportedOperation,
 )
+from posthouse.model.guids import format_guid
 from posthouse.model.names import parse_format_name
 from posthouse.protocols.remote_read.queue_format import QueueFormat
 from posthouse.protocols.remote_read.stubs import Ack, Opnum, Received, Section, ServerPort
@@ -40,6 +42,7 @@ from posthouse.rpc.kerberos import KerberosMissing
 from tests.client.neighbours import QUICK
 from tests.client.read_peer import Break, Peer, packet, reading, with_trailers
 from tests.client.reading_house import ReadingHouse
+from tests.client.serving import serving
 
 NAME = r"DIRECT=TCP:127.0.0.1\private$\orders"
 UOW = bytes(range(16))
@@ -112,9 +115,7 @@ def test_the_connection_is_there_before_the_first_method(peer: Peer) -> None:
     "MS-MQRR 3.2.4.1/1",
     "MS-MQRR 3.2.4.1/3",
     "MS-MQRR 3.1.4.2/9",
-    "MS-MQRR 3.1.4.2/12",
     "MS-MQRR 3.1.4.2/14",
-    "MS-MQRR 3.1.4.2/15",
 )
 def test_a_queue_is_opened_by_name_access_and_share_mode(peer: Peer) -> None:
     with reading(peer) as (manager, queue):
@@ -129,6 +130,88 @@ def test_a_queue_is_opened_by_name_access_and_share_mode(peer: Peer) -> None:
     assert len({one.client_id for one in opened}) == 1
     assert opened[0].client_id != bytes(16)
     assert {one[4:] for one in opened} == {(1, 6, 1, 0, 1)}
+
+
+def open_both(manager: posthouse.RemoteQueueManager, queue: posthouse.RemoteQueue) -> None:
+    """R_OpenQueue and R_OpenQueueForMove."""
+    queue.move(queue.peek(0), manager.queue(r"private$\orders;poison"))
+
+
+def identities(peer: Peer) -> set[tuple[str, int, int]]:
+    """GUID, fNonRoutingServer and fWorkgroup of all opens; both methods were called."""
+    opened = [peer.asked(one) for one in (Opnum.OPEN_QUEUE, Opnum.OPEN_QUEUE_FOR_MOVE)]
+    assert all(opened)
+    return {
+        (format_guid(one.client_id), one.non_routing_server, one.workgroup)
+        for one in chain(*opened)
+    }
+
+
+IDENTITY_RULES = pytest.mark.spec(
+    "MS-MQRR 3.1.4.2/9", "MS-MQRR 3.1.4.2/12", "MS-MQRR 3.1.4.2/15", "MS-MQRR 3.1.4.11/5"
+)
+
+
+@IDENTITY_RULES
+@pytest.mark.parametrize("routing_server", [False, True])
+@pytest.mark.parametrize("source", ["", "file /srv/directory.toml"])
+def test_a_reader_for_a_server_sends_the_identity_of_its_queue_manager(
+    peer: Peer, home: Path, routing_server: bool, source: str
+) -> None:
+    engine = EngineSettings("ALPHA", routing_server=routing_server, directory_source=source)
+    with (
+        serving(home, engine=engine) as server,
+        posthouse.connect(server.home) as near,
+        reading(peer, via=near) as (manager, queue),
+    ):
+        open_both(manager, queue)
+        assert identities(peer) == {(near.guid, int(not routing_server), int(not source))}
+
+
+@IDENTITY_RULES
+@pytest.mark.parametrize(
+    ("text", "flags"),
+    [
+        ("", (1, 1)),
+        ("[queue_manager]\nrouting_server = true\n", (0, 1)),
+        ('[directory]\nfile = "directory.toml"\n', (1, 0)),
+        ("[directory]\nintegrated = false\n", (1, 1)),
+    ],
+)
+def test_a_reader_for_a_home_sends_the_identity_of_its_queue_manager(
+    peer: Peer, tmp_path: Path, text: str, flags: tuple[int, int]
+) -> None:
+    home = tmp_path / "near"
+    with posthouse.open(home) as near:
+        guid = near.guid
+    (home / "posthouse.toml").write_text(text)
+    with reading(peer, home=home) as (manager, queue):
+        open_both(manager, queue)
+        assert identities(peer) == {(guid, *flags)}
+
+
+@IDENTITY_RULES
+def test_a_program_that_reads_for_itself_is_in_a_workgroup_and_has_a_guid_of_its_own(
+    peer: Peer,
+) -> None:
+    with reading(peer) as (manager, queue):
+        open_both(manager, queue)
+    with reading(peer) as (_, queue):
+        queue.peek(0)
+    found = identities(peer)
+    assert {one[1:] for one in found} == {(1, 1)}
+    assert len({one[0] for one in found} - {format_guid(bytes(16))}) == 2
+
+
+def test_the_identity_is_asked_for_once(peer: Peer, home: Path) -> None:
+    """Reading goes on while the queue manager that it is for is away."""
+    with ExitStack() as stack:
+        with serving(home) as server:
+            near = stack.enter_context(posthouse.connect(server.home, reconnect=0))
+            _, queue = stack.enter_context(reading(peer, via=near))
+            queue.peek(0)
+        assert queue.receive(0).body == b"one!"
+    assert len(peer.asked(Opnum.OPEN_QUEUE)) == 2
 
 
 @pytest.mark.spec("MS-MQRR 3.2.4.1/3")
@@ -663,7 +746,6 @@ def test_a_rejection_names_the_message_and_the_class(peer: Peer) -> None:
     "MS-MQRR 3.1.4.11/2",
     "MS-MQRR 3.1.4.11/3",
     "MS-MQRR 3.1.4.11/4",
-    "MS-MQRR 3.1.4.11/5",
 )
 @pytest.mark.parametrize("transaction", [None, UOW])
 def test_a_move_names_source_target_and_message(peer: Peer, transaction: bytes | None) -> None:

@@ -1,7 +1,8 @@
-"""Commands that read a queue of another computer over remote read, without a queue manager here.
+"""Commands that read a queue of another computer over remote read.
 
-The options of this file say so; without any of them the queue manager here is asked, as ever. A
-`PUBLIC=`, `PRIVATE=` or `MACHINE=` name is looked up in its directory.
+The options of this file select it; without them a command asks the queue manager here. A
+`PUBLIC=`, `PRIVATE=` or `MACHINE=` name is looked up in the directory of the queue manager here.
+Where that is asked, or `--home` or `--url` names it, the other computer is read in its name.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from posthouse.client.msmq import RemoteQueueManager, msmq
 from posthouse.client.remote_connecting import Authentication, Mechanism
 from posthouse.model.names import (
     DirectName,
+    FormatName,
     MachineName,
     PathName,
     PrivateName,
@@ -29,6 +31,7 @@ from posthouse.model.names import (
 from posthouse.protocols.admin.types_directory_names import QueuePlaceJson
 
 PASSWORD_LENGTH_MAX = 256
+_LOOKED_UP = PublicName, PrivateName, MachineName  # names that say nothing about a host
 TIMEOUT_S = 20.0
 
 User = Annotated[
@@ -79,7 +82,9 @@ class Far(NamedTuple):
     @contextmanager
     def manager(self, remote: Remote, source: str) -> Iterator[RemoteQueueManager]:
         """The computer whose queue that is."""
-        host = _host(remote, source)
+        name = parse_name(source)
+        host = _host(remote, source, name)
+        works_for = remote.is_named or isinstance(name, _LOOKED_UP)
         try:
             manager = msmq(
                 host,
@@ -88,6 +93,7 @@ class Far(NamedTuple):
                 rpc_port=self.rpc_port,
                 authentication=self.authentication,
                 mechanism=self.mechanism or "negotiate",
+                via=remote.client if works_for else None,
                 timeout=TIMEOUT_S,
             )
         except ValueError as error:
@@ -108,19 +114,13 @@ class Far(NamedTuple):
         return str(name)
 
 
-def _host(remote: Remote, source: str) -> str:
+def _host(remote: Remote, source: str, name: FormatName | PathName) -> str:
     """The computer that a queue is on. One that only a directory knows is asked for there."""
-    name = parse_name(source)
-    if isinstance(name, PublicName | PrivateName | MachineName):
+    if isinstance(name, _LOOKED_UP):
         place = remote.ask(
             QueuePlaceJson, "GET", path_of("directory", "place"), query={"queue": source}
         )
         return place.hosts[0]
-    if remote.is_named:
-        raise typer.BadParameter(
-            "--user, --rpc-port and --authentication read straight from another computer: "
-            "leave --home and --url out, unless the queue has to be looked up in their directory"
-        )
     if isinstance(name, DirectName):
         return name.host
     if isinstance(name, PathName) and name.computer != ".":

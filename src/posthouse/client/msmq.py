@@ -30,8 +30,10 @@ from posthouse.client.remote_connecting import (
 from posthouse.client.remote_consuming import WINDOW_MAX
 from posthouse.client.remote_queue import ReadableQueue
 from posthouse.client.remote_reader import QueueReader, RemoteReader
+from posthouse.client.remote_state import Identity, identity_of_a_program
 from posthouse.client.transaction import Transaction
 from posthouse.model.errors import TransactionUsage, UnsupportedOperation
+from posthouse.model.guids import parse_guid
 from posthouse.model.names import (
     DirectName,
     MachineName,
@@ -80,7 +82,8 @@ def msmq(
     `connect` or `none`: by default `privacy`, `none` without a user. With `prefetch` so many
     messages are locked for this reader ahead of him. A connection that breaks is tried anew for
     `reconnect` seconds. Transactions are those of `via`; `peer` is what it knows the other queue
-    manager by, if not by its host.
+    manager by, if not by its host. With `via` or `home` the other computer is given the identity
+    of that queue manager, else that of a program in a workgroup.
     """
     if via is not None and home is not None:
         raise ValueError("name a local queue manager (via) or a home, not both")
@@ -88,8 +91,6 @@ def msmq(
         raise ValueError(f"prefetch is between 0 and {WINDOW_MAX}")
     login = _login(user, password, authentication, mechanism)
     place = Place(host, rpc_port, epm_port)
-    reader = RemoteReader(place, login, timeout_s=timeout, reconnect_s=reconnect)
-    reading = _Reading(reader, prefetch, peer or host)
     through = None
     if home is not None:
         from posthouse.client.embedded import open_home
@@ -97,6 +98,9 @@ def msmq(
         through = _Through(open_home(home), own=True)
     elif via is not None:
         through = _Through(via, own=False)
+    identify = identity_of_a_program if through is None else through.identity
+    reader = RemoteReader(place, login, timeout_s=timeout, reconnect_s=reconnect, identify=identify)
+    reading = _Reading(reader, prefetch, peer or host)
     return RemoteQueueManager(host, binary_port, through, timeout, reading)
 
 
@@ -122,6 +126,15 @@ class _Through:
     def __init__(self, client: QueueManagerClient, *, own: bool) -> None:
         self.client = client
         self.own = own
+
+    def identity(self) -> Identity:
+        """How it names itself to a computer that is read for it ([MS-MQRR] 3.1.4.2)."""
+        status = self.client.status()
+        return Identity(
+            parse_guid(status.guid),
+            routing_server=status.directory.routing_server,
+            workgroup=not status.directory.shared,
+        )
 
     def close(self, wait_s: float) -> None:
         """Ours is given the time to deliver; what it still has, it delivers when opened again."""

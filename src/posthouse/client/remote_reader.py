@@ -11,7 +11,6 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-import uuid
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, NoReturn
@@ -27,11 +26,13 @@ from posthouse.client.remote_state import (
     MOVE_ACCESS,
     RECEIVE_REJECTED,
     VERSION,
+    Identity,
     Opened,
     Outage,
     Taken,
     Waiting,
     Want,
+    identity_of_a_program,
 )
 from posthouse.client.rpc_link import CallTimeout, LinkLost, Pending, RpcLink
 from posthouse.model.errors import (
@@ -67,16 +68,29 @@ from posthouse.rpc.ndr import BadStub
 
 
 class RemoteReader:
-    """The reader of one computer's queues; any number of threads may use it."""
+    """The reader of one computer's queues; any number of threads may use it.
 
-    def __init__(self, place: Place, login: Login, *, timeout_s: float, reconnect_s: float) -> None:
+    `identify` gives the identity of the queue manager that it reads for. It is asked once, when
+    the first queue is opened.
+    """
+
+    def __init__(
+        self,
+        place: Place,
+        login: Login,
+        *,
+        timeout_s: float,
+        reconnect_s: float,
+        identify: Callable[[], Identity] = identity_of_a_program,
+    ) -> None:
         self.place = place
         self.timeout_s = timeout_s
         self.reconnect_s = reconnect_s
         self.in_doubt = 0  # messages handed out whose end is not known (decision 42)
         self._connected = 0  # times
         self._login = login
-        self._client_id = uuid.uuid4().bytes_le
+        self._identify = identify
+        self._identity: Identity | None = None
         self._request_ids = itertools.count(1)
         self._lock = threading.Lock()
         self._link: RpcLink | None = None
@@ -117,8 +131,19 @@ class RemoteReader:
         return next(self._request_ids) & 0xFFFFFFFF
 
     def open_request(self, queue_format: QueueFormat, access: int, share: int) -> OpenQueue:
-        """What R_OpenQueue and R_OpenQueueForMove are asked: no router, in no domain."""
-        return OpenQueue(queue_format, access, share, self._client_id, 1, *VERSION, 1)
+        """The parameters of R_OpenQueue and R_OpenQueueForMove."""
+        identity = self._identity
+        if identity is None:
+            identity = self._identity = self._identify()
+        return OpenQueue(
+            queue_format,
+            access,
+            share,
+            identity.guid,
+            int(not identity.routing_server),
+            *VERSION,
+            int(identity.workgroup),
+        )
 
     # -- doubts (decision 42)
 

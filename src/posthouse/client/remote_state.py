@@ -6,6 +6,7 @@ Numbers are those of [MS-MQRR] 3.1.4.
 from __future__ import annotations
 
 import time
+import uuid
 from typing import Any, Final, NamedTuple
 
 from posthouse.client.errors import ServerUnreachable
@@ -36,6 +37,19 @@ PAUSE_FIRST_S: Final = 0.02
 PAUSE_MAX_S: Final = 1.0
 FRUITLESS_MAX: Final = 5  # connections in a row that broke over the same question
 DOUBTS_MAX: Final = 10_000
+
+
+class Identity(NamedTuple):
+    """What a client sends of itself when it opens a queue (3.1.4.2, 3.1.4.11)."""
+
+    guid: bytes  # pClientId
+    routing_server: bool = False
+    workgroup: bool = True  # False: a member of a directory that several machines share
+
+
+def identity_of_a_program() -> Identity:
+    """A program that works for itself: not a queue manager, not a member of a directory."""
+    return Identity(uuid.uuid4().bytes_le)
 
 
 class Want(NamedTuple):

@@ -61,6 +61,8 @@ def directory_status(manager: QueueManager) -> DirectoryStatusJson:
     state = manager.mirroring.state()
     return DirectoryStatusJson(
         source=state.source,
+        shared=bool(manager.mirroring.source),
+        routing_server=manager.core.settings.routing_server,
         online=state.online,
         since=time_text(state.since) if state.since else "",
         refreshed=time_text(state.refreshed) if state.refreshed else "",
