@@ -78,6 +78,7 @@ def test_every_promised_name_is_there(name: str) -> None:
 LOCAL = {  # what they can say and where they work
     "serve": "--home --json",
     "restore": "--home --json",
+    "rename": "--home --json",
     "doctor": "--home --json",
     "demo": "--home --json",
     "bench": "--home --json",

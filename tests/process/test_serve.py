@@ -34,7 +34,7 @@ def test_it_says_when_it_is_ready_and_stops_when_it_is_told(
         events = [line.split()[2] for line in serving.log().splitlines()]
         if events[0] == "few_files_allowed":  # as on machines with a low hard limit
             del events[0]
-        assert events == ["recovered", "started", "stopping", "stopped"]
+        assert events == ["store_created", "started", "stopping", "stopped"]
     for path in serving.home.rglob("*"):
         assert path.stat().st_mode & 0o077 == 0, path
     with EmbeddedQueueManager(serving.home, name="ALPHA") as manager:

@@ -318,7 +318,8 @@ def test_the_command_line_goes_before_the_settings(tmp_path: Path) -> None:
 
 def test_the_host_gives_its_name_where_none_is_set(tmp_path: Path) -> None:
     expected = socket.gethostname().partition(".")[0]
-    assert effective_settings(Options(tmp_path)).queue_manager.name == expected
+    with EmbeddedQueueManager(tmp_path) as opened:
+        assert opened.manager.core.settings.computer_name == expected
 
 
 def test_a_named_settings_file_takes_the_place_of_the_one_in_the_home(tmp_path: Path) -> None:

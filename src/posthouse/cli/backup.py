@@ -64,4 +64,4 @@ def restore(
         return
     for note in restored.notes():
         say(note)
-    say(f"Start it with: posthouse serve --home {place}")
+    say(f"Start it as {restored.manifest.name} with: posthouse serve --home {place}")

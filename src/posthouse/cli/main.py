@@ -29,6 +29,7 @@ NOUNS = {
     "peer": ("peer",),
     "directory": ("directory",),
     "backup": ("backup", "restore"),
+    "rename": ("rename",),
     "queue": ("queue",),
     "group": ("group",),
     "send": ("send",),

@@ -39,7 +39,12 @@ def serve(
         typer.Option("--config", metavar="FILE", help="Settings; posthouse.toml in the home."),
     ] = None,
     name: Annotated[
-        str | None, typer.Option("--name", help="The computer name; the host's name.")
+        str | None,
+        typer.Option(
+            "--name",
+            help="The computer name, which the home keeps from its first start on; without it the "
+            "kept one, in a new home the host's name.",
+        ),
     ] = None,
     listen: Annotated[
         str | None,
@@ -65,8 +70,9 @@ def serve(
     """Run a queue manager until SIGTERM or Ctrl-C.
 
     It then stops accepting, finishes calls that have begun, cancels waiting reads and syncs.
-    SIGHUP reopens the log. A second process on the same home, a damaged store or a port in use end
-    it with exit code 1, wrong settings with exit code 2.
+    SIGHUP reopens the log. A second process on the same home, another name than the home keeps
+    (see posthouse rename), a damaged store or a port in use end it with exit code 1, wrong settings
+    with exit code 2.
 
     Example: posthouse serve --home ./alpha --name ALPHA --ports ephemeral --ready-file alpha.json
     """

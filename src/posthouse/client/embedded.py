@@ -31,7 +31,6 @@ from posthouse.runtime.directory_authority import (
 )
 from posthouse.runtime.directory_feed import DirectoryFeed, need_now
 from posthouse.runtime.embedded import EmbeddedQueueManager
-from posthouse.runtime.home import host_name
 from posthouse.runtime.settings_directory import DirectorySection, directory_source
 from posthouse.runtime.settings_file import SETTINGS_NAME, read_settings
 from posthouse.security.access import Caller
@@ -49,14 +48,15 @@ def open_home(
 ) -> QueueManagerClient:
     """A queue manager of this process on a home that no other has; `close` stops it.
 
-    Of the home's settings it follows `[directory]`, which it may share with others, `[qms]`, and
-    `routing_server`, which connectors need.
+    Without a name it has the one that the home keeps. Of the home's settings it follows the name,
+    `[directory]`, which it may share with others, `[qms]`, and `routing_server`, which connectors
+    need.
     """
     folder = Path(home)
     sections = read_settings(folder / SETTINGS_NAME, must_exist=False)
     section = sections.directory
     settings = EngineSettings(
-        name or host_name(),
+        name or sections.queue_manager.name,
         directory_integrated=section.integrated,
         directory_source=directory_source(section),
         listening_at=tuple(section.addresses),

@@ -254,6 +254,20 @@ class EmbeddedDirectory:
         self._store(after)
         return _SUCCESS
 
+    def rename_queue(self, value: Queue, utc_s: int) -> Queue:
+        """A queue of a computer that has another name now; by `write`, path names are fixed."""
+        before = self._objects[Queue][value.identifier]
+        after: Any = msgspec.structs.replace(
+            before.value,
+            pathname=value.pathname,
+            qualified_pathname=value.qualified_pathname,
+            modify_time=utc_s,
+            **self._paths(value),
+        )
+        self._free_name(before.value)
+        self._store(Entry(after, before.published))
+        return after  # type: ignore[no-any-return]
+
     def known(self, kind: type[Kind], filters: Sequence[Filter] = ()) -> Kind | None:
         """The first object that fits, also while there is no connection: what was known last."""
         check_filters(kind, filters)

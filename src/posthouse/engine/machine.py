@@ -6,6 +6,7 @@ import msgspec
 
 from posthouse.engine.core import Core
 from posthouse.engine.records import TABLE_MANAGER, Change
+from posthouse.engine.state import State
 
 
 class ManagerRecord(msgspec.Struct, omit_defaults=True):
@@ -22,6 +23,7 @@ class ManagerRecord(msgspec.Struct, omit_defaults=True):
     srmp_pgm_support: bool = False
     hardened_security: bool = False
     starts: int = 0
+    computer_name: str = ""  # empty: of version 0.1, which did not keep it
 
 
 _MANAGER_KEY = b"manager"
@@ -29,13 +31,16 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(ManagerRecord).decode
 
 
+def kept_record(state: State) -> ManagerRecord | None:
+    """The record in a store; None: it is new."""
+    stored = state.definitions.get((TABLE_MANAGER, _MANAGER_KEY))
+    return None if stored is None else _decode(stored)
+
+
 def provision(core: Core) -> ManagerRecord:
     """The record of the queue manager that starts: the one that is kept, or the first (3.1.3)."""
-    stored = core.state.definitions.get((TABLE_MANAGER, _MANAGER_KEY))
-    if stored is not None:
-        record = _decode(stored)
-    else:
-        record = ManagerRecord(core.new_guid(), core.utc, core.utc)
+    record = kept_record(core.state) or ManagerRecord(core.new_guid(), core.utc, core.utc)
+    record.computer_name = core.settings.computer_name
     record.starts += 1
     record.hardened_security = core.settings.hardened
     record.directory_integrated = core.settings.directory_integrated

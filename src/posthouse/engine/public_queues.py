@@ -130,11 +130,25 @@ class DirectoryOfQueues:
             return
         if self.mirror is None:
             self.enter_own_object()
+            self._follow_computer_name()
         else:
             own = self.mirror.known(objects.QueueManager, equals("identifier", core.guid))
             if own is not None:
                 self.update_own_queue_manager(own)
         self.service.initialize(core.now_ms)
+
+    def _follow_computer_name(self) -> None:
+        """After a rename: the objects of our public queues have path names of their computer."""
+        core = self.core
+        for queue in core.registry.all():
+            known = self._public_queue(queue.definition.identifier) and self.directory.known(
+                objects.Queue, equals("identifier", queue.definition.identifier)
+            )
+            if known and known.pathname != queue.definition.pathname:
+                named = self.directory.rename_queue(self.object_of(queue.definition), core.utc)
+                core.registry.identify(
+                    queue, named.identifier, named.full_path, named.directory_path
+                )
 
     def enter_own_object(self) -> None:
         """Makes the own object where it is missing, and says what only we can know of it."""

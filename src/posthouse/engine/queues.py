@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from posthouse.engine.computer_name import follow_name
 from posthouse.engine.core import Core
 from posthouse.engine.naming import PublicQueues, QueueNames, is_service_queue
 from posthouse.engine.queue import (
@@ -93,9 +94,11 @@ class Queues(QueueNames):
         """All queues of the store, then those every queue manager has."""
         state = self.core.state
         stored = [decode_definition(value) for _, value in state.of_table(TABLE_QUEUE)]
-        for definition in sorted(stored, key=lambda d: d.number):
-            self._register(definition)
         change = Change()
+        for definition in sorted(stored, key=lambda d: d.number):
+            if follow_name(definition, self.core.settings):
+                self._store(definition, change)
+            self._register(definition)
         for definition in self._provisioned():
             if definition.number not in self.core.queues:
                 self._store(definition, change)

@@ -17,7 +17,7 @@ from posthouse.engine.settings import EngineSettings
 from posthouse.model.message import Message, MessageId
 from posthouse.model.properties import QueueProperties
 from posthouse.runtime.driver import Delivery
-from posthouse.runtime.home import Home, host_name, start_manager
+from posthouse.runtime.home import Home, start_manager
 from posthouse.security.access import Caller
 from posthouse.store.settings import StoreSettings
 
@@ -39,7 +39,7 @@ class EmbeddedQueueManager:
         store_settings = store_settings or StoreSettings()
         if store_settings.store_id == bytes(16):
             store_settings = replace(store_settings, store_id=os.urandom(16))
-        settings = settings or EngineSettings(name or host_name())
+        settings = settings or EngineSettings(name or "")
         try:
             started = start_manager(self._home, settings, store_settings)
         except BaseException:

@@ -8,13 +8,15 @@ import socket
 import stat
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+from posthouse.engine.computer_name import chosen_name
 from posthouse.engine.effects import Event
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.settings import EngineSettings
-from posthouse.model.errors import ServiceNotAvailable
+from posthouse.model.errors import InvalidParameter, ServiceNotAvailable
 from posthouse.runtime.driver import Driver
 from posthouse.runtime.key_file import key_file
 from posthouse.store.base import Recovered
@@ -103,9 +105,18 @@ def start_manager(
     store_settings: StoreSettings,
     on_event: Callable[[Event], None] = lambda event: None,
 ) -> Started:
-    """Opens the store and starts the engine on it; what it appended is synced."""
+    """Opens the store and starts the engine on it; what it appended is synced.
+
+    The computer name of the settings is the one that is wanted; empty: the one that is kept.
+    """
     store = LogStore(RealDisk(home.path / STORE), store_settings)
     recovered = store.recover()
+    try:
+        name = chosen_name(recovered.state, settings.computer_name, host_name(), str(home.path))
+    except InvalidParameter:
+        store.close()  # as it was found: express messages are kept
+        raise
+    settings = replace(settings, computer_name=name)
     manager = QueueManager(settings, recovered.state, store.read, os.urandom, store.read_many)
     manager.accounts.certificates.key_file = key_file(home.path)
     if settings.qms.local_clock:

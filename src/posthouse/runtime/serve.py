@@ -29,7 +29,7 @@ from posthouse.runtime.directory_authority import (
     open_authority,
     tell_addresses,
 )
-from posthouse.runtime.home import Home, Started, host_name, start_manager
+from posthouse.runtime.home import Home, Started, start_manager
 from posthouse.runtime.limits import (
     collect_seldom,
     keep_memory,
@@ -170,11 +170,11 @@ def effective_settings(options: Options) -> Settings:
     machine = settings.queue_manager
     changed = msgspec.structs.replace(
         machine,
-        name=options.name or machine.name or host_name(),
+        name=options.name or machine.name,  # empty: the one that the home keeps
         listen=options.listen or machine.listen,
         ports=(options.ports or PortSet(machine.ports)).value,
     )
-    if fault := name_fault(changed.name):
+    if changed.name and (fault := name_fault(changed.name)):
         raise SettingsError("--name", [fault])
     if not is_address(changed.listen):
         raise SettingsError("--listen", ["this is no address; allowed: an IP address"])
@@ -220,6 +220,10 @@ def _run_in(home: Home, options: Options, settings: Settings, log: Log, doors: D
         log.error("not_started", cause=error)
         raise
     _log_recovery(log, started)
+    machine = msgspec.structs.replace(
+        settings.queue_manager, name=started.manager.core.settings.computer_name
+    )
+    settings = msgspec.structs.replace(settings, queue_manager=machine)
     started.manager.accounts.certificates.configure(settings.security.message_security())
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(Server(home, options, settings, started, log).serve(doors))
@@ -246,7 +250,10 @@ def event_writer(log: Log) -> Callable[[Event], None]:
 
 def _log_recovery(log: Log, started: Started) -> None:
     recovered = started.recovered
-    log.info("recovered", clean=recovered.clean, torn_bytes=recovered.torn_bytes)
+    if recovered.new:
+        log.info("store_created")
+    else:
+        log.info("recovered", clean=recovered.clean, torn_bytes=recovered.torn_bytes)
     if recovered.lost_express:
         log.warning("express_messages_lost", count=sum(recovered.lost_express.values()))
     for note in started.store.notes:

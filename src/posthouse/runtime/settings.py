@@ -48,7 +48,11 @@ class QueueManagerSection(Struct, frozen=True):
     """Who this queue manager is."""
 
     name: Annotated[
-        Name, Meta(description="The computer name it answers to; empty: the host name.")
+        Name,
+        Meta(
+            description="The computer name it answers to, kept in the home from the first start on;"
+            " empty: the kept one, in a new home the host name. `posthouse rename` changes it."
+        ),
     ] = ""
     dns_domain: Annotated[
         Name, Meta(description="The domain behind the computer name, where there is one.")

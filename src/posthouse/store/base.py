@@ -16,6 +16,7 @@ class Recovered(NamedTuple):
     clean: bool  # the last process stopped cleanly: express messages are still here
     lost_express: dict[int, int]  # per queue number, an estimate
     torn_bytes: int  # unsynced bytes cut off the end
+    new: bool = False  # there was no store
 
 
 class Store(Protocol):

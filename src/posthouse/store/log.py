@@ -84,7 +84,8 @@ class LogStore:
             clean, lost = self._adopt_express(found, marker)
         except OSError as error:
             raise StoreFailed(f"opening the store: {error.strerror or error}") from error
-        return Recovered(found.state, clean, lost, found.torn_bytes)
+        new = found.next_sequence == 1 and not found.torn_bytes
+        return Recovered(found.state, clean, lost, found.torn_bytes, new)
 
     def _marker(self) -> Marker | None:
         try:

@@ -1,0 +1,59 @@
+"""`posthouse rename`: another computer name for the queue manager of a stopped home."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from posthouse.cli.command import Home, Json, Yes, confirm
+from posthouse.cli.output import print_json, say
+from posthouse.protocols.admin.control import default_home
+from posthouse.runtime.rename import Renamed, current_name
+from posthouse.runtime.rename import rename as rename_home
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(rich_help_panel="Queue manager")(rename)
+
+
+def rename(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The new computer name.")],
+    home: Home = None,
+    config: Annotated[
+        Path | None,
+        typer.Option("--config", metavar="FILE", help="Settings; posthouse.toml in the home."),
+    ] = None,
+    yes: Yes = False,
+    json: Json = False,
+) -> None:
+    """Give the queue manager of a stopped home another computer name.
+
+    The path names of its queues, its entry and its public queues in a directory of its own, and
+    the name of its file server follow. Messages, identifiers, users, rights, groups and jobs stay.
+    What others have written down does not follow: names of its queues in their settings and in
+    messages that wait, their directory entries, certificates made for the old name. Stop the queue
+    manager first.
+
+    Example: posthouse rename BETA --home ./alpha
+    """
+    place = home or default_home()
+    confirm(lambda: f"Rename {current_name(place)} ({place}) to {name}?", yes)
+    renamed = rename_home(place, name, config)
+    if json:
+        print_json(renamed._asdict())
+    else:
+        _tell(renamed)
+
+
+def _tell(renamed: Renamed) -> None:
+    if renamed.old == renamed.name:
+        say(f"It is {renamed.name} already.")
+        return
+    public = f", {renamed.public_queues:,} of them public" if renamed.public_queues else ""
+    say(f"{renamed.old} is {renamed.name} now, with {renamed.queues:,} queues{public}.")
+    for note in renamed.notes:
+        say(note)
+    say(f"Start it with: posthouse serve --home {renamed.home}")
