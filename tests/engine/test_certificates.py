@@ -16,6 +16,7 @@ from posthouse.engine.descriptor import OpenQueueDescriptor
 from posthouse.model.errors import (
     AccessDenied,
     CertificateNotProvided,
+    CorruptedSecurityData,
     InsufficientResources,
     InvalidParameter,
     MessageNotAuthenticated,
@@ -24,8 +25,15 @@ from posthouse.model.errors import (
 from posthouse.model.message import Message
 from posthouse.model.message_values import AES_PROVIDER, ENHANCED_PROVIDER
 from posthouse.model.names import PrivateName
+from posthouse.security.certificates import open_private_key
 from posthouse.security.descriptors import unpack_descriptor
-from posthouse.security.keys import pack_provider_keys
+from posthouse.security.key_blobs import public_key_of
+from posthouse.security.keys import (
+    KEY_SIGNATURE,
+    pack_provider_keys,
+    unpack_provider_keys,
+    unpack_public_key,
+)
 from posthouse.security.message_security import Verified
 from posthouse.security.rights import parse_rights
 from posthouse.security.sids import ANONYMOUS, AUTHENTICATED_USERS, EVERYONE, make_sid
@@ -64,7 +72,8 @@ def maria(rig: Rig) -> bytes:
 
 def publish(rig: Rig) -> None:
     keys = {AES_PROVIDER: private_key("alpha"), ENHANCED_PROVIDER: private_key("beta")}
-    rig.run(lambda m: m.accounts.certificates.publish(keys, certificate("alpha")))
+    signing = {AES_PROVIDER: private_key("gamma"), ENHANCED_PROVIDER: private_key("own")}
+    rig.run(lambda m: m.accounts.certificates.publish(keys, certificate("gamma"), signing))
 
 
 def test_registered_certificates_and_their_keys_outlive_a_restart(rig: Rig) -> None:
@@ -190,6 +199,41 @@ def test_published_keys_are_one_for_each_provider_and_open_what_is_sealed_for_us
     certificates.security.forget()
     found = certificates.security.open(sealed, glance(sealed), 0)
     assert Packet(found.packet).body == b"secret"
+
+
+@pytest.mark.spec("MS-MQDMPR 3.1.3/6")
+def test_the_directory_shows_one_signing_key_for_each_provider_beside_the_encryption_keys(
+    rig: Rig,
+) -> None:
+    assert rig.manager.directory.own_queue_manager().public_signing_key_list == b""
+    publish(rig)
+    for own in (
+        rig.manager.directory.own_queue_manager(),
+        (restarted(rig), rig.manager.directory.own_queue_manager())[1],
+    ):
+        assert unpack_provider_keys(own.public_encryption_key_list) == (
+            provider_key(AES_PROVIDER, "alpha"),
+            provider_key(ENHANCED_PROVIDER, "beta"),
+        )
+        signing = unpack_provider_keys(own.public_signing_key_list)
+        assert [one.provider_name for one in signing] == [AES_PROVIDER, ENHANCED_PROVIDER]
+        assert [unpack_public_key(one.blob) for one in signing] == [
+            public_key_of(private_key(name).public_key(), KEY_SIGNATURE)
+            for name in ("gamma", "own")
+        ]
+
+
+def test_private_signing_keys_are_sealed_for_signing(rig: Rig) -> None:
+    publish(rig)
+    own = rig.manager.accounts.certificates.machine(rig.manager.core.guid)
+    assert own is not None
+    owner = b"signing:" + own.guid + AES_PROVIDER.encode()
+    opened = open_private_key(own.sealed_signing_keys[AES_PROVIDER], SEAL, owner)
+    assert opened.private_numbers() == private_key("gamma").private_numbers()
+    with pytest.raises(CorruptedSecurityData):
+        open_private_key(
+            own.sealed_signing_keys[AES_PROVIDER], SEAL, owner.replace(b"signing:", b"machine:")
+        )
 
 
 def test_keys_of_other_queue_managers_are_trusted_and_distrusted(rig: Rig) -> None:

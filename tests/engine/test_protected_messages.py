@@ -52,7 +52,9 @@ class Pair:
 
     def _publish(self) -> None:
         keys = {AES_PROVIDER: private_key("alpha"), ENHANCED_PROVIDER: private_key("beta")}
-        own = self.beta.run(lambda m: m.accounts.certificates.publish(keys, certificate("alpha")))
+        own = self.beta.run(
+            lambda m: m.accounts.certificates.publish(keys, certificate("alpha"), {})
+        )
         self.alpha.run(
             lambda m: m.accounts.certificates.trust(
                 own.guid, own.name, own.certificate, own.public_keys
@@ -139,7 +141,7 @@ def test_receiver_with_other_keys_cannot_read_it(pair: Pair) -> None:
     pair.trust_maria()
     wire = pair.send_one(sign=True, encrypt=True)
     others = {AES_PROVIDER: private_key("gamma")}
-    pair.beta.run(lambda m: m.accounts.certificates.publish(others, certificate("gamma")))
+    pair.beta.run(lambda m: m.accounts.certificates.publish(others, certificate("gamma"), {}))
     pair.receive(wire)
     assert pair.count == 0
 

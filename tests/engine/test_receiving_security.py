@@ -46,7 +46,9 @@ class SigningRig(AnswerRig):
         certificates.key_file = lambda: b"s" * 32
         self.run(lambda m: certificates.register(self.maria, certificate(MARIA)))
         self.run(
-            lambda m: certificates.publish({AES_PROVIDER: private_key("own")}, certificate("own"))
+            lambda m: certificates.publish(
+                {AES_PROVIDER: private_key("own")}, certificate("own"), {}
+            )
         )
         ring = MemoryRing()
         ring.users = {self.maria: [MARIA], STRANGER: ["stranger"]}

@@ -29,6 +29,8 @@ from posthouse.security.access import Caller
 from posthouse.security.certificates import NONCE_SIZE, open_private_key, seal_private_key
 from posthouse.security.key_blobs import public_key_of
 from posthouse.security.keys import (
+    KEY_EXCHANGE,
+    KEY_SIGNATURE,
     PROVIDER_TYPE,
     ProviderKey,
     UserCertificate,
@@ -65,6 +67,7 @@ CERTIFICATES_MAX: Final = 10_000
 SENDERS_MAX: Final = 1024  # callers that are remembered
 _USER_KEY = b"certificate:"
 _MACHINE_KEY = b"machine:"
+_SIGNING_KEY = b"signing:"  # owner of a sealed key only; it lies in the record of the machine
 
 
 class Certificates:
@@ -167,27 +170,53 @@ class Certificates:
         return self._machines.get(guid)
 
     def publish(
-        self, private_keys: Mapping[str, RSAPrivateKey], certificate: bytes
+        self,
+        private_keys: Mapping[str, RSAPrivateKey],
+        certificate: bytes,
+        signing_keys: Mapping[str, RSAPrivateKey],
     ) -> MachineRegistration:
         """Our own keys by provider; what was sealed for older ones can no longer be opened."""
         key = _MACHINE_KEY + self.core.guid
-        public = [
-            ProviderKey(
-                name, PROVIDER_TYPE[name], pack_public_key(public_key_of(private.public_key()))
-            )
+        sealed = {
+            name: self._sealed(private, key + name.encode())
             for name, private in private_keys.items()
-        ]
-        owners = {name: key + name.encode() for name in private_keys}
-        sealed = {name: self._sealed(private_keys[name], owners[name]) for name in private_keys}
+        }
         own = MachineRegistration(
             guid=self.core.guid,
             name=self.core.settings.computer_name,
             created_s=self.core.utc,
             certificate=certificate,
-            public_keys=pack_provider_keys(public),
+            public_keys=_published(private_keys, KEY_EXCHANGE),
             sealed_keys=sealed,
         ).checked()
         self._opened.clear()
+        return self._with_signing_keys(own, signing_keys)
+
+    def providers_without_signing_key(self) -> list[str]:
+        """Those of our keys that version 0.1 made: it published them for signatures as well."""
+        own = self._machines.get(self.core.guid)
+        if own is None:
+            return []
+        return [name for name in own.sealed_keys if name not in own.sealed_signing_keys]
+
+    def add_signing_keys(self, signing_keys: Mapping[str, RSAPrivateKey]) -> None:
+        """Completes our own keys; those for encryption stay as they are."""
+        own = self._machines.get(self.core.guid)
+        if own is not None and self.providers_without_signing_key():
+            self._with_signing_keys(own, signing_keys)
+
+    def _with_signing_keys(
+        self, own: MachineRegistration, signing_keys: Mapping[str, RSAPrivateKey]
+    ) -> MachineRegistration:
+        sealed = {
+            name: self._sealed(private, _SIGNING_KEY + self.core.guid + name.encode())
+            for name, private in signing_keys.items()
+        }
+        own = msgspec.structs.replace(
+            own,
+            signing_keys=_published(signing_keys, KEY_SIGNATURE),
+            sealed_signing_keys=sealed,
+        )
         self._keep_machine(own)
         self.on_keys()
         return own
@@ -196,6 +225,11 @@ class Certificates:
         """What others encrypt messages for us with; empty while we have no keys."""
         own = self._machines.get(self.core.guid)
         return b"" if own is None else own.public_keys
+
+    def own_signing_keys(self) -> bytes:
+        """PublicSigningKeyList; empty while we have no keys."""
+        own = self._machines.get(self.core.guid)
+        return b"" if own is None else own.signing_keys
 
     def trust(
         self, guid: bytes, name: str, certificate: bytes, public_keys: bytes
@@ -351,6 +385,18 @@ class Certificates:
         change = Change()
         self.core.define(TABLE_ACCOUNT, key, value, change)
         self.core.commit(change)
+
+
+def _published(private_keys: Mapping[str, RSAPrivateKey], algorithm: int) -> bytes:
+    """MQDSPUBLICKEYS: the public halves by provider, for one use."""
+    return pack_provider_keys(
+        ProviderKey(
+            name,
+            PROVIDER_TYPE[name],
+            pack_public_key(public_key_of(private.public_key(), algorithm)),
+        )
+        for name, private in private_keys.items()
+    )
 
 
 def _caller(verified: Verified) -> Caller:

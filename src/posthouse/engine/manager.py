@@ -117,6 +117,7 @@ class QueueManager(ManagerReads):
         self.accounts.certificates.directory = self.directory.service
         self.directory.service.keys_changed = self.accounts.certificates.forget
         self.directory.own_keys = self.accounts.certificates.own_public_keys
+        self.directory.own_signing_keys = self.accounts.certificates.own_signing_keys
         self.accounts.certificates.on_keys = self.mirroring.say_who_we_are
         self.directory_changes.follow = self.mirroring.follow
         core.notices = self.notices = Notices(core, self.directory)

@@ -96,6 +96,7 @@ class DirectoryOfQueues:
         self._addresses: tuple[str, ...] = ()  # where our doors were opened
         self._quota_kib = core.settings.machine_quota_kib  # as the operator has set it
         self.own_keys: Callable[[], bytes] = bytes  # what others encrypt for us with
+        self.own_signing_keys: Callable[[], bytes] = bytes
         self._change: Change | None = None
         self._own: objects.QueueManager | None = None
         settings = core.settings
@@ -330,7 +331,7 @@ class DirectoryOfQueues:
             operating_system_version=settings.operating_system_version,
             addresses=settings.listening_at or self._addresses,
             public_encryption_key_list=self.own_keys(),
-            public_signing_key_list=self.own_keys(),
+            public_signing_key_list=self.own_signing_keys(),
         )
 
     def local_queues(self) -> Iterable[objects.Queue]:

@@ -39,6 +39,7 @@ from posthouse.runtime.limits import (
 )
 from posthouse.runtime.logs import Log, LogFile, LogStream
 from posthouse.runtime.loop import Loop
+from posthouse.runtime.machine_keys import add_signing_keys
 from posthouse.runtime.notify import Notifier, keep_telling
 from posthouse.runtime.ports import PortSet
 from posthouse.runtime.settings import Settings, engine_settings, store_settings
@@ -290,6 +291,7 @@ class Server:
         self._watch_memory(loop)
         desk.start()
         try:
+            await add_signing_keys(desk, self.log)
             self._follow_directory()
             await self._open(doors(self._service()))
             await self._start_directory()

@@ -5,6 +5,7 @@ good part of a second of its own: that belongs into a thread of the door that as
 into the engine.
 """
 
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Final, NamedTuple
@@ -71,6 +72,11 @@ def make_private_key(bits: int) -> RSAPrivateKey:
     """A new key pair; slow, and with random bytes of its own."""
     assert bits >= RSA_BITS_MIN
     return rsa.generate_private_key(_PUBLIC_EXPONENT, bits)
+
+
+def make_private_keys(providers: Iterable[str], bits: int) -> dict[str, RSAPrivateKey]:
+    """A new key pair for each provider."""
+    return {provider: make_private_key(bits) for provider in providers}
 
 
 def make_certificate(key: RSAPrivateKey, name: str, utc_s: int, days: int) -> bytes:

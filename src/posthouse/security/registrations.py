@@ -56,7 +56,8 @@ class UserRegistration(msgspec.Struct, frozen=True, kw_only=True):
 class MachineRegistration(msgspec.Struct, frozen=True, kw_only=True):
     """The keys of a queue manager, our own or a trusted one, [MS-MQDMPR] 3.1.1.1.
 
-    `public_keys` is an MQDSPUBLICKEYS, `sealed_keys` holds our private ones by provider.
+    `public_keys` and `signing_keys` are an MQDSPUBLICKEYS each: what others encrypt with, and what
+    they verify with. `sealed_keys` and `sealed_signing_keys` hold our private ones by provider.
     """
 
     guid: bytes
@@ -65,6 +66,8 @@ class MachineRegistration(msgspec.Struct, frozen=True, kw_only=True):
     certificate: bytes = b""
     public_keys: bytes = b""
     sealed_keys: dict[str, bytes] = {}
+    signing_keys: bytes = b""
+    sealed_signing_keys: dict[str, bytes] = {}
 
     @property
     def provider_keys(self) -> tuple[ProviderKey, ...]:

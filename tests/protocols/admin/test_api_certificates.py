@@ -6,11 +6,20 @@ import base64
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+from cryptography.x509 import load_der_x509_certificate
 
 from posthouse.model.errors import CorruptedSecurityData
 from posthouse.model.guids import format_guid
 from posthouse.model.message_values import AES_PROVIDER, BASE_PROVIDER, ENHANCED_PROVIDER
-from posthouse.security.keys import pack_provider_keys
+from posthouse.security.key_blobs import public_key_of
+from posthouse.security.keys import (
+    KEY_EXCHANGE,
+    KEY_SIGNATURE,
+    pack_provider_keys,
+    unpack_provider_keys,
+    unpack_public_key,
+)
 from posthouse.security.settings import MessageSecuritySettings
 from tests.protocols.admin.api_rig import ApiRig, with_api
 from tests.security.key_ring import certificate, provider_key
@@ -48,6 +57,31 @@ def test_a_user_gets_a_certificate_that_signs_for_him(tmp_path: Path) -> None:
         assert (await rig.ask("DELETE", f"{PATH}/{made.json['id']}")).json == {"done": True}
         assert (await rig.ask("DELETE", f"{PATH}/{made.json['id']}")).status == 404
         assert certificates.signer(sid) is None
+
+    with_api(tmp_path, work)
+
+
+@pytest.mark.spec("MS-MQDMPR 3.1.3/6", "MS-MQDMPR 3.1.3/7")
+def test_each_provider_has_an_encryption_key_and_another_one_for_signatures(
+    tmp_path: Path,
+) -> None:
+    async def work(rig: ApiRig) -> None:
+        unlock(rig)
+        await rig.post(PATH, {})
+        own = rig.desk.manager.directory.own_queue_manager()
+        lists = own.public_encryption_key_list, own.public_signing_key_list
+        encrypting, signing = (unpack_provider_keys(one) for one in lists)
+        assert [one.provider_name for one in encrypting] == [AES_PROVIDER, ENHANCED_PROVIDER]
+        assert [one.provider_name for one in signing] == [AES_PROVIDER, ENHANCED_PROVIDER]
+        keys = [unpack_public_key(one.blob) for one in (*encrypting, *signing)]
+        assert [one.algorithm for one in keys] == [KEY_EXCHANGE] * 2 + [KEY_SIGNATURE] * 2
+        assert len({one.modulus for one in keys}) == 4
+        assert {one.bit_length for one in keys} == {2048}
+        shown = (await rig.get("/api/v1/machine-keys")).json
+        certified = load_der_x509_certificate(base64.b64decode(shown["certificate"])).public_key()
+        assert isinstance(certified, RSAPublicKey)
+        assert public_key_of(certified, KEY_SIGNATURE) == keys[2]
+        assert base64.b64decode(shown["public_keys"]) == own.public_encryption_key_list
 
     with_api(tmp_path, work)
 

@@ -32,6 +32,7 @@ from posthouse.security.certificates import (
     certificate_facts,
     make_certificate,
     make_private_key,
+    make_private_keys,
     read_key_pair,
 )
 from posthouse.security.registrations import MachineRegistration, UserRegistration
@@ -176,18 +177,15 @@ def make_keys(
     if body.user is not None:
         pair = yield from _offloaded(context, lambda: _make_pair(what, body.days))
         return (yield from at_once(lambda m: _register(m, context, body, pair)))
-    keys = yield from _offloaded(context, lambda: _make_keys(what))
-    certificate = make_certificate(keys[AES_PROVIDER], what.name, what.utc_s, body.days)
-    return (yield from at_once(lambda m: _publish(m, context, keys, certificate)))
+    keys = yield from _offloaded(context, lambda: make_private_keys(what.providers, what.bits))
+    signing = yield from _offloaded(context, lambda: make_private_keys(what.providers, what.bits))
+    certificate = make_certificate(signing[AES_PROVIDER], what.name, what.utc_s, body.days)
+    return (yield from at_once(lambda m: _publish(m, context, keys, certificate, signing)))
 
 
 def _make_pair(what: _Wanted, days: int) -> KeyPair:
     key = make_private_key(what.bits)
     return KeyPair(make_certificate(key, what.name, what.utc_s, days), key)
-
-
-def _make_keys(what: _Wanted) -> dict[str, RSAPrivateKey]:
-    return {provider: make_private_key(what.bits) for provider in what.providers}
 
 
 def _register(
@@ -206,9 +204,13 @@ def _register(
 
 
 def _publish(
-    manager: QueueManager, context: Context, keys: dict[str, RSAPrivateKey], certificate: bytes
+    manager: QueueManager,
+    context: Context,
+    keys: dict[str, RSAPrivateKey],
+    certificate: bytes,
+    signing: dict[str, RSAPrivateKey],
 ) -> CertificateJson:
-    made = manager.accounts.certificates.publish(keys, certificate)
+    made = manager.accounts.certificates.publish(keys, certificate, signing)
     context.tell(manager, "machine_keys_made", providers=len(keys))
     return _machine_json(manager, made)
 
