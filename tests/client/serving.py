@@ -35,6 +35,7 @@ class Serving:
         binary_port: int = 0,
         engine: EngineSettings | None = None,
         address: str = "127.0.0.1",
+        port: int = 0,
     ) -> None:
         self.home = home
         self._tls = tls
@@ -42,6 +43,7 @@ class Serving:
         self._engine = engine or EngineSettings(NAME)
         self._address = address  # of the listener for other queue managers
         self.binary_port = binary_port
+        self._port = port
         self.url = ""
         self._loop = asyncio.new_event_loop()
         self._stop = asyncio.Event()
@@ -75,7 +77,7 @@ class Serving:
         self.control, self.tcp = ControlSocket(admin), AdminServer(admin, tls=self._tls)
         await self.control.start(str(self.home), 0)
         scheme = "https" if self._tls else "http"
-        self.url = f"{scheme}://{await self.tcp.start('127.0.0.1', 0)}"
+        self.url = f"{scheme}://{await self.tcp.start('127.0.0.1', self._port)}"
         door = await self._listen_for_managers(desk) if self._binary is not None else None
         self._started.set()
         await self._stop.wait()
@@ -145,9 +147,10 @@ def serving(
     binary_port: int = 0,
     engine: EngineSettings | None = None,
     address: str = "127.0.0.1",
+    port: int = 0,
 ) -> Iterator[Serving]:
     """A server for the length of a test."""
-    server = Serving(home, tls, binary, binary_port, engine, address)
+    server = Serving(home, tls, binary, binary_port, engine, address, port)
     try:
         yield server
     finally:

@@ -20,13 +20,14 @@ from posthouse.client.bulk_read import Wanted, plan, read, split
 from posthouse.client.errors import ClientConnectionError, ServerUnreachable, SessionLost
 from posthouse.model.errors import AccessDenied, QueueNotFound, ServiceNotAvailable
 from tests.client.serving import Serving, serving
+from tests.process.offices import free_port
 
 ORDERS = r".\private$\orders"
 
 
 @pytest.fixture(autouse=True)
 def _quickly(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(bulk_http, "_PAUSES_S", (0.0, 0.0))
+    monkeypatch.setattr(bulk_http, "_PAUSE_FIRST_S", 0.001)
     monkeypatch.setattr(bulk_read, "_PAUSE_S", 0.0)
     yield
     while OPEN:
@@ -36,9 +37,9 @@ def _quickly(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 OPEN: list[BulkHttp] = []
 
 
-def client(url: str) -> BulkHttp:
+def client(url: str, retry_s: float = bulk_http.RETRY_S) -> BulkHttp:
     """One that is closed when the test ends."""
-    OPEN.append(BulkHttp(url))
+    OPEN.append(BulkHttp(url, retry_s=retry_s))
     return OPEN[-1]
 
 
@@ -159,10 +160,8 @@ def test_refusals_are_the_queue_managers_own(office: Serving, tmp_path: Path) ->
 
 
 def test_nobody_there_is_said_at_once() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     with pytest.raises(ServerUnreachable, match="no queue manager answers"):
-        client(url).call("GET", "/status")
+        client(f"http://127.0.0.1:{free_port()}", 0.0).call("GET", "/status")
 
 
 @pytest.mark.parametrize("url", ["ftp://x", "http://", "http://user:pass@host", "http://host/path"])
@@ -178,11 +177,87 @@ def test_what_may_be_asked_again_is(first: bytes) -> None:
     assert len(peer.asked) == 2
 
 
-def test_attempts_are_bounded() -> None:
-    peer = Peer(*[BUSY] * 9)
+@pytest.mark.parametrize("retry_s", [0.0, 0.05])
+def test_attempts_are_bounded(retry_s: float) -> None:
+    peer = Peer(*[BUSY] * 99)
     with pytest.raises(ServiceNotAvailable):
-        client(peer.url).call("GET", "/status")
-    assert len(peer.asked) == 3
+        client(peer.url, retry_s).call("GET", "/status")
+    assert (len(peer.asked) > 1) == bool(retry_s)
+
+
+@pytest.mark.parametrize("status", ["502 Bad Gateway", "504 Gateway Timeout"])
+def test_a_proxy_without_its_queue_manager_is_asked_again(status: str) -> None:
+    peer = Peer(answer(status, b"<html>", "Connection: close"), FINE)
+    assert client(peer.url).call("GET", "/status") == {"fine": True}
+
+
+REFUSED = answer(
+    "403 Forbidden",
+    b'{"error": {"name": "MQ_ERROR_ACCESS_DENIED", "code": 3222143013, '
+    b'"cause": "no", "remedy": "Ask."}}',
+)
+
+
+def test_a_refusal_is_not_asked_again() -> None:
+    peer = Peer(REFUSED, FINE)
+    with pytest.raises(AccessDenied):
+        client(peer.url, 60.0).call("GET", "/status")
+    assert len(peer.asked) == 1
+
+
+def test_a_queue_manager_that_is_away_is_waited_for_and_logged_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    port, begun = free_port(), threading.Event()
+
+    def serve() -> None:
+        begun.wait()
+        with serving(tmp_path, port=port):
+            ended.wait()
+
+    ended = threading.Event()
+    server = threading.Thread(target=serve, daemon=True)
+    server.start()
+    http = client(f"http://127.0.0.1:{port}", 60.0)
+    caplog.handler.addFilter(lambda record: begun.set() is None)  # it starts once it is missed
+    try:
+        with pytest.raises(AccessDenied):
+            http.call("GET", "/status")
+        missed, back = [record.getMessage() for record in caplog.records]
+        assert missed.startswith(f"no queue manager answers at http://127.0.0.1:{port}: ")
+        assert back.startswith(f"http://127.0.0.1:{port} answers again, after ")
+    finally:
+        ended.set()
+        server.join()
+
+
+class PassingTime:
+    """Time that passes while somebody sleeps, and only then."""
+
+    def __init__(self) -> None:
+        self.pauses: list[float] = []
+
+    def monotonic(self) -> float:
+        return sum(self.pauses)
+
+    def sleep(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+
+
+def test_pauses_grow_until_the_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    passing = PassingTime()
+    monkeypatch.setattr(bulk_http, "time", passing)
+    with pytest.raises(ServerUnreachable, match="asked again for 300 s"):
+        client(f"http://127.0.0.1:{free_port()}", 300.0).call("GET", "/status")
+    assert sum(passing.pauses) == pytest.approx(300.0)
+    assert passing.pauses[:-1] == sorted(passing.pauses[:-1])
+    assert passing.pauses[-2] == 5.0
+    assert len(passing.pauses) < 80
+
+
+def test_the_time_that_was_waited_is_in_the_error() -> None:
+    with pytest.raises(ServerUnreachable, match=r"\(asked again for 0\.01 s\)\. Start it"):
+        client(f"http://127.0.0.1:{free_port()}", 0.01).call("GET", "/status")
 
 
 def test_what_may_not_be_asked_again_is_not() -> None:
@@ -211,7 +286,7 @@ def test_strangers_are_told_from_queue_managers(said: bytes) -> None:
 @pytest.mark.parametrize("said", [b"nonsense\r\n\r\n", b"HTTP/1.1 abc\r\n\r\n"])
 def test_what_is_no_http_is_a_broken_connection(said: bytes) -> None:
     with pytest.raises(ClientConnectionError):
-        client(Peer(said, said, said).url).call("GET", "/status")
+        client(Peer(*[said] * 9).url, 0.005).call("GET", "/status")
 
 
 def test_a_stream_that_breaks_off_never_looks_whole() -> None:
@@ -259,10 +334,10 @@ def test_columns_that_nobody_told_break_a_stream_off(metadata: dict[str, Any]) -
 
 
 def test_reading_gives_up_where_nothing_comes() -> None:
-    peer = Peer(*[b""] * 30)
+    peer = Peer(*[b""] * 99)
     with pytest.raises(SessionLost):
-        list(read(client(peer.url), ORDERS, 0, 9))
-    assert len(peer.asked) <= 15
+        list(read(client(peer.url, 0.05), ORDERS, 0, 9))
+    assert 1 < len(peer.asked) < 99
 
 
 def test_batches_are_sent_as_they_come() -> None:

@@ -78,7 +78,7 @@ def test_a_refused_row_is_named(server: Serving, http: BulkHttp, orders: str) ->
 
 
 def test_stages_and_batches_outlive_the_server(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bulk_http, "_PAUSES_S", (0.0, 0.0))
+    monkeypatch.setattr(bulk_http, "_PAUSE_FIRST_S", 0.001)
     queue = r".\private$\orders"
     with serving(home) as server, posthouse.connect(home) as qm:
         qm.create_queue(queue)

@@ -107,6 +107,9 @@ def test_all_that_is_wrong_is_said_at_once() -> None:
         ("maxmessagespertrigger", "-1"),
         ("timeout", "0"),
         ("timeout", "nan"),
+        ("retryfor", "-1"),
+        ("retryfor", "nan"),
+        ("retryfor", "for ever"),
         ("consume", "always"),
         ("consume", "onCommit"),
         ("transport", "carrier pigeon"),
@@ -118,6 +121,11 @@ def test_all_that_is_wrong_is_said_at_once() -> None:
 )
 def test_what_an_option_cannot_be_is_refused(key: str, text: str) -> None:
     refusal(**{key: text})
+
+
+def test_a_queue_manager_that_is_away_is_asked_for_some_minutes() -> None:
+    assert read().managers[0].retry_s == 300.0
+    assert [read(retryfor=text).managers[0].retry_s for text in ("0", "7.5")] == [0.0, 7.5]
 
 
 def test_a_limit_has_one_name_at_a_time() -> None:

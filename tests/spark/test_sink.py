@@ -267,7 +267,10 @@ def test_what_one_queue_holds_can_be_written_to_another_as_it_is(
         ({"queue": path_of("q"), "priority": "9"}, "the option priority: 9 is not between"),
         ({"queue": path_of("q"), "batchId": "1"}, "queryId and batchId"),
         ({"queue": path_of("q"), "badRows": "deadletter"}, "go together"),
-        ({"queue": path_of("q"), "url": "http://127.0.0.1:9"}, "no queue manager answers at"),
+        (
+            {"queue": path_of("q"), "url": "http://127.0.0.1:9", "retryFor": "0"},
+            "no queue manager answers at",
+        ),
     ],
 )
 def test_write_that_cannot_be_is_refused_when_planned(

@@ -279,5 +279,5 @@ def test_a_revoked_token_is_named(
 
 
 def test_a_queue_manager_out_of_reach_is_named(queue: MakeQueue, table: Table) -> None:
-    message = refusal(lambda: table(queue(), url="http://127.0.0.1:9", timeout=1).collect())
+    message = refusal(lambda: table(queue(), url="http://127.0.0.1:9", retryFor=0).collect())
     assert "no queue manager answers at http://127.0.0.1:9" in message

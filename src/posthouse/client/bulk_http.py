@@ -8,7 +8,9 @@ it can be pickled, and connects anew where it arrives.
 from __future__ import annotations
 
 import http.client
+import logging
 import ssl
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar
@@ -24,14 +26,19 @@ PREFIX: Final = "/api/v1"
 ARROW: Final = "application/vnd.apache.arrow.stream"
 JSON: Final = "application/json"
 EXTRA: Final = "pip install 'posthouse[spark]'"
-_PAUSES_S: Final = (0.05, 0.2, 0.5, 1.0, 2.0)  # between attempts of what may be asked again
+RETRY_S: Final = 4.0  # how long what may be asked again is, unless the caller says otherwise
+_PAUSE_FIRST_S: Final = 0.05  # between attempts; each pause is twice as long as the one before
+_PAUSE_LAST_S: Final = 5.0
 _REUSE_S: Final = 20.0  # a connection that was idle for longer may be closed at the other end
 _REPEATABLE: Final = frozenset({"GET", "HEAD", "PUT", "DELETE"})
 _OK: Final = (200, 201)
+_AWAY: Final = (ServerUnreachable, SessionLost, ServiceNotAvailable)
+_GATEWAY: Final = (502, 503, 504)  # from a proxy whose queue manager does not answer
 _ERROR_MAX: Final = 1 << 16
 
 Body = bytes | Iterable[bytes] | None
 T = TypeVar("T")
+_log = logging.getLogger(__name__)
 
 
 def arrow() -> Any:
@@ -49,6 +56,59 @@ def segment(text: object) -> str:
     return quote(str(text), safe="$")
 
 
+class Retries:
+    """The attempts at one request: growing pauses between them, for a limited time."""
+
+    def __init__(self, retry_s: float) -> None:
+        self._retry_s = retry_s
+        self._pause_s = _PAUSE_FIRST_S
+        self._began: float | None = None  # when the first attempt failed
+
+    def pause(self, url: str, error: Exception) -> bool:
+        """Waits before the next attempt; False: the time is over, and the error has the reason."""
+        now = time.monotonic()
+        if self._began is None:
+            self._began = now
+        left_s = self._began + self._retry_s - now
+        if left_s <= 0:
+            if self._retry_s and isinstance(error, ClientConnectionError):
+                error.cause += f" (asked again for {self._retry_s:g} s)"
+            return False
+        if self._pause_s > _PAUSE_FIRST_S:  # a connection that was closed while idle is no outage
+            _OUTAGES.begun(url, error, left_s)
+        time.sleep(min(self._pause_s, left_s))
+        self._pause_s = min(2 * self._pause_s, _PAUSE_LAST_S)
+        return True
+
+
+class Outages:
+    """Which queue managers this process waits for: each outage is logged once."""
+
+    def __init__(self) -> None:
+        self._since: dict[str, float] = {}
+        self._lock = threading.Lock()
+
+    def begun(self, url: str, error: Exception, left_s: float) -> None:
+        """A queue manager does not answer."""
+        with self._lock:
+            if url in self._since:
+                return
+            self._since[url] = time.monotonic()
+        _log.warning("%s Asking again for up to %.0f s (option retryFor).", error, left_s)
+
+    def over(self, url: str) -> None:
+        """It answers."""
+        if url not in self._since:
+            return
+        with self._lock:
+            since = self._since.pop(url, None)
+        if since is not None:
+            _log.warning("%s answers again, after %.1f s.", url, time.monotonic() - since)
+
+
+_OUTAGES: Final = Outages()
+
+
 class BulkHttp:
     """One queue manager's admin endpoint, asked one request at a time."""
 
@@ -59,10 +119,12 @@ class BulkHttp:
         token_file: str | None = None,
         timeout_s: float = 30.0,
         ca_file: str | None = None,
+        retry_s: float = RETRY_S,
     ) -> None:
         resolve(None, url, token, token_file)  # what is wrong with them is said at once
         self.url = url
         self.timeout_s = timeout_s
+        self.retry_s = retry_s
         self._token = token
         self._token_file = token_file
         self._ca_file = ca_file
@@ -71,7 +133,7 @@ class BulkHttp:
 
     def __reduce__(self) -> tuple[Any, ...]:
         arguments = (self.url, self._token, self._token_file, self.timeout_s, self._ca_file)
-        return BulkHttp, arguments
+        return BulkHttp, (*arguments, self.retry_s)
 
     def __enter__(self) -> BulkHttp:
         return self
@@ -97,8 +159,9 @@ class BulkHttp:
     ) -> dict[str, Any]:
         """What the API answers; `path` is behind `/api/v1`.
 
-        A request that may be asked twice is, when the connection breaks or the queue manager is
-        just starting; the methods say which, unless `repeatable` does.
+        A request that may be asked twice is, for `retry_s` seconds, while the queue manager does
+        not answer, breaks the connection or is just starting. The methods decide which requests
+        may, unless `repeatable` does. A refusal is raised at once.
         """
         content = None if body is None else msgspec.json.encode(body)
         again = method in _REPEATABLE if repeatable is None else repeatable
@@ -157,16 +220,21 @@ class BulkHttp:
     # -- one attempt
 
     def _repeated(self, ask: Callable[[], T], again: bool) -> T:
-        """Bounded: some attempts, and no more than twice the time of one."""
-        end = time.monotonic() + 2 * self.timeout_s
-        for pause_s in _PAUSES_S:
+        """Asks until there is an answer, or until `retry_s` seconds are over."""
+        retries = Retries(self.retry_s if again else 0.0)
+        while True:
             try:
-                return ask()
-            except (ServerUnreachable, SessionLost, ServiceNotAvailable):
-                if not again or time.monotonic() + pause_s > end:
+                answer = ask()
+            except _AWAY as error:
+                self.close()
+                if not retries.pause(self.url, error):
                     raise
-            time.sleep(pause_s)
-        return ask()
+            except QueueError:
+                _OUTAGES.over(self.url)
+                raise
+            else:
+                _OUTAGES.over(self.url)
+                return answer
 
     def _ask(
         self, method: str, path: str, body: Body, content_type: str, accept: str = JSON
@@ -270,6 +338,8 @@ def _refusal(address: Address, status: int, content: bytes) -> Exception:
         body = msgspec.json.decode(content)["error"]
         refusal: QueueError = refused(int(body["code"]), str(body["cause"]), str(body["remedy"]))
     except (msgspec.MsgspecError, KeyError, TypeError, ValueError):
+        if status in _GATEWAY:
+            return ServerUnreachable(f"{address.shown} answered with status {status}")
         return ClientConnectionError(
             f"{address.shown} answered with status {status} and no reason",
             "Name the admin endpoint of a queue manager, port 8816 unless set otherwise.",

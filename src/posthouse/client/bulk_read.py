@@ -14,8 +14,7 @@ from posthouse.client.errors import SessionLost
 from posthouse.model.errors import InsufficientResources
 
 LOOKUP_ID: Final = "lookup_id"
-_ATTEMPTS: Final = 5  # in a row without a single new row
-_PAUSE_S: Final = 0.2
+_PAUSE_S: Final = 0.2  # before it is read on where the connection broke
 
 
 class Wanted(NamedTuple):
@@ -92,13 +91,13 @@ def read(
 ) -> Iterator[Any]:
     """The messages of a part as record batches of these columns (none: all), in order of ids.
 
-    Where the connection breaks, or the memory for it is short, it reads on behind the last row; any
-    other refusal is raised, and so is a break that repeats itself.
+    Where the connection breaks, or the memory for it is short, it reads on after the last row, as
+    long as a new row comes within `http.retry_s` seconds. Any other refusal is raised.
     """
     names = list(columns)
     if names and LOOKUP_ID not in names:
         names.append(LOOKUP_ID)
-    failed = 0
+    came = time.monotonic()  # when the last row did
     while after < through:
         path = f"/queues/{segment(queue)}/arrow?after={after}&through={through}&constants=true"
         path += f"&columns={','.join(names)}" if names else ""
@@ -106,10 +105,10 @@ def read(
             for batch in http.read_arrow(path, constants=True):
                 if batch.num_rows:
                     yield batch.select(list(columns)) if columns else batch
-                    after, failed = int(batch.column(LOOKUP_ID)[-1].as_py()), 0
+                    after = int(batch.column(LOOKUP_ID)[-1].as_py())
+                    came = time.monotonic()
         except (SessionLost, InsufficientResources):  # the latter: too many read at once
-            failed += 1
-            if failed >= _ATTEMPTS:
+            if time.monotonic() - came >= http.retry_s:
                 raise
             time.sleep(_PAUSE_S)
         else:

@@ -22,7 +22,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from posthouse.client.bulk_read import Wanted
 from posthouse.model.errors import InvalidParameter
 from posthouse.spark.compaction import compact
-from posthouse.spark.endpoint import Endpoint, http_of
+from posthouse.spark.endpoint import Endpoint, http_now
 from posthouse.spark.failures import SparkFailed, cause_of
 from posthouse.spark.lake_disk import Disk, locked
 from posthouse.spark.lake_files import LakeFiles
@@ -231,9 +231,10 @@ def _sources(
     if token_file is not None:
         options["tokenFile"] = os.fspath(token_file)
     read = source_options(options)
+    identities = _identities(read)
     waiting = _waiting(lake, read)
     options["queue"] = json.dumps(sorted(waiting))
-    return Sources(options, waiting, _identities(read))
+    return Sources(options, waiting, identities)
 
 
 def _waiting(lake: LakeFiles, read: SourceOptions) -> dict[str, int]:
@@ -255,7 +256,7 @@ def _waiting(lake: LakeFiles, read: SourceOptions) -> dict[str, int]:
 def _identities(read: SourceOptions) -> dict[str, str]:
     found = {}
     for manager in read.managers:
-        with http_of(manager) as http:
+        with http_now(manager) as http:
             status: dict[str, Any] = http.call("GET", "/status")
         found[str(status["name"])] = str(status["guid"])
     return found

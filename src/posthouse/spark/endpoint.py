@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from posthouse.client import bulk_read
-from posthouse.client.bulk_http import BulkHttp, segment
+from posthouse.client.bulk_http import RETRY_S, BulkHttp, segment
 from posthouse.client.bulk_read import Cut, QueuePlan, Wanted
 from posthouse.client.groups import GroupReader, GroupState
 from posthouse.model.errors import InvalidParameter
@@ -77,6 +77,7 @@ def http_of(manager: Manager) -> BulkHttp:
             manager.url,
             token_file=manager.token_file,
             timeout_s=manager.timeout_s,
+            retry_s=manager.retry_s,
             ca_file=manager.ca_file,
         )
     except OSError as error:
@@ -86,6 +87,11 @@ def http_of(manager: Manager) -> BulkHttp:
         ) from error
     except ValueError as error:
         raise InvalidParameter(f"option url or tokenFile: {error}", "See docs/spark.md.") from error
+
+
+def http_now(manager: Manager) -> BulkHttp:
+    """A connection for what cannot wait for `retryFor`: a command's first question, a clean-up."""
+    return http_of(manager._replace(retry_s=min(manager.retry_s, RETRY_S)))
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from posthouse.client.bulk_http import BulkHttp
 from posthouse.client.bulk_read import Wanted, plan
 from posthouse.model.errors import AccessDenied, QueueNotFound
-from posthouse.spark.endpoint import http_of
+from posthouse.spark.endpoint import http_now
 from posthouse.spark.lake_files import US_PER_S, LakeFiles
 from posthouse.spark.lake_table import lake
 from posthouse.spark.options import CONNECTION, managers, taken
@@ -28,7 +28,7 @@ _NOT_SHOWN: Final = (AccessDenied, QueueNotFound)
 
 def http_with(options: Mapping[str, str]) -> BulkHttp:
     """The queue manager that options lead to."""
-    return http_of(managers(taken(options, CONNECTION))[0])
+    return http_now(managers(taken(options, CONNECTION))[0])
 
 
 def tables_of(http: BulkHttp, options: Mapping[str, str], path: Path | None) -> LiveTables:

@@ -11,7 +11,7 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, SparkSession
 
 from posthouse.client.bulk_http import BulkHttp, segment
-from posthouse.spark.endpoint import http_of
+from posthouse.spark.endpoint import http_now
 from posthouse.spark.options import CONNECTION, managers, taken
 
 JOBS: Final = "jobs"
@@ -56,7 +56,7 @@ def _pages(
 
 def load_jobs(spark: SparkSession, *, options: Mapping[str, str], reference: str) -> DataFrame:
     """The jobs of a queue as they are now."""
-    with http_of(managers(taken(dict(options), CONNECTION))[0]) as http:
+    with http_now(managers(taken(dict(options), CONNECTION))[0]) as http:
         path = f"/job-queues/{segment(reference)}/jobs?"
         rows = [_job(one) for one in _pages(http, path, "jobs", "start=1")]
     return spark.createDataFrame(rows, JOB_SCHEMA)
@@ -64,7 +64,7 @@ def load_jobs(spark: SparkSession, *, options: Mapping[str, str], reference: str
 
 def load_history(spark: SparkSession, *, options: Mapping[str, str]) -> DataFrame:
     """What became of jobs, as far back as it is known."""
-    with http_of(managers(taken(dict(options), CONNECTION))[0]) as http:
+    with http_now(managers(taken(dict(options), CONNECTION))[0]) as http:
         rows = [_end(one) for one in _pages(http, "/job-history?", "jobs")]
     return spark.createDataFrame(rows, HISTORY_SCHEMA)
 

@@ -135,6 +135,8 @@ class Leases:
         key = (use, endpoint)
         if key not in self._own:
             manager = endpoint.manager
+            if use == "renew":  # renewed every few seconds anyway
+                manager = manager._replace(retry_s=0.0)
             if use == "acknowledge":
                 manager = manager._replace(timeout_s=max(ACKNOWLEDGE_S, manager.timeout_s))
             self._own[key] = Endpoint(manager)

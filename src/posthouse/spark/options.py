@@ -26,6 +26,7 @@ TABLE_PREFIX: Final = "option."
 
 Offsets = dict[str, int]
 Position = str | Offsets
+RETRY_S: Final = 300.0
 EARLIEST: Final = "earliest"
 LATEST: Final = "latest"
 _BOOLEANS: Final = {"true": True, "false": False}
@@ -140,6 +141,17 @@ def seconds(value: str) -> float:
     return number
 
 
+def patience(value: str) -> float:
+    """A time span in seconds that may be nothing."""
+    try:
+        number = float(value)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number <= 86_400:
+        raise ValueError("a number of seconds from 0 to 86400 is wanted")
+    return number
+
+
 def moment(value: str) -> float:
     """A point in time as seconds since 1970, UTC: ISO 8601, or milliseconds as Spark has them."""
     if re.fullmatch(r"\s*\d{1,15}\s*", value):
@@ -205,6 +217,7 @@ CONNECTION: Final = (
     Option("tokenFile", texts, (), "files with their tokens: one for all, or one for each url"),
     Option("caFile", text, None, "certificates to trust, for https"),
     Option("timeout", seconds, 30.0, "seconds to wait for an answer"),
+    Option("retryFor", patience, RETRY_S, "seconds to go on asking one that is away; 0: none"),
     Option("transport", choice("posthouse", "msmq"), "posthouse", "how to reach it"),
 )
 SOURCE: Final = (
@@ -238,6 +251,7 @@ class Manager(NamedTuple):
     token_file: str | None
     ca_file: str | None
     timeout_s: float
+    retry_s: float = RETRY_S
 
 
 class SourceOptions(NamedTuple):
@@ -273,8 +287,9 @@ def managers(values: Mapping[str, Any]) -> tuple[Manager, ...]:
         )
     files = files * len(urls) if len(files) == 1 else files
     ca_file, timeout_s = values["caFile"], values["timeout"]
+    retry_s = values.get("retryFor", RETRY_S)
     return tuple(
-        Manager(url.rstrip("/"), file, ca_file, timeout_s)
+        Manager(url.rstrip("/"), file, ca_file, timeout_s, retry_s)
         for url, file in zip(urls, files, strict=True)
     )
 

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from posthouse.client.bulk_http import BulkHttp
 from posthouse.spark import dead_letters, latencies, running, sql_query
-from posthouse.spark.endpoint import http_of
+from posthouse.spark.endpoint import http_now
 from posthouse.spark.options import CONNECTION, managers, taken
 from posthouse.spark.progress import Watch
 from posthouse.spark.sessions import session
@@ -108,7 +108,7 @@ def access(url: str | None, token_file: PathLike | None) -> dict[str, str]:
 
 
 def _http(options: dict[str, str]) -> BulkHttp:
-    return http_of(managers(taken(options, CONNECTION))[0])
+    return http_now(managers(taken(options, CONNECTION))[0])
 
 
 def _session(name: str, spark: SparkSession | None, master: str | None) -> SparkSession:

@@ -25,7 +25,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from posthouse.model.errors import InvalidParameter
-from posthouse.spark.endpoint import http_of
+from posthouse.spark.endpoint import http_now
 from posthouse.spark.failures import SparkFailed, cause_of
 from posthouse.spark.lake_disk import Disk, locked
 from posthouse.spark.lake_files import LakeFiles
@@ -329,5 +329,5 @@ def _access(url: str | None, token_file: str | os.PathLike[str] | None) -> dict[
 def _identity(options: Mapping[str, str]) -> str:
     """The queue manager's GUID: its address may be another one when a replay goes on."""
     (manager, *_) = managers(taken(options, CONNECTION))
-    with http_of(manager) as http:
+    with http_now(manager) as http:
         return str(http.call("GET", "/status")["guid"])

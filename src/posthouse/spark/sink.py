@@ -42,6 +42,7 @@ from posthouse.spark.bad_rows import (
     refuse,
 )
 from posthouse.spark.checkpoints import sync_checkpoint
+from posthouse.spark.endpoint import http_now
 from posthouse.spark.msmq_options import MsmqSink, is_msmq, msmq_sink
 from posthouse.spark.msmq_sink import (
     Straight,
@@ -211,12 +212,12 @@ class Sink:
 
     def discard(self, query: str, batch: int) -> None:
         """Gives up what was staged; what cannot be reached expires there by itself."""
-        with suppress(QueueError, ClientConnectionError), bulk_http(self.options.manager) as http:
+        with suppress(QueueError, ClientConnectionError), http_now(self.options.manager) as http:
             stages.discard(http, query, batch)
 
     def forget(self, query: str) -> None:
         """Nothing need be known of the query any more; if it cannot be said, that expires too."""
-        with suppress(QueueError, ClientConnectionError), bulk_http(self.options.manager) as http:
+        with suppress(QueueError, ClientConnectionError), http_now(self.options.manager) as http:
             stages.forget(http, query)
 
 
@@ -304,6 +305,7 @@ def bulk_http(manager: Manager) -> BulkHttp:
         manager.url,
         token_file=manager.token_file,
         timeout_s=manager.timeout_s,
+        retry_s=manager.retry_s,
         ca_file=manager.ca_file,
     )
 
