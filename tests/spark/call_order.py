@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -113,14 +114,7 @@ class Folder:
 
 def collapsed(calls: Iterable[Any]) -> list[Any]:
     """Without repetitions of idle triggers: how many there are is a matter of time."""
-    found: list[Any] = []
-    for call in calls:
-        found.append(call)
-        for length in (1, 2):
-            if len(found) >= 2 * length and found[-length:] == found[-2 * length : -length]:
-                del found[-length:]
-                break
-    return found
+    return [call for call, _ in groupby(calls)]
 
 
 class CountingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -145,7 +139,6 @@ class CountingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {"at": end}
 
     def reportLatestOffset(self) -> dict[str, int]:
-        self.folder.note("reportLatestOffset")
         return {"at": self.folder.available()}
 
     def prepareForTriggerAvailableNow(self) -> None:

@@ -24,11 +24,13 @@ def line(number: int) -> str:
     return json.dumps(offset(number).to_json())
 
 
-def write(folder: Path, *, offsets: dict[int, list[str]], commits: list[int]) -> str:
+def write(
+    folder: Path, *, offsets: dict[int, list[str]], commits: list[int], version: str = "v1"
+) -> str:
     (folder / "offsets").mkdir(parents=True)
     (folder / "commits").mkdir()
     for batch, lines in offsets.items():
-        text = "\n".join(["v1", '{"batchWatermarkMs":0}', *lines])
+        text = "\n".join([version, '{"batchWatermarkMs":0}', *lines])
         (folder / "offsets" / str(batch)).write_text(text)
     for batch in commits:
         (folder / "commits" / str(batch)).write_text('v1\n{"nextBatchWatermarkMs":0}')
@@ -52,6 +54,34 @@ def test_other_sources_are_passed_over(tmp_path: Path) -> None:
     lines = ["-", '{"logOffset":3}', "17", "not json", line(5), '"text"']
     path = write(tmp_path, offsets={0: lines}, commits=[0])
     assert committed_offsets(path) == [offset(5)]
+
+
+@pytest.mark.parametrize("name", ["0", "orders", "my_queues"])
+def test_lines_that_name_their_source_are_read(name: str, tmp_path: Path) -> None:
+    lines = ["other:{}", "1:-", "2:17", f"{name}:{line(5)}"]
+    path = write(tmp_path, offsets={0: lines}, commits=[0], version="v2")
+    assert committed_offsets(path) == [offset(5)]
+    check_checkpoint(path)
+
+
+def test_a_named_line_that_is_cut_short_is_told(tmp_path: Path) -> None:
+    path = write(tmp_path, offsets={0: [f"orders:{line(5)}"[:-9]]}, commits=[0], version="v2")
+    with pytest.raises(InvalidParameter, match="offsets/0 is empty or cut short"):
+        settle(path)
+
+
+def test_a_format_that_cannot_be_read_is_not_taken_for_nothing(tmp_path: Path) -> None:
+    path = write(tmp_path, offsets={0: [line(5)]}, commits=[0], version="v3")
+    with pytest.raises(InvalidParameter, match=r"format v3.*Update posthouse"):
+        settle(path)
+
+
+@pytest.mark.parametrize("lines", [["-"], ['{"logOffset":3}'], ["0:17"], ['{"mode":"a","v":1}']])
+def test_a_checkpoint_of_something_else_is_not_taken_for_nothing(
+    lines: list[str], tmp_path: Path
+) -> None:
+    with pytest.raises(InvalidParameter, match="no offset of a stream that reads queues"):
+        settle(write(tmp_path, offsets={0: lines}, commits=[0]))
 
 
 def test_a_damaged_checkpoint_is_told(tmp_path: Path) -> None:

@@ -17,8 +17,9 @@ from urllib.parse import unquote, urlsplit
 from posthouse.model.errors import InvalidParameter
 from posthouse.spark.offsets import StreamOffset, offset_of
 
-NONE: Final = "-"
 _VERSION: Final = re.compile(r"v\d+")
+_VERSIONS: Final = ("v1", "v2")  # of entries in `offsets` whose lines are understood here
+_NAMED: Final = re.compile(r"[^:{}\[\]\s\"]+:(.*)")  # from version 2 on: the source, its offset
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")  # `hdfs:/a` has one as `hdfs://b/a` has
 _ELSEWHERE: Final = (
     "Leave the option `checkpoint` out: then the next batch acknowledges the last one. What a "
@@ -33,7 +34,11 @@ _AGAIN: Final = {
 
 
 def committed_offsets(path: str) -> list[StreamOffset]:
-    """The offsets of this source's streams as of the last batch that was committed."""
+    """The offsets of this source's streams as of the last batch that was committed.
+
+    Empty where no batch was committed. A committed batch without an offset of this source is
+    refused: it is the checkpoint of something else, or in a form that cannot be read here.
+    """
     files, root = _file_system(path)
     batch = _last_batch(files, f"{root}/commits")
     if batch is None:
@@ -41,7 +46,13 @@ def committed_offsets(path: str) -> list[StreamOffset]:
     _check_entry(_text(files, f"{root}/commits/{batch}"), "commits", batch)
     text = _text(files, f"{root}/offsets/{batch}")
     _check_entry(text, "offsets", batch)
-    return list(_offsets(text))
+    found = list(_offsets(text, f"offsets/{batch}"))
+    if not found:
+        raise InvalidParameter(
+            f"the checkpoint's file offsets/{batch} has no offset of a stream that reads queues",
+            "Name the checkpoint of such a stream; one with transport=msmq has nothing to settle.",
+        )
+    return found
 
 
 def require_checkpoint(path: str) -> None:
@@ -76,12 +87,13 @@ def check_checkpoint(path: str) -> None:
 
 
 def _check_entry(text: str, part: str, batch: int) -> None:
-    """An entry has a line for its version, and lines of JSON behind it; `offsets` has two or more.
+    """An entry has a line for its version, then lines of JSON; `offsets` has two or more.
 
     Lines of other sources may be anything but the beginning of an object.
     """
     version, *lines = text.splitlines() or [""]
-    objects = [line for line in lines if line.startswith("{")]
+    offsets = [named[1] if (named := _NAMED.fullmatch(line)) else line for line in lines]
+    objects = [offset for offset in offsets if offset.startswith("{")]
     if _VERSION.fullmatch(version) and len(lines) >= _LINES[part] and all(map(_is_json, objects)):
         return
     raise InvalidParameter(
@@ -177,12 +189,29 @@ def _text(files: Any, path: str) -> str:
         ) from error
 
 
-def _offsets(text: str) -> Iterator[StreamOffset]:
-    """An entry has a line for its version, one for its settings, and one for each source."""
-    for line in text.splitlines()[2:]:
-        try:
-            found = json.loads(line) if line != NONE else None
-        except ValueError:
-            continue  # of another source
-        if isinstance(found, dict) and "v" in found and "urls" in found:
+def _offsets(text: str, name: str) -> Iterator[StreamOffset]:
+    """An entry has a line for its version, one for its settings, and one for each source.
+
+    Version 2 has the name of the source, or its number, before each offset: `orders:{...}`.
+    """
+    version, _, *lines = text.splitlines()
+    if version not in _VERSIONS:
+        raise InvalidParameter(
+            f"the checkpoint's file {name} is written in format {version}, which is newer than "
+            "this program",
+            "Update posthouse, or start the stream again with its checkpoint: it settles itself.",
+        )
+    for line in lines:
+        named = _NAMED.fullmatch(line)
+        found = _object(named[1] if named else line)
+        if found is not None and "v" in found and "urls" in found:
             yield offset_of(found)
+
+
+def _object(text: str) -> dict[str, Any] | None:
+    """An object in JSON; None: the offset of another source."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
