@@ -59,11 +59,11 @@ def test_a_failed_command_obeys_the_restart_flag(ph: Posthouse, queue: str) -> N
     kept, lost = submit(ph, queue, "--restart"), submit(ph, queue)
     script = 'echo "1/2 half" > $POSTHOUSE_JOB_PROGRESS; echo no >&2; exit 3'
     words = (*COUNTER, "--queue", queue, "--jobs", "1", "--", "sh", "-c", script)
-    assert ph(*words).code == 0
+    assert ph(*words).code == 1
     assert [one["number"] for one in ph("job", "list", queue, "--json").lines] == [kept, lost]
     assert "last failure  exit code 3. no" in ph("job", "show", queue, str(kept)).out
     ph("job", "hold", queue, str(kept))
-    assert ph(*words).code == 0
+    assert ph(*words).code == 1
     (row,) = ph("job", "history", queue, "--json").lines
     assert (row["number"], row["outcome"], row["result"]) == (lost, "failed", "exit code 3. no")
     assert ph("job", "watch", queue, str(lost)).code == 1

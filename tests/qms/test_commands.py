@@ -27,7 +27,7 @@ from posthouse.qms.commands import (
     run,
 )
 from posthouse.qms.objects import ServicedJob
-from posthouse.qms.serving import JobGone, Pulse, QueueServer, Served, Task
+from posthouse.qms.serving import CannotRun, JobGone, Pulse, QueueServer, Served, Task
 from posthouse.qms.sessions import SessionDoor
 
 HOSTILE = "\x1b[31m`id` $(id) ; ../../x {file}"
@@ -105,9 +105,8 @@ print(json.dumps([sys.argv[2:], sorted(os.environ), data, known["owner"], known[
         (python("import sys; print('out'); sys.exit(3)"), "failed", "exit code 3. out"),
         (python("import os; os.kill(os.getpid(), 9)"), "failed", "ended by signal 9. "),
         (python("print('x' * 5000)"), "finished", "x" * 2999),
-        (("/nowhere/at-all",), "failed", "the command cannot be run: No such file or directory"),
     ],
-    ids=["done", "failed", "exit code", "killed", "much", "not there"],
+    ids=["done", "failed", "exit code", "killed", "much"],
 )
 def test_the_end_of_a_command_is_the_end_of_its_job(
     qm: posthouse.QueueManagerClient,
@@ -126,6 +125,61 @@ def test_the_end_of_a_command_is_the_end_of_its_job(
     served(qm, CommandWorker(words))
     assert history(qm) == [(outcome, result)]
     assert not list(folders.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("word", "why"),
+    [
+        ("nosuchcommand", "the command nosuchcommand is not there: no program of that name is in"),
+        ("/nowhere/at-all", "the command /nowhere/at-all is not there. Check the path"),
+        ("/usr", "the command /usr is a folder. Name a program in it"),
+        ("{file}", "{file} is the file of a job: name a program in front of it"),
+        ("", "the command is empty: name a program"),
+    ],
+)
+def test_a_command_that_is_not_there_is_found_before_any_job(word: str, why: str) -> None:
+    with pytest.raises(CannotRun) as error:
+        CommandWorker((word, "x"))
+    assert str(error.value).startswith(why)
+
+
+def test_a_file_that_may_not_be_run_is_no_command(tmp_path: Path) -> None:
+    (tmp_path / "plain").write_text("text")
+    with pytest.raises(CannotRun, match=r"may not be run\. Allow it: chmod"):
+        CommandWorker((str(tmp_path / "plain"),))
+
+
+def test_a_path_is_taken_from_where_the_server_is_started(
+    qm: posthouse.QueueManagerClient,
+    queue: JobQueue,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / "here").symlink_to("/bin/cat")
+    monkeypatch.chdir(tmp_path)
+    queue.submit(b"text")
+    served(qm, CommandWorker(("./here",)))
+    assert history(qm) == [("finished", "text")]
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_command_that_is_removed_gives_the_job_back_and_ends_the_server(
+    qm: posthouse.QueueManagerClient, queue: JobQueue, tmp_path: Path, restart: bool
+) -> None:
+    program = tmp_path / "program"
+    program.symlink_to("/bin/cat")
+    worker = CommandWorker((str(program),))
+    queue.submit(b"first")
+    kept = queue.submit(b"second", restart=restart)
+    assert served(qm, worker) == (1, 0)
+    program.unlink()
+    with pytest.raises(CannotRun, match="cannot be run: No such file or directory"):
+        served(qm, worker, jobs=2)
+    assert history(qm) == [("finished", "first")]
+    entry = queue.job(kept.number).entry()
+    assert (entry.servicing_server_id_number, entry.job_number) == (0, kept.number)
+    assert served(qm, CommandWorker(("cat",))) == (1, 0)
+    assert history(qm)[-1] == ("finished", "second")
 
 
 def test_a_command_that_takes_too_long_is_ended(

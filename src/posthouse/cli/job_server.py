@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from posthouse.cli.command import group, talking
 from posthouse.cli.connection import Remote, path_of
-from posthouse.cli.output import complain, print_json, say
+from posthouse.cli.output import complain, print_json, safe, say
 from posthouse.cli.user import PASSWORD_LENGTH_MAX
 from posthouse.model.bindery import (
     NWOT_ARCHIVE_QUEUE,
@@ -34,11 +34,15 @@ from posthouse.protocols.admin.types import Done
 from posthouse.protocols.admin.types_bindery import MemberBody, ObjectCreateBody, ObjectJson
 from posthouse.protocols.admin.types_jobs import JobQueueJson
 
+if TYPE_CHECKING:
+    from posthouse.qms.serving import QueueServer
+
 SERVER_OF: Final = {
     NWOT_PRINT_QUEUE: NWOT_PRINT_SERVER,
     NWOT_ARCHIVE_QUEUE: NWOT_ARCHIVE_SERVER,
 }
 SPARK_NAME: Final = "SPARK"
+FAILED: Final = 1
 
 Queues = Annotated[
     list[str],
@@ -118,16 +122,21 @@ def run(
     progress, and the last of its output is its result. It runs in a folder of its own and with a
     clean environment.
 
+    The command is looked up before the first job is taken: exit code 2 if it is not there. Exit
+    code 1: a job failed, or the command could not be run any more; that job stays in its queue.
+
     Example: posthouse job server run COUNTER --queue REPORTS --enrol --jobs 1 -- wc -c
     """
     from posthouse.qms.commands import CommandWorker
+    from posthouse.qms.serving import CannotRun, QueueServer
 
     given = {one: os.environ[one] for one in environment or [] if one in os.environ}
     types = [_type(word) for word in job_types.split(",") if word.strip()]
-    worker = CommandWorker(command, types=types, timeout_s=timeout, environment=given)
+    try:
+        worker = CommandWorker(command, types=types, timeout_s=timeout, environment=given)
+    except CannotRun as error:
+        raise typer.BadParameter(f"{safe(str(error))}.", param_hint="COMMAND") from None
     kind = _prepared(remote, name, type, queues, enrol)
-    from posthouse.qms.serving import QueueServer
-
     with _stopping() as stop:
         server = QueueServer(
             remote.client,
@@ -142,8 +151,7 @@ def run(
             tell=_tell,
             stop=stop,
         )
-        done = server.run()
-    _told(remote, done.finished, done.failed)
+        _serve(remote, server)
 
 
 @talking
@@ -197,6 +205,7 @@ def spark(
     "queues": ["./private$/orders"]}; both run in one session with the rights of who submitted
     them. Those of type pyspark are programs of users in Q_CODE_USERS: each is an application of
     its own. With a queue of type archive this is the archive server of NetWare's document.
+    Exit code 1: a job failed.
 
     Example: posthouse job server spark --queue REPORTS --enrol --lake ./lake --jobs 1
     """
@@ -244,8 +253,7 @@ def spark(
             tell=_tell,
             stop=stop,
         )
-        done = server.run()
-    _told(remote, done.finished, done.failed)
+        _serve(remote, server)
 
 
 def _settings(given: list[str] | None) -> dict[str, str]:
@@ -347,8 +355,21 @@ def _tell(text: str) -> None:
     sys.stderr.flush()
 
 
-def _told(remote: Remote, finished: int, failed: int) -> None:
+def _serve(remote: Remote, server: QueueServer) -> None:
+    """Runs it to its end; exit code 1 when a job failed, or none could be done."""
+    from posthouse.qms.serving import CannotRun
+
+    error = ""
+    try:
+        server.run()
+    except CannotRun as cause:
+        error = str(cause)
+    finished, failed = server.served
     if remote.json:
-        print_json({"finished": finished, "failed": failed})
+        print_json({"finished": finished, "failed": failed} | ({"error": error} if error else {}))
     else:
         say(f"Finished {finished:,} {'job' if finished == 1 else 'jobs'}; {failed:,} failed.")
+    if error:
+        complain(f"The server has ended: {error}.")
+    if error or failed:
+        raise typer.Exit(FAILED)

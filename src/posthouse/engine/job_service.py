@@ -149,16 +149,25 @@ class JobService(Jobs):
         self.core.commit(change)
 
     def abort_servicing_queue_job(
-        self, station: Station, queue_id: int, number: int, reason: str = ""
+        self,
+        station: Station,
+        queue_id: int,
+        number: int,
+        reason: str = "",
+        *,
+        give_back: bool = False,
     ) -> None:
-        """NWAbortServicingQueueJob (0x73, 0x84): the restart flag decides what becomes of it."""
+        """NWAbortServicingQueueJob (0x73, 0x84): the restart flag decides what becomes of it.
+
+        With `give_back`, of servers that have not begun with the job, it stays in any case.
+        """
         job, change = self._serviced(station, queue_id, number), Change()
-        self.service_lost(job, change, reason)
+        self.service_lost(job, change, reason, stays=give_back)
         self.core.commit(change)
 
-    def service_lost(self, job: Job, change: Change, reason: str) -> None:
+    def service_lost(self, job: Job, change: Change, reason: str, *, stays: bool = False) -> None:
         """Table 26: a job whose service failed stays where it stands, or is removed."""
-        if not job.state.flags & NWCF_SERVICE_RESTART:
+        if not (stays or job.state.flags & NWCF_SERVICE_RESTART):
             self.end_job(job, FAILED, change, result=reason)
             return
         self.release(job, change)

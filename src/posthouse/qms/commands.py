@@ -11,6 +11,7 @@ import ctypes
 import os
 import re
 import selectors
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -23,7 +24,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from posthouse.model.job_types import job_type_name
-from posthouse.qms.serving import JobFailed, JobGone, Pulse, Task
+from posthouse.qms.serving import CannotRun, JobFailed, JobGone, Pulse, Task
 
 PROGRESS: Final = "POSTHOUSE_JOB_PROGRESS"
 FILE: Final = "{file}"  # in the command: the path of the job's file
@@ -47,7 +48,7 @@ class Command(NamedTuple):
 
 
 class CommandWorker:
-    """Runs the same command for each job."""
+    """Runs the same command for each job; raises `CannotRun` at once where there is none."""
 
     def __init__(
         self,
@@ -58,9 +59,10 @@ class CommandWorker:
         environment: Mapping[str, str] | None = None,
     ) -> None:
         self.types = types
-        self._words = tuple(words)
         self._timeout_s = timeout_s
         self._environment = dict(environment or {})
+        program = look_up(words[0], self._environment.get("PATH", PATH)) if words else ""
+        self._words = (program, *words[1:])
 
     def __call__(self, task: Task) -> str:
         """Runs it; exit code 0 finishes the job."""
@@ -71,6 +73,30 @@ class CommandWorker:
             environment = clean_environment(folder) | about(task, folder, file) | self._environment
             command = Command(words, environment, folder, self._timeout_s)
             return run(command, task, file)
+
+
+def look_up(word: str, path: str) -> str:
+    """The program that the first word of a command means; raises `CannotRun` with the remedy.
+
+    A word with a slash is a path from where the server is started, any other is looked for in PATH.
+    """
+    if word == FILE:
+        raise CannotRun(f"{FILE} is the file of a job: name a program in front of it")
+    if not word:
+        raise CannotRun("the command is empty: name a program")
+    found = Path.cwd() / word if "/" in word else Path(shutil.which(word, path=path) or "")
+    if not found.name:
+        raise CannotRun(
+            f"the command {word} is not there: no program of that name is in {path}. Write its "
+            "whole path, or pass your own PATH with --env PATH"
+        )
+    if not found.exists():
+        raise CannotRun(f"the command {found} is not there. Check the path")
+    if found.is_dir():
+        raise CannotRun(f"the command {found} is a folder. Name a program in it")
+    if not os.access(found, os.X_OK):
+        raise CannotRun(f"the command {found} may not be run. Allow it: chmod +x {found}")
+    return str(found)
 
 
 def fetched(task: Task, folder: Path) -> Path:
@@ -154,7 +180,10 @@ def _started(command: Command, file: Path) -> subprocess.Popen[bytes]:
                 **_identity(command),
             )
     except OSError as error:
-        raise JobFailed(f"the command cannot be run: {error.strerror}") from error
+        raise CannotRun(
+            f"the command {command.words[0]} cannot be run: {error.strerror}. Put that right, and "
+            "start the server again"
+        ) from error
 
 
 def _identity(command: Command) -> dict[str, Any]:

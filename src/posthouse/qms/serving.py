@@ -42,6 +42,10 @@ class JobFailed(Exception):
     """The worker could not do the job; the text says why."""
 
 
+class CannotRun(Exception):
+    """The worker cannot do any job: the server gives back the one that it has, and ends."""
+
+
 class JobGone(Exception):
     """The job is not this server's any more: it was removed, or the connection broke."""
 
@@ -150,7 +154,8 @@ class Pulse:
 
 
 class Worker(Protocol):
-    """Does jobs. Returns what came of one, in a line or two; raises `JobFailed`."""
+    """Does jobs. Returns what came of one, in a line or two; raises `JobFailed`, or `CannotRun`
+    where it can do none."""
 
     types: Sequence[int]
     """Which it takes; none: all."""
@@ -198,8 +203,16 @@ class QueueServer:
         self._stop = stop or threading.Event()
         self._finished = self._failed = 0
 
+    @property
+    def served(self) -> Served:
+        """What it has done so far."""
+        return Served(self._finished, self._failed)
+
     def run(self) -> Served:
-        """Until it is told to stop, or has done so many jobs."""
+        """Until it is told to stop, or has done so many jobs.
+
+        Raises `CannotRun` when its worker cannot do jobs; the one it had stays in its queue.
+        """
         attempts = 0
         while not self._over:
             try:
@@ -210,7 +223,7 @@ class QueueServer:
                 pause = AGAIN_S[min(attempts, len(AGAIN_S) - 1)]
                 attempts += 1
                 self._stop.wait(pause)
-        return Served(self._finished, self._failed)
+        return self.served
 
     @property
     def _over(self) -> bool:
@@ -271,6 +284,16 @@ class QueueServer:
             if error.completion not in _GONE:
                 raise
 
+    def _return(self, task: Task, why: str) -> None:
+        """Nothing was done of the job: it stays in its queue, whatever its flag says."""
+        try:
+            task.door.abort_servicing_queue_job(task.queue.id, task.number, why, give_back=True)
+        except QmsError as error:
+            if error.completion not in _GONE:
+                raise
+        else:
+            self._tell(f"{task.queue.name} {task.number}: given back to the queue: {why}")
+
     def _end(self, task: Task, began: float) -> None:
         queue, number = task.queue, task.number
         try:
@@ -279,6 +302,9 @@ class QueueServer:
             self._failed += 1
             self._abort(task, str(failed))
             self._tell(f"{queue.name} {number}: failed: {str(failed)[:RESULT_MAX]}")
+        except CannotRun as error:
+            self._return(task, str(error)[:RESULT_MAX])
+            raise
         else:
             task.door.finish_servicing_queue_job(queue.id, number, 0, result[:RESULT_MAX])
             self._finished += 1
@@ -290,7 +316,7 @@ class QueueServer:
         """
         try:
             return self._worker(task)
-        except (JobFailed, JobGone, QueueError, ConnectionError):
+        except (CannotRun, JobFailed, JobGone, QueueError, ConnectionError):
             raise
         except Exception as error:
             first = (str(error).splitlines() or [""])[0]

@@ -401,9 +401,13 @@ class SessionDoor:
         self._ask(Done, "POST", self._job(id, number, "finish"), body)
         self._forget(id, number)
 
-    def abort_servicing_queue_job(self, id: int, number: int, result: str = "") -> None:
-        """NWAbortServicingQueueJob; `result` says why."""
-        self._ask(Done, "POST", self._job(id, number, "abort"), tj.AbortBody(result=result))
+    def abort_servicing_queue_job(
+        self, id: int, number: int, result: str = "", *, give_back: bool = False
+    ) -> None:
+        """NWAbortServicingQueueJob; `result` says why. With `give_back` the job stays in its queue,
+        whatever its restart flag says."""
+        body = tj.AbortBody(result=result, give_back=give_back)
+        self._ask(Done, "POST", self._job(id, number, "abort"), body)
         self._forget(id, number)
 
     def report_progress(self, id: int, number: int, done: int, total: int, text: str) -> None:

@@ -239,7 +239,9 @@ def abort_job(manager: QueueManager, context: Context, params: JobParams, body: 
     """The job is not done: its restart flag says what becomes of it (NWAbortServicingQueueJob)."""
     with working(manager, context, params.station) as station:
         id, queues = queue_id_of(manager, params.queue), manager.job_queues
-        queues.abort_servicing_queue_job(station, id, params.number, body.result)
+        queues.abort_servicing_queue_job(
+            station, id, params.number, body.result, give_back=body.give_back
+        )
     return Done()
 
 

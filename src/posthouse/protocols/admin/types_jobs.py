@@ -380,9 +380,10 @@ class FinishBody(Part):
 
 
 class AbortBody(Part):
-    """The job is not done, and why."""
+    """The job is not done, and why; `give_back`: it stays, whatever its restart flag says."""
 
     result: Text = ""
+    give_back: bool = False
 
 
 class TokenBody(Part):
