@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -73,3 +75,30 @@ def ph(server: Serving, posthouse: Posthouse, monkeypatch: pytest.MonkeyPatch) -
     """The same, about the queue manager of the module."""
     monkeypatch.setenv("POSTHOUSE_HOME", str(server.home))
     return posthouse
+
+
+# -- outputs that fail
+
+OUTPUT_MODES = ([], ["--json"], ["--raw"], ["--format", "{body_text}"], ["--out", "."])
+
+
+def closed_pipe() -> io.TextIOWrapper:
+    """An output whose reader is gone."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    return os.fdopen(writer, "w")
+
+
+def full_device() -> io.TextIOWrapper:
+    """An output without room."""
+    return Path("/dev/full").open("w")
+
+
+def run_into(stream: io.TextIOWrapper, *words: str) -> int:
+    """The exit code of a command line with this output."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "stdout", stream)
+        code = main.run(words)
+    with contextlib.suppress(OSError):
+        stream.close()
+    return code

@@ -11,7 +11,7 @@ from tests.cli.conftest import Posthouse
 
 
 def test_no_queue_manager_at_home_is_not_reachable(posthouse: Posthouse, tmp_path: Path) -> None:
-    for words in (["status"], ["send", "x"], ["message", "find", "priority = 1"]):
+    for words in (["status"], ["send", "x", "--empty"], ["message", "find", "priority = 1"]):
         missed = posthouse(*words, "--home", tmp_path)
         assert missed.code == 3
         assert missed.out == ""

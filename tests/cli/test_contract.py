@@ -24,11 +24,12 @@ PROMISED = {
     "queue deny": "PATH WHO RIGHTS",
     "queue revoke": "PATH WHO",
     "queue access": "PATH",
-    "send": "DEST --body --body-file --lines --label --app-specific --extension-file --priority "
-    "--recoverable --transactional --journal --dead-letter --admin-queue --ack --response-queue "
-    "--correlation --time-to-reach-queue --time-to-be-received --trace --body-type --count",
-    "receive": "SRC --count --timeout --lookup-id --follow",
-    "peek": "SRC --count --timeout --lookup-id --follow",
+    "send": "DEST --body --body-file --lines --empty --label --app-specific --extension-file "
+    "--priority --recoverable --transactional --journal --dead-letter --admin-queue --ack "
+    "--response-queue --correlation --time-to-reach-queue --time-to-be-received --trace "
+    "--body-type --count",
+    "receive": "SRC --count --timeout --lookup-id --follow --raw --separator --format --out",
+    "peek": "SRC --count --timeout --lookup-id --follow --raw --separator --format --out",
     "message move": "SRC DEST --where --lookup-id --dry-run",
     "message copy": "SRC DEST --where --lookup-id --dry-run",
     "message delete": "SRC --where --lookup-id --dry-run --yes",

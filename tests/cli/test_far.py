@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import getpass
+import io
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +12,7 @@ import pytest
 
 from posthouse.model.guids import format_guid
 from posthouse.protocols.remote_read.stubs import Opnum
-from tests.cli.conftest import Posthouse, Result
+from tests.cli.conftest import OUTPUT_MODES, Posthouse, Result, full_device, run_into
 from tests.client.read_peer import Peer
 from tests.client.read_serving import PASSWORD, USER, ReadServing, read_serving
 from tests.client.serving import Serving
@@ -81,6 +83,49 @@ def test_so_many_as_were_asked_for(ph: Reading) -> None:
     ph.send(*"abcdef")
     assert texts(ph("receive", FAR, "--count", "4", "--json")) == list("abcd")
     assert texts(ph("receive", FAR, "--count", "4", "--timeout", "0.05", "--json")) == ["e", "f"]
+
+
+LONG = "<order>" + "x" * 3000 + "</order>"
+
+
+@pytest.mark.parametrize("options", [("--count", "2"), ("-f", "--count", "2")])
+def test_each_of_many_is_printed_whole(ph: Reading, options: tuple[str, ...]) -> None:
+    ph.send(LONG, "second")
+    first, second = ph("receive", FAR, *options).out.split("\n\n")
+    assert first.endswith(f"\n{LONG}")
+    assert second.endswith("\nsecond\n")
+    assert ph.bodies() == []
+
+
+def test_messages_of_another_computer_are_written_in_every_way(ph: Reading, tmp_path: Path) -> None:
+    ph.send("a", "b", "c", LONG, "e")
+    assert ph("receive", FAR, "--raw", "--count", "2").out == "a\nb\n"
+    assert ph("receive", FAR, "--format", "{body_text};{body_size}").out == "c;1\n"
+    written = Path(ph("receive", FAR, "--out", str(tmp_path)).out.strip())
+    assert written.read_text() == LONG
+    head, row = ph("peek", FAR, "--count", "9").out.splitlines()
+    assert head.split()[-1] == "body"
+    assert row.split()[-1] == "e"
+
+
+@pytest.mark.parametrize("mode", OUTPUT_MODES, ids=" ".join)
+@pytest.mark.parametrize("choice", ["one", "many", "following", "lookup"])
+def test_what_cannot_be_printed_stays_in_the_other_queue(
+    ph: Reading, mode: list[str], choice: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ph.send("a", "b", "c")
+    lookup_id = str(ph.here("peek", ORDERS, "--json").value["lookup_id"])
+    options = {
+        "one": [],
+        "many": ["--count", "3"],
+        "following": ["--follow"],
+        "lookup": ["--lookup-id", lookup_id],
+    }
+    monkeypatch.setattr(sys, "stdin", io.StringIO(f"{PASSWORD}\n"))
+    login = ["--user", USER, "--rpc-port", ph.port]
+    assert run_into(full_device(), "receive", FAR, *options[choice], *login, *mode) == 1
+    assert ph.bodies() == ["a", "b", "c"]
 
 
 def test_messages_are_looked_at(ph: Reading) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import base64
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from posthouse.cli import main
 from tests.cli.conftest import Posthouse
 
 ORDERS, BOOKED = "./private$/orders", "./private$/booked"
@@ -99,6 +101,38 @@ def test_standard_input_is_a_file_too(ph: Posthouse) -> None:
     assert [message["body_text"] for message in received(ph)] == ["a\nb\n", "c", "d"]
 
 
+def test_what_is_piped_is_the_body(ph: Posthouse) -> None:
+    body = b"a\nb\n\x00\xff\xfe"
+    assert ph("send", ORDERS, "--label", "piped", stdin=body).code == 0
+    (message,) = received(ph)
+    assert (base64.b64decode(message["body"]), message["label"]) == (body, "piped")
+    assert ph("send", ORDERS, "--count", "2", stdin=b"x").code == 0
+    assert [message["body_text"] for message in received(ph)] == ["x", "x"]
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_a_message_without_a_body_has_to_be_meant(ph: Posthouse, terminal: bool) -> None:
+    refused = ph("send", ORDERS, terminal=terminal)
+    assert (refused.code, refused.out) == (2, "")
+    for option in ("--body TEXT", "--body-file FILE", "--lines FILE", "--empty"):
+        assert option in refused.err
+    assert ph("queue", "show", ORDERS, "--json").value["messages"] == 0
+    assert ph("send", ORDERS, "--empty", stdin=b"not read", terminal=terminal).code == 0
+    assert ph("send", ORDERS, "--body", "", stdin=b"not read", terminal=terminal).code == 0
+    assert [message["body_size"] for message in received(ph)] == [0, 0]
+
+
+def test_a_closed_input_is_no_body(ph: Posthouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", None)  # what Python makes of it
+    assert main.run(["send", ORDERS]) == 2
+
+
+def test_a_pipe_with_more_than_a_message_can_hold_is_refused(ph: Posthouse) -> None:
+    refused = ph("send", ORDERS, stdin=bytes((4 << 20) + 1))
+    assert refused.code == 2
+    assert "standard input is larger than a message can be" in refused.err
+
+
 def test_many_alike(ph: Posthouse) -> None:
     sent = ph("send", ORDERS, "--body", "x", "--count", "1500")
     assert len(set(sent.out.split())) == 1500
@@ -121,6 +155,8 @@ def test_transactional_queues_take_transactional_messages(ph: Posthouse) -> None
     "wrong",
     [
         ["--body", "x", "--lines", "y"],
+        ["--body", "x", "--empty"],
+        ["--lines", "-", "--empty"],
         ["--lines", "-", "--count", "2"],
         ["--priority", "8"],
         ["--ack", "sometimes"],

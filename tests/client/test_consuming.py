@@ -12,7 +12,7 @@ from posthouse.client.errors import MessageReturned, ServerUnreachable, SessionL
 from posthouse.client.packets import Options
 from posthouse.client.requests import Handle
 from posthouse.model.enumerations import QueueAccessType
-from posthouse.model.errors import QueueNotAvailable
+from posthouse.model.errors import MessageNotFound, QueueNotAvailable
 from tests.client.pair import CUTS, ORDERS, Pair
 
 DURABLE = Options(recoverable=True)
@@ -34,9 +34,10 @@ def consumer(
     timeout: float | None = 0,
     prefetch: bool = False,
     at_once: bool = False,
+    lookup_id: int | None = None,
 ) -> Consuming:
     handle = Handle(ORDERS, QueueAccessType.RECEIVE)
-    return Consuming(pair.core, handle, batch, timeout, prefetch, at_once)
+    return Consuming(pair.core, handle, batch, timeout, prefetch, at_once, lookup_id)
 
 
 def take(pair: Pair, consuming: Consuming) -> bytes | None:
@@ -197,6 +198,58 @@ def test_a_refused_end_is_told() -> None:
     pair.rig.run(lambda m: m.delete_queue(ORDERS, pair.rig.admin))
     with pytest.raises(QueueNotAvailable, match="deleted"):
         pair.run(consuming.done())
+
+
+# -- browsing
+
+
+# -- one message by its lookup identifier
+
+
+def second_of(pair: Pair) -> int:
+    browsing = Browsing(pair.core, Handle(ORDERS, QueueAccessType.PEEK), 9)
+    return pair.run(browsing.next_page())[1].lookup_id
+
+
+def test_one_message_is_taken_in_two_steps() -> None:
+    pair = filled(3)
+    lookup_id = second_of(pair)
+    consuming = consumer(pair, lookup_id=lookup_id)
+    assert take(pair, consuming) == b"1"
+    assert len(pair.bodies(ORDERS)) == 3, "it is there until it is done"
+    pair.run(consuming.done())
+    assert pair.bodies(ORDERS) == [b"0", b"2"]
+    assert take(pair, consuming) is None
+    pair.run(consuming.close())
+    with pytest.raises(MessageNotFound):
+        take(pair, consumer(pair, lookup_id=lookup_id))
+
+
+def test_one_message_that_is_not_done_goes_back() -> None:
+    pair = filled(3)
+    consuming = consumer(pair, lookup_id=second_of(pair))
+    assert take(pair, consuming) == b"1"
+    pair.run(consuming.close())
+    assert pair.bodies(ORDERS) == [b"0", b"1", b"2"]
+    assert pair.rig.queue("orders").locked == 0
+
+
+@pytest.mark.parametrize("cut", CUTS)
+@pytest.mark.parametrize("place", range(4))
+def test_one_message_over_a_broken_connection_is_taken_once_or_comes_again(
+    place: int, cut: str
+) -> None:
+    pair = filled(3)
+    lookup_id = second_of(pair)
+    pair.cuts = {pair.exchanges + place: cut}
+    consuming = consumer(pair, lookup_id=lookup_id)
+    found = []
+    while (body := take(pair, consuming)) is not None:
+        found.append(body)
+    pair.run(consuming.close())
+    assert set(found) == {b"1"}
+    assert pair.bodies(ORDERS) == [b"0", b"2"]
+    pair.rig.check_books()
 
 
 # -- browsing

@@ -231,6 +231,8 @@ def test_lookups(manager: Manager, path: str) -> None:
     assert queue.lookup(second.lookup_id, "previous").body == b"a"
     assert queue.lookup(second.lookup_id, receive=True).body == b"b"
     assert [message.body for message in queue.browse()] == [b"a", b"c"]
+    assert [message.body for message in queue.consume(lookup_id=first.lookup_id)] == [b"a"]
+    assert [message.body for message in queue.browse()] == [b"c"]
 
 
 def test_cursors(manager: Manager, path: str) -> None:

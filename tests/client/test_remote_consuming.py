@@ -11,7 +11,12 @@ import pytest
 import posthouse
 from posthouse.client import remote_consuming
 from posthouse.client.errors import MessageReturned
-from posthouse.model.errors import IoTimeout, OperationCancelled, RemoteProtocolError
+from posthouse.model.errors import (
+    IoTimeout,
+    MessageNotFound,
+    OperationCancelled,
+    RemoteProtocolError,
+)
 from posthouse.protocols.remote_read.stubs import Ack, Opnum, Received, Section
 from tests.client.read_peer import Break, Peer, packet, reading
 from tests.client.test_remote_reader import Thread
@@ -35,6 +40,27 @@ def empty() -> Iterator[Peer]:
 
 def acks(peer: Peer) -> list[int]:
     return [end.ack for end in peer.asked(END)]
+
+
+# -- one message by its lookup identifier
+
+
+def test_one_message_is_taken_in_two_steps(peer: Peer) -> None:
+    with reading(peer, prefetch=10) as (_, queue):
+        lookup_id = list(peer.messages)[1]
+        with queue.consume(timeout=None, lookup_id=lookup_id) as consumer:
+            message = consumer.next()
+            assert message is not None
+            assert (message.body, acks(peer)) == (BODIES[1], [])
+            consumer.done()
+            assert acks(peer) == [Ack.ACK]
+            assert consumer.next() is None
+        with queue.consume(lookup_id=lookup_id) as consumer, pytest.raises(MessageNotFound):
+            consumer.next()
+        with queue.consume(lookup_id=next(iter(peer.messages))) as consumer:
+            consumer.next()
+    assert acks(peer) == [Ack.ACK, Ack.NACK]
+    assert len(peer.messages) == 59
 
 
 # -- a window ahead of receive

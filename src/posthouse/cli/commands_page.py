@@ -64,6 +64,16 @@ its type, label, priority, delivery, acknowledgments, journaling, admin and resp
 correlation, extension, times to live. What the queue manager itself says of a message is new:
 identifier, class, times, sender, lookup id.
 
+## Messages in files
+
+`posthouse receive SRC --out DIR` writes two files for each message: `NUMBER-LOOKUPID.body`, the
+body byte for byte, and `NUMBER-LOOKUPID.json`, the message JSON with `body` and `body_text` null
+and the name of the other file in `body_file`. Numbers go on from those in the folder, so names
+sort in the order in which messages were written, and no file is overwritten. A message leaves its
+queue after both files and the folder are synced. A crash in between leaves the files and the
+message in its queue, never neither; a body without its JSON file is unfinished. `posthouse
+message import DIR DEST` sends the messages of such a folder.
+
 This page is made from the program's help.
 """
 
@@ -93,8 +103,8 @@ def example(command: Any) -> str:
 
 
 def _parts(command: Any) -> tuple[str, str]:
-    words, _, example = inspect.cleandoc(command.help or "").partition("Example: ")
-    return words.strip(), example.strip()
+    words, *examples = inspect.cleandoc(command.help or "").split("Example: ")
+    return words.strip(), "\n".join(example.strip() for example in examples)
 
 
 def _section(name: str, command: Any) -> str:

@@ -144,7 +144,7 @@ def main() -> None:
     code = run(sys.argv[1:])
     try:
         sys.stdout.flush()
-    except BrokenPipeError:  # and at the end of the process nothing is to be written either
+    except OSError:  # and at the end of the process nothing is to be written either
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = code or REFUSED
     sys.exit(code)

@@ -33,6 +33,12 @@ from posthouse.protocols.admin.types import (
 
 STANDARD: Final = "-"
 LINE_SIZE_MAX: Final = 8 * BODY_SIZE_MAX  # the body in base64, and as text with escapes
+VALUES: Final = "Correct that field: `posthouse peek QUEUE --json` shows how fields are written."
+JSON_WANTED: Final = (
+    'Each line is one message as JSON, such as {"label": "order 1", "body_text": "<order/>"}; '
+    "`posthouse message export` writes such a file. To send each line of a text as a body: "
+    "`posthouse send QUEUE --lines FILE`."
+)
 AT_ONCE: Final = 500  # messages of one portion, and of one transaction
 
 
@@ -55,14 +61,13 @@ class Line(msgspec.Struct):
     trace: OptionalName = ""
     time_to_be_received: U32 | None = None
     extension: bytes | None = None
+    body_file: str | None = None
+    body_size: int = 0
 
-    def draft(self) -> Draft:
-        """The message to send."""
-        body = self.body
-        if body is None:
-            body = text_body(self.body_text or "", self.body_type)
+    def draft(self, folder: Path | None) -> Draft:
+        """The message to send; its body may be in a file of the folder."""
         return Draft(
-            body,
+            self._body(folder),
             label=self.label,
             body_type=self.body_type,
             priority=self.priority,
@@ -79,6 +84,18 @@ class Line(msgspec.Struct):
             time_to_be_received=self.time_to_be_received,
             extension=self.extension or b"",
         )
+
+    def _body(self, folder: Path | None) -> bytes:
+        if self.body is not None:
+            return self.body
+        if self.body_text is None and self.body_file is not None and folder is not None:
+            return (folder / Path(self.body_file).name).read_bytes()
+        if self.body_text is None and self.body_size:
+            raise IllegalPropertyValue(
+                f"the message has a body of {self.body_size:,} bytes, and it is not in the line",
+                "Import the folder that `posthouse receive --out` wrote, or the JSON file in it.",
+            )
+        return text_body(self.body_text or "", self.body_type)
 
 
 _decoder = msgspec.json.Decoder(Line)
@@ -162,7 +179,11 @@ def _writing(file: Path) -> Iterator[BinaryIO]:
 def import_messages(
     remote: Remote,
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="Lines of JSON; - for standard input.")
+        Path,
+        typer.Argument(
+            metavar="FILE",
+            help="Lines of JSON, - for standard input, or the folder of a `receive --out`.",
+        ),
     ],
     destination: Annotated[str, typer.Argument(metavar="DEST", help="The queue they are sent to.")],
     dry_run: DryRun = False,
@@ -170,19 +191,17 @@ def import_messages(
     """Send the messages of a file that `message export` wrote, as new messages.
 
     All that a sender says is as it was; identifier, times and lookup id are new. Lines may be
-    written by hand too: `body_text` or `body` is enough. A file is checked before the first
-    message of it is sent.
+    written by hand too: `body_text` or `body` is enough. A folder of `posthouse receive --out` is
+    sent in the order of its names. A file is checked before the first message of it is sent.
 
     Example: posthouse message import orders.jsonl './private$/orders' --dry-run
     """
     total = 0
     if dry_run or str(file) != STANDARD:
-        with _reading(file) as lines:
-            total = sum(1 for _ in _drafts(lines))
+        total = sum(1 for _ in _drafts(file))
     done = 0
     if not dry_run:
-        with _reading(file) as lines:
-            done = _send(remote, destination, _drafts(lines), total)
+        done = _send(remote, destination, _drafts(file), total)
     result = {"messages": total if dry_run else done, "dry_run": dry_run}
     if remote.json:
         print_json(result)
@@ -192,32 +211,36 @@ def import_messages(
         say(f"{done:,} messages were sent to {destination}.")
 
 
-@contextmanager
-def _reading(file: Path) -> Iterator[BinaryIO]:
-    if str(file) == STANDARD:
-        yield sys.stdin.buffer
-    else:
+def _drafts(source: Path) -> Iterator[tuple[bool, Draft]]:
+    """Each message, and whether it was sent in a transaction; an error names its place."""
+    if str(source) == STANDARD:
+        yield from _drafts_of(sys.stdin.buffer, None, "")
+        return
+    for file in sorted(source.glob("*.json")) if source.is_dir() else [source]:
         with file.open("rb") as lines:
-            yield lines
+            yield from _drafts_of(lines, file.parent, f"{file}: " if file != source else "")
 
 
-def _drafts(lines: BinaryIO) -> Iterator[tuple[bool, Draft]]:
-    """Each message, and whether it was sent in a transaction; an error names its line."""
+def _drafts_of(lines: BinaryIO, folder: Path | None, place: str) -> Iterator[tuple[bool, Draft]]:
     number = 0
     while text := lines.readline(LINE_SIZE_MAX):
         number += 1
         if text.strip():
-            yield _draft(text, number)
+            yield _draft(text, folder, f"{place}line {number}")
 
 
-def _draft(text: bytes, number: int) -> tuple[bool, Draft]:
+def _draft(text: bytes, folder: Path | None, place: str) -> tuple[bool, Draft]:
     if len(text) >= LINE_SIZE_MAX:
-        raise IllegalPropertyValue(f"line {number} is longer than a message can be")
+        raise IllegalPropertyValue(f"{place} is longer than a message can be")
     try:
         line = _decoder.decode(text)
-        return line.delivery == "transactional", line.draft()
+        return line.delivery == "transactional", line.draft(folder)
+    except msgspec.ValidationError as error:
+        raise IllegalPropertyValue(f"{place}: {error}", VALUES) from None
     except (msgspec.MsgspecError, UnicodeError) as error:
-        raise IllegalPropertyValue(f"line {number}: {error}") from None
+        raise IllegalPropertyValue(f"{place}: {error}", JSON_WANTED) from None
+    except IllegalPropertyValue as error:
+        raise IllegalPropertyValue(f"{place}: {error.cause}", error.remedy) from None
 
 
 def _send(

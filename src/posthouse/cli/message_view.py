@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from posthouse.cli.output import print_json, print_pairs, say
 from posthouse.model.message_json import MessageJson
 
 COLUMNS = ("lookup id", "queue", "arrived", "priority", "class", "bytes", "label", "body")
 TEXT_SHOWN = 60
 BYTES_SHOWN = 16
-BODY_SHOWN = 1024
+BYTES_OF_LINE = 32
+NO_LABEL = "-"
+_ROW = "{:>9}  {:<20}  {:>8}  {:<8}  {:>9}  {:<20}  {}"
 
 
 def row(message: MessageJson) -> tuple[str, ...]:
@@ -25,10 +29,18 @@ def row(message: MessageJson) -> tuple[str, ...]:
     )
 
 
-def line(message: MessageJson) -> str:
-    """The same as a line, for messages that come one by one from one queue."""
-    number, _, *rest = row(message)
-    return "  ".join([number, *rest])
+class HeadedRows:
+    """Messages of one queue as they come: a head line, then a row for each."""
+
+    def __init__(self) -> None:
+        self._begun = False
+
+    def __call__(self, message: MessageJson) -> None:
+        number, _, arrived, priority, kind, size, label, body = row(message)
+        if not self._begun:
+            say(_ROW.format(*(name for name in COLUMNS if name != "queue")).rstrip())
+            self._begun = True
+        say(_ROW.format(number, arrived, priority, kind, size, label or NO_LABEL, body).rstrip())
 
 
 def _shortened(text: str) -> str:
@@ -74,13 +86,13 @@ def show_one(message: MessageJson, *, json: bool) -> None:
             "body": f"{message.body_size:,} bytes",
         }
     )
-    for line in text.split("\n") if text is not None else [_dump(message.body or b"")]:
+    for line in text.split("\n") if text is not None else _hex_lines(message.body or b""):
         say(line)
 
 
-def _dump(body: bytes) -> str:
-    shown = body[:BODY_SHOWN].hex(" ")
-    return shown if len(body) <= BODY_SHOWN else f"{shown} ... (--json has all)"
+def _hex_lines(body: bytes) -> Iterator[str]:
+    for at in range(0, len(body), BYTES_OF_LINE):
+        yield body[at : at + BYTES_OF_LINE].hex(" ")
 
 
 def _seconds(value: int | None) -> str:

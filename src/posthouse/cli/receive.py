@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import Annotated
 
 import typer
 
-from posthouse.cli.command import talking
+from posthouse.cli.command import REFUSED, talking
 from posthouse.cli.connection import Remote
 from posthouse.cli.far import Far, Level, Mechanisms, RpcPort, User
-from posthouse.cli.message_view import line, show_one
-from posthouse.cli.output import print_json, say
+from posthouse.cli.message_output import Handler, Out, Output, Raw, Separator, Template, leaving
+from posthouse.cli.output import complain
 from posthouse.client.manager import Consumer, Queue
 from posthouse.client.message import Message
 from posthouse.client.msmq import RemoteQueue
@@ -29,7 +28,10 @@ BATCH = 100
 Source = Annotated[
     str, typer.Argument(metavar="SRC", help="Path name or format name of the queue.")
 ]
-Count = Annotated[int | None, typer.Option("--count", metavar="N", min=1, help="So many; 1.")]
+Count = Annotated[
+    int | None,
+    typer.Option("--count", metavar="N", min=1, help="Up to N messages (default 1)."),
+]
 Timeout = Annotated[
     float,
     typer.Option(
@@ -37,13 +39,17 @@ Timeout = Annotated[
         metavar="S",
         min=0,
         max=WAIT_MAX_MS / 1000,
-        help="Wait so many seconds for each message.",
+        help="Wait up to S seconds for each message.",
     ),
 ]
 LookupId = Annotated[
     int | None,
     typer.Option(
-        "--lookup-id", metavar="N", min=1, max=LOOKUP_ID_MAX, help="The message with this one."
+        "--lookup-id",
+        metavar="N",
+        min=1,
+        max=LOOKUP_ID_MAX,
+        help="Only the message with this lookup id.",
     ),
 ]
 Follow = Annotated[
@@ -65,25 +71,40 @@ def receive(
     timeout: Timeout = 0,
     lookup_id: LookupId = None,
     follow: Follow = False,
+    raw: Raw = False,
+    separator: Separator = None,
+    template: Template = None,
+    out: Out = None,
     user: User = None,
     rpc_port: RpcPort = None,
     authentication: Level = None,
     mechanism: Mechanisms = None,
 ) -> None:
-    """Take messages from a queue. Each is gone once it has been printed.
+    """Take messages from a queue and print all of each: properties, then the body as text or hex.
 
+    A message leaves the queue after it has been written out; one that could not be written stays.
     Without a message in time the exit code is 1. A queue of another computer is read over remote
-    read where --user says as whom, or --authentication none that it is nobody.
+    read with --user NAME, or with --authentication none as anonymous.
+
+    --out DIR writes NUMBER-LOOKUPID.body and NUMBER-LOOKUPID.json for each message. Both are
+    synced to disk before the message leaves the queue. After a crash in between, the files are
+    there and the message is still in the queue; a body without its JSON file is unfinished.
 
     Example: posthouse receive './private$/orders' --count 10 --timeout 0.5 --json
+
+    Example: posthouse receive './private$/orders' --raw > order.xml
+
+    Example: posthouse receive './private$/orders' --count 1000 --out ./orders
+
+    Example: posthouse receive './private$/orders' --format '{lookup_id} {label} {body_text}'
     """
     far = Far(user, rpc_port, authentication, mechanism)
+    output = Output(raw, separator, template, out, remote.json)
+    _check_choice(count, lookup_id, follow)
+    handler = output.handler(single=count is None and not follow)
     with _queue(remote, source, far) as queue:
-        if lookup_id is not None:
-            _one_alone(count, follow)
-            show_one(_shown(remote, queue.lookup(lookup_id, receive=True)), json=remote.json)
-            return
-        _print_all(remote, _received(queue, count, timeout, follow), count, follow)
+        messages = _received(queue, count, timeout, follow, lookup_id)
+        _hand_over(remote, messages, handler, follow, taking=True)
 
 
 @contextmanager
@@ -96,31 +117,35 @@ def _queue(remote: Remote, source: str, far: Far) -> Iterator[Queue | RemoteQueu
         yield manager.queue(far.queue_name(source))
 
 
-def _one_alone(count: int | None, follow: bool) -> None:
-    if count is not None or follow:
+def _check_choice(count: int | None, lookup_id: int | None, follow: bool) -> None:
+    if lookup_id is not None and (count is not None or follow):
         raise typer.BadParameter("--lookup-id names one message: leave --count and --follow out")
 
 
 def _received(
-    queue: Queue | RemoteQueue, count: int | None, timeout: float, follow: bool
+    queue: Queue | RemoteQueue,
+    count: int | None,
+    timeout: float,
+    follow: bool,
+    lookup_id: int | None,
 ) -> Iterator[Message]:
-    """Messages that end when the next one is asked for: what was not printed is not lost."""
+    """Messages that end when the next one is asked for: what was not written is not lost."""
     left = count or (None if follow else 1)
-    with _consumer(queue, None if follow else timeout, left) as consumer:
+    with _consumer(queue, None if follow else timeout, left, lookup_id) as consumer:
         while left != 0 and (message := consumer.next()) is not None:
             left = None if left is None else left - 1
             yield message
-            sys.stdout.flush()
             if left == 0 or follow:
                 consumer.done()
 
 
 def _consumer(
-    queue: Queue | RemoteQueue, wait: float | None, left: int | None
+    queue: Queue | RemoteQueue, wait: float | None, left: int | None, lookup_id: int | None
 ) -> Consumer | RemoteConsumer:
     if isinstance(queue, RemoteQueue):
-        return queue.consume(timeout=wait)
-    return queue.consume(timeout=wait, batch=BATCH if left is None else min(BATCH, left))
+        return queue.consume(timeout=wait, lookup_id=lookup_id)
+    batch = BATCH if left is None else min(BATCH, left)
+    return queue.consume(timeout=wait, batch=batch, lookup_id=lookup_id)
 
 
 @talking
@@ -131,6 +156,10 @@ def peek(
     timeout: Timeout = 0,
     lookup_id: LookupId = None,
     follow: Follow = False,
+    raw: Raw = False,
+    separator: Separator = None,
+    template: Template = None,
+    out: Out = None,
     user: User = None,
     rpc_port: RpcPort = None,
     authentication: Level = None,
@@ -138,19 +167,30 @@ def peek(
 ) -> None:
     """Look at messages of a queue, which stay where they are.
 
-    Without a message in time the exit code is 1. Queues of other computers as with `receive`.
+    One message is printed whole. Several are a table with the beginning of each body; --json,
+    --raw, --format and --out have all of it. Without a message in time the exit code is 1. Queues
+    of other computers as with `receive`.
 
     Example: posthouse peek './private$/orders' --count 10
     """
     far = Far(user, rpc_port, authentication, mechanism)
+    output = Output(raw, separator, template, out, remote.json)
+    _check_choice(count, lookup_id, follow)
+    single = count is None and not follow
+    handler = output.handler(single=single, rows=not single)
     with _queue(remote, source, far) as queue:
-        if lookup_id is not None:
-            _one_alone(count, follow)
-            show_one(_shown(remote, queue.lookup(lookup_id)), json=remote.json)
-            return
-        left = count or (None if follow else 1)
-        messages = _stepped(queue, timeout, follow) if follow or timeout else _browsed(queue)
-        _print_all(remote, islice(messages, left), count, follow)
+        messages = islice(
+            _seen(queue, timeout, follow, lookup_id), count or (1 if single else None)
+        )
+        _hand_over(remote, messages, handler, follow, taking=False)
+
+
+def _seen(
+    queue: Queue | RemoteQueue, timeout: float, follow: bool, lookup_id: int | None
+) -> Iterator[Message]:
+    if lookup_id is not None:
+        return iter([queue.lookup(lookup_id)])
+    return _stepped(queue, timeout, follow) if follow or timeout else _browsed(queue)
 
 
 def _browsed(queue: Queue | RemoteQueue) -> Iterator[Message]:
@@ -165,31 +205,25 @@ def _stepped(queue: Queue | RemoteQueue, timeout: float, follow: bool) -> Iterat
             yield cursor.next(wait)
 
 
-def _print_all(
-    remote: Remote, messages: Iterator[Message], count: int | None, follow: bool
+def _hand_over(
+    remote: Remote, messages: Iterator[Message], handler: Handler, follow: bool, *, taking: bool
 ) -> None:
-    found = False
-    single = count is None and not follow
+    done = 0
     try:
         for message in messages:
-            found = True
-            _print(_shown(remote, message), remote.json, single)
+            with leaving(taking=taking):
+                handler(_shown(remote, message))
+            done += 1
     except KeyboardInterrupt:
-        if not follow:
-            raise
-        return
-    if not found:
+        if follow:
+            return
+        complain(f"Interrupted after {done:,} messages; the others are where they were.")
+        raise typer.Exit(REFUSED) from None
+    finally:
+        if isinstance(messages, Generator):
+            messages.close()  # what was written is ended, the others go back
+    if not done:
         raise IoTimeout("no message was there, or came in time")
-
-
-def _print(message: MessageJson, json: bool, single: bool) -> None:
-    if json:
-        print_json(message)
-    elif single:
-        show_one(message, json=False)
-    else:
-        say(line(message))
-    sys.stdout.flush()
 
 
 def _shown(remote: Remote, message: Message) -> MessageJson:

@@ -22,6 +22,7 @@ from posthouse.protocols.admin.types import BODY_SIZE_MAX, U32_MAX, Acknowledgme
 
 ACKNOWLEDGMENTS: Final = get_args(Acknowledgment)
 AT_ONCE: Final = 1000  # messages between two looks at the progress, and of one transaction
+STANDARD: Final = Path("-")
 
 
 def register(app: typer.Typer) -> None:
@@ -43,8 +44,13 @@ def send(
     ] = None,
     lines: Annotated[
         Path | None,
-        typer.Option("--lines", metavar="FILE", help="A message for each line; - as above."),
+        typer.Option(
+            "--lines", metavar="FILE", help="A message for each line; - for standard input."
+        ),
     ] = None,
+    empty: Annotated[
+        bool, typer.Option("--empty", help="Send an empty body; standard input is not read.")
+    ] = False,
     label: Annotated[str, typer.Option("--label", metavar="TEXT", help="The label.")] = "",
     app_specific: Annotated[
         int,
@@ -121,13 +127,19 @@ def send(
     encrypt: Annotated[
         bool, typer.Option("--encrypt", help="For a PRIVATE= or PUBLIC= name whose keys are known.")
     ] = False,
-    count: Annotated[int, typer.Option("--count", metavar="N", min=1, help="So many alike.")] = 1,
+    count: Annotated[
+        int, typer.Option("--count", metavar="N", min=1, help="Send it N times (default 1).")
+    ] = 1,
 ) -> None:
     """Send a message; prints its identifier once the queue manager has it.
 
-    Text is sent as UTF-8, unless the body type says UTF-16.
+    Text is sent as UTF-8, unless the body type says UTF-16. Without --body, --body-file, --lines
+    and --empty the body is what is piped to standard input, byte for byte; with nothing there the
+    command is refused. In a loop that reads standard input itself, name the body or use --empty.
 
     Example: posthouse send './private$/orders' --body '<order/>' --label 'order 1' --recoverable
+
+    Example: posthouse send './private$/orders' --label 'order 2' < order.xml
     """
     how = SendOptions(
         label=label,
@@ -148,34 +160,49 @@ def send(
         sign=sign,
         encrypt=encrypt,
     )
-    if sum(one is not None for one in (body, body_file, lines)) > 1:
-        raise typer.BadParameter("give one of --body, --body-file and --lines")
+    if sum((body is not None, body_file is not None, lines is not None, empty)) > 1:
+        raise typer.BadParameter("give one of --body, --body-file, --lines and --empty")
+    if lines is not None and count != 1:
+        raise typer.BadParameter("--lines sends each line once: leave --count out")
+    content = b"" if lines is not None else _body(body, body_file, empty, body_type)
     queue = remote.queue(destination)
     if lines is not None:
-        if count != 1:
-            raise typer.BadParameter("--lines sends each line once: leave --count out")
         with _opened(lines) as file:
             _send_all(remote, queue, _bodies(file, body_type), 0, transactional, how)
-        return
-    content = _body(body, body_file, body_type)
-    if count == 1:
+    elif count == 1:
         _tell(remote, [queue.send(content, transactional=transactional, **how)])
     else:
         _send_all(remote, queue, repeat(content, count), count, transactional, how)
 
 
-def _body(text: str | None, file: Path | None, body_type: int) -> bytes:
+def _body(text: str | None, file: Path | None, empty: bool, body_type: int) -> bytes:
+    if empty:
+        return b""
     if file is not None:
         return _read(file)
+    if text is None:
+        return _piped()
     try:
-        return text_body(text or "", body_type)
+        return text_body(text, body_type)
     except UnicodeEncodeError:  # bytes of the command line that are no UTF-8
         raise typer.BadParameter("the body is no valid text; use --body-file") from None
 
 
+def _piped() -> bytes:
+    """What another program writes to standard input; a message without a body has to be meant."""
+    at_hand = sys.stdin is not None and not sys.stdin.isatty()
+    data = _read(STANDARD) if at_hand else b""
+    if not data:
+        raise typer.BadParameter(
+            "the message has no body: give --body TEXT, --body-file FILE or --lines FILE, pipe the "
+            "body to standard input, or send an empty message with --empty"
+        )
+    return data
+
+
 @contextmanager
 def _opened(path: Path) -> Iterator[BinaryIO]:
-    if str(path) == "-":
+    if path == STANDARD:
         yield sys.stdin.buffer
     else:
         with path.open("rb") as file:
@@ -186,7 +213,8 @@ def _read(path: Path) -> bytes:
     with _opened(path) as file:
         data = file.read(BODY_SIZE_MAX + 1)
     if len(data) > BODY_SIZE_MAX:
-        raise typer.BadParameter(f"{path} is larger than a message can be ({BODY_SIZE_MAX} bytes)")
+        what = "standard input" if path == STANDARD else path
+        raise typer.BadParameter(f"{what} is larger than a message can be ({BODY_SIZE_MAX} bytes)")
     return data
 
 

@@ -331,9 +331,12 @@ class Queue:
         batch: int = PAGE,
         prefetch: bool = False,
         at_once: bool = False,
+        lookup_id: int | None = None,
     ) -> Consumer:
         """Takes messages on and on, for an `async for` statement; see `Consumer`."""
-        consuming = Consuming(self._core, self._open.receiving, batch, timeout, prefetch, at_once)
+        consuming = Consuming(
+            self._core, self._open.receiving, batch, timeout, prefetch, at_once, lookup_id
+        )
         return Consumer(self._channel, consuming)
 
     async def lookup(
@@ -459,6 +462,7 @@ class Consumer:
     come again after a broken session; then it says `in_doubt`. With `prefetch` the next batch is on
     its way while this one is worked on. With `at_once` messages leave the queue as they are sent to
     the reader, which is quicker; those under way when he stops or the connection breaks are lost.
+    With `lookup_id` only that message is taken, and `MessageNotFound` is raised if it is not there.
     """
 
     def __init__(self, channel: AioChannel, consuming: Consuming) -> None:

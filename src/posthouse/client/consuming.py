@@ -13,7 +13,14 @@ from posthouse.client.core import Core
 from posthouse.client.errors import MessageReturned, ServerUnreachable
 from posthouse.client.message import Message
 from posthouse.client.operations import Operation, open_cursor, peek
-from posthouse.client.requests import CursorHandle, EndRequest, Handle, ReadRequest
+from posthouse.client.requests import (
+    CursorHandle,
+    EndRequest,
+    Handle,
+    LookupRequest,
+    ReadRequest,
+)
+from posthouse.model.enumerations import MessageSeekAction
 from posthouse.model.errors import IoTimeout, QueueError
 from posthouse.wire import frames
 
@@ -33,6 +40,7 @@ class Consuming:
         timeout: float | None,
         prefetch: bool,
         at_once: bool = False,
+        lookup_id: int | None = None,
     ) -> None:
         self._core = core
         self._handle = handle
@@ -40,6 +48,8 @@ class Consuming:
         self._timeout = timeout
         self._enough = PREFETCHED * batch if prefetch else 0  # with more at hand none is asked for
         self._at_once = at_once  # messages are gone from the queue when they come: nothing to end
+        self._lookup_id = lookup_id  # the only message that is wanted
+        self._looked_up = False
         self._ready: deque[Message] = deque()
         self._current: Message | None = None
         self._finished: list[int] = []  # lookup ids that are to be ended
@@ -47,7 +57,7 @@ class Consuming:
         self._ends: deque[EndRequest] = deque()
         self._doubtful: set[int] = set()  # handed out before, and not ended for all we know
         self._returned: set[int] = set()  # those of them that `done` has not told of
-        self._asked: ReadRequest | None = None
+        self._asked: ReadRequest | LookupRequest | None = None
         self._ended_at = core.clock()
         self.closed = False
 
@@ -130,20 +140,29 @@ class Consuming:
                 self._finished.append(self._current.lookup_id)
             self._current = None
 
-    def _ask(self, waited: float = 0) -> ReadRequest:
-        core, timeout = self._core, self._timeout
+    def _ask(self, waited: float = 0) -> ReadRequest | LookupRequest:
+        self._asked = request = self._lookup() or self._read(waited)
+        self._core.submit(request)
+        return request
+
+    def _lookup(self) -> LookupRequest | None:
+        if self._lookup_id is None:
+            return None
+        action = MessageSeekAction.CURRENT
+        return LookupRequest(self._handle, self._lookup_id, action, take=True, transaction=None)
+
+    def _read(self, waited: float) -> ReadRequest:
+        timeout = self._timeout
         left = None if timeout is None else max(0.0, timeout - waited)
         flags = frames.READ_AT_ONCE if self._at_once else 0
-        request = ReadRequest(
-            frames.RECEIVE, self._handle, left, self._batch, core.clock, flags=flags
-        )
-        core.submit(request)
-        self._asked = request
-        return request
+        clock = self._core.clock
+        return ReadRequest(frames.RECEIVE, self._handle, left, self._batch, clock, flags=flags)
 
     def _fetch(self) -> Operation[bool]:
         begun = self._core.clock()
         while True:
+            if self._looked_up and (yield from self._all_ended()):
+                return False
             ahead = self._asked is not None
             request = self._asked or self._ask(self._core.clock() - begun)
             yield request
@@ -162,6 +181,7 @@ class Consuming:
                 name = self._handle.name
                 self._ready.extend([Message(one, name) for one in delivered])
                 self._locked_in = request.generation
+                self._looked_up = self._lookup_id is not None
                 return True
 
     def _end_finished(self) -> None:

@@ -19,7 +19,15 @@ from posthouse.client.errors import MessageReturned, ServerUnreachable, SessionL
 from posthouse.client.message import Message
 from posthouse.client.reminder import Reminder
 from posthouse.client.remote_reader import QueueReader
-from posthouse.client.remote_state import PEEK_CURRENT, PEEK_NEXT, Opened, Outage, Taken, Want
+from posthouse.client.remote_state import (
+    LOOKUP_RECEIVE,
+    PEEK_CURRENT,
+    PEEK_NEXT,
+    Opened,
+    Outage,
+    Taken,
+    Want,
+)
 from posthouse.client.rpc_link import CallTimeout, LinkLost, Pending
 from posthouse.model.errors import IoTimeout, QueueError, RemoteProtocolError
 from posthouse.protocols.remote_read.stubs import Ack, CancelReceive, Opnum
@@ -233,16 +241,27 @@ class RemoteConsumer:
 
     A message is the reader's until he asks for the next one or calls `done`; then it is ended over
     there. The one in hand when he stops goes back, and so do those he has not seen. A message may
-    come again after a broken connection; then it says `in_doubt`.
+    come again after a broken connection; then it says `in_doubt`. With `lookup_id` only that
+    message is taken, and `MessageNotFound` is raised if it is not there.
     """
 
-    def __init__(self, queue: QueueReader, timeout: float | None, prefetch: int) -> None:
+    def __init__(
+        self,
+        queue: QueueReader,
+        timeout: float | None,
+        prefetch: int,
+        lookup_id: int | None = None,
+    ) -> None:
         self._queue = queue
         self._timeout = timeout
+        if lookup_id is not None:
+            self._timeout, prefetch = 0.0, 0
+        self._wanted = _RECEIVE if lookup_id is None else _lookup(lookup_id)
         self._window = Window(queue, prefetch) if prefetch else None
         self._soon = Reminder(self._window.flush_late, END_AFTER_S) if self._window else None
         self._current: Taken | None = None
         self._ends: deque[tuple[Taken, Pending]] = deque()
+        self._looked_up = False
         self._returned = False
         self._closed = False
 
@@ -256,10 +275,14 @@ class RemoteConsumer:
 
     def _take_one(self) -> Taken | None:
         """Without a window a read is asked for when the reader wants it, with the last end."""
+        if self._looked_up:
+            return None
         try:
-            return self._queue.take(_RECEIVE, self._timeout)
+            taken = self._queue.take(self._wanted, self._timeout)
         except IoTimeout:
             return None
+        self._looked_up = self._wanted is not _RECEIVE
+        return taken
 
     def done(self) -> None:
         """What was handed out so far is ended over there, durably, when this returns.
@@ -335,6 +358,10 @@ class RemoteConsumer:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _lookup(lookup_id: int) -> Want:
+    return Want(LOOKUP_RECEIVE["current"], lookup_id)
 
 
 def receive_ahead(window: Window, timeout: float | None) -> Message:

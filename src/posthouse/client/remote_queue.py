@@ -129,7 +129,11 @@ class ReadableQueue:
         return browse(self._peeking, ahead, _limit(body_max))
 
     def consume(
-        self, *, timeout: float | None = None, prefetch: int | None = None
+        self,
+        *,
+        timeout: float | None = None,
+        prefetch: int | None = None,
+        lookup_id: int | None = None,
     ) -> RemoteConsumer:
         """Takes messages on and on, for a `for` statement; see `RemoteConsumer`.
 
@@ -137,7 +141,7 @@ class ReadableQueue:
         """
         self._stop_reading_ahead()
         ahead = self._reading.prefetch if prefetch is None else prefetch
-        return RemoteConsumer(self._receiving, timeout, ahead)
+        return RemoteConsumer(self._receiving, timeout, ahead, lookup_id)
 
     def lookup(
         self,
