@@ -133,7 +133,6 @@ TESTS_OF = {
         "tests/protocols/admin/test_api_directory.py",
         "tests/cli/test_directory_names.py",
     ],
-    "engine/dispatch": ["tests/engine/test_transfer.py"],
     "engine/effects": ["tests/engine/test_effects.py", "tests/engine/test_steps.py"],
     "engine/expiry": ["tests/engine/test_expiry.py"],
     "engine/forwarding": [
@@ -232,7 +231,7 @@ TESTS_OF = {
     "protocols/binary/parties": SESSION,
     "protocols/binary/protocol": ["tests/protocols/binary/test_protocol.py", *LINKS],
     "protocols/binary/resolving": ["tests/protocols/binary/test_resolving.py", *LINKS],
-    "protocols/binary/sending": SESSION,
+    "protocols/binary/sending": ["tests/protocols/binary/test_dispatch.py", *SESSION],
     "protocols/binary/session": [
         *SESSION,
         "tests/protocols/binary/test_protocol.py",

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from posthouse.engine.descriptor import QueueAccessType
+from posthouse.engine.manager import QueueManager
 from posthouse.engine.queue import Outgoing, Queue
 from posthouse.engine.records import FLAG_AUTHENTICATED, FLAG_REMOTE
 from posthouse.model.message import (
+    ACK_RECEIVE,
     NACK_RECEIVE_REJECTED,
     DeliveryGuarantee,
     Message,
@@ -71,6 +73,25 @@ class PostRig(Rig):
     def deny(self, name: str, who: Caller | bytes, mask: int) -> None:
         sid = who.sid if isinstance(who, Caller) else who
         self.set_security(name, self.security(name).deny(sid, mask).pack())
+
+    def deliver(self, name: str = FAR, count: int = 1) -> None:
+        """A session sends the next messages of an outgoing queue; the peer answers all it can."""
+        number = self.outgoing(name)[0].number
+        sender = self.run(lambda m: m.transfer.begin_sending(number))
+        taken = self.run(lambda m: sender.take(count, 1 << 30))
+        self.run(lambda m: sender.acknowledged([out.number for out in taken]))
+        for message in [deserialize(out.packet) for out in taken if out.transactional]:
+            self.run(lambda m, one=message: self._answer(m, one))
+        self.run(lambda m: sender.end())
+
+    def _answer(self, manager: QueueManager, message: Message) -> None:
+        """The OrderAck and the FinalAck for a message that has arrived and was received."""
+        sequence = message.transactional_message_sequence_identifier
+        assert sequence is not None
+        place = int(sequence), message.transaction_sequence_number
+        identifier, transfer = message.identifier, manager.transfer
+        assert transfer.order_acknowledged(*place)
+        transfer.final_acknowledged(ACK_RECEIVE, identifier.guid, identifier.ordinal, *place)
 
     def outgoing(self, name: str = FAR) -> tuple[Queue, Outgoing]:
         """The outgoing queue of a name, which must exist."""

@@ -154,7 +154,7 @@ def test_the_senders_books_balance(rig: PostRig) -> None:
     queue = rig.outgoing()[0]
     numbers = [number for _, number in queue.state.order.forward()]
     assert sender_books_of(queue) == SenderBooks(6, 6, 0, 0, 0)
-    rig.run(lambda m: m.transfer.delivered(queue, numbers[0]))
+    rig.deliver()
     rig.run(lambda m: m.transfer.refused(queue, numbers[1], 0x8000))
     reader = rig.open(FAR, RECEIVE_ADMIN)
     rig.receive(reader)

@@ -575,8 +575,7 @@ def test_the_source_journals_what_the_destination_has_taken(
     Sender(rig, delivery).send(b"far", to=FAR, positive_journaling_requested=asked)
     queue, _ = rig.outgoing()
     assert rig.bodies(JOURNAL) == []  # sent is not delivered
-    ((_, number),) = queue.state.order.forward()
-    rig.run(lambda m: m.transfer.delivered(queue, number))
+    rig.deliver()
     assert rig.bodies(JOURNAL) == ([b"far"] if asked else [])
     assert queue.state.count == 0
     assert rig.manager.books(queue).received == 1
@@ -612,8 +611,7 @@ def test_a_full_system_journal_does_not_hold_up_the_transfer(rig: PostRig) -> No
     rig.set(JOURNAL, quota_kib=0)
     rig.send(FAR, b"far", positive_journaling_requested=True)
     queue, _ = rig.outgoing()
-    ((_, number),) = queue.state.order.forward()
-    rig.run(lambda m: m.transfer.delivered(queue, number))
+    rig.deliver()
     assert queue.state.count == 0
     assert rig.bodies(JOURNAL) == []
 

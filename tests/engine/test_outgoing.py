@@ -104,7 +104,7 @@ def test_a_paused_queue_sends_nothing_until_it_is_resumed(rig: SessionRig) -> No
     rig.run(lambda m: m.resume_queue(queue))
     assert rig.active == {queue.number}
     assert rig.sent(sender) == [b"b", b"c"]  # the session is still there, and what it sent too
-    assert not rig.manager.transfer.wants_connection(queue)
+    assert rig.outgoing()[1].state is OutgoingQueueState.CONNECTED
 
 
 @pytest.mark.spec("MS-MQQB 3.1.7.14/1")
@@ -117,7 +117,7 @@ def test_a_queue_resumed_without_a_session_wants_one(rig: SessionRig) -> None:
     assert queue.outgoing.state is OutgoingQueueState.ON_HOLD
     rig.run(lambda m: m.resume_queue(queue))
     assert queue.outgoing.state is OutgoingQueueState.DISCONNECTED
-    assert rig.manager.transfer.wants_connection(queue)
+    assert not queue.outgoing.engaged
 
 
 def test_offline_nothing_is_sent(rig: SessionRig) -> None:
@@ -151,9 +151,9 @@ def test_what_was_not_acknowledged_is_sent_again_on_the_next_session(
     rig.acknowledge(first, taken[1:2])
     rig.end(first)
     assert rig.take(first) == []
-    queue, outgoing = rig.outgoing()
+    _, outgoing = rig.outgoing()
     assert outgoing.state is OutgoingQueueState.DISCONNECTED
-    assert rig.manager.transfer.wants_connection(queue)
+    assert not outgoing.engaged
     again = rig.take(rig.session())
     assert [out.packet for out in again] == [taken[0].packet, taken[2].packet]
 

@@ -156,8 +156,8 @@ def test_the_journal_of_a_message_is_where_it_was_sent() -> None:
     rig = RoutingRig()
     rig.take(rig.through(positive_journaling_requested=True))
     (queue,) = rig.manager.queues.outgoing_queues()
-    (number,) = [n for _, n in queue.state.order.forward()]
-    rig.run(lambda m: m.transfer.delivered(queue, number))
+    rig.deliver(queue.definition.format_name)
+    assert queue.state.count == 0
     assert rig.bodies(JOURNAL) == []
 
 

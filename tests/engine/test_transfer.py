@@ -1,4 +1,4 @@
-"""Outgoing queues: their states, sequences, connection history; the dispatch collection."""
+"""Outgoing queues: their states, sequences, connection history."""
 
 from __future__ import annotations
 
@@ -7,11 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from posthouse.engine.dispatch import DispatchEntry, Dispatcher
-from posthouse.engine.queue import ConnectionAttempt, OutgoingQueueState, Queue
+from posthouse.engine.queue import ConnectionAttempt, OutgoingQueueState
 from posthouse.engine.records import (
     CHANGE,
     MESSAGE,
@@ -24,7 +21,7 @@ from posthouse.engine.records import (
 from posthouse.engine.sequences import SEQUENCE_NUMBER_MAX, SequenceInfo
 from posthouse.engine.state import State as EngineState
 from posthouse.model.errors import MessageNotFound, UnsupportedOperation
-from posthouse.model.message import Message, MessageId, TxSequenceId
+from posthouse.model.message import ACK_RECEIVE, Message, MessageId, TxSequenceId
 from posthouse.model.properties import ConnectionStatus
 from posthouse.wire.message import deserialize, serialize
 from tests.engine.letters import DEAD_LETTERS, FAR, FAR_GUID, RECEIVE_ADMIN, PostRig
@@ -32,7 +29,6 @@ from tests.engine.rig import START_UTC
 
 State = OutgoingQueueState
 WEB = "DIRECT=HTTP://BRAVO/msmq/private$/far"
-HELD = (State.ON_HOLD, State.LOCKED)
 
 
 @pytest.fixture
@@ -45,10 +41,6 @@ def rig() -> Iterator[PostRig]:
 
 def state_of(rig: PostRig, name: str = FAR) -> OutgoingQueueState:
     return rig.outgoing(name)[1].state
-
-
-def wants(rig: PostRig, name: str = FAR) -> bool:
-    return rig.manager.transfer.wants_connection(rig.outgoing(name)[0])
 
 
 def report(rig: PostRig, *states: OutgoingQueueState, name: str = FAR) -> None:
@@ -65,27 +57,6 @@ def pause(rig: PostRig, name: str = FAR) -> None:
 def resume(rig: PostRig, name: str = FAR) -> None:
     queue = rig.outgoing(name)[0]
     rig.run(lambda m: m.resume_queue(queue))
-
-
-def dispatch_all(rig: PostRig, name: str = FAR, data: object = "session") -> Queue:
-    """Puts every message of a connected queue in line."""
-    queue = rig.outgoing(name)[0]
-    report(rig, State.WAITING, State.CONNECTED, name=name)
-    for _, number in list(queue.state.order.forward()):
-        rig.run(lambda m, n=number: m.transfer.add_to_dispatch(queue, n, data))
-    return queue
-
-
-def next_body(rig: PostRig, queue: Queue) -> bytes | None:
-    """What is dispatched next, if anything."""
-    entry = rig.run(lambda m: m.transfer.next_dispatch(queue))
-    if entry is None:
-        return None
-    return body_of(rig, entry.number)
-
-
-def body_of(rig: PostRig, number: int) -> bytes:
-    return deserialize(rig.store.read(number)).body
 
 
 # -- what is kept of an outgoing queue
@@ -130,37 +101,30 @@ def test_each_port_is_another_outgoing_queue(rig: PostRig) -> None:
 # -- states
 
 
-@pytest.mark.spec("MS-MQDMPR 3.1.1.3/4", "MS-MQDMPR 3.1.1.3/6")
-def test_a_connection_is_wanted_whenever_messages_wait_and_none_is_under_way(rig: PostRig) -> None:
+def test_a_protocol_reports_states_and_whether_it_is_at_work(rig: PostRig) -> None:
     assert state_of(rig) is State.INACTIVE
-    assert wants(rig)
-    for reported, wanted in (
-        (State.NEED_VALIDATION, True),
-        (State.WAITING, False),
-        (State.CONNECTED, False),
-        (State.DISCONNECTING, False),
-        (State.DISCONNECTED, True),
-        (State.WAITING, False),
-        (State.INACTIVE, True),
+    for reported, engaged in (
+        (State.NEED_VALIDATION, False),
+        (State.WAITING, True),
+        (State.CONNECTED, True),
+        (State.DISCONNECTING, True),
+        (State.DISCONNECTED, False),
+        (State.INACTIVE, False),
     ):
         report(rig, reported)
         assert state_of(rig) is reported
-        assert wants(rig) == wanted, reported
-    rig.receive(rig.open(FAR, RECEIVE_ADMIN))
-    assert not wants(rig)  # nothing waits
+        assert rig.outgoing()[1].engaged == engaged, reported
 
 
-@pytest.mark.spec("MS-MQDMPR 3.1.1.3/6", "MS-MQDMPR 3.1.1/3")
-def test_after_a_restart_what_waits_wants_a_connection_again(rig: PostRig) -> None:
+@pytest.mark.spec("MS-MQDMPR 3.1.1/3")
+def test_after_a_restart_what_waits_is_announced_again(rig: PostRig) -> None:
     rig.open("DIRECT=OS:C\\private$\\empty")
     report(rig, State.WAITING, State.CONNECTED)
     rig.active.clear()
     rig.restart()
     assert state_of(rig) is State.WAITING
-    assert wants(rig)
     assert rig.active == {rig.outgoing()[0].number}
     assert state_of(rig, "DIRECT=OS:C\\private$\\empty") is State.INACTIVE
-    assert not wants(rig, "DIRECT=OS:C\\private$\\empty")
 
 
 def test_new_messages_are_announced_to_the_protocols(rig: PostRig) -> None:
@@ -171,23 +135,21 @@ def test_new_messages_are_announced_to_the_protocols(rig: PostRig) -> None:
     assert rig.active == {number}
 
 
-@pytest.mark.spec("MS-MQDMPR 3.1.3/19", "MS-MQDMPR 3.1.3/18", "MS-MQDMPR 3.1.1.3/3")
+@pytest.mark.spec("MS-MQDMPR 3.1.1.3/3", "MS-MQDMPR 3.1.3/18", "MS-MQDMPR 3.1.3/19")
 def test_hardened_mode_locks_at_start_and_its_end_unlocks(rig: PostRig) -> None:
     rig.send(WEB, b"over http")
     rig.settings = with_hardened(rig, True)
     rig.restart()
     assert state_of(rig) is State.LOCKED
-    web = next(q for q in rig.manager.queues.outgoing_queues() if "HTTP" in q.name)
+    (web,) = [q for q in rig.manager.queues.outgoing_queues() if "HTTP" in q.name]
     assert web.outgoing is not None
     assert web.outgoing.state is not State.LOCKED
-    assert not wants(rig)
-    queue = dispatch_all(rig)
+    sender = rig.run(lambda m: m.transfer.begin_sending(rig.outgoing()[0].number))
     assert state_of(rig) is State.LOCKED  # whatever a protocol reports
-    assert next_body(rig, queue) is None
+    assert rig.run(lambda m: sender.take(9, 1 << 20)) == []
     rig.settings = with_hardened(rig, False)
     rig.restart()
     assert state_of(rig) is State.WAITING
-    assert wants(rig)
 
 
 def with_hardened(rig: PostRig, hardened: bool) -> Any:
@@ -197,23 +159,16 @@ def with_hardened(rig: PostRig, hardened: bool) -> Any:
 # -- pause and resume
 
 
-@pytest.mark.spec(
-    "MS-MQDMPR 3.1.4.14/1",
-    "MS-MQDMPR 3.1.7.2.3/1",
-    "MS-MQDMPR 3.1.1.3/5",
-)
-def test_a_paused_queue_sends_nothing_and_does_not_connect(rig: PostRig) -> None:
-    queue = dispatch_all(rig)
+def test_a_paused_queue_takes_messages_and_keeps_its_state(rig: PostRig) -> None:
+    queue = rig.outgoing()[0]
     rig.active.clear()
     pause(rig)
     assert rig.active == {queue.number}  # the protocols are told
     assert state_of(rig) is State.ON_HOLD
-    assert next_body(rig, queue) is None
     report(rig, State.DISCONNECTING, State.DISCONNECTED)
     assert state_of(rig) is State.ON_HOLD
-    assert not wants(rig)
     rig.send(FAR, b"second")
-    assert queue.state.count == 2  # it still takes messages
+    assert queue.state.count == 2
 
 
 @pytest.mark.spec("MS-MQDMPR 3.1.7.2.3/1")
@@ -223,23 +178,19 @@ def test_a_queue_stays_paused_over_restarts(rig: PostRig) -> None:
     for _ in range(2):
         rig.restart()
         assert state_of(rig) is State.ON_HOLD
-        assert not wants(rig)
     resume(rig)
     rig.restart()
     assert state_of(rig) is State.WAITING
 
 
-@pytest.mark.spec("MS-MQDMPR 3.1.4.15/1", "MS-MQDMPR 3.1.7.2.4/1")
-def test_a_resumed_queue_is_disconnected_and_wants_to_connect(rig: PostRig) -> None:
-    queue = dispatch_all(rig)
+def test_a_resumed_queue_is_disconnected_and_announced(rig: PostRig) -> None:
+    queue = rig.outgoing()[0]
     pause(rig)
     rig.active.clear()
     resume(rig)
     assert rig.active == {queue.number}
     assert state_of(rig) is State.DISCONNECTED
-    assert wants(rig)
     report(rig, State.WAITING, State.CONNECTED)
-    assert next_body(rig, queue) is not None
     resume(rig)  # a queue that is not paused stays as it is
     assert state_of(rig) is State.CONNECTED
 
@@ -266,39 +217,25 @@ def test_only_outgoing_queues_have_states(rig: PostRig) -> None:
         lambda m: m.resume_queue(queue),
         lambda m: m.transfer.set_state(queue, State.CONNECTED),
         lambda m: m.transfer.connection_attempted(queue, attempt),
-        lambda m: m.transfer.add_to_dispatch(queue, 1, None),
-        lambda m: m.transfer.delivered(queue, 1),
+        lambda m: m.transfer.refused(queue, 1, 0x8000),
     ):
         with rig.refused(UnsupportedOperation.code):
             rig.run(call)
-    assert not rig.manager.transfer.wants_connection(queue)
-    assert rig.manager.transfer.next_dispatch(queue) is None
 
 
 # -- the whole machine off and on
 
 
-@pytest.mark.spec("MS-MQDMPR 3.1.4.12/1", "MS-MQDMPR 3.1.4.13/1")
-def test_offline_stops_the_transfer_and_nothing_else(rig: PostRig) -> None:
-    rig.create("orders")
-    queue = dispatch_all(rig)
-    rig.active.clear()
-    rig.run(lambda m: m.take_offline())
-    assert not rig.manager.transfer.connection_active
-    assert rig.active == {queue.number}
-    report(rig, State.DISCONNECTED)
-    assert not wants(rig)
-    assert next_body(rig, queue) is None
-    rig.send("orders", b"local")
-    assert rig.receive("orders").message.body == b"local"
-    rig.send(FAR, b"second")
-    rig.active.clear()
-    rig.run(lambda m: m.bring_online())
-    assert rig.manager.transfer.connection_active
-    assert rig.active == {queue.number}
-    assert wants(rig)
-    report(rig, State.WAITING, State.CONNECTED)
-    assert next_body(rig, queue) is not None
+def test_offline_and_online_are_announced(rig: PostRig) -> None:
+    number = rig.outgoing()[0].number
+    for call, online in (
+        (lambda m: m.take_offline(), False),
+        (lambda m: m.bring_online(), True),
+    ):
+        rig.active.clear()
+        rig.run(call)
+        assert rig.manager.transfer.connection_active == online
+        assert rig.active == {number}
 
 
 # -- connection history
@@ -474,7 +411,9 @@ def test_the_transfer_record_shows_where_the_sequence_stands(rig: PostRig) -> No
         rig.restart()
     queue = rig.outgoing()[0]
     first = next(n for p, n in queue.state.order.forward() if not p.priority)
-    rig.run(lambda m: m.transfer.delivered(queue, first))
+    row = rig.manager.reading.row(first)
+    answer = ACK_RECEIVE, rig.guid, row.ordinal, sequence, 1
+    assert rig.run(lambda m: m.transfer.final_acknowledged(*answer))
     assert rig.manager.transfer.report(queue).no_read_count == 2
 
 
@@ -661,261 +600,21 @@ def test_of_deleted_queues_so_many_sequences_are_known_and_no_more(
     assert left(rig) == [2, 3, 9]
 
 
-# -- the dispatch collection
-
-
-@pytest.mark.spec("MS-MQDMPR 3.1.1.18/1", "MS-MQDMPR 3.1.7.1.28/1")
-def test_an_entry_has_its_message_data_priority_and_mark(rig: PostRig) -> None:
-    rig.send(FAR, b"x", priority=6)
-    queue = rig.outgoing()[0]
-    queue.definition.base_priority = -4
-    dispatch_all(rig, data="cookie")
-    entries = rig.manager.transfer.dispatch.entries(queue)
-    numbers_in_order = [number for _, number in queue.state.order.forward()]
-    assert [(e.queue, e.number, e.priority) for e in entries] == [
-        (queue.number, numbers_in_order[0], 2),
-        (queue.number, numbers_in_order[1], -1),
-    ]
-    assert {e.protocol_data for e in entries} == {"cookie"}
-    assert not any(e.send_in_progress for e in entries)
-
-
-@pytest.mark.spec("MS-MQDMPR 3.1.7.1.28/2", "MS-MQDMPR 3.1.7.1.29/1")
-def test_adding_and_removing_let_the_next_one_go(rig: PostRig) -> None:
-    queue = rig.outgoing()[0]
-    ((_, number),) = queue.state.order.forward()
-    for call in (
-        lambda m: m.transfer.add_to_dispatch(queue, number, "session"),
-        lambda m: m.transfer.remove_from_dispatch(queue, number),
-        lambda m: m.transfer.remove_from_dispatch(queue, number),
-        lambda m: m.transfer.remove_from_dispatch(queue, 9999),
-    ):
-        rig.active.clear()
-        rig.run(call)
-        assert rig.active == {queue.number}
-    assert len(rig.manager.transfer.dispatch) == 0
-    with rig.refused(MessageNotFound.code):
-        rig.run(lambda m: m.transfer.add_to_dispatch(queue, 9999, "session"))
-
-
-@pytest.mark.spec("MS-MQDMPR 3.1.7.3.9/2")
-def test_the_highest_priority_goes_first_then_the_oldest(rig: PostRig) -> None:
-    for body, priority in ((b"low", 0), (b"top", 7), (b"mid", 3), (b"tp2", 7)):
-        rig.send(FAR, body, priority=priority)
-    queue = dispatch_all(rig)
-    sent = []
-    while (entry := rig.run(lambda m: m.transfer.next_dispatch(queue))) is not None:
-        sent.append(body_of(rig, entry.number))
-        number = entry.number
-        rig.run(lambda m, n=number: m.transfer.dispatch.finished(queue, n, sent=True))
-    assert sent == [b"top", b"tp2", b"first", b"mid", b"low"]
-
-
-@pytest.mark.spec("MS-MQDMPR 3.1.7.3.9/1", "MS-MQDMPR 3.1.7.3.9/3")
-def test_one_message_of_a_queue_is_sent_at_a_time(rig: PostRig) -> None:
-    rig.send(FAR, b"two")
-    queue = dispatch_all(rig)
-    transfer = rig.manager.transfer
-    first = transfer.next_dispatch(queue)
-    assert first is not None
-    assert first.send_in_progress
-    assert transfer.next_dispatch(queue) is None
-    transfer.dispatch.finished(queue, first.number, sent=False)
-    again = transfer.next_dispatch(queue)
-    assert again is first  # a send that failed is tried again, in its place
-    transfer.dispatch.finished(queue, first.number, sent=True)
-    second = transfer.next_dispatch(queue)
-    assert second is not None
-    assert second is not first
-
-
-@pytest.mark.spec("MS-MQDMPR 3.1.7.3.9/3")
-def test_a_stalled_destination_stops_nobody_else(rig: PostRig) -> None:
-    other_name = r"DIRECT=OS:CHARLIE\private$\q"
-    rig.send(other_name, b"x")
-    stalled, other = dispatch_all(rig), dispatch_all(rig, other_name)
-    assert rig.manager.transfer.next_dispatch(stalled) is not None
-    assert rig.manager.transfer.next_dispatch(stalled) is None
-    assert rig.manager.transfer.next_dispatch(other) is not None
-
-
-@pytest.mark.spec("MS-MQDMPR 3.1.7.3.9/2")
-@pytest.mark.parametrize("end", ["purged", "expired", "received", "delivered"])
-@pytest.mark.parametrize("kept", [True, False])
-def test_a_message_that_has_ended_is_not_sent(rig: PostRig, end: str, kept: bool) -> None:
-    """Also if it lives on under its number, in a dead-letter queue or journal."""
-    name = r"DIRECT=OS:CHARLIE\private$\q"
-    rig.send(
-        name,
-        b"x",
-        time_to_reach_queue=10,
-        negative_journaling_requested=kept,
-        positive_journaling_requested=kept,
-    )
-    queue = dispatch_all(rig, name)
-    ((_, number),) = queue.state.order.forward()
-    if end == "expired":
-        rig.advance(11)
-    elif end == "delivered":
-        rig.run(lambda m: m.transfer.delivered(queue, number))
-    else:
-        reader = rig.open(name, RECEIVE_ADMIN)
-        rig.run(lambda m: m.purge_queue(reader)) if end == "purged" else rig.receive(reader)
-    assert rig.manager.transfer.next_dispatch(queue) is None
-    assert len(rig.manager.transfer.dispatch) == 0
-
-
-def test_a_message_an_administrator_is_reading_is_sent_later(rig: PostRig) -> None:
-    rig.send(FAR, b"two")
-    queue = dispatch_all(rig)
-    reader = rig.open(FAR, RECEIVE_ADMIN)
-    delivery = rig.driver.read(lambda m: m.dequeue_message_begin(reader, timeout_ms=0))
-    assert delivery is not None
-    second = rig.manager.transfer.next_dispatch(queue)
-    assert second is not None
-    assert second.number != delivery.read.number
-    rig.manager.transfer.dispatch.finished(queue, second.number, sent=True)
-    assert rig.manager.transfer.next_dispatch(queue) is None
-    rig.close(reader)
-    first = rig.manager.transfer.next_dispatch(queue)
-    assert first is not None
-    assert first.number == delivery.read.number
-
-
-def test_a_delivered_message_is_gone_whoever_is_reading_it(rig: PostRig) -> None:
+def test_a_refused_message_is_gone_whoever_is_reading_it(rig: PostRig) -> None:
     queue = rig.outgoing()[0]
     reader = rig.open(FAR, RECEIVE_ADMIN)
     delivery = rig.driver.read(lambda m: m.dequeue_message_begin(reader, timeout_ms=0))
     assert delivery is not None
     number, lookup_id = delivery.read.number, delivery.read.lookup_id
     rig.active.clear()
-    rig.run(lambda m: m.transfer.delivered(queue, number))
+    rig.run(lambda m: m.transfer.refused(queue, number, 0x8000))
     assert rig.active == {queue.number}  # the next one can go
     assert rig.manager.core.locks == {}
     assert queue.locked == 0
     with rig.refused(0xC00E0051):
         rig.run(lambda m: m.dequeue_message_end(reader, lookup_id, positive=True))
     with rig.refused(MessageNotFound.code):
-        rig.run(lambda m: m.transfer.delivered(queue, number))
-    with rig.refused(MessageNotFound.code):
         rig.run(lambda m: m.transfer.refused(queue, number, 0x8000))
-
-
-@pytest.mark.spec("MS-MQDMPR 3.1.7.3.9/2")
-@pytest.mark.parametrize("state", list(State))
-def test_only_queues_that_may_send_are_dispatched(rig: PostRig, state: OutgoingQueueState) -> None:
-    queue = dispatch_all(rig)
-    assert queue.outgoing is not None
-    queue.outgoing.state = state
-    entry = rig.manager.transfer.next_dispatch(queue)
-    assert (entry is None) == (state in (*HELD, State.INACTIVE))
-
-
-@pytest.mark.spec("MS-MQDMPR 3.1.7.3.9/4")
-@pytest.mark.parametrize("data", ["session", 0, "", None])
-def test_protocol_data_decides_the_protocol(rig: PostRig, data: object) -> None:
-    queue = dispatch_all(rig, data=data)
-    entry = rig.manager.transfer.next_dispatch(queue)
-    assert entry is not None
-    assert entry.over_binary == (data is not None)
-
-
-@pytest.mark.spec("MS-MQDMPR 3.1.7.1.34/1")
-def test_all_entries_of_one_queue_go_at_once(rig: PostRig) -> None:
-    other_name = r"DIRECT=OS:CHARLIE\private$\q"
-    rig.send(FAR, b"two")
-    rig.send(other_name, b"x")
-    queue, other = dispatch_all(rig), dispatch_all(rig, other_name)
-    transfer = rig.manager.transfer
-    transfer.next_dispatch(queue)
-    transfer.dispatch.remove_queue(queue)
-    assert transfer.dispatch.entries(queue) == []
-    assert len(transfer.dispatch.entries(other)) == 1
-    dispatch_all(rig)
-    assert transfer.next_dispatch(queue) is not None
-
-
-NUMBERS = st.integers(0, 3)
-STEPS = st.one_of(
-    st.tuples(st.just("add"), NUMBERS, st.integers(-1, 1)),
-    st.tuples(st.just("next"), st.just(0), st.just(0)),
-    st.tuples(st.just("remove"), NUMBERS, st.just(0)),
-    st.tuples(st.just("finished"), NUMBERS, st.integers(0, 1)),
-    st.tuples(st.just("answer"), NUMBERS, st.integers(0, 2)),
-)
-
-
-class Line:
-    """What a dispatcher is: a sorted list, of which one may be under way."""
-
-    def __init__(self) -> None:
-        self.waiting: list[tuple[int, int]] = []
-        self.answers: dict[int, bool | None] = {}
-        self.busy: int | None = None
-
-    def add(self, number: int, priority: int) -> None:
-        if number not in [n for _, n in self.waiting]:
-            place = sum(1 for other, _ in self.waiting if other >= priority)
-            self.waiting.insert(place, (priority, number))
-
-    def remove(self, number: int) -> None:
-        self.waiting = [entry for entry in self.waiting if entry[1] != number]
-        self.busy = None if self.busy == number else self.busy
-
-    def next(self) -> int | None:
-        if self.busy is not None:
-            return None
-        for _, number in list(self.waiting):
-            answer = self.answers.get(number, True)
-            if answer is None:
-                self.remove(number)
-            elif answer:
-                self.busy = number
-                return number
-        return None
-
-    def finished(self, number: int, sent: bool) -> None:
-        self.busy = None if self.busy == number else self.busy
-        if sent:
-            self.remove(number)
-
-
-@settings(max_examples=200)
-@given(st.lists(STEPS, max_size=40))
-def test_a_dispatcher_is_a_sorted_list_with_one_send_at_a_time(
-    steps: list[tuple[str, int, int]],
-) -> None:
-    dispatcher, line = Dispatcher(), Line()
-    for kind, number, value in steps:
-        if kind == "add":
-            dispatcher.add(DispatchEntry(1, number, value, None))
-            line.add(number, value)
-        elif kind == "remove":
-            dispatcher.remove(number)
-            line.remove(number)
-        elif kind == "answer":
-            line.answers[number] = (True, False, None)[value]
-        elif kind == "finished":
-            dispatcher.finished(number, sent=bool(value))
-            line.finished(number, bool(value))
-        else:
-            chosen = dispatcher.next(lambda n: line.answers.get(n, True))
-            assert (None if chosen is None else chosen.number) == line.next()
-        assert set(dispatcher.entries) == {number for _, number in line.waiting}
-        marked = [e.number for e in dispatcher.entries.values() if e.send_in_progress]
-        assert marked == ([] if line.busy is None else [line.busy])
-
-
-def test_taking_out_what_is_being_sent_lets_the_next_one_go(rig: PostRig) -> None:
-    rig.send(FAR, b"two")
-    queue = dispatch_all(rig)
-    transfer = rig.manager.transfer
-    first = transfer.next_dispatch(queue)
-    assert first is not None
-    rig.run(lambda m: m.transfer.remove_from_dispatch(queue, first.number))
-    second = transfer.next_dispatch(queue)
-    assert second is not None
-    assert second.number != first.number
 
 
 def test_dead_letters_of_a_paused_queue_still_come(rig: PostRig) -> None:

@@ -37,7 +37,11 @@ PrivacyLevel = typer.Option(
 Quota = typer.Option("--quota", metavar="KIB", help="Limit of the messages' size; none for none.")
 JournalQuota = typer.Option("--journal-quota", metavar="KIB", help="The same for the journal.")
 BasePriority = typer.Option(
-    "--base-priority", metavar="N", min=-32768, max=32767, help="Goes first on the way here."
+    "--base-priority",
+    metavar="N",
+    min=-32768,
+    max=32767,
+    help="Of a public queue: added to the priority of messages on their way here.",
 )
 Multicast = typer.Option("--multicast", metavar="A.B.C.D:PORT", help="Group to listen to.")
 TypeId = typer.Option("--type", metavar="GUID", help="For applications.")

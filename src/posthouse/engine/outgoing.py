@@ -74,16 +74,20 @@ class Sender:
 
     # -- what goes out
 
-    def take(self, count: int, bytes_max: int) -> list[Outbound]:
+    def take(self, count: int, bytes_max: int, lowest: int = 0) -> list[Outbound]:
         """Send User Message (3.1.7.1) for the next messages, as far as they are not too much.
 
-        One of any size is not too much. What has expired meanwhile ends here (3.1.7.1.2).
+        One of any size is not too much. What has expired meanwhile ends here (3.1.7.1.2). Messages
+        of a priority below `lowest` are left alone.
         """
         if not self._may_send() or count <= 0:
             return []
         choice = _Choice(count, bytes_max)
-        self._choose_returned(choice)
         for priority in reversed(self.queue.state.order.used):
+            if priority < lowest:
+                break
+            if self._passed_over:
+                self._choose_returned(priority, choice)
             if priority == _SEQUENCED:
                 self._choose_again(choice)
                 if self._again < self._again_end:
@@ -101,13 +105,17 @@ class Sender:
             and self._outgoing.state is OutgoingQueueState.CONNECTED
         )
 
-    def _choose_returned(self, choice: _Choice) -> None:
-        """Messages that somebody held when their turn came, as far as they are back."""
+    def _choose_returned(self, wanted: int, choice: _Choice) -> None:
+        """Messages of a priority that were locked when their turn came, as far as they are free."""
         for number, priority in list(self._passed_over.items()):
             row = self._core.state.table.get(number)
             if row is None or row.queue != self.queue.number:
                 del self._passed_over[number]
-            elif number not in self._core.locks and row.priority == priority and not choice.full:
+            elif (
+                priority == wanted == row.priority
+                and number not in self._core.locks
+                and not choice.full
+            ):
                 del self._passed_over[number]
                 if not self._expired(number, row):
                     choice.add(number, row)
@@ -300,11 +308,23 @@ class Sender:
     @property
     def waiting(self) -> bool:
         """Whether there is something to take now."""
+        return self.next_priority is not None
+
+    @property
+    def next_priority(self) -> int | None:
+        """The highest priority of what there is to take now; None: nothing."""
         if not self._may_send():
-            return False
-        if any(number not in self._core.locks for number in self._passed_over):
-            return True
-        return any(self._can_go_on(p, self._reached(p)) for p in self.queue.state.order.used)
+            return None
+        locks, passed_over = self._core.locks, self._passed_over.items()
+        free = max(
+            [priority for number, priority in passed_over if number not in locks], default=-1
+        )
+        for priority in reversed(self.queue.state.order.used):
+            if priority <= free:
+                break
+            if self._can_go_on(priority, self._reached(priority)):
+                return priority
+        return free if free >= 0 else None
 
     def _reached(self, priority: int) -> int:
         """How far it has come in a priority; not far again when it sends again."""

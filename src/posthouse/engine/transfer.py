@@ -1,7 +1,8 @@
 """Outgoing queues as the engine sees them: states, senders, acknowledgments of other machines.
 
-[MS-MQDMPR] 3.1.1.3-5, 3.1.4.12-15, 3.1.7.1.28-29, 3.1.7.2.3-4, 3.1.7.3.9, [MS-MQQB] 3.1.5.5-7,
-3.1.7.12-14. Sessions are the protocols'; what they take and what they report goes through here.
+[MS-MQDMPR] 3.1.1.3-5, 3.1.4.12-15, 3.1.7.2.3-4, [MS-MQQB] 3.1.5.5-7, 3.1.7.12-14. Sessions are the
+protocols'; what they take and what they report goes through here. In which order messages leave is
+written in `outgoing.py` for one queue, and in `protocols/binary/sending.py` for those of a session.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from functools import lru_cache
 import msgspec
 
 from posthouse.engine.core import Core
-from posthouse.engine.dispatch import DispatchCollection, DispatchEntry
 from posthouse.engine.machines import Machines
 from posthouse.engine.outgoing import Sender
 from posthouse.engine.queue import (
@@ -102,7 +102,6 @@ class Transfer:
     def __init__(self, core: Core) -> None:
         self.core = core
         self.connection_active = True
-        self.dispatch = DispatchCollection()
         self.seal: Seal = lambda packet, seen, now_ms: packet  # [MS-MQQB] 3.1.7.1.5
         self.sequences = Sequences(core)
         self.machines = Machines(core)
@@ -482,17 +481,6 @@ class Transfer:
         if outgoing.state not in HELD:
             outgoing.state = state
 
-    def wants_connection(self, queue: Queue) -> bool:
-        """State-machines 7.3: whenever messages wait and nothing forbids or is under way."""
-        outgoing = queue.outgoing
-        return (
-            outgoing is not None
-            and self.connection_active
-            and queue.state.count > 0
-            and outgoing.state not in HELD
-            and not outgoing.engaged
-        )
-
     def retry(self, queue: Queue) -> None:
         """An operator does not want to wait for the next attempt to connect."""
         self._outgoing_of(queue).retry_time = self.core.utc
@@ -515,44 +503,13 @@ class Transfer:
     def _tell_all(self) -> None:
         self.core.effects.active.update(q.number for q in self.core.registry.outgoing_queues())
 
-    # -- dispatch
-
-    def add_to_dispatch(self, queue: Queue, number: int, protocol_data: object) -> None:
-        """Add Message To Dispatch Collection (3.1.7.1.28)."""
-        self._outgoing_of(queue)
-        row = self._row(queue, number)
-        self.dispatch.add(queue, number, row.priority, protocol_data)
-        self.core.effects.active.add(queue.number)
+    # -- how messages end
 
     def _row(self, queue: Queue, number: int) -> Row:
         row = self.core.state.table.get(number)
         if row is None or row.queue != queue.number:
             raise MessageNotFound(f"message {number} is not in the outgoing queue {queue.name}")
         return row
-
-    def remove_from_dispatch(self, queue: Queue, number: int) -> None:
-        """Remove Message From Dispatch Collection (3.1.7.1.29)."""
-        self.dispatch.remove(queue, number)
-        self.core.effects.active.add(queue.number)
-
-    def next_dispatch(self, queue: Queue) -> DispatchEntry | None:
-        """Dispatch Send Message (3.1.7.3.9)."""
-        outgoing = queue.outgoing
-        if outgoing is None or outgoing.state in HELD or not self.connection_active:
-            return None
-        if outgoing.state is OutgoingQueueState.INACTIVE:
-            return None
-        return self.dispatch.next(queue, lambda number: self._sendable(queue, number))
-
-    def _sendable(self, queue: Queue, number: int) -> bool | None:
-        """Whether a message can be sent now; None when it is not in the queue any more.
-
-        A message that expired or was purged may live on as a dead letter, under its number.
-        """
-        row = self.core.state.table.get(number)
-        if row is None or row.queue != queue.number:
-            return None
-        return number not in self.core.locks
 
     def refused_by_peer(self, queue_number: int, number: int) -> None:
         """HTTP 400 for a message ([MC-MQSRM] 3.1.7.2.5): it ends, and its stream begins anew.
@@ -570,12 +527,6 @@ class Transfer:
             self.sequences.begin_behind(queue, row, change)
         self.core.commit(change)
 
-    def delivered(self, queue: Queue, number: int) -> None:
-        """A protocol's report: the destination has the message, for good."""
-        row, change = self._taken(queue, number), Change()
-        self.core.outcomes.transferred(queue, number, row, change)
-        self.core.commit(change)
-
     def refused(self, queue: Queue, number: int, message_class: int) -> None:
         """A protocol's report: the destination said why it does not want the message."""
         row, change = self._taken(queue, number), Change()
@@ -588,6 +539,5 @@ class Transfer:
         row = self._row(queue, number)
         if number in self.core.locks:
             self.core.unlock(queue, number)
-        self.dispatch.remove(queue, number)
         self.core.effects.active.add(queue.number)
         return row

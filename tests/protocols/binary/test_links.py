@@ -55,7 +55,9 @@ def statuses(queue: Queue) -> list[int]:
 # -- the first connection
 
 
-@pytest.mark.spec("MS-MQQB 3.1.7.12/3", "MS-MQQB 3.1.5.2/3", "MS-MQQB 2.1.1/1")
+@pytest.mark.spec(
+    "MS-MQQB 3.1.7.12/3", "MS-MQQB 3.1.5.2/3", "MS-MQQB 2.1.1/1", "MS-MQDMPR 3.1.7.3.9/4"
+)
 def test_a_message_opens_a_session_and_arrives(alpha: Machine, beta: Machine, net: Net) -> None:
     alpha.send(TO_BETA, b"one", b"two", express=True)
     assert beta.bodies(ORDERS) == [b"one", b"two"]
@@ -63,7 +65,7 @@ def test_a_message_opens_a_session_and_arrives(alpha: Machine, beta: Machine, ne
     assert state_of(alpha.outgoing(TO_BETA)) is STATE.CONNECTED
 
 
-@pytest.mark.spec("MS-MQQB 3.1.7.12/3")
+@pytest.mark.spec("MS-MQQB 3.1.7.12/3", "MS-MQDMPR 3.1.1.3/6")
 def test_a_later_message_opens_a_session_again(alpha: Machine, beta: Machine, net: Net) -> None:
     alpha.send(TO_BETA, b"one")
     net.advance(900_000)
@@ -111,6 +113,7 @@ def test_a_port_in_the_name_is_another_destination(alpha: Machine, beta: Machine
     "MS-MQQB 3.1.5.2.1/5",
     "MS-MQQB 3.1.5.2.1/1",
     "MS-MQQB 3.1.5.4.2/3",
+    "MS-MQDMPR 3.1.1.3/4",
 )
 def test_the_history_tells_how_a_session_was_opened(alpha: Machine, beta: Machine) -> None:
     seen: list[OutgoingQueueState] = []
@@ -141,7 +144,7 @@ def queue_states(machine: Machine, seen: list[OutgoingQueueState]) -> None:
     transfer.set_state = noting  # type: ignore[method-assign]
 
 
-@pytest.mark.spec("MS-MQQB 3.1.7.12/1")
+@pytest.mark.spec("MS-MQQB 3.1.7.12/1", "MS-MQDMPR 3.1.7.3.9/4")
 @pytest.mark.parametrize(
     "name",
     [
@@ -207,7 +210,7 @@ def test_a_name_is_resolved_with_every_connection(alpha: Machine, beta: Machine,
     assert gamma.bodies(ORDERS) == [b"two"]
 
 
-@pytest.mark.spec("MS-MQQB 3.1.5.2.1/2", "MS-MQQB 3.1.5.2/2")
+@pytest.mark.spec("MS-MQQB 3.1.5.2.1/2", "MS-MQQB 3.1.5.2/2", "MS-MQDMPR 3.1.1.3/4")
 def test_a_host_that_nobody_knows_is_looked_for_again(alpha: Machine, net: Net) -> None:
     name = r"DIRECT=OS:beta\private$\orders"
     alpha.send(name, b"one")
@@ -277,7 +280,7 @@ def test_the_first_retry_is_after_five_seconds(alpha: Machine, net: Net) -> None
     assert len(net.connects) == 2
 
 
-@pytest.mark.spec("MS-MQQB 3.1.2.3/2")
+@pytest.mark.spec("MS-MQQB 3.1.2.3/2", "MS-MQDMPR 3.1.1.3/6")
 def test_the_pauses_double_up_to_the_limit_and_begin_anew_after_success(
     alpha: Machine, net: Net
 ) -> None:
@@ -367,7 +370,13 @@ def test_there_is_nothing_to_retry_where_nothing_waits(
 # -- states
 
 
-@pytest.mark.spec("MS-MQQB 3.1.7.12/2", "MS-MQQB 3.1.7.13/3")
+@pytest.mark.spec(
+    "MS-MQQB 3.1.7.12/2",
+    "MS-MQQB 3.1.7.13/3",
+    "MS-MQDMPR 3.1.1.3/5",
+    "MS-MQDMPR 3.1.4.14/1",
+    "MS-MQDMPR 3.1.7.2.3/1",
+)
 def test_a_paused_queue_sends_nothing(alpha: Machine, beta: Machine, net: Net) -> None:
     alpha.send(TO_BETA, b"one")
     net.advance(1_000)
@@ -381,7 +390,7 @@ def test_a_paused_queue_sends_nothing(alpha: Machine, beta: Machine, net: Net) -
     assert len(net.connects) == 1
 
 
-@pytest.mark.spec("MS-MQQB 3.1.7.12/2")
+@pytest.mark.spec("MS-MQQB 3.1.7.12/2", "MS-MQDMPR 3.1.1.3/6", "MS-MQDMPR 3.1.7.2.3/1")
 def test_a_queue_that_is_paused_before_its_first_message_makes_no_connection(
     alpha: Machine, net: Net
 ) -> None:
@@ -393,7 +402,12 @@ def test_a_queue_that_is_paused_before_its_first_message_makes_no_connection(
     assert alpha.protocol.links.all() == []
 
 
-@pytest.mark.spec("MS-MQQB 3.1.7.14/1", "MS-MQQB 3.1.7.14/2")
+@pytest.mark.spec(
+    "MS-MQQB 3.1.7.14/1",
+    "MS-MQQB 3.1.7.14/2",
+    "MS-MQDMPR 3.1.4.15/1",
+    "MS-MQDMPR 3.1.7.2.4/1",
+)
 @pytest.mark.parametrize("pause_ms", [1_000, 1_000_000])
 def test_a_resumed_queue_sends_what_waits(
     alpha: Machine, beta: Machine, net: Net, pause_ms: int
@@ -412,7 +426,7 @@ def test_a_resumed_queue_sends_what_waits(
     assert queue.state.count == 0
 
 
-@pytest.mark.spec("MS-MQQB 3.1.7.14/1")
+@pytest.mark.spec("MS-MQQB 3.1.7.14/1", "MS-MQDMPR 3.1.7.2.4/1")
 def test_a_resumed_queue_without_messages_makes_no_connection(
     alpha: Machine, beta: Machine, net: Net
 ) -> None:
@@ -426,7 +440,7 @@ def test_a_resumed_queue_without_messages_makes_no_connection(
     assert state_of(queue) is STATE.DISCONNECTED
 
 
-@pytest.mark.spec("MS-MQQB 3.1.7.12/2", "MS-MQDMPR 3.1.1.1/17")
+@pytest.mark.spec("MS-MQQB 3.1.7.12/2", "MS-MQDMPR 3.1.1.1/17", "MS-MQDMPR 3.1.1.3/6")
 def test_a_hardened_machine_sends_nothing_over_this_protocol(net: Net) -> None:
     alpha = net.machine("ALPHA", "10.0.0.1", hardened=True)
     alpha.send(TO_BETA, b"one")
@@ -434,18 +448,26 @@ def test_a_hardened_machine_sends_nothing_over_this_protocol(net: Net) -> None:
     assert net.connects == []
 
 
+@pytest.mark.spec("MS-MQDMPR 3.1.4.12/1", "MS-MQDMPR 3.1.4.13/1")
 def test_a_machine_that_is_offline_has_no_sessions_until_it_is_online(
     alpha: Machine, beta: Machine, net: Net
 ) -> None:
+    alpha.create(ORDERS)
     alpha.send(TO_BETA, b"one")
     alpha.call(lambda manager: manager.take_offline())
     assert not alpha.protocol.sessions
     alpha.send(TO_BETA, b"two")
+    alpha.send(r"DIRECT=OS:ALPHA\private$\orders", b"local")
+    beta.send(r"DIRECT=TCP:10.0.0.1\private$\orders", b"from afar")
     net.advance(1_000_000)
     assert beta.bodies(ORDERS) == [b"one"]
+    assert alpha.bodies(ORDERS) == [b"local"]
+    alpha.receive(r"ALPHA\private$\orders")
+    assert alpha.bodies(ORDERS) == []
     alpha.call(lambda manager: manager.bring_online())
-    net.advance(10_000)
+    net.advance(300_000)
     assert beta.bodies(ORDERS) == [b"one", b"two"]
+    assert alpha.bodies(ORDERS) == [b"from afar"]
 
 
 def test_an_idle_session_ends_and_its_link_with_it(alpha: Machine, beta: Machine, net: Net) -> None:
@@ -584,7 +606,7 @@ def test_a_paused_queue_stays_on_hold_whatever_its_session_does(
 # -- start and stop
 
 
-@pytest.mark.spec("MS-MQQB 3.1.4.1/1")
+@pytest.mark.spec("MS-MQQB 3.1.4.1/1", "MS-MQDMPR 3.1.1.3/6")
 def test_a_restart_connects_for_what_the_store_kept(net: Net) -> None:
     alpha = net.machine("ALPHA", "10.0.0.1")
     alpha.send(TO_BETA, b"one")

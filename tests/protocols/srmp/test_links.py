@@ -57,7 +57,11 @@ def history_of(machine: Machine, name: str = TO) -> list[int]:
 
 
 @pytest.mark.spec(
-    "MC-MQSRM 2.1.1/1", "MC-MQSRM 2.1.1/4", "MC-MQSRM 3.1.1.1.2.1/1", "MC-MQSRM 3.1.7.2.5/2"
+    "MC-MQSRM 2.1.1/1",
+    "MC-MQSRM 2.1.1/4",
+    "MC-MQSRM 3.1.1.1.2.1/1",
+    "MC-MQSRM 3.1.7.2.5/2",
+    "MS-MQDMPR 3.1.7.3.9/4",
 )
 def test_messages_are_posted_in_order_and_gone_with_200(
     web: Web, alpha: Machine, site: Site
@@ -122,7 +126,7 @@ def test_a_proxy_gets_the_whole_url(web: Web) -> None:
     assert near.requests[0].head.raw.startswith(b"POST /msmq/q HTTP/1.1")
 
 
-@pytest.mark.spec("MC-MQSRM 3.1.7.7/1", "MC-MQSRM 3.1.1.1.3/3")
+@pytest.mark.spec("MC-MQSRM 3.1.7.7/1", "MC-MQSRM 3.1.1.1.3/3", "MS-MQDMPR 3.1.7.3.9/4")
 def test_only_web_names_are_posted(web: Web, alpha: Machine) -> None:
     alpha.send("DIRECT=TCP:10.0.0.2\\private$\\q", b"binary")
     assert web.connects == []
@@ -454,7 +458,9 @@ def test_an_answer_to_nothing_ends_the_connection(web: Web, alpha: Machine, site
 # -- operators
 
 
-@pytest.mark.spec("MC-MQSRM 3.1.7.4/1", "MC-MQSRM 3.1.7.4/2", "MC-MQSRM 3.1.7.7/2")
+@pytest.mark.spec(
+    "MC-MQSRM 3.1.7.4/1", "MC-MQSRM 3.1.7.4/2", "MC-MQSRM 3.1.7.7/2", "MS-MQDMPR 3.1.1.3/5"
+)
 def test_a_paused_queue_sends_nothing(web: Web, alpha: Machine, site: Site) -> None:
     alpha.send(TO, b"one")
     queue = alpha.outgoing(TO)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -13,6 +14,7 @@ from posthouse.model.errors import QueueError
 from posthouse.protocols.binary.settings import BinarySettings
 
 NEVER = 1 << 62  # a time that does not come
+NO_LIMIT = -(1 << 62)  # below every dispatch priority
 FETCHED_MAX_BYTES = 256 << 10  # taken ahead of the window for one session
 
 
@@ -54,11 +56,14 @@ class SendingQueue:
         self._last_ack = _last_ack_of(self.sender)
         return self.sender
 
-    def take(self, count: int, bytes_max: int, utc_s: int, now_ms: int) -> list[Outbound]:
-        """The next messages; they are about to be sent."""
+    def take(
+        self, count: int, bytes_max: int, lowest: int, utc_s: int, now_ms: int
+    ) -> list[Outbound]:
+        """The next messages of at least this dispatch priority; they are about to be sent."""
         assert self.sender is not None
         self.look_for_progress(utc_s, now_ms)
-        messages = self.sender.take(count, bytes_max)
+        base = self.sender.queue.definition.base_priority
+        messages = self.sender.take(count, bytes_max, lowest - base)
         self.in_flight += len(messages)
         if self.resend_at_ms == NEVER and _any_transactional(messages):
             self._start(utc_s, now_ms)
@@ -69,6 +74,13 @@ class SendingQueue:
         if count:
             self.in_flight -= count
             self.begins_anew = True
+
+    @property
+    def level(self) -> int | None:
+        """The dispatch priority of its next message ([MS-MQDMPR] 3.1.7.1.28); None: none waits."""
+        assert self.sender is not None
+        priority = self.sender.next_priority
+        return None if priority is None else self.sender.queue.definition.base_priority + priority
 
     @property
     def has_more(self) -> bool:
@@ -196,9 +208,62 @@ class Fetched:
         return before - self.count
 
 
-class SendingQueues:
-    """All queues of a session. Each gets its turn.
+class _Levels:
+    """Queues by the dispatch priority of their next message, each level in the order of turns."""
 
+    __slots__ = ("_of", "_order", "_queues")
+
+    def __init__(self) -> None:
+        self._queues: dict[int, dict[SendingQueue, None]] = {}
+        self._order: list[int] = []  # the levels that there are, the lowest first
+        self._of: dict[SendingQueue, int] = {}
+
+    @property
+    def highest(self) -> int | None:
+        """The level whose turn it is."""
+        return self._order[-1] if self._order else None
+
+    def add(self, queue: SendingQueue, level: int) -> None:
+        """Puts a queue at the end of a level."""
+        if level not in self._queues:
+            self._queues[level] = {}
+            insort(self._order, level)
+        self._queues[level][queue] = None
+        self._of[queue] = level
+
+    def raise_to(self, queue: SendingQueue, level: int) -> None:
+        """Moves a queue up; one that stands there already, or higher, keeps its turn."""
+        now = self._of.get(queue)
+        if now is None or now < level:
+            self.remove(queue)
+            self.add(queue, level)
+
+    def pop(self) -> SendingQueue:
+        """Takes out the first queue of the highest level."""
+        queue = next(iter(self._queues[self._order[-1]]))
+        self.remove(queue)
+        return queue
+
+    def remove(self, queue: SendingQueue) -> None:
+        """Takes a queue out, if it is here."""
+        level = self._of.pop(queue, None)
+        if level is None:
+            return
+        del self._queues[level][queue]
+        if not self._queues[level]:
+            del self._queues[level], self._order[bisect_left(self._order, level)]
+
+
+def _lowest(level: int, others: int | None) -> int:
+    """Down to which dispatch priority a queue may send in its turn; others wait at theirs."""
+    return NO_LIMIT if others is None else min(level, others + 1)
+
+
+class SendingQueues:
+    """All queues of a session, in the order of dispatch ([MS-MQDMPR] 3.1.7.1.28, 3.1.7.3.9).
+
+    The priority of a message on its way is its own plus the base priority of its queue. The highest
+    goes first, whatever waits below it; queues that are equal take turns.
     `take`, `acknowledged`, `expire`, `retire` and `end` are called from inside the engine's turns.
     """
 
@@ -206,12 +271,13 @@ class SendingQueues:
         self._resend_ms = settings.resend_ms
         self.peer = b""  # who gets them, once that is known
         self._queues: dict[int, SendingQueue] = {}
-        self._ready: dict[int, SendingQueue] = {}  # may have something, in the order of turns
+        self._told: dict[int, SendingQueue] = {}  # may have something new: not sorted in yet
+        self._levels = _Levels()
 
     @property
     def wait(self) -> bool:
         """Whether a take may give something."""
-        return bool(self._ready)
+        return bool(self._told) or self._levels.highest is not None
 
     @property
     def have_more(self) -> bool:
@@ -227,7 +293,7 @@ class SendingQueues:
         if queue is None:
             queue = self._queues[number] = SendingQueue(number, self._resend_ms)
         queue.attached = True
-        self._ready[number] = queue
+        self._told[number] = queue
 
     def detach(self, number: int, fetched: Fetched) -> bool:
         """Nothing more is sent of it; True: it can be retired.
@@ -237,31 +303,48 @@ class SendingQueues:
         queue = self._queues.get(number)
         if queue is None:
             return False
-        self._ready.pop(number, None)
+        self._told.pop(number, None)
+        self._levels.remove(queue)
         queue.attached = False
         queue.resend_at_ms = NEVER
         queue.give_back(fetched.drop(queue))
         return not queue.in_flight
 
     def take(self, manager: QueueManager, count: int, bytes_max: int, now_ms: int) -> list[Taken]:
-        """Up to so many messages; the queue that gave last comes last the next time."""
+        """Up to so many messages; of equals, the queue that gave last comes last the next time."""
         taken: list[Taken] = []
-        for number, queue in list(self._ready.items()):
-            del self._ready[number]
+        self._sort_in(manager)
+        levels = self._levels
+        while count > 0 and bytes_max > 0 and (level := levels.highest) is not None:
+            queue = levels.pop()
             if not self._is_begun(queue, manager):
                 continue
-            messages = queue.take(count, bytes_max, manager.core.utc, now_ms)
+            lowest = _lowest(level, levels.highest)
+            messages = queue.take(count, bytes_max, lowest, manager.core.utc, now_ms)
+            left = queue.level
+            if left is not None and (messages or left < level):
+                levels.add(queue, left)
             if not messages:
                 continue
-            if queue.has_more:
-                self._ready[number] = queue
             packets = [message[1] for message in messages]
             taken.append(Taken(queue, messages, packets))
+            if left is not None and left >= lowest:
+                break  # there was no room for its next message, which nothing overtakes
             count -= len(messages)
             bytes_max -= sum(map(len, packets))
-            if count <= 0 or bytes_max <= 0:
-                break
         return taken
+
+    def _sort_in(self, manager: QueueManager) -> None:
+        """Gives each queue with news the place of the most that it can have to send."""
+        queues = manager.core.queues
+        for number, queue in self._told.items():
+            if (found := queues.get(number)) is None:
+                continue
+            order = found.state.order
+            used = [priority for priority in order.used if order.lane(priority).count]
+            if used:
+                self._levels.raise_to(queue, found.definition.base_priority + used[-1])
+        self._told.clear()
 
     def _is_begun(self, queue: SendingQueue, manager: QueueManager) -> bool:
         """Whether the queue is still there to be sent from."""
@@ -292,7 +375,7 @@ class SendingQueues:
         """Looks at all Transactional Ack Wait Timers; what is to be sent again waits then."""
         for number, queue in self._queues.items():
             if queue.attached and queue.expire(manager.core.utc, now_ms):
-                self._ready[number] = queue
+                self._told[number] = queue
 
     def is_due(self, now_ms: int) -> bool:
         """Whether `expire` has something to do."""
@@ -309,4 +392,5 @@ class SendingQueues:
         for queue in self._queues.values():
             queue.end()
         self._queues.clear()
-        self._ready.clear()
+        self._told.clear()
+        self._levels = _Levels()
