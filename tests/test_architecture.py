@@ -18,7 +18,7 @@ LINES_MAX = 600
 # Which package may import which. An empty name is the top: posthouse/__init__.py.
 PURE = {"model", "wire", "security", "directory", "bodies"}
 CORE = PURE | {"engine", "store"}
-DOORS = CORE | {"rpc", "protocols"}
+DOORS = CORE | {"net", "rpc", "protocols"}
 MAY_IMPORT: dict[str, set[str]] = {
     "": {"model", "client", "runtime"},
     "model": set(),
@@ -28,8 +28,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "directory": {"model", "wire", "security"},
     "engine": PURE,
     "store": PURE | {"engine"},
-    "rpc": {"model", "wire", "security"},
-    "protocols": CORE | {"rpc"},
+    "net": set(),
+    "rpc": {"model", "wire", "security", "net"},
+    "protocols": CORE | {"net", "rpc"},
     "runtime": DOORS,
     "sim": DOORS | {"runtime"},
     "client": DOORS | {"runtime"},
@@ -45,7 +46,7 @@ ALSO_OF = {"__main__.py": "cli"}
 
 # Clocks, sockets and chance enter at the edge.
 EDGE_MODULES = {"asyncio", "random", "secrets", "select", "selectors", "socket", "ssl", "time"}
-EDGE_PACKAGES = {"runtime", "client", "sim", "qms", "spark"}
+EDGE_PACKAGES = {"net", "runtime", "client", "sim", "qms", "spark"}
 EDGE_SERVERS = {"rpc", "protocols"}
 # What aiohttp calls, and what runs beside the loop: parts of the server next to them.
 EDGE_FILES = {
@@ -54,16 +55,13 @@ EDGE_FILES = {
     "protocols/admin/outside.py",
     "protocols/admin/inflow.py",
     "protocols/admin/streaming.py",
-    "protocols/sockets.py",
     "protocols/streams.py",
 }
 # What the doors of all protocols have in common.
 SHARED_BY_PROTOCOLS = {
-    "connections",
     "desk",
     "memory",
     "reports",
-    "sockets",
     "streams",
     "timers",
     "transport",

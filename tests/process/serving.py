@@ -16,17 +16,25 @@ STOP_S = 15.0
 
 
 class Serving:
-    """One process. Left alone at the end of a `with` it is stopped, and has to stop well."""
+    """One process. Left alone at the end of a `with` it is stopped, and has to stop well.
 
-    def __init__(self, folder: Path, *options: str, **environment: str) -> None:
+    With `files` it may have only so many descriptors.
+    """
+
+    def __init__(
+        self, folder: Path, *options: str, files: int | None = None, **environment: str
+    ) -> None:
         self.home = folder / "home"
         self.ready_file = folder / "ready.json"
         self.errors = folder / "stderr.txt"
         command = [sys.executable, "-m", "posthouse.cli.main", "serve", "--home", str(self.home)]
         command += ["--ready-file", str(self.ready_file), "--ports", "ephemeral", "--json"]
+        words = [*command, *options]
+        if files is not None:
+            words = ["sh", "-c", f'ulimit -n {files}; exec "$@"', "sh", *words]
         with self.errors.open("wb") as errors:
             self.process = subprocess.Popen(
-                [*command, *options],
+                words,
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 env={**os.environ, **environment},

@@ -6,7 +6,7 @@ from weakref import ref
 
 import pytest
 
-from posthouse.protocols.connections import Connections
+from posthouse.net.connections import Connections
 from posthouse.protocols.memory import RECEIVE, SEND, MemoryAccount
 from posthouse.rpc import pdu, statuses
 from posthouse.rpc.fragments import CALL_OVERHEAD

@@ -27,13 +27,18 @@ def run(hard: int, connections: int) -> list[str]:
 
 
 def test_the_soft_limit_is_raised_to_what_the_settings_need() -> None:
-    assert run(1000, 100)[:2] == ["622 622", "622"]
+    assert run(1000, 100)[:2] == ["622 622 522", "622"]
 
 
 def test_the_hard_limit_stays_and_it_is_said_that_it_is_too_low() -> None:
-    assert run(300, 100)[:2] == ["300 622", "300"]
+    assert run(300, 100)[:2] == ["300 622 522", "300"]
     assert not FileLimit(300, 622).enough
     assert FileLimit(622, 622).enough
+
+
+def test_connections_get_what_the_store_leaves_and_at_least_a_quarter() -> None:
+    assert FileLimit(2000, 2000, 600).for_connections == 1400
+    assert FileLimit(600, 2000, 600).for_connections == 150
 
 
 def test_what_the_process_makes_is_its_users_alone_and_its_memory_is_not_dumped() -> None:

@@ -4,6 +4,8 @@ import errno
 import os
 import resource
 import stat
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -344,3 +346,34 @@ def test_real_disk_is_found_again(tmp_path: Path) -> None:
 @given(buffers=st.lists(st.binary(max_size=5), max_size=6), done=st.integers(0, 40))
 def test_what_is_behind_a_short_write(buffers: list[bytes], done: int) -> None:
     assert b"".join(behind(buffers, done)) == b"".join(buffers)[done:]
+
+
+WITHOUT_DESCRIPTORS = """
+import resource, socket, sys
+import posthouse
+resource.setrlimit(resource.RLIMIT_NOFILE, (128, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+from pathlib import Path
+home = Path(sys.argv[1])
+home.mkdir()
+(home / "posthouse.toml").write_text('[store]\\nsegment_size = "1MiB"\\n')
+with posthouse.open(home, name="ALPHA") as qm:
+    queue = qm.create_queue(r".\\private$\\orders")
+    taken = []
+    try:
+        while True:
+            taken.append(socket.socket())
+    except OSError:
+        pass
+    queue.send(bytes(2_000_000), recoverable=True)
+    queue.send(b"in the next segment", recoverable=True)
+    print(queue.count())
+"""
+
+
+def test_the_next_segment_opens_where_the_process_has_no_descriptor_left(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_DESCRIPTORS, str(tmp_path / "home")],
+        capture_output=True,
+        text=True,
+    )
+    assert (done.stdout, done.returncode) == ("2\n", 0), done.stderr

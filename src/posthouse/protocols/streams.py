@@ -10,7 +10,15 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final, Protocol, cast
 
 from posthouse.model.enumerations import ConnectionStatus
-from posthouse.protocols.connections import Connections
+from posthouse.net.connections import Admission, Connections
+from posthouse.net.sockets import (
+    GONE,
+    UNREACHABLE,
+    address_of,
+    keep_alive,
+    look_up,
+    words_of,
+)
 from posthouse.protocols.memory import (
     RECEIVE,
     SEND,
@@ -18,14 +26,6 @@ from posthouse.protocols.memory import (
     UNSYNCED,
     Holder,
     MemoryAccount,
-)
-from posthouse.protocols.sockets import (
-    GONE,
-    UNREACHABLE,
-    address_of,
-    keep_alive,
-    look_up,
-    words_of,
 )
 from posthouse.protocols.transport import Owner, Resolved
 
@@ -72,9 +72,9 @@ class Stream(asyncio.BufferedProtocol, ABC):
     next of them reads.
     """
 
-    def __init__(self, node: StreamNode, *, accepted: bool) -> None:
+    def __init__(self, node: StreamNode, admission: Admission | None) -> None:
         self._node = node
-        self._accepted = accepted  # somebody else connects
+        self._admission = admission  # None: we connect to somebody else
         self._owner: Owner | None = None
         self._holder: Holder | None = None
         self._address = ""
@@ -87,6 +87,11 @@ class Stream(asyncio.BufferedProtocol, ABC):
     def begin(self, address: str) -> Owner | None:
         """The connection is there; called once."""
 
+    @property
+    @abstractmethod
+    def is_proven(self) -> bool:
+        """Whether the peer has shown what it wants: a handshake, a whole request."""
+
     # -- from asyncio
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -94,14 +99,15 @@ class Stream(asyncio.BufferedProtocol, ABC):
         self._transport = cast(asyncio.Transport, transport)  # uvloop's do not inherit from it
         self._transport.set_write_buffer_limits(high=WRITE_BUFFER)
         address = address_of(self._transport)
-        if self._accepted and (address == GONE or not self._node.admits(address)):
-            self._transport.abort()
-            return
-        keep_alive(self._transport.get_extra_info("socket"))
+        if self._admission is None:
+            keep_alive(self._transport.get_extra_info("socket"))
+            self._node.connections.room.taken += 1
+        else:
+            self._admission.drop = self._transport.abort
         self._address = address
         self._holder = self._node.memory.open(address, self._too_much, self._continue)
         self._node.open.add(self)
-        self._owner = self.begin(address)
+        self._owner = None if self._node.stopping or address == GONE else self.begin(address)
         if self._owner is None:
             self._transport.abort()
 
@@ -115,6 +121,9 @@ class Stream(asyncio.BufferedProtocol, ABC):
         if self._owner is not None and not self._node.stopping:
             self._owner.receive(bytes(self._node.buffer[:nbytes]))
             self._count()
+            admission = self._admission
+            if admission is not None and admission.unproven and self.is_proven:
+                admission.prove()
 
     def pause_writing(self) -> None:
         """The peer does not read fast enough."""
@@ -138,7 +147,11 @@ class Stream(asyncio.BufferedProtocol, ABC):
         if self._holder is not None:
             self._holder.leave()
             self._holder = None
-        self._node.left(self, self._address, accepted=self._accepted)
+        self._node.open.discard(self)
+        if self._admission is None:
+            self._node.connections.room.give()
+        else:
+            self._admission.leave()
         # Nothing refers in a circle, or half a packet would stay until somebody looks for circles.
         owner, self._owner = self._owner, None
         if owner is not None:
@@ -268,21 +281,6 @@ class StreamNode:
         self._connecting = asyncio.Semaphore(CONNECTS_MAX)
         self._stopped: asyncio.Future[None] | None = None
 
-    # -- connections
-
-    def admits(self, address: str) -> bool:
-        """Counts a connection that somebody opened in, or says no."""
-        reason = "stopping" if self.stopping else self.connections.admit(address)
-        if reason:
-            self.machine.refused(reason)
-        return not reason
-
-    def left(self, stream: Stream, address: str, *, accepted: bool) -> None:
-        """A connection has ended."""
-        self.open.discard(stream)
-        if accepted:
-            self.connections.leave(address)
-
     # -- Network
 
     def wake_at(self, when_ms: int) -> None:
@@ -313,6 +311,10 @@ class StreamNode:
 
     async def connected(self, where: str, open_it: Opening, who: Failed) -> None:
         """Opens a connection within `connect_timeout_ms`, or says why there is none."""
+        room = self.connections.room
+        if not room.take():
+            who.failed(_STATUS.SOCKET_CONNECT_FAILURE, "this machine has too many connections open")
+            return
         try:
             async with self._connecting, asyncio.timeout(self._connect_timeout_s):
                 await open_it()
@@ -326,6 +328,8 @@ class StreamNode:
         except UNREACHABLE as error:
             words = f"{where} cannot be reached: {words_of(error)}"
             who.failed(_STATUS.SOCKET_CONNECT_FAILURE, words)
+        finally:
+            room.give()  # the connection itself has its own
 
     def run(self, work: Coroutine[Any, Any, None]) -> None:
         """Beside everything else; ends with the stop."""

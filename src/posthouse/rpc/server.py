@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from typing import Any, Final, Protocol, cast
+from typing import Final, Protocol, cast
 
+from posthouse.net.connections import Admission, Connections
+from posthouse.net.listening import Listener
+from posthouse.net.sockets import GONE, address_of, shown_address
 from posthouse.rpc.association import AssociationGroups
 from posthouse.rpc.calls import Counts
 from posthouse.rpc.connection import ServerConnection
@@ -18,7 +19,6 @@ from posthouse.rpc.interface import Interface
 from posthouse.rpc.security import Authenticator
 from posthouse.rpc.settings import RpcSettings
 
-GONE: Final = "unknown"  # the address of a client that has left already
 UNREAD: Final = "a client does not read its answers"
 SHORT: Final = "memory is short, and a client does not read its answers"
 LINGER_S: Final = 10.0  # for the last bytes to a client that may not read them
@@ -31,7 +31,6 @@ SMALL: Final = 64 << 10  # always read, and not worth counting while it is sent
 RECEIVE: Final = 0  # what a buffer is for, as the account of memory has it
 SEND: Final = 2
 # A client that vanished is noticed within a minute, also where nothing is to be sent.
-_KEEPALIVE: Final = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
 
 
 class Holder(Protocol):
@@ -74,23 +73,12 @@ class Memory(Protocol):
         ...
 
 
-class Admission(Protocol):
-    """How many connections there may be, and from where."""
-
-    def admit(self, address: str) -> str:
-        """Why a connection is refused; empty: it is in."""
-        ...
-
-    def leave(self, address: str) -> None:
-        """A connection that was let in has ended."""
-        ...
-
-
 class Link(asyncio.BufferedProtocol):
     """The TCP connection of a client. All of them read into the one buffer of their server."""
 
-    def __init__(self, server: RpcServer) -> None:
+    def __init__(self, server: RpcServer, admission: Admission) -> None:
         self._server = server
+        self._admission = admission
         self._connection: ServerConnection | None = None
         self._holder: Holder | None = None
         self._address = ""
@@ -109,11 +97,11 @@ class Link(asyncio.BufferedProtocol):
         """Takes the connection in, or turns it away."""
         self._transport = cast(asyncio.Transport, transport)  # uvloop's do not inherit from it
         self._transport.set_write_buffer_limits(high=WRITE_BUFFER)
-        address = _address_of(self._transport)
-        if not self._server.admits(address):
+        self._admission.drop = self._transport.abort
+        address = address_of(self._transport)
+        if address == GONE or self._server.stopping:
             self._transport.abort()
             return
-        _keep_alive(self._transport.get_extra_info("socket"))
         self._address = address
         self._connection = self._server.connect(self, address)
         if self._server.memory is not None:
@@ -136,6 +124,8 @@ class Link(asyncio.BufferedProtocol):
         self._is_receiving = False
         if self._holder is not None:
             self._count()
+        if self._admission.unproven and connection.association is not None:
+            self._admission.prove()
 
     def pause_writing(self) -> None:
         """The client does not read fast enough: no more is done for it meanwhile."""
@@ -156,6 +146,7 @@ class Link(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The end, whoever made it."""
+        self._admission.leave()
         if self._connection is None:
             return
         if self._linger is not None:
@@ -165,7 +156,7 @@ class Link(asyncio.BufferedProtocol):
             self._holder = None
         self._unsent, self._unsent_bytes = [], 0
         connection, self._connection = self._connection, None
-        self._server.left(self, self._address)
+        self._server.left(self)
         connection.lost()
 
     # -- from the connection
@@ -312,7 +303,7 @@ class RpcServer:
         *,
         name: str = "rpc",
         memory: Memory | None = None,
-        connections: Admission | None = None,
+        connections: Connections | None = None,
         now: Callable[[], int] = lambda: time.monotonic_ns() // 1_000_000,
         bug: Callable[[Exception], None] | None = None,
     ) -> None:
@@ -329,9 +320,9 @@ class RpcServer:
         self.buffer = memoryview(bytearray(READ_BUFFER))
         self.small_buffer = self.buffer[:SMALL]
         self._authenticator = authenticator
-        self._connections = connections
+        self._connections = connections or Connections()
         self._bug = bug or self._report
-        self._server: asyncio.Server | None = None
+        self._listener: Listener | None = None
         self._port = 0
         self._sweep: asyncio.TimerHandle | None = None
 
@@ -342,14 +333,9 @@ class RpcServer:
 
     # -- connections
 
-    def admits(self, address: str) -> bool:
-        """Counts a connection in, or says no."""
-        reason = "stopping" if self.stopping else GONE if address == GONE else ""
-        if not reason and self._connections is not None:
-            reason = self._connections.admit(address)
-        if reason:
-            self.refused[reason] += 1
-        return not reason
+    def refuse(self, reason: str) -> None:
+        """Counts a connection that was turned away."""
+        self.refused[reason] += 1
 
     def connect(self, link: Link, address: str) -> ServerConnection:
         """What speaks on a new connection."""
@@ -369,11 +355,9 @@ class RpcServer:
             bug=self._bug,
         )
 
-    def left(self, link: Link, address: str) -> None:
+    def left(self, link: Link) -> None:
         """A connection has ended."""
         self.links.pop(link, None)
-        if self._connections is not None:
-            self._connections.leave(address)
 
     def _report(self, error: Exception) -> None:
         """A mistake of ours, where nobody else wants to hear of it."""
@@ -386,14 +370,13 @@ class RpcServer:
     async def start(self, host: str, port: int) -> str:
         """Listens; returns `address:port`."""
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(
-            lambda: Link(self), **_where(host, port), backlog=1024
+        self._listener = Listener(
+            lambda admission: Link(self, admission), self._connections, self.refuse
         )
-        address = self._server.sockets[0].getsockname()
+        address = self._listener.start(host, port)
         self._port = address[1]
         self._sweep = loop.call_later(SWEEP_S, self.sweep)
-        host = f"[{address[0]}]" if ":" in address[0] else address[0]
-        return f"{host}:{self._port}"
+        return shown_address(address)
 
     def sweep(self) -> None:
         """Ends connections whose time is up; from time to time."""
@@ -405,8 +388,8 @@ class RpcServer:
     async def stop(self, deadline_s: float) -> None:
         """Takes no more calls, lets those that wait end, and closes, at the latest then."""
         self.stopping = True
-        if self._server is not None:
-            self._server.close()
+        if self._listener is not None:
+            self._listener.close()
         if self._sweep is not None:
             self._sweep.cancel()
         for link in list(self.links):
@@ -433,32 +416,3 @@ def _change(holder: Holder, kind: int, size: int) -> None:
         holder.take(kind, grown)
     elif grown < 0:
         holder.give(kind, -grown)
-
-
-def _address_of(transport: asyncio.Transport) -> str:
-    """The client's address; an IPv4 one that came over IPv6 is an IPv4 one."""
-    peer = transport.get_extra_info("peername")
-    return str(peer[0]).removeprefix("::ffff:") if peer else GONE
-
-
-def _keep_alive(connection: Any) -> None:
-    with suppress(OSError):  # it may be gone already
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        for name, value in _KEEPALIVE:
-            if hasattr(socket, name):
-                connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
-
-
-def _where(host: str, port: int) -> dict[str, Any]:
-    """Where to listen, as asyncio is told; on `::` for both families."""
-    if host != "::" or not socket.has_dualstack_ipv6():
-        return {"host": host, "port": port}
-    listener = socket.socket(socket.AF_INET6, socket.SOCK_STREAM)
-    try:
-        listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((host, port))
-    except OSError:
-        listener.close()
-        raise
-    return {"sock": listener}

@@ -40,7 +40,7 @@ def standard_doors(service: Service) -> list[Place]:
     more += [] if srmp is None else [lambda: srmp_metrics(srmp.protocol.figures())]
     more += [] if pgm is None else [lambda: pgm_metrics(pgm.protocol.figures())]
     admin = make_admin(service, node, reads, more)
-    places = [Place(ControlSocket(admin, service.connections()), str(service.home), 0)]
+    places = [Place(ControlSocket(admin, service.local_connections()), str(service.home), 0)]
     if section.enabled:
         port = port_of("admin", service.ports) if section.port is None else section.port
         door = AdminServer(

@@ -22,22 +22,29 @@ class FileLimit(NamedTuple):
 
     allowed: int
     wanted: int
+    reserved: int = FILES_FOR_US  # of these, never for connections
 
     @property
     def enough(self) -> bool:
         """Whether every connection that the settings allow finds a descriptor."""
         return self.allowed >= self.wanted
 
+    @property
+    def for_connections(self) -> int:
+        """Descriptors that connections may have: what is left for them, at least a quarter."""
+        return max(self.allowed - self.reserved, self.allowed // 4)
+
 
 def raise_file_limit(connections_max: int, open_files: int) -> FileLimit:
     """Raises the soft limit on open files to what the settings need, at most to the hard limit."""
-    wanted = connections_max + open_files + FILES_FOR_US
+    reserved = open_files + FILES_FOR_US
+    wanted = connections_max + reserved
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     unlimited = resource.RLIM_INFINITY
     if soft != unlimited and soft < wanted:
         soft = wanted if hard == unlimited else min(wanted, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    return FileLimit(wanted if soft == unlimited else soft, wanted)
+    return FileLimit(wanted if soft == unlimited else soft, wanted, reserved)
 
 
 def keep_memory() -> None:

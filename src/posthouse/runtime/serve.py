@@ -20,7 +20,7 @@ import msgspec
 from posthouse.engine.effects import Event
 from posthouse.model.errors import QueueError
 from posthouse.model.guids import format_guid
-from posthouse.protocols.connections import Connections
+from posthouse.net.connections import Connections, Room
 from posthouse.protocols.memory import MemoryAccount
 from posthouse.runtime.addresses import local_addresses
 from posthouse.runtime.coordination import Coordination
@@ -53,6 +53,7 @@ from posthouse.runtime.settings_file import (
 from posthouse.security.peers import check_url
 from posthouse.store.errors import StoreError
 
+LOCAL_MAX = 1_000  # connections of the control socket
 MEMORY_LOOK_S = 2.5  # while memory is short: how often slow packets are looked for
 STOPPED, FAILED = 0, 1
 _WARNINGS = frozenset(
@@ -122,12 +123,18 @@ class Service(NamedTuple):
     started: Started
     log: Log
     memory: MemoryAccount
+    room: Room
     directory: FollowedDirectory | None = None
 
     def connections(self) -> Connections:
         """The counter of a new listener."""
         limits = self.settings.limits
-        return Connections(limits.connections_max, limits.connections_per_address_max)
+        return Connections(limits.connections_max, limits.connections_per_address_max, self.room)
+
+    def local_connections(self) -> Connections:
+        """The counter of the control socket, whose descriptors nobody else can take."""
+        most = min(self.settings.limits.connections_max, _local_share(self.room.limit))
+        return Connections(most, most)
 
 
 Doors = Callable[[Service], list[Place]]
@@ -201,8 +208,15 @@ def _run_in(home: Home, options: Options, settings: Settings, log: Log, doors: D
     listeners = 1 + settings.binary.enabled + 2 * settings.rpc.enabled + settings.ncp.enabled
     listeners += settings.http.enabled
     limit = raise_file_limit(listeners * settings.limits.connections_max, settings.store.open_files)
+    room = Room(limit.for_connections - _local_share(limit.for_connections))
     if not limit.enough:
-        log.warning("few_files_allowed", allowed=limit.allowed, wanted=limit.wanted)
+        log.warning(
+            "few_files_allowed",
+            allowed=limit.allowed,
+            wanted=limit.wanted,
+            connections=room.limit,
+            remedy="raise LimitNOFILE of the service, or lower [limits] connections_max",
+        )
     if home.narrowed:
         log.warning("home_was_open_to_others", home=home.path)
     ports = PortSet(settings.queue_manager.ports)
@@ -227,7 +241,12 @@ def _run_in(home: Home, options: Options, settings: Settings, log: Log, doors: D
     settings = msgspec.structs.replace(settings, queue_manager=machine)
     started.manager.accounts.certificates.configure(settings.security.message_security())
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        return runner.run(Server(home, options, settings, started, log).serve(doors))
+        return runner.run(Server(home, options, settings, started, log, room).serve(doors))
+
+
+def _local_share(descriptors: int) -> int:
+    """Of the descriptors for connections, those of the control socket."""
+    return max(16, min(LOCAL_MAX, descriptors // 8))
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
@@ -265,8 +284,15 @@ class Server:
     """One run: from the engine's start to the end of the process."""
 
     def __init__(
-        self, home: Home, options: Options, settings: Settings, started: Started, log: Log
+        self,
+        home: Home,
+        options: Options,
+        settings: Settings,
+        started: Started,
+        log: Log,
+        room: Room,
     ) -> None:
+        self.room = room
         self.home = home
         self.options = options
         self.settings = settings
@@ -325,6 +351,7 @@ class Server:
             started=self.started,
             log=self.log,
             memory=self.memory,
+            room=self.room,
             directory=self._directory,
         )
 

@@ -12,8 +12,8 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct, field
 
 from posthouse.engine.settings import EngineSettings
+from posthouse.net.connections import CONNECTIONS_MAX, CONNECTIONS_PER_ADDRESS_MAX
 from posthouse.protocols.admin.pacing import SHARE
-from posthouse.protocols.connections import CONNECTIONS_MAX, CONNECTIONS_PER_ADDRESS_MAX
 from posthouse.protocols.memory import MEMORY_LIMIT, UNSYNCED_MAX
 from posthouse.runtime.ports import PortSet, own_ports
 from posthouse.runtime.settings_directory import DirectorySection, directory_source

@@ -16,9 +16,11 @@ Buffer = bytes | bytearray | memoryview
 """Anything a gather write takes; a memoryview must be one of plain bytes."""
 
 IOV_MAX = 1024  # Linux: more buffers than this in one call is EINVAL
+KEPT_DESCRIPTORS = 4  # for the files that a running store opens: segment, index, checkpoint
 DIRECTORY_MODE = 0o700
 FILE_MODE = 0o600
 
+_NO_DESCRIPTOR = frozenset({errno.EMFILE, errno.ENFILE})
 # What preadv answers where a file system knows nothing of RWF_NOWAIT, or where it would block.
 _NOT_NOW = frozenset({errno.EAGAIN, errno.EOPNOTSUPP, errno.ENOSYS})
 
@@ -207,6 +209,16 @@ class RealDisk(Disk):
         if not read_only:
             make_directory(self.path)
         self._descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._kept: list[int] = []
+        self._keep()
+
+    def _keep(self) -> None:
+        """Keeps descriptors back: the next segment opens also where the process has no more."""
+        while not self.read_only and len(self._kept) < KEPT_DESCRIPTORS:
+            try:
+                self._kept.append(os.dup(self._descriptor))
+            except OSError:
+                return
 
     def names(self) -> list[str]:
         """Names of all regular files, sorted."""
@@ -220,8 +232,18 @@ class RealDisk(Disk):
             self._change(name)
             flags |= os.O_CREAT | os.O_EXCL
         flags |= os.O_RDONLY if self.read_only else os.O_RDWR
-        descriptor = os.open(plain(name), flags, FILE_MODE, dir_fd=self._descriptor)
-        return RealFile(descriptor, name, self.read_only)
+        return RealFile(self._open(plain(name), flags), name, self.read_only)
+
+    def _open(self, name: str, flags: int) -> int:
+        try:
+            descriptor = os.open(name, flags, FILE_MODE, dir_fd=self._descriptor)
+        except OSError as error:
+            if error.errno not in _NO_DESCRIPTOR or not self._kept:
+                raise
+            os.close(self._kept.pop())
+            return os.open(name, flags, FILE_MODE, dir_fd=self._descriptor)
+        self._keep()
+        return descriptor
 
     def exists(self, name: str) -> bool:
         """Whether there is a regular file of this name."""
@@ -263,8 +285,10 @@ class RealDisk(Disk):
     def close(self) -> None:
         """Give the directory's descriptor back."""
         descriptor, self._descriptor = self._descriptor, -1
-        if descriptor >= 0:
-            os.close(descriptor)
+        for one in (descriptor, *self._kept):
+            if one >= 0:
+                os.close(one)
+        self._kept = []
 
     def _change(self, name: str) -> None:
         if self.read_only:

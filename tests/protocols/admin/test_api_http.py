@@ -17,9 +17,9 @@ import aiohttp
 import pytest
 
 from posthouse.engine.settings import EngineSettings
+from posthouse.net.connections import Connections
 from posthouse.protocols.admin import control
 from posthouse.protocols.admin.server import AdminServer, AdminSettings
-from posthouse.protocols.connections import Connections
 from tests.protocols.admin.api_rig import ORDERS, ApiRig, at, with_api
 
 STATUS = "/api/v1/status"
@@ -270,7 +270,7 @@ def test_slow_headers_and_slow_bodies_end(tmp_path: Path) -> None:
 
 def test_too_many_connections_are_turned_away(tmp_path: Path) -> None:
     async def work(rig: ApiRig) -> None:
-        server = AdminServer(rig.admin, Connections(1, 1))
+        server = AdminServer(rig.admin, Connections(1, 2))
         host, _, port = (await server.start("127.0.0.1", 0)).rpartition(":")
         reader, writer = await asyncio.open_connection(host, int(port))
         writer.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")

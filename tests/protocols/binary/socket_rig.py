@@ -17,9 +17,9 @@ from posthouse.model.enumerations import QueueAccessType
 from posthouse.model.message import DeliveryGuarantee, Message
 from posthouse.model.names import parse_format_name, parse_name
 from posthouse.model.properties import QueueProperties
+from posthouse.net.connections import Connections
 from posthouse.protocols.binary.server import BinaryNode, BinaryServer, PingServer
 from posthouse.protocols.binary.settings import BinarySettings
-from posthouse.protocols.connections import Connections
 from posthouse.protocols.memory import MemoryAccount
 from posthouse.runtime.driver import Driver
 from posthouse.runtime.loop import Loop

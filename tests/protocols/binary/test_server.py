@@ -12,8 +12,8 @@ from weakref import ref
 
 import pytest
 
+from posthouse.net.connections import Connections
 from posthouse.protocols.binary.settings import BinarySettings
-from posthouse.protocols.connections import Connections
 from posthouse.protocols.memory import MemoryAccount
 from posthouse.protocols.streams import WRITE_BUFFER
 from posthouse.store.errors import StoreFailed
@@ -236,7 +236,7 @@ async def test_a_connection_that_says_nothing_is_closed_after_a_while() -> None:
 
 @on_loop
 async def test_connections_above_the_limit_are_turned_away() -> None:
-    async with serving(connections=Connections(2, 2)) as beta:
+    async with serving(connections=Connections(2, 3)) as beta:
         first, second = await Stranger.connect(beta), await Stranger.connect(beta)
         await first.open()
         await second.open()

@@ -17,7 +17,7 @@ from posthouse.model.errors import (
     QueueError,
     QueueNotFound,
 )
-from posthouse.protocols.connections import Connections
+from posthouse.net.connections import Connections
 from posthouse.protocols.job_queue.handler import completion_of
 from posthouse.protocols.job_queue.settings import NcpSettings
 from posthouse.wire import ncp
@@ -461,10 +461,11 @@ def test_a_silent_client_that_has_logged_in_stays(walk: Walk) -> None:
 
 def test_connections_are_counted_by_address(rig: NcpRig) -> None:
     rig.ncp.limits = Connections(connections_max=10, per_address_max=1)
-    assert rig.ncp.admits("192.0.2.1")
-    assert not rig.ncp.admits("192.0.2.1")
-    rig.ncp.left("192.0.2.1")
-    assert rig.ncp.admits("192.0.2.1")
+    first = rig.ncp.admit("192.0.2.1")
+    assert first is not None
+    assert rig.ncp.admit("192.0.2.1") is None
+    first.leave()
+    assert rig.ncp.admit("192.0.2.1") is not None
     assert rig.ncp.figures.refused == {"too many connections of one address": 1}
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from posthouse.client.ncp_core import NcpLost
 from posthouse.engine.settings import QmsSettings
 from posthouse.model.qms import NWQueueJobStruct
-from posthouse.protocols.connections import Connections
+from posthouse.net.connections import Connections
 from posthouse.protocols.job_queue.datagrams import ENDED_KEPT
 from posthouse.wire import ncp
 from posthouse.wire.ncp import Reply, Request, read_reply, write_request

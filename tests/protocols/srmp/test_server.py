@@ -23,7 +23,7 @@ from posthouse.model.enumerations import ConnectionStatus, QueueAccessType
 from posthouse.model.message import DeliveryGuarantee, Message
 from posthouse.model.names import parse_format_name, parse_name
 from posthouse.model.properties import QueueProperties
-from posthouse.protocols.connections import Connections
+from posthouse.net.connections import Connections
 from posthouse.protocols.memory import MemoryAccount
 from posthouse.protocols.srmp.server import SrmpNode, SrmpServer
 from posthouse.protocols.srmp.settings import SrmpSettings

@@ -13,6 +13,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from posthouse.model.errors import QueueError
+from posthouse.net.connections import Admission
 from posthouse.protocols.admin.answers import plain_response, refusal
 from posthouse.protocols.admin.api import Done
 from posthouse.protocols.admin.conversation import Conversation
@@ -40,8 +41,9 @@ _COUNTED: Final = (RECEIVE, UNSYNCED, Buffer.SEND.value)
 class Connection(asyncio.Protocol):
     """One connection: undecided, then HTTP or a client session."""
 
-    def __init__(self, door: AdminDoor) -> None:
+    def __init__(self, door: AdminDoor, admission: Admission) -> None:
         self.door = door
+        self.admission = admission
         self.admin = door.admin
         self.session: ClientSession | None = None
         self.http: Any = None  # aiohttp's RequestHandler
@@ -63,13 +65,12 @@ class Connection(asyncio.Protocol):
         """Counts it in, or turns it away."""
         self.transport = cast(asyncio.Transport, transport)  # uvloop's do not inherit from it
         transport = self.transport
-        address = self.door.address_of(transport)
-        reason = self.door.refuses(transport) or self.door.connections.admit(address)
-        if reason:
-            self.admin.traffic.refused[reason] += 1
+        self.admission.drop = transport.abort
+        if reason := self.door.refuses(transport):
+            self.door.refused(reason)
             transport.abort()
             return
-        self._address = address
+        self._address = self.door.address_of(transport)
         self.admin.traffic.connections += 1
         self.door.open.add(self)
         self._set_timer(self.admin.settings.header_timeout_s, self._late)
@@ -108,11 +109,11 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The end, whoever made it."""
+        self.admission.leave()
         if not self._address:
             return
         self._stop_timer()
         self.door.open.discard(self)
-        self.door.connections.leave(self._address)
         self.admin.traffic.connections -= 1
         if self.http is not None:
             self.door.handlers.pop(self.http, None)
@@ -208,6 +209,7 @@ class Connection(asyncio.Protocol):
         self.transport.write(SWITCHING)
         self._identity = identity
         self._holder = self.admin.memory.open(self._address, self._too_much, self._resume)
+        self.admission.prove()
         self.session = session = ClientSession(
             self.admin.desk,
             identity.caller,

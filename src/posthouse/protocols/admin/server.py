@@ -17,6 +17,9 @@ from typing import Any, Final
 from aiohttp import web
 
 from posthouse.engine.tokens import Tokens
+from posthouse.net.connections import Connections
+from posthouse.net.listening import Listener
+from posthouse.net.sockets import shown_address
 from posthouse.protocols.admin import control
 from posthouse.protocols.admin.answers import Pages
 from posthouse.protocols.admin.api import Api
@@ -41,7 +44,6 @@ from posthouse.protocols.admin.pacing import SHARE, Busy, Pace
 from posthouse.protocols.admin.rates import SAMPLE_INTERVAL_MS, Rates
 from posthouse.protocols.admin.remote_read_metrics import AskFigures as AskRemoteRead
 from posthouse.protocols.admin.session_handles import SessionLimits
-from posthouse.protocols.connections import Connections
 from posthouse.protocols.desk import Desk
 from posthouse.protocols.memory import (
     MemoryAccount,
@@ -54,7 +56,7 @@ LINE_MAX: Final = 1 << 16  # a filter in a query, percent-encoded
 GATHERERS: Final = 2  # bulk reads beside each other; more would only wait for each other
 POLL_S: Final = 0.02  # while a stop waits for what has begun
 # A client that vanished is noticed within a minute: what it has locked is others' then.
-_KEEPALIVE: Final = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
+_NOT_LET_IN: Final = frozenset({401, 403})
 
 
 @dataclass(frozen=True)
@@ -183,7 +185,7 @@ class AdminDoor(ABC):
             body_timeout_s=admin.settings.body_timeout_s,
         )
         self.web = web.Server(self._handle, handler_cancellation=True)
-        self._server: asyncio.Server | None = None
+        self._listener: Listener | None = None
 
     # -- what differs
 
@@ -194,6 +196,10 @@ class AdminDoor(ABC):
     def refuses(self, transport: asyncio.Transport) -> str:
         """Why a connection is turned away, if it is."""
         return ""
+
+    def refused(self, reason: str) -> None:
+        """A connection was turned away."""
+        self.admin.traffic.refused[reason] += 1
 
     def handler(self) -> RequestHandler:
         """aiohttp's end of a new connection."""
@@ -215,7 +221,10 @@ class AdminDoor(ABC):
             return web.Response(status=503)
         connection.busy += 1
         try:
-            return await self.face.respond(request)
+            response = await self.face.respond(request)
+            if "Authorization" in request.headers and response.status not in _NOT_LET_IN:
+                connection.admission.prove()
+            return response
         finally:
             connection.busy -= 1
             connection.idle_since = asyncio.get_running_loop().time()
@@ -225,8 +234,8 @@ class AdminDoor(ABC):
     async def stop(self, deadline_s: float) -> None:
         """Stops accepting and reading; what has begun is answered, at most so many seconds."""
         self.stopping = self.face.closing = True
-        if self._server is not None:
-            self._server.close()
+        if self._listener is not None:
+            self._listener.close()
         self.web.pre_shutdown()
         for connection in list(self.open):
             connection.stop_reading()
@@ -268,32 +277,17 @@ class AdminServer(AdminDoor):
 
     async def start(self, host: str, port: int) -> str:
         """Listens; returns `address:port`."""
-        loop = asyncio.get_running_loop()
-        # A handshake comes before the connection is counted in: it has no more time than a header.
-        handshake_s = self.admin.settings.header_timeout_s if self._tls else None
-        self._server = await loop.create_server(
-            lambda: Connection(self),
-            host,
-            port,
-            ssl=self._tls,
-            ssl_handshake_timeout=handshake_s,
-            backlog=1024,
+        self._listener = Listener(
+            lambda admission: Connection(self, admission),
+            self.connections,
+            self.refused,
+            tls=self._tls,
+            handshake_s=self.admin.settings.header_timeout_s,  # no more time than a header
         )
-        for listener in self._server.sockets:
-            _keep_alive(listener)
+        address = self._listener.start(host, port)
         self.admin.enter()
-        address = self._server.sockets[0].getsockname()
         self._listening(address[1])
-        shown = f"[{address[0]}]" if ":" in address[0] else address[0]
-        return f"{shown}:{address[1]}"
-
-
-def _keep_alive(listener: Any) -> None:
-    """What a listener has set, its connections have."""
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in _KEEPALIVE:
-        if hasattr(socket, name):
-            listener.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+        return shown_address(address)
 
 
 class ControlSocket(AdminDoor):
@@ -318,14 +312,19 @@ class ControlSocket(AdminDoor):
     async def start(self, host: str, port: int) -> str:
         """Listens in the home that `host` names; returns the path of the socket."""
         self._path = control.prepare(Path(host))
-        loop = asyncio.get_running_loop()
+        bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         mask = os.umask(0o177)
         try:
-            self._server = await loop.create_unix_server(
-                lambda: Connection(self), str(self._path), backlog=1024
-            )
+            bound.bind(str(self._path))
+        except OSError:
+            bound.close()
+            raise
         finally:
             os.umask(mask)
+        self._listener = Listener(
+            lambda admission: Connection(self, admission), self.connections, self.refused
+        )
+        self._listener.start_on([bound])
         self.admin.enter()
         return str(self._path)
 

@@ -8,22 +8,25 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, cast
 
+from posthouse.net.connections import Admission, Connections
+from posthouse.net.listening import Listener
+from posthouse.net.sockets import bound_sockets, shown_address
 from posthouse.protocols.binary.network import Attempt
 from posthouse.protocols.binary.protocol import BinaryProtocol
 from posthouse.protocols.binary.session import Session
 from posthouse.protocols.binary.settings import BinarySettings
-from posthouse.protocols.connections import Connections
 from posthouse.protocols.desk import Desk
 from posthouse.protocols.memory import MemoryAccount
-from posthouse.protocols.sockets import shown_address, where_to_listen
 from posthouse.protocols.streams import Stream, StreamNode, monotonic_ms
 
 
 class Connection(Stream):
     """One TCP connection: the `Transport` of its session."""
 
-    def __init__(self, node: BinaryNode, attempt: Attempt | None = None) -> None:
-        super().__init__(node, accepted=attempt is None)
+    def __init__(
+        self, node: BinaryNode, admission: Admission | None, attempt: Attempt | None
+    ) -> None:
+        super().__init__(node, admission)
         self._protocol = node.protocol
         self._attempt = attempt
 
@@ -33,6 +36,11 @@ class Connection(Stream):
         if attempt is None:
             return self._protocol.accept(self, address)
         return attempt.connected(self)
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether the handshake is over."""
+        return isinstance(self._owner, Session) and self._owner.is_open
 
 
 class BinaryNode(StreamNode):
@@ -57,7 +65,7 @@ class BinaryNode(StreamNode):
 
     def connect(self, address: str, port: int, attempt: Attempt) -> None:
         """Connects within `connect_timeout_ms`."""
-        make, open_it = partial(Connection, self, attempt), self._loop.create_connection
+        make, open_it = partial(Connection, self, None, attempt), self._loop.create_connection
         where = f"{address} port {port}"
         self.run(self.connected(where, partial(open_it, make, address, port), attempt))
 
@@ -104,24 +112,25 @@ class BinaryServer:
     def __init__(self, node: BinaryNode, listening: Callable[[int], None] = lambda port: None):
         self._node = node
         self._listening = listening  # told the port, before anything is sent
-        self._server: asyncio.Server | None = None
+        self._listener: Listener | None = None
 
     async def start(self, host: str, port: int) -> str:
         """Listens, then connects for what waits; returns `address:port`."""
-        loop = asyncio.get_running_loop()
-        where = where_to_listen(host, port, socket.SOCK_STREAM)
-        self._server = await loop.create_server(
-            lambda: Connection(self._node), **where, backlog=1024
+        node = self._node
+        self._listener = Listener(
+            lambda admission: Connection(node, admission, None),
+            node.connections,
+            node.protocol.refused,
         )
-        address = self._server.sockets[0].getsockname()
+        address = self._listener.start(host, port)
         self._listening(address[1])
         self._node.protocol.start()
         return shown_address(address)
 
     async def stop(self, deadline_s: float) -> None:
         """Queue Manager Stopped (3.1.4.2)."""
-        if self._server is not None:
-            self._server.close()
+        if self._listener is not None:
+            self._listener.close()
         await self._node.stop(deadline_s)
 
 
@@ -137,11 +146,9 @@ class PingServer:
     async def start(self, host: str, port: int) -> str:
         """Listens; returns `address:port`."""
         loop = asyncio.get_running_loop()
-        where = where_to_listen(host, port, socket.SOCK_DGRAM)
-        if "sock" not in where:
-            where = {"local_addr": (host, port)}
+        (bound,) = bound_sockets(host, port, socket.SOCK_DGRAM)
         self._transport, _ = await loop.create_datagram_endpoint(
-            lambda: _Requests(self._node.protocol), **where
+            lambda: _Requests(self._node.protocol), sock=bound
         )
         return shown_address(self._transport.get_extra_info("sockname"))
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from posthouse.model.errors import RemoteProtocolError
+from posthouse.net.connections import Admission
 from posthouse.protocols.job_queue.session import ServiceConnection, refuse_connection
 from posthouse.protocols.job_queue.watchdog import Watchdog
 from posthouse.wire.ncp import (
@@ -38,8 +39,9 @@ BEHIND: Final = 0x80  # sequence numbers that far ahead are behind: an old datag
 class DatagramConnection:
     """One client: its service connection and the last thing it was told."""
 
-    def __init__(self, datagrams: Datagrams, peer: Peer) -> None:
+    def __init__(self, datagrams: Datagrams, peer: Peer, admission: Admission) -> None:
         self.peer = peer
+        self.admission = admission
         self._datagrams = datagrams
         self._protocol = datagrams.protocol
         self.service = ServiceConnection(self._protocol, peer[0], datagrams=True)
@@ -170,8 +172,10 @@ class Datagrams:
                 found.repeat(request)
                 return
             self.drop(found)
-        if self.protocol.admits(peer[0]):
-            made = self._peers[peer] = DatagramConnection(self, peer)
+        admission = self.protocol.admit(peer[0])
+        if admission is not None:
+            admission.prove()
+            made = self._peers[peer] = DatagramConnection(self, peer, admission)
             made.create(request)
 
     def _refuse(self, request: Request, peer: Peer) -> None:
@@ -205,7 +209,7 @@ class Datagrams:
         if self.knows(connection):
             del self._peers[connection.peer]
             self.protocol.timers.forget(connection)
-            self.protocol.left(connection.peer[0])
+            connection.admission.leave()
 
     @property
     def is_answering(self) -> bool:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from posthouse.protocols.connections import Connections
+from posthouse.net.connections import Admission, Connections, Refused
 from posthouse.protocols.desk import Desk
 from posthouse.protocols.job_queue.calls_bindery import BINDERY_HANDLERS
 from posthouse.protocols.job_queue.calls_files import FILE_HANDLERS
@@ -94,16 +94,13 @@ class NcpProtocol:
         """A UDP port."""
         return Datagrams(self, send)
 
-    def admits(self, address: str) -> bool:
+    def admit(self, address: str) -> Admission | None:
         """Counts a connection of that address in, or says no."""
-        reason = self.limits.admit(address)
-        if reason:
-            self.refused(reason)
-        return not reason
-
-    def left(self, address: str) -> None:
-        """A connection that was counted in is gone."""
-        self.limits.leave(address)
+        try:
+            return self.limits.admit(address)
+        except Refused as error:
+            self.refused(str(error))
+            return None
 
     def tick(self) -> None:
         """Timers that are due."""

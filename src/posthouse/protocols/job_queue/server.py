@@ -8,7 +8,9 @@ import time
 from collections.abc import Callable
 from typing import Any, Final, cast
 
-from posthouse.protocols.connections import Connections
+from posthouse.net.connections import Admission, Connections
+from posthouse.net.listening import Listener
+from posthouse.net.sockets import GONE, address_of, shown_address
 from posthouse.protocols.desk import Desk
 from posthouse.protocols.job_queue.datagrams import Datagrams, Peer
 from posthouse.protocols.job_queue.protocol import NcpProtocol
@@ -22,7 +24,6 @@ from posthouse.protocols.memory import (
     Holder,
     MemoryAccount,
 )
-from posthouse.protocols.sockets import keep_alive
 
 POLL_S: Final = 0.01  # while a stop waits for what has begun
 READ_BUFFER: Final = 256 << 10
@@ -34,8 +35,9 @@ _COUNTED: Final = (RECEIVE, UNSYNCED, SEND)
 class Connection(asyncio.BufferedProtocol):
     """One TCP connection: the `Transport` of its session. All read into the node's one buffer."""
 
-    def __init__(self, node: NcpNode) -> None:
+    def __init__(self, node: NcpNode, admission: Admission) -> None:
         self._node = node
+        self._admission = admission
         self._session: StreamSession | None = None
         self._holder: Holder | None = None
         self._address = ""
@@ -48,12 +50,11 @@ class Connection(asyncio.BufferedProtocol):
         """Gives the connection its session, or turns it away."""
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(high=WRITE_BUFFER)
-        peer = self._transport.get_extra_info("peername")
-        address = str(peer[0]) if peer else ""
-        if not address or not self._node.admits(address):
+        self._admission.drop = self._transport.abort
+        address = address_of(self._transport)
+        if address == GONE or self._node.stopping:
             self._transport.abort()
             return
-        keep_alive(self._transport.get_extra_info("socket"))
         self._address = address
         self._holder = self._node.memory.open(address, self._too_much, self._continue)
         self._node.open.add(self)
@@ -69,6 +70,8 @@ class Connection(asyncio.BufferedProtocol):
         if self._session is not None and not self._node.stopping:
             self._session.receive(bytes(self._node.buffer[:nbytes]))
             self.counted()
+            if self._admission.unproven and self._session.is_proven:
+                self._admission.prove()
 
     def pause_writing(self) -> None:
         """The client does not read fast enough: it gets no further answers."""
@@ -85,12 +88,13 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The end, whoever made it."""
+        self._admission.leave()
         if not self._address:
             return
         if self._holder is not None:
             self._holder.leave()
             self._holder = None
-        self._node.left(self, self._address)
+        self._node.open.discard(self)
         session, self._session = self._session, None
         if session is not None:
             session.lost()
@@ -192,17 +196,11 @@ class NcpNode:
         self.ports: list[_Port] = []
         self.buffer = memoryview(bytearray(READ_BUFFER))
         self.small_buffer = self.buffer[:SMALL_REQUEST]
-        self.protocol = NcpProtocol(desk, settings, server_name, now, self._wake_at, connections)
+        self.connections = connections or Connections()
+        # Datagrams have no descriptors, and their senders' addresses may be forged: apart.
+        apart = Connections(self.connections.connections_max, self.connections.per_address_max)
+        self.protocol = NcpProtocol(desk, settings, server_name, now, self._wake_at, apart)
         self._timer: asyncio.TimerHandle | None = None
-
-    def admits(self, address: str) -> bool:
-        """Counts a connection in, or says no."""
-        return not self.stopping and self.protocol.admits(address)
-
-    def left(self, connection: Connection, address: str) -> None:
-        """A connection has ended."""
-        self.open.discard(connection)
-        self.protocol.left(address)
 
     def _wake_at(self, when_ms: int) -> None:
         if self._timer is not None:
@@ -245,7 +243,7 @@ class NcpServer:
 
     def __init__(self, node: NcpNode) -> None:
         self._node = node
-        self._server: asyncio.Server | None = None
+        self._listener: Listener | None = None
 
     async def start(self, host: str, port: int) -> str:
         """Listens; returns `address:port`. Where the system chooses, both get the same one."""
@@ -259,23 +257,25 @@ class NcpServer:
 
     async def _start(self, host: str, port: int) -> str:
         loop = asyncio.get_running_loop()
-        server = await loop.create_server(lambda: Connection(self._node), host, port, backlog=1024)
-        address = server.sockets[0].getsockname()
+        node = self._node
+        listener = Listener(
+            lambda admission: Connection(node, admission), node.connections, node.protocol.refused
+        )
+        address = listener.start(host, port)
         try:
             datagrams = _Port(self._node)
             await loop.create_datagram_endpoint(lambda: datagrams, local_addr=(host, address[1]))
         except OSError:
-            server.close()
+            listener.close()
             raise
-        self._server = server
+        self._listener = listener
         self._node.ports.append(datagrams)
-        shown = f"[{address[0]}]" if ":" in address[0] else address[0]
-        return f"{shown}:{address[1]}"
+        return shown_address(address)
 
     async def stop(self, deadline_s: float) -> None:
         """Answers nobody any more."""
-        if self._server is not None:
-            self._server.close()
+        if self._listener is not None:
+            self._listener.close()
         await self._node.stop(deadline_s)
 
 

@@ -56,6 +56,11 @@ class StreamSession:
         protocol.timers.arm(self)
 
     @property
+    def is_proven(self) -> bool:
+        """Whether it has a service connection."""
+        return self._service is not None
+
+    @property
     def held_bytes(self) -> int:
         """Bytes of requests that are not looked at yet."""
         return self._stream.held_bytes

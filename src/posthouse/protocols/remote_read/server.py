@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
-from posthouse.protocols.connections import Connections
+from posthouse.net.connections import Connections
 from posthouse.protocols.desk import Desk
 from posthouse.protocols.memory import MemoryAccount
 from posthouse.protocols.remote_read.protocol import RemoteRead

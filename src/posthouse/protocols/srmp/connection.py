@@ -100,6 +100,7 @@ class Connection:
         self._quiet_since_ms = self._begun_at_ms = now()
         self._paused = False
         self._ending = False  # what follows is not read any more
+        self.has_asked = False  # a request has come whole
         self.is_closed = False
 
     # -- bytes in
@@ -120,6 +121,7 @@ class Connection:
             return
         was_begun = self._reader.is_begun
         requests = self._reader.feed(data)
+        self.has_asked = self.has_asked or bool(requests)
         for request in requests:
             self._take(request)
             if self._ending:

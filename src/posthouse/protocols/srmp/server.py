@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import ssl
 from collections.abc import Callable
 from functools import partial
 from typing import Final, cast
 
-from posthouse.protocols.connections import Connections
+from posthouse.net.connections import Admission, Connections
+from posthouse.net.listening import Listener
+from posthouse.net.sockets import shown_address
 from posthouse.protocols.desk import Desk
 from posthouse.protocols.memory import MemoryAccount
-from posthouse.protocols.sockets import shown_address, where_to_listen
 from posthouse.protocols.srmp.connection import Connection
 from posthouse.protocols.srmp.http_head import ResponseHead
 from posthouse.protocols.srmp.http_reader import ResponseReader
@@ -29,8 +29,10 @@ HANDSHAKE_S: Final = 20.0  # of TLS
 class Wire(Stream):
     """One TCP connection: the `Transport` of its owner."""
 
-    def __init__(self, node: SrmpNode, attempt: Attempt | None = None) -> None:
-        super().__init__(node, accepted=attempt is None)
+    def __init__(
+        self, node: SrmpNode, attempt: Attempt | None, admission: Admission | None = None
+    ) -> None:
+        super().__init__(node, admission)
         self._protocol = node.protocol
         self._attempt = attempt
         self.local_address = ""
@@ -43,6 +45,11 @@ class Wire(Stream):
         if attempt is None:
             return self._protocol.accept(self, address)
         return attempt.connected(self)
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether a request has come whole."""
+        return isinstance(self._owner, Connection) and self._owner.has_asked
 
     def eof_received(self) -> bool:
         """A peer that sends no more may still read what it waits for; over TLS it may not."""
@@ -182,22 +189,25 @@ class SrmpServer:
         self._node = node
         self._context = context
         self._listening = listening  # told the port, before anything is sent
-        self._server: asyncio.Server | None = None
+        self._listener: Listener | None = None
 
     async def start(self, host: str, port: int) -> str:
         """Listens; returns `address:port`."""
-        loop = asyncio.get_running_loop()
-        where = where_to_listen(host, port, socket.SOCK_STREAM)
-        if self._context is not None:
-            where |= {"ssl": self._context, "ssl_handshake_timeout": HANDSHAKE_S}
-        self._server = await loop.create_server(lambda: Wire(self._node), **where, backlog=1024)
-        address = self._server.sockets[0].getsockname()
+        node = self._node
+        self._listener = Listener(
+            lambda admission: Wire(node, None, admission),
+            node.connections,
+            node.protocol.refused,
+            tls=self._context,
+            handshake_s=HANDSHAKE_S,
+        )
+        address = self._listener.start(host, port)
         self._listening(address[1])
         self._node.listens(self.name, address[0], address[1])
         return shown_address(address)
 
     async def stop(self, deadline_s: float) -> None:
         """Accepts nothing more, and ends what is open."""
-        if self._server is not None:
-            self._server.close()
+        if self._listener is not None:
+            self._listener.close()
         await self._node.stop(deadline_s)

@@ -1,4 +1,4 @@
-"""What the doors that listen and connect over TCP have in common."""
+"""Sockets and addresses, for whatever listens and connects over TCP."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from contextlib import suppress
 from threading import Thread
 from typing import Any, Final
 
+LOCAL: Final = "local"  # the address of whoever comes through a socket of this machine
 GONE: Final = "unknown"  # the address of a peer that has left already
 # A peer that vanished is noticed within a minute, also where nothing is to be sent.
 _KEEPALIVE: Final = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
@@ -65,20 +66,39 @@ def words_of(error: Exception) -> str:
     return text or str(error)
 
 
-def where_to_listen(host: str, port: int, kind: int) -> dict[str, Any]:
-    """Where to listen, as asyncio is told; on `::` for both families, as MSMQ does."""
-    if host != "::" or not socket.has_dualstack_ipv6():
-        return {"host": host, "port": port}
-    listener = socket.socket(socket.AF_INET6, kind)
+def address_of_peer(connection: socket.socket) -> str:
+    """Who is at the other end; empty where the peer has left already, `local` on this machine."""
+    if connection.family == socket.AF_UNIX:
+        return LOCAL
     try:
-        listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-        if kind == socket.SOCK_STREAM:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((host, port))
+        return str(connection.getpeername()[0]).removeprefix("::ffff:")
     except OSError:
-        listener.close()
+        return ""
+
+
+def bound_sockets(host: str, port: int, kind: int = socket.SOCK_STREAM) -> list[socket.socket]:
+    """Sockets bound to an address; on `::` one for both families, as MSMQ does."""
+    both = host == "::" and socket.has_dualstack_ipv6()
+    found = dict.fromkeys(
+        (family, where)
+        for family, _, _, _, where in socket.getaddrinfo(
+            host, port, type=kind, flags=socket.AI_PASSIVE
+        )
+    )
+    sockets: list[socket.socket] = []
+    try:
+        for family, where in found:
+            sockets.append(one := socket.socket(family, kind))
+            if family == socket.AF_INET6:
+                one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, not both)
+            if kind == socket.SOCK_STREAM:
+                one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            one.bind(where)
+    except OSError:
+        for one in sockets:
+            one.close()
         raise
-    return {"sock": listener}
+    return sockets
 
 
 def shown_address(address: tuple[Any, ...]) -> str:

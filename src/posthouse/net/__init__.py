@@ -1,0 +1,1 @@
+"""TCP for every door: listening, counting connections, names and addresses."""

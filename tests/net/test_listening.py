@@ -1,0 +1,172 @@
+"""Listening on real sockets: counted when accepted, and refused when there is no room."""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+import socket
+import ssl
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from posthouse.net.connections import TOO_MANY_OF_ADDRESS, Admission, Connections
+from posthouse.net.listening import NO_DESCRIPTOR, Listener
+
+DATA = Path(__file__).parent.parent / "client" / "data"
+
+
+def server_context() -> ssl.SSLContext:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(DATA / "certificate.pem", DATA / "key.pem")
+    return context
+
+
+class Echo(asyncio.Protocol):
+    def __init__(self, admission: Admission) -> None:
+        self._admission = admission
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport: Any = transport
+        self._admission.drop = self._transport.abort
+
+    def data_received(self, data: bytes) -> None:
+        self._admission.prove()
+        self._transport.write(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._admission.leave()
+
+
+class House:
+    """A listener for echoes."""
+
+    def __init__(self, connections: Connections, tls: ssl.SSLContext | None = None) -> None:
+        self.connections = connections
+        self.refused: Counter[str] = Counter()
+        self.listener = Listener(Echo, connections, self._refuse, tls=tls, handshake_s=60)
+        self.address = self.listener.start("127.0.0.1", 0)
+
+    def _refuse(self, reason: str) -> None:
+        self.refused[reason] += 1
+
+    def knock(self) -> socket.socket:
+        return socket.create_connection(self.address[:2], timeout=10)
+
+
+def on_loop(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    asyncio.run(asyncio.wait_for(test(), 30))
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Lets the event loop turn until something is so."""
+    while not condition():
+        turned = asyncio.get_running_loop().create_future()
+        asyncio.get_running_loop().call_later(0.005, turned.set_result, None)
+        await turned
+
+
+async def is_closed(connection: socket.socket) -> bool:
+    connection.setblocking(False)
+    loop = asyncio.get_running_loop()
+    try:
+        return not await loop.sock_recv(connection, 1)
+    except ConnectionError:
+        return True
+
+
+def test_silent_connections_count_before_their_handshake_is_over() -> None:
+    async def run() -> None:
+        house = House(Connections(100, 3), server_context())
+        silent = [house.knock() for _ in range(3)]
+        await until(lambda: house.connections.count == 3)
+        assert await is_closed(house.knock())
+        assert house.refused == {TOO_MANY_OF_ADDRESS: 1}
+        for one in silent:
+            one.close()
+        await until(lambda: house.connections.count == 0)
+        house.listener.close()
+
+    on_loop(run)
+
+
+def test_a_handshake_that_makes_room_ends() -> None:
+    async def run() -> None:
+        connections = Connections(2, 2)
+        house = House(connections, server_context())
+        first, _ = house.knock(), house.knock()
+        await until(lambda: connections.count == 2)
+        connections.admit("another address")
+        assert await is_closed(first)
+        house.listener.close()
+
+    on_loop(run)
+
+
+def test_what_a_listener_closes_leaves_nothing_behind() -> None:
+    async def run() -> None:
+        house = House(Connections(10, 10), server_context())
+        silent = house.knock()
+        await until(lambda: house.connections.count == 1)
+        house.listener.close()
+        house.listener.close()
+        assert await is_closed(silent)
+        assert house.connections.count == 0
+        with pytest.raises(ConnectionRefusedError):
+            house.knock()
+
+    on_loop(run)
+
+
+def test_without_a_descriptor_newcomers_are_reset_and_the_others_served() -> None:
+    """In a child, because it takes every descriptor of its process."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.net.test_listening"], capture_output=True, text=True
+    )
+    assert done.stdout.splitlines() == ["served before", "reset", "still served", "served again"]
+    assert done.stderr == ""
+    assert done.returncode == 0
+
+
+async def _exhausted() -> None:
+    house = House(Connections())
+    loop = asyncio.get_running_loop()
+
+    async def echo(connection: socket.socket) -> bytes:
+        connection.setblocking(False)
+        await loop.sock_sendall(connection, b"hello")
+        return await loop.sock_recv(connection, 5)
+
+    early = house.knock()
+    assert await echo(early) == b"hello"
+    print("served before")
+    client = socket.socket()  # the descriptor of the one that will be turned away
+    client.setblocking(False)
+    taken = list[socket.socket]()
+    try:
+        while True:
+            taken.append(socket.socket())
+    except OSError:
+        pass
+    await loop.sock_connect(client, house.address[:2])
+    assert await is_closed(client)
+    await until(lambda: house.refused[NO_DESCRIPTOR] > 0)
+    print("reset")
+    assert await echo(early) == b"hello"
+    print("still served")
+    for one in taken:
+        one.close()
+    assert await echo(house.knock()) == b"hello"
+    print("served again")
+    house.listener.close()
+
+
+if __name__ == "__main__":
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (64, hard))
+    asyncio.run(asyncio.wait_for(_exhausted(), 20))
