@@ -7,6 +7,7 @@ FUZZ_SECONDS  ?= 60
 SEED          ?= $(shell date +%s)
 MUTANTS_ARGS  ?=
 BENCH_ARGS    ?=
+RULES         ?= 60
 
 VENV  := .venv
 PY    := $(VENV)/bin/python
@@ -24,7 +25,7 @@ ifneq ($(shell $(PY) -c 'print(open("$(READY)").read().strip())' 2>/dev/null),$(
 .PHONY: $(READY)
 endif
 
-.PHONY: help demo test lint bench bench-peers soak fuzz peers kerberos docs mutants clean
+.PHONY: help demo test lint bench bench-peers soak fuzz peers kerberos docs conformance conformance-audit mutants clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -64,6 +65,13 @@ kerberos: $(READY) ## builds the extra `kerberos` into .venv; `make peers` insta
 
 docs: $(READY) ## regenerates docs/conformance.md from the tests
 	@$(PY) -m tools.conformance
+
+conformance: $(READY) ## runs the tests of rules and doors, and writes which of them prove a rule
+	@$(PY) -m tools.conformance_evidence -n $(WORKERS) --dist worksteal
+
+conformance-audit: $(READY) ## plants a fault for RULES random rules and sees whether tests notice (SEED)
+	@$(PY) -m tools.conformance_audit --seed $(SEED) --rules $(RULES) --workers $(WORKERS) \
+	  --report .conformance/audit.txt
 
 mutants: $(READY) ## breaks recent lines one by one and looks which tests notice (MUTANTS_ARGS)
 	@$(PY) -m tools.mutants --workers $(WORKERS) $(MUTANTS_ARGS)

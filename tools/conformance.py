@@ -14,14 +14,18 @@ import io
 import sys
 import tomllib
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
+from tools import conformance_digests, conformance_results
+from tools.conformance_results import Results
+
 ROOT = Path(__file__).parent.parent
 STATES = ("done", "by ruling", "waiting", "not done", "open")
+NO_RULES = ("doors.toml", "status.toml")
 ENTRY_KEYS = {"rules", "reason", "waits_for", "ruling"}
 
 
@@ -55,18 +59,27 @@ class Entry(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """All that is known about the rules: who proves which, and what is excused."""
+    """All that is known about the rules: who proves which, and what is excused.
+
+    Without results of a collection every test counts.
+    """
 
     documents: list[Document]
     tests: dict[str, list[str]]
     entries: dict[str, Entry]
+    results: Results | None = None
+
+    def counting(self, rule_id: str) -> list[str]:
+        """The tests of a rule that count."""
+        names = self.tests.get(rule_id, [])
+        return [name for name in names if self.results is None or self.results.counts(name)]
 
     def state(self, rule: Rule) -> str:
         """One of STATES."""
         entry = self.entries.get(rule.id)
         if entry is not None and entry.ruling:
             return "by ruling"
-        if rule.id in self.tests:
+        if self.counting(rule.id):
             return "done"
         if entry is None:
             return "open"
@@ -79,7 +92,7 @@ class BadInput(Exception):
 
 def read_documents(folder: Path) -> list[Document]:
     """Every rules file of the folder, in the order of their names."""
-    files = sorted(path for path in folder.glob("*.toml") if path.name != "status.toml")
+    files = sorted(path for path in folder.glob("*.toml") if path.name not in NO_RULES)
     documents = [read_document(path) for path in files]
     counts = Counter(rule.id for document in documents for rule in document.rules)
     if twice := [rule_id for rule_id, count in counts.items() if count > 1]:
@@ -118,15 +131,18 @@ def read_status(path: Path) -> dict[str, Entry]:
 
 
 class MarkerCollector:
-    """A pytest plugin that notes which test carries which rule."""
+    """A pytest plugin that notes which test carries which rule, and the functions of all tests."""
 
     def __init__(self) -> None:
         self.tests: dict[str, list[str]] = {}
+        self.functions: dict[str, Callable[..., Any]] = {}
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Called once by pytest, after every test has been collected."""
         for item in items:
             name = item.nodeid.partition("[")[0].removeprefix("tests/")
+            if isinstance(item, pytest.Function):
+                self.functions[name] = item.function
             for mark in item.iter_markers("spec"):
                 for rule_id in mark.args:
                     self.note(rule_id, name)
@@ -137,9 +153,14 @@ class MarkerCollector:
         if name not in names:
             names.append(name)
 
+    def digests(self) -> dict[str, str]:
+        """The digests of the tests that name rules."""
+        names = {name for names in self.tests.values() for name in names}
+        return {name: conformance_digests.of_test(self.functions[name]) for name in names}
 
-def collect_markers(root: Path, folder: str = "tests") -> dict[str, list[str]]:
-    """The tests under root/folder by the rules they name; runs none of them."""
+
+def collect(root: Path, folder: str = "tests") -> MarkerCollector:
+    """The tests under root/folder and the rules they name; runs none of them."""
     collector = MarkerCollector()
     said = io.StringIO()
     arguments = [f"--rootdir={root}", "--collect-only", "-q", "-p", "no:xdist", str(root / folder)]
@@ -148,16 +169,18 @@ def collect_markers(root: Path, folder: str = "tests") -> dict[str, list[str]]:
     if code not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
         errors = said.getvalue().partition("= ERRORS =")[2] or said.getvalue()
         raise BadInput(f"the tests cannot be collected:\n{errors}")
-    return {rule_id: sorted(names) for rule_id, names in collector.tests.items()}
+    collector.tests = {rule_id: sorted(names) for rule_id, names in collector.tests.items()}
+    return collector
 
 
-def gather(root: Path, tests: dict[str, list[str]] | None = None) -> Evidence:
+def gather(root: Path, tests: dict[str, list[str]]) -> Evidence:
     """Everything about the project at root."""
     folder = root / "conformance"
     return Evidence(
         documents=read_documents(folder),
-        tests=collect_markers(root) if tests is None else tests,
+        tests=tests,
         entries=read_status(folder / "status.toml"),
+        results=conformance_results.read(root),
     )
 
 
@@ -180,11 +203,19 @@ def problems(evidence: Evidence, complete: bool) -> list[str]:
     ]
     if complete:
         found += [
-            f"{rule.id}: neither proved by a test nor listed in status.toml"
+            f"{rule.id}: neither proved by a test nor listed in status.toml{doubts(rule, evidence)}"
             for rule in rules
             if evidence.state(rule) == "open"
         ]
     return found
+
+
+def doubts(rule: Rule, evidence: Evidence) -> str:
+    """The tests of a rule that do not count, with the reasons."""
+    if evidence.results is None or rule.id not in evidence.tests:
+        return ""
+    tests = [f"{name} ({evidence.results.why_not(name)})" for name in evidence.tests[rule.id]]
+    return f"; no test counts: {', '.join(tests)}"
 
 
 def render(evidence: Evidence) -> str:
@@ -233,11 +264,11 @@ def section_lines(rules: Iterable[Rule], evidence: Evidence) -> list[str]:
 def state_cell(rule: Rule, evidence: Evidence) -> str:
     """The state in words, with its tests or its reason."""
     state = evidence.state(rule)
-    tests = ", ".join(f"`{name}`" for name in evidence.tests.get(rule.id, []))
+    tests = ", ".join(f"`{name}`" for name in evidence.counting(rule.id))
     if state == "done":
         return f"done: {tests}"
     if state == "open":
-        return "open"
+        return f"open{doubts(rule, evidence)}"
     entry = evidence.entries[rule.id]
     if state == "by ruling":
         proof = f"; tests of the ruling: {tests}" if tests else ""
@@ -255,8 +286,11 @@ def table_row(*cells: str) -> str:
 
 def run(root: Path, check: bool, complete: bool) -> list[str]:
     """Write docs/conformance.md, or only compare it; returns what is wrong."""
-    evidence = gather(root)
+    collector = collect(root)
+    evidence = gather(root, collector.tests)
     found = problems(evidence, complete)
+    if evidence.results is not None:
+        found += conformance_results.stale(root, evidence.results, collector.digests())
     page = root / "docs" / "conformance.md"
     text = render(evidence)
     if not check:

@@ -305,7 +305,15 @@ TESTS_OF = {
 }
 
 HUNK = re.compile(r"^@@ -\S+ \+(\d+)(?:,(\d+))? @@")
-LEFT_OUT = (".git", ".venv", "__pycache__", ".mypy_cache", ".ruff_cache", ".hypothesis")
+LEFT_OUT = (
+    ".git",
+    ".venv",
+    ".conformance",
+    "__pycache__",
+    ".mypy_cache",
+    ".ruff_cache",
+    ".hypothesis",
+)
 BASELINE_SECONDS = 900.0  # without a mistake, beside whatever else the machine does
 SECONDS_MIN = 20.0
 SECONDS_FACTOR = 5.0

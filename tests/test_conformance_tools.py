@@ -1,0 +1,330 @@
+"""What counts as proof of a rule, and the audit, on a small made-up project."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tools import conformance, conformance_digests, conformance_results
+
+SOURCE = {
+    "__init__.py": "",
+    "command.py": """
+import sys
+
+from tiny import adding
+
+
+def main(arguments):
+    total = adding.prepare(abs) * adding.add(int(arguments[0]), int(arguments[1]))
+    print(total)
+    return total
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
+""",
+    "adding.py": """
+import os
+import signal
+
+
+def add(one, other):
+    if other < 0:
+        return less(one, other)
+    if other == 99:
+        stop()
+    return one + other
+
+
+def less(one, other):
+    return one - abs(other)
+
+
+def stop():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def prepare(handler):
+    return handler(1)
+""",
+    "client.py": """
+from tiny import adding
+
+
+def connect(one):
+    return adding.add(one, _secret())
+
+
+def _secret():
+    return 5
+""",
+    "dispatch.py": """
+def next_one(rows):
+    return min(rows)
+
+
+def after(one):
+    return one + 1
+""",
+}
+RULES = {
+    "live": "a test of what a command reaches",
+    "dead": "a test of what only tests call, beside live code",
+    "handed": "a test that hands dead code to live code",
+    "skipped": "a test that is skipped",
+    "partly": "a test with a parameter that is skipped",
+    "rare": "a test of a branch that only tests take, in live code",
+    "client": "a test that is a user's program",
+    "private": "a test of what a client keeps to itself",
+    "killed": "a test of a process that is killed",
+    "nothing": "a test that runs nothing",
+    "blind": "a test that cannot fail",
+}
+DOOR_TESTS = """
+import subprocess
+import sys
+
+import pytest
+from tiny import client, command
+
+
+def test_the_command_adds():
+    assert command.main(["1", "2"]) == 3
+
+
+@pytest.mark.spec("TINY 1/client")
+def test_a_program_connects():
+    assert client.connect(1) == 6
+
+
+@pytest.mark.spec("TINY 1/killed")
+def test_a_killed_process():
+    done = subprocess.run([sys.executable, "-m", "tiny.command", "1", "99"])
+    assert done.returncode == -9
+"""
+UNIT_TESTS = """
+import pytest
+from tiny import adding, client, dispatch
+
+
+@pytest.mark.spec("TINY 1/live")
+def test_live():
+    assert adding.add(2, 0) == 2
+    assert adding.add(3, 4) == 7
+
+
+@pytest.mark.spec("TINY 1/dead")
+def test_dead():
+    assert dispatch.next_one([adding.add(1, 1), 1]) == 1
+
+
+@pytest.mark.spec("TINY 1/handed")
+def test_handed():
+    assert adding.prepare(dispatch.after) == 2
+
+
+@pytest.mark.spec("TINY 1/skipped")
+def test_skipped():
+    pytest.skip("a peer is missing")
+    assert adding.add(1, 1) == 2
+
+
+@pytest.mark.spec("TINY 1/partly")
+@pytest.mark.parametrize("value", [1, pytest.param(2, marks=pytest.mark.skip("missing"))])
+def test_partly(value):
+    assert adding.add(value, 1) == value + 1
+
+
+@pytest.mark.spec("TINY 1/rare")
+def test_rare():
+    assert adding.add(3, -1) == 2
+
+
+@pytest.mark.spec("TINY 1/private")
+def test_private():
+    assert client._secret() == 5
+
+
+@pytest.mark.spec("TINY 1/nothing")
+def test_nothing():
+    assert True
+
+
+@pytest.mark.spec("TINY 1/blind")
+def test_blind():
+    adding.less(1, 1)
+"""
+DOORS = """
+commands = ["src/tiny/command.py:main"]
+clients = ["tiny.client"]
+tests = ["tests/door"]
+drivers = []
+"""
+
+
+def tool(name: str, project: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """A tool, run as a developer runs it."""
+    return subprocess.run(
+        [sys.executable, "-m", f"tools.{name}", "--root", str(project), *arguments],
+        cwd=conformance.ROOT,
+        capture_output=True,
+        text=True,
+    )
+
+
+def build(project: Path) -> None:
+    for name in ("conformance", "docs", "src/tiny", "tests/door", "tests/unit"):
+        (project / name).mkdir(parents=True)
+    for name, text in SOURCE.items():
+        (project / "src" / "tiny" / name).write_text(text)
+    rules = [f'[[rule]]\nid = "TINY 1/{name}"\ntext = "{text}"\n' for name, text in RULES.items()]
+    (project / "conformance" / "tiny.toml").write_text("\n".join(rules))
+    (project / "conformance" / "status.toml").write_text("")
+    (project / "conformance" / "doors.toml").write_text(DOORS)
+    (project / "tests" / "door" / "test_door.py").write_text(DOOR_TESTS)
+    (project / "tests" / "unit" / "test_unit.py").write_text(UNIT_TESTS)
+    (project / "pytest.ini").write_text(
+        "[pytest]\npythonpath = src\nmarkers = spec(*rules): rules\naddopts = -p no:cacheprovider\n"
+    )
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The project after a collection."""
+    project = tmp_path_factory.mktemp("measured") / "project"
+    build(project)
+    done = tool("conformance_evidence", project)
+    assert "12 tests name rules or enter through doors; 12 run now" in done.stdout, done
+    return project
+
+
+@pytest.fixture
+def project(measured: Path, tmp_path: Path) -> Path:
+    """A copy of it that a test may change."""
+    return Path(shutil.copytree(measured, tmp_path / "project"))
+
+
+def edit(path: Path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+
+
+class TestEvidence:
+    @pytest.mark.parametrize("rule", ["live", "partly", "rare", "client", "killed"])
+    def test_what_a_door_a_client_or_a_command_reaches_counts(
+        self, measured: Path, rule: str
+    ) -> None:
+        assert rows(measured)[rule].startswith("done: ")
+
+    @pytest.mark.parametrize(
+        ("rule", "reason"),
+        [
+            ("dead", "runs what nothing reaches: src/tiny/dispatch.py:next_one"),
+            ("handed", "runs what nothing reaches: src/tiny/dispatch.py:after)"),
+            ("skipped", "skipped"),
+            ("nothing", "runs no function of src"),
+        ],
+    )
+    def test_what_does_not_count_says_why(self, measured: Path, rule: str, reason: str) -> None:
+        assert rows(measured)[rule].startswith(
+            f"open; no test counts: unit/test_unit.py::test_{rule} ({reason}"
+        )
+
+    def test_the_result_is_kept_with_digests(self, measured: Path) -> None:
+        results = conformance_results.read(measured)
+        assert results is not None
+        assert results.counts("unit/test_unit.py::test_live")
+        assert re.fullmatch(r"[0-9a-f]{12}", results.counted["unit/test_unit.py::test_live"])
+        assert "src/tiny/adding.py:add" in results.functions
+        assert "src/tiny/dispatch.py:next_one" not in results.functions
+
+    def test_only_what_a_change_touches_runs_again(self, project: Path) -> None:
+        before = (project / conformance_results.FILE).read_bytes()
+        dispatch = project / "src" / "tiny" / "dispatch.py"
+        edit(dispatch, "def next", "# a comment\ndef next")
+        assert "; 0 run now" in tool("conformance_evidence", project).stdout
+        assert (project / conformance_results.FILE).read_bytes() == before
+        edit(dispatch, "min(rows)", "min(rows, default=0)")
+        edit(project / "tests" / "door" / "test_door.py", "import sys\n", "import sys\nVALUE = 1\n")
+        assert "; 4 run now" in tool("conformance_evidence", project).stdout
+
+    def test_what_is_mended_counts_and_what_fails_is_named(self, project: Path) -> None:
+        edit(
+            project / "src" / "tiny" / "command.py",
+            "    print(total)",
+            "    from tiny import dispatch\n\n    total = dispatch.next_one([total])",
+        )
+        edit(project / "tests" / "unit" / "test_unit.py", "== 7", "== 8")
+        done = tool("conformance_evidence", project)
+        assert done.returncode == 1
+        assert "unit/test_unit.py::test_live: failed" in done.stderr
+        assert rows(project)["dead"].startswith("done: ")
+
+
+class TestStale:
+    def test_what_was_just_collected_is_current(self, measured: Path) -> None:
+        assert "stale" not in tool("conformance", measured, "--check").stderr
+
+    def test_changed_new_and_lost_tests_and_lost_functions_are_noticed(self, project: Path) -> None:
+        tests = project / "tests" / "unit" / "test_unit.py"
+        edit(tests, "== 7", "== 3 + 4")
+        edit(tests, "def test_rare", "def test_seldom")
+        edit(project / "src" / "tiny" / "adding.py", "def less(", "def lesser(")
+        stderr = tool("conformance", project, "--check").stderr
+        for complaint in (
+            "1 changed tests: unit/test_unit.py::test_live",
+            "1 new tests: unit/test_unit.py::test_seldom",
+            "1 tests that are gone: unit/test_unit.py::test_rare",
+            "1 functions that are gone: src/tiny/adding.py:less",
+        ):
+            assert f"evidence.json is stale: run make conformance ({complaint})" in stderr
+
+    def test_other_changes_do_not_make_it_stale(self, project: Path) -> None:
+        tests = project / "tests" / "unit" / "test_unit.py"
+        edit(tests, "    assert adding.add(2, 0)", "    # why\n    assert adding.add(2, 0)")
+        edit(tests, '"TINY 1/live"', '"TINY 1/live", "TINY 1/blind"')
+        edit(project / "src" / "tiny" / "adding.py", "one + other", "other + one")
+        assert "evidence.json is stale" not in tool("conformance", project, "--check").stderr
+
+
+class TestAudit:
+    def test_a_check_that_cannot_fail_is_found(self, measured: Path) -> None:
+        before = {path: path.read_bytes() for path in (measured / "src").rglob("*.py")}
+        done = tool("conformance_audit", measured, "--rules", "60", "--workers", "2")
+        assert done.returncode == 1
+        lines = done.stdout.splitlines()
+        assert any(line.startswith("noticed: TINY 1/live [src/tiny/adding.py:") for line in lines)
+        assert any(line.startswith("not noticed: TINY 1/blind [") for line in lines)
+        assert re.search(r"^\d of 7 noticed$", done.stdout, re.MULTILINE)
+        assert {path: path.read_bytes() for path in (measured / "src").rglob("*.py")} == before
+
+    def test_it_finds_lines_that_moved_and_wants_a_current_collection(self, project: Path) -> None:
+        adding = project / "src" / "tiny" / "adding.py"
+        edit(adding, "import os", "# moved\n\n\nimport os")
+        done = tool("conformance_audit", project, "--only", "TINY 1/rare", "--workers", "1")
+        assert done.stdout.splitlines()[1].startswith("noticed: TINY 1/rare [src/tiny/adding.py:")
+        edit(adding, "one + other", "other + one")
+        done = tool("conformance_audit", project, "--only", "TINY 1/live")
+        assert done.returncode == 1
+        assert "run make conformance" in done.stderr
+
+
+def test_digests_ignore_what_decides_nothing() -> None:
+    one = conformance_digests.plain(ast.parse('def f():\n    "Text."\n    return 1'))
+    other = conformance_digests.plain(ast.parse("def f():\n\n    return 1  # x"))
+    assert one == other
+
+
+def rows(project: Path) -> dict[str, str]:
+    """The state of each rule on the page."""
+    page = (project / "docs" / "conformance.md").read_text()
+    found = re.findall(r"^\| (\w+) \| a [^|]* \| (.*) \|$", page, re.MULTILINE)
+    return {rule: state.replace("`", "") for rule, state in found}

@@ -1,0 +1,264 @@
+"""`make conformance`: runs the tests, sees what they run, and writes which of them count.
+
+A test counts for the rules that it names if it passes (a skipped one does not) and every function
+of src that it runs is reached: by a door, a client or a command (tools/conformance_reach.py). So a
+test of code that only tests call proves nothing. The result is conformance/evidence.json, and
+docs/conformance.md is printed from it.
+
+What the tests ran is kept in `.conformance`, which belongs to this machine: the next run repeats
+only the tests whose text, helpers or functions changed. `--all` forgets it first.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from tools import conformance, conformance_digests, conformance_reach, conformance_results
+from tools import conformance_trace as trace
+from tools.conformance_reach import Call, Doors, Run
+from tools.conformance_results import Results, Uncounted
+
+CACHE = ".conformance"
+DIGESTS = "digests.json"
+PLACE = "place"  # the project's folder at the time
+FIRST_LINES = """import os
+
+if "POSTHOUSE_EVIDENCE_TEST" in os.environ:
+    import tools.conformance_trace
+
+    tools.conformance_trace.start_in_child()
+"""
+SHOWN = 3
+TEST_SECONDS = 900  # for one test, which takes a few times as long as without being followed
+ALL_RUN = (0, 1, 5)  # exit codes of pytest: all passed, some failed, none were there
+
+
+class Seen(NamedTuple):
+    """A test with all its parameters: how they ended, what they and their processes called."""
+
+    outcomes: set[str]
+    calls: set[Call]
+    runs: list[Run]
+
+
+# --- which tests --------------------------------------------------------------------------------
+
+
+class Found(NamedTuple):
+    """The tests of the project by name, with their digests, and the rules they name."""
+
+    digests: dict[str, str]
+    rules: dict[str, list[str]]
+
+    @property
+    def marked(self) -> set[str]:
+        """The tests that name a rule."""
+        return {name for names in self.rules.values() for name in names}
+
+
+def find_tests(root: Path, doors: Doors) -> Found:
+    """The tests that name rules, and those that enter through doors."""
+    collector = conformance.collect(root)
+    names = {name for names in collector.tests.values() for name in names}
+    wanted = {
+        name: conformance_digests.of_test(function)
+        for name, function in collector.functions.items()
+        if name in names or f"tests/{name}".startswith(doors.tests)
+    }
+    return Found(wanted, collector.tests)
+
+
+class Digests:
+    """Tells what a test depends on: its text, its helpers, and the functions that it ran."""
+
+    def __init__(self, root: Path, found: Found) -> None:
+        self._found = found
+        self._helpers = conformance_digests.Helpers(root)
+        self.functions = conformance_digests.of_source(root)
+
+    def of_test(self, name: str, seen: Seen | None) -> str:
+        """The digest of everything that a test depends on; it ran what was seen."""
+        helpers = self._helpers.of_file(f"tests/{name.partition('::')[0]}")
+        ran = sorted({call.function for call in seen.calls}) if seen else []
+        files = sorted({f"{function.rpartition(':')[0]}:<module>" for function in ran})
+        parts = [f"{each} {self.functions.get(each, 'gone')}" for each in (*ran, *files)]
+        return conformance_digests.digest(self._found.digests[name], helpers, *parts)
+
+
+# --- what was kept ------------------------------------------------------------------------------
+
+
+def read_cache(cache: Path) -> dict[str, Seen]:
+    """What all earlier collections saw; of a test the last time counts."""
+    found: dict[str, Seen] = {}
+    for folder in runs_of(cache):
+        fresh: dict[str, Seen] = defaultdict(lambda: Seen(set(), set(), []))
+        for run in conformance_reach.read_runs(folder):
+            seen = fresh[name_of(run.test)]
+            seen.calls.update(run.calls)
+            seen.runs.append(run)
+            if not run.command:
+                seen.outcomes.add(run.outcome)
+        found |= {name: seen for name, seen in fresh.items() if seen.outcomes}
+    return found
+
+
+def runs_of(cache: Path) -> list[Path]:
+    """The folders of the collections, oldest first."""
+    return sorted((path for path in cache.glob("[0-9]*")), key=lambda path: int(path.name))
+
+
+def name_of(nodeid: str) -> str:
+    """A test's name on the page: without parameters and without `tests/`."""
+    return nodeid.partition("[")[0].removeprefix("tests/")
+
+
+def unchanged(cache: Path, digests: Digests, seen: dict[str, Seen], found: Found) -> set[str]:
+    """The tests that passed when they last ran and of which nothing changed since."""
+    path = cache / DIGESTS
+    kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return {
+        name
+        for name in found.digests.keys() & kept.keys() & seen.keys()
+        if "failed" not in seen[name].outcomes and digests.of_test(name, seen[name]) == kept[name]
+    }
+
+
+# --- running ------------------------------------------------------------------------------------
+
+
+def run_tests(root: Path, cache: Path, names: Iterable[str], arguments: list[str]) -> int:
+    """Run some tests with everything that they start followed; what is seen goes to the cache."""
+    last = runs_of(cache)
+    folder = cache / str(int(last[-1].name) + 1 if last else 1)
+    folder.mkdir(parents=True)
+    chosen = sorted(f"tests/{name}" for name in names)
+    (folder / "wanted").write_text("\n".join(chosen) + "\n", encoding="utf-8")
+    (folder / PLACE).write_text(str(root), encoding="utf-8")
+    (folder / "sitecustomize.py").write_text(FIRST_LINES, encoding="utf-8")
+    files = sorted({name.partition("::")[0] for name in chosen})
+    home = Path(__file__).parent.parent
+    path = [folder, home, root / "src", *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join(map(str, path)),
+        trace.FOLDER: str(folder),
+        trace.ROOT: str(root),
+    }
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "tools.conformance_trace"]
+    limit = ["-o", f"timeout={TEST_SECONDS}"] if has_timeouts(root) else []
+    done = subprocess.run(
+        [*command, *limit, f"--rootdir={root}", *arguments, *files], cwd=root, env=environment
+    )
+    return done.returncode
+
+
+def has_timeouts(root: Path) -> bool:
+    """Whether the project limits the time of a test."""
+    settings = root / "pyproject.toml"
+    return settings.exists() and "\ntimeout = " in settings.read_text(encoding="utf-8")
+
+
+# --- judging ------------------------------------------------------------------------------------
+
+
+def all_runs(seen: dict[str, Seen]) -> Iterator[Run]:
+    """Every test and process of every test."""
+    for each in seen.values():
+        yield from each.runs
+
+
+def reached_functions(root: Path, doors: Doors, seen: dict[str, Seen]) -> set[str]:
+    """What doors, clients and commands reach."""
+    public = conformance_reach.public_functions(root, doors.clients)
+    words = conformance_reach.words_of_tests(root)
+    entries = conformance_reach.Entries(doors, public, words)
+    return conformance_reach.reached(all_runs(seen), doors, entries)
+
+
+def why_not(seen: Seen | None, doors: Doors, reached: set[str]) -> str:
+    """Why a test does not count; empty if it does."""
+    if seen is None or "failed" in seen.outcomes:
+        return "failed" if seen else "not run"
+    if "passed" not in seen.outcomes:
+        return "skipped"
+    ran = conformance_reach.functions_run(seen.calls, doors)
+    if not ran:
+        return "runs no function of src"
+    if left := sorted(ran - reached):
+        more = f" and {len(left) - SHOWN} more" if len(left) > SHOWN else ""
+        return f"runs what nothing reaches: {', '.join(left[:SHOWN])}{more}"
+    return ""
+
+
+def judge(found: Found, seen: dict[str, Seen], doors: Doors, reached: set[str]) -> Results:
+    """The tests that name rules, parted into those that count and the others."""
+    reasons = {name: why_not(seen.get(name), doors, reached) for name in found.marked}
+    counted = {name: found.digests[name] for name, reason in reasons.items() if not reason}
+    uncounted = {
+        name: Uncounted(found.digests[name], reason) for name, reason in reasons.items() if reason
+    }
+    functions: set[str] = set()
+    for name in counted:
+        functions |= conformance_reach.called_by_test(seen[name].calls, doors)
+    return Results(counted, uncounted, frozenset(functions))
+
+
+# --- the command --------------------------------------------------------------------------------
+
+
+def collect(root: Path, arguments: list[str], again: bool) -> list[str]:
+    """One collection; returns what is wrong."""
+    doors = conformance_reach.read_doors(root / "conformance" / "doors.toml")
+    cache = root / CACHE
+    if again:
+        shutil.rmtree(cache, ignore_errors=True)
+    found = find_tests(root, doors)
+    digests = Digests(root, found)
+    seen = read_cache(cache)
+    due = found.digests.keys() - unchanged(cache, digests, seen, found)
+    print(f"{len(found.digests)} tests name rules or enter through doors; {len(due)} run now")
+    code = run_tests(root, cache, due, arguments) if due else 0
+    seen = {name: each for name, each in read_cache(cache).items() if name in found.digests}
+    kept = {name: digests.of_test(name, each) for name, each in seen.items()}
+    (cache / DIGESTS).write_text(json.dumps(kept, indent=0, sort_keys=True), encoding="utf-8")
+    results = judge(found, seen, doors, reached_functions(root, doors, seen))
+    conformance_results.write(root, results)
+    problems = conformance.run(root, check=False, complete=True)
+    if code not in ALL_RUN:
+        problems.append(f"pytest ended with {code}: run it again, it goes on where it was")
+    return problems + [f"{name}: failed" for name in failed(results)]
+
+
+def failed(results: Results) -> list[str]:
+    """The tests that failed or did not run."""
+    return sorted(
+        name for name, row in results.uncounted.items() if row.reason in ("failed", "not run")
+    )
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The command line; options that it does not have are those of pytest."""
+    parser = argparse.ArgumentParser(prog="tools.conformance_evidence", description=__doc__)
+    parser.add_argument("--all", action="store_true", help="run every test again")
+    parser.add_argument("--root", type=Path, default=conformance.ROOT, help="the project's folder")
+    options, others = parser.parse_known_args(arguments)
+    try:
+        problems = collect(options.root.absolute(), others, options.all)
+    except conformance.BadInput as error:
+        problems = [str(error)]
+    for line in problems:
+        print(line, file=sys.stderr)
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
