@@ -134,7 +134,6 @@ def test_a_start_reads_the_own_sites() -> None:
 @pytest.mark.parametrize("site", ["North", "NORTH", format_guid(NORTH)])
 def test_a_new_queue_manager_enters_itself_in_the_configured_site(site: str) -> None:
     rig = Rig(directory_source=AUTHORITY, directory_site=site)
-    assert rig.manager.record.initialization_retry_s == 120
     north = Site(identifier=NORTH, name="North")
     (order,) = rig.run(lambda m: m.mirroring.take(Changes([north], [], True, "1")))
     assert order.action is Action.CREATE

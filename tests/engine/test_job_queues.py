@@ -46,7 +46,6 @@ def drop(rig: JobRig, prop: str, kind: int, name: str) -> None:
 def test_only_supervisors_create_queues(rig: JobRig) -> None:
     made = rig.jobs("create_queue", rig.super, NWOT_PRINT_QUEUE, "P", PATH)
     assert rig.bindery("get_object_name", rig.super, made).name == "P"
-    assert [f.name for f in rig.jobs("queue_files", rig.super, made)]
     for station in (rig.user("ANNA"), rig.user("OTTO"), rig.server("SRV1"), rig.station()):
         with rig.completion(0xD3):
             rig.jobs("create_queue", station, NWOT_PRINT_QUEUE, "X", PATH)
@@ -95,33 +94,6 @@ def test_the_directory_is_below_the_path_and_named_by_the_id(rig: JobRig) -> Non
 def test_the_directory_of_table_24_has_eight_digits() -> None:
     assert queue_directory("SYS:\\SYSTEM", 0x015D03) == "SYS:\\SYSTEM\\00015D03"
     assert queue_directory("SYS:", 0x015D03) == "SYS:00015D03"
-
-
-@pytest.mark.spec("QMS Queue Process/1", "QMS Queue Process/2", "QMS Files/1", "QMS Files/2")
-@pytest.mark.spec("QMS Files/3", "QMS Files/4", "QMS Files/5", "QMS Files/6", "QMS Files/7")
-@pytest.mark.spec("QMS Files/9")
-def test_the_queue_directory_shows_two_hidden_files_and_one_for_each_job(rig: JobRig) -> None:
-    stem = f"Q${rig.q & 0xFFFF:04X}"
-    files = rig.jobs("queue_files", rig.super, rig.q)
-    assert files == [(f"{stem}.SRV", True, 0), (f"{stem}.SYS", True, 0)]
-    for data in (b"", b"12345", b"x"):
-        rig.submit(data)
-    rig.attach()
-    files = rig.jobs("queue_files", rig.super, rig.q)
-    assert [f.size for f in files[:2]] == [8, 3 * 256]  # one server, three jobs
-    assert files[2:] == [
-        (f"{stem}.001", False, 256),
-        (f"{stem}.002", False, 261),
-        (f"{stem}.003", False, 257),
-    ]
-    rig.finish(rig.service().job_number)
-    assert [f.name for f in rig.jobs("queue_files", rig.super, rig.q)][2:] == [
-        f"{stem}.002",
-        f"{stem}.003",
-    ]
-    assert rig.jobs("queue_files", rig.super, rig.q)[1].size == 2 * 256
-    with rig.completion(0xD3):
-        rig.jobs("queue_files", rig.user("ANNA"), rig.q)
 
 
 @pytest.mark.spec("QMS Creating Queues/10", "NCP 0x65/1", "NCP 0x65/2")

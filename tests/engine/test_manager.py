@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from posthouse.directory.objects import Enterprise, Site
 from posthouse.engine.manager import QueueManager, QueueManagerState
 from posthouse.engine.queue import DEADLETTER, DEADXACT, JOURNAL
+from posthouse.engine.records import TABLE_MANAGER, Change
 from posthouse.engine.settings import EngineSettings
 from posthouse.engine.state import State
 from posthouse.model.errors import OperationCancelled, ServiceNotAvailable
@@ -44,12 +46,11 @@ def test_only_a_ready_queue_manager_serves() -> None:
 
 
 @pytest.mark.spec("MS-MQDMPR 3.1.3/3", "MS-MQDMPR 3.1.4.1/1", "MS-MQDMPR 3.1.3/22")
-def test_a_machine_without_identity_does_not_become_ready_and_is_tried_again_later() -> None:
+def test_a_machine_without_identity_does_not_become_ready_and_the_caller_gets_the_error() -> None:
     manager = unstarted("")
     with pytest.raises(ServiceNotAvailable, match="no name"):
         manager.start(5_000, 1_700_000_000)
     assert manager.state is QueueManagerState.STOPPED
-    assert manager.retry_at_ms == 5_000 + 120_000
     assert not manager.core.queues
 
 
@@ -71,32 +72,31 @@ def test_the_identity_is_made_once_and_kept(rig: Rig) -> None:
     assert rig.manager.record.starts == 2
 
 
-@pytest.mark.spec("MS-MQDMPR 3.1.1.1/22", "MS-MQDMPR 3.1.3/4")
-def test_the_retry_duration_starts_at_two_minutes_and_is_kept(rig: Rig) -> None:
-    assert rig.manager.record.initialization_retry_s == 120
-    rig.manager.record.initialization_retry_s = 240
-    rig.run(lambda m: m.store_record())
+def test_a_record_of_version_0_1_is_read(rig: Rig) -> None:
+    """It kept attributes that settings have now, and some that nothing used."""
+    guid = rig.manager.identifier
+    old = {
+        "identifier": guid,
+        "create_time": 5,
+        "sequence_timestamp": 7,
+        "initialization_retry_s": 240,
+        "last_domain": b"d" * 16,
+        "directory_server_list": ["DC1"],
+        "directory_integrated": False,
+        "srmp_http_support": True,
+        "hardened_security": True,
+        "starts": 3,
+    }
+
+    def write(manager: QueueManager) -> None:
+        change = Change()
+        manager.core.define(TABLE_MANAGER, b"manager", msgspec.msgpack.encode(old), change)
+        manager.core.commit(change)
+
+    rig.run(write)
     rig.restart()
-    assert rig.manager.record.initialization_retry_s == 240
-
-
-@pytest.mark.spec("MS-MQDMPR 3.1.1.1/14", "MS-MQDMPR 3.1.1.1/15")
-def test_persistent_attributes_of_the_machine_are_kept() -> None:
-    rig = Rig(hardened=True)
     record = rig.manager.record
-    assert record.last_domain == b""
-    record.directory_server_list = ["DC1"]
-    record.srmp_http_support = record.srmp_pgm_support = True
-    record.last_domain = b"d" * 16
-    rig.run(lambda m: m.store_record())
-    rig.restart()
-    kept = rig.manager.record
-    assert kept.hardened_security
-    assert kept.directory_integrated
-    assert kept.directory_server_list == ["DC1"]
-    assert kept.srmp_http_support
-    assert kept.srmp_pgm_support
-    assert kept.last_domain == b"d" * 16
+    assert (record.identifier, record.create_time, record.starts) == (guid, 5, 4)
 
 
 @pytest.mark.spec("MS-MQDMPR 3.1.1.1/19")

@@ -8,7 +8,7 @@ from itertools import pairwise, product
 import pytest
 
 from posthouse.directory import objects
-from posthouse.engine.descriptor import QueueAccessType, QueueShareMode, RemoteReadState
+from posthouse.engine.descriptor import QueueAccessType, QueueShareMode
 from posthouse.engine.queue import OutgoingQueueState, QueueRole
 from posthouse.model.errors import (
     AccessDenied,
@@ -609,7 +609,6 @@ def test_a_list_is_one_descriptor_with_one_for_each_element(rig: PostRig) -> Non
     assert (descriptor.access, descriptor.share) == (SEND, DENY_NONE)
     assert descriptor.queue is None
     assert descriptor.multiple
-    assert descriptor.remote_read_state is RemoteReadState.NONE
     near, far = descriptor.nested
     assert (near.access, near.share, near.queue) == (SEND, DENY_NONE, rig.queue("orders"))
     assert far.target().definition.format_name == FAR
@@ -783,12 +782,6 @@ def test_a_move_stays_within_one_session_and_user(rig: PostRig) -> None:
     ):
         with rig.refused(AccessDenied.code):
             rig.run(lambda m, t=target: m.move_message(source, lookup_id, t))
-
-
-@pytest.mark.spec("MS-MQDMPR 3.1.1.16/5")
-def test_a_descriptor_knows_three_states_of_remote_reading(rig: PostRig) -> None:
-    assert rig.open("orders", RECEIVE).remote_read_state is RemoteReadState.NONE
-    assert [state.name for state in RemoteReadState] == ["NONE", "OPENED", "READY_FOR_READ"]
 
 
 def test_open_queues_and_cursors_have_a_limit() -> None:

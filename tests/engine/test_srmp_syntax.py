@@ -15,7 +15,7 @@ from posthouse.security.xml_signatures import sign
 from posthouse.wire.srmp_envelope import read_envelope
 from posthouse.wire.srmp_message import SrmpMessage
 from posthouse.wire.srmp_parts import read_parts, write_parts
-from posthouse.wire.srmp_serialize import SrmpContext, receipts_url, srmp_of
+from posthouse.wire.srmp_serialize import SrmpContext, srmp_of
 from posthouse.wire.srmp_writer import write_envelope
 from tests.engine.letters import FAR_GUID
 from tests.engine.web import ADMIN, AWAY, FAR, ORDERS, PEER, WebRig, head_of
@@ -219,7 +219,7 @@ def test_the_address_for_stream_receipts_may_be_replaced(
     rig.commit(transaction)
     (packet,) = rig.take()
     url = "http://far.example/msmq/private$/inbox"
-    ours = receipts_url(url, "alpha", 8080)
+    ours = "http://alpha:8080/MSMQ/PRIVATE$/order_queue$"
     context = SrmpContext(rig.manager.srmp.redirects.receipts_to(url, ours))
     request = srmp_of(packet.data, packet.glance, context)
     assert f"<sendReceiptsTo>{expected}</sendReceiptsTo>".encode() in request.payload

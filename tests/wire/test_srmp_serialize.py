@@ -42,7 +42,6 @@ from posthouse.wire.srmp_serialize import (
     SrmpContext,
     SrmpRequest,
     message_of,
-    receipts_url,
     request_target,
     srmp_of,
     url_of_web_name,
@@ -321,26 +320,6 @@ def test_a_stream_begins_where_the_first_messages_have_expired() -> None:
     found = back(**transactional(3, 0)).stream
     assert found is not None
     assert (found.current, found.previous, found.send_receipts_to) == (3, 0, ORDER_QUEUE)
-
-
-@pytest.mark.spec("MC-MQSRM 3.1.7.2.4/16", "MC-MQSRM 2.2.5.3.4/3")
-@pytest.mark.parametrize(
-    ("destination", "host", "port", "url"),
-    [
-        ("http://beta/msmq/q", "alpha", None, "http://alpha/MSMQ/PRIVATE$/order_queue$"),
-        (
-            "https://beta/msmq/q",
-            "10.1.2.3",
-            8443,
-            "https://10.1.2.3:8443/MSMQ/PRIVATE$/order_queue$",
-        ),
-        ("http://beta/msmq/q", "fe80::1", 80, "http://[fe80::1]:80/MSMQ/PRIVATE$/order_queue$"),
-    ],
-)
-def test_stream_receipts_come_to_the_order_queue(
-    destination: str, host: str, port: int | None, url: str
-) -> None:
-    assert receipts_url(destination, host, port) == url
 
 
 @pytest.mark.spec("MC-MQSRM 3.1.7.2.4/19", "MC-MQSRM 3.1.7.2.4/20", "MC-MQSRM 3.1.7.2.4/21")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from enum import Enum
 from typing import TYPE_CHECKING
 
 from posthouse.model.errors import QueueNotAvailable
@@ -15,14 +14,6 @@ if TYPE_CHECKING:
     from posthouse.engine.cursor import Cursor
     from posthouse.engine.queue import Queue
     from posthouse.engine.transaction import Transaction
-
-
-class RemoteReadState(Enum):
-    """[MS-MQDMPR] 3.1.1.16."""
-
-    NONE = "none"
-    OPENED = "opened"
-    READY_FOR_READ = "ready_for_read"
 
 
 RECEIVING = frozenset({QueueAccessType.RECEIVE, QueueAccessType.RECEIVE_ADMIN})
@@ -45,7 +36,6 @@ class OpenQueueDescriptor:
         "held",
         "nested",
         "queue",
-        "remote_read_state",
         "share",
         "waiting",
     )
@@ -73,7 +63,6 @@ class OpenQueueDescriptor:
         self.cursors: dict[int, Cursor] = {}
         self.waiting: dict[int, WaitingMessageReadOperation] = {}
         self.held: set[int] = set()  # messages it has read and not ended
-        self.remote_read_state = RemoteReadState.NONE
         self.checked = -1  # the rights version it was last checked for
 
     @property

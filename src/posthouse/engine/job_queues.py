@@ -61,17 +61,12 @@ from posthouse.model.qms import (
     NWCF_ENTRY_OPEN,
     QS_ALL,
     QUEUE_PATH_MAX,
-    QueueFile,
     QueueStatus,
-    job_file_name,
     queue_directory,
-    server_file_name,
-    system_file_name,
 )
 
 SECURITY_OF_QUEUES = NWBS_ANY_READ | NWBS_SUPER_WRITE
 _U32 = struct.Struct(">I")
-_JOB_STRUCT_SIZE = 256  # which the document puts in front of the data
 _NO_QUEUE_TYPES = frozenset({NWOT_USER, NWOT_USER_GROUP, NWOT_FILE_SERVER})
 
 
@@ -325,20 +320,3 @@ class JobQueues(JobService):
         if finished_queue:
             parse_name(finished_queue)
         return queue
-
-    def queue_files(self, station: Station, queue_id: int) -> list[QueueFile]:
-        """The queue directory as the document has it: two hidden files and one for each job.
-
-        For whoever may read Q_DIRECTORY. A job file begins with the job's structure of 256 bytes.
-        """
-        queue = self.queue(queue_id)
-        allowed = self.bindery.is_supervisor(station)
-        self.require(allowed, station, f"see the directory of {self.queue_name(queue_id)}")
-        files = [
-            QueueFile(server_file_name(queue_id), True, 8 * len(queue.attached)),
-            QueueFile(system_file_name(queue_id), True, _JOB_STRUCT_SIZE * len(queue)),
-        ]
-        for job in queue.jobs():
-            name = job_file_name(queue_id, job.entry.number)
-            files.append(QueueFile(name, False, _JOB_STRUCT_SIZE + job.file.size))
-        return files

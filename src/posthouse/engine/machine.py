@@ -10,18 +10,14 @@ from posthouse.engine.state import State
 
 
 class ManagerRecord(msgspec.Struct, omit_defaults=True):
-    """The persistent attributes of the queue manager itself ([MS-MQDMPR] 3.1.1.1)."""
+    """The persistent attributes of the queue manager itself ([MS-MQDMPR] 3.1.1.1).
+
+    Fields that version 0.1 kept beside these, and did not use, are passed over.
+    """
 
     identifier: bytes
     create_time: int
     sequence_timestamp: int  # of TxSequenceIDs: installation, or the last restore
-    initialization_retry_s: int = 120
-    last_domain: bytes = b""
-    directory_server_list: list[str] = []
-    directory_integrated: bool = True
-    srmp_http_support: bool = False
-    srmp_pgm_support: bool = False
-    hardened_security: bool = False
     starts: int = 0
     computer_name: str = ""  # empty: of version 0.1, which did not keep it
 
@@ -42,8 +38,6 @@ def provision(core: Core) -> ManagerRecord:
     record = kept_record(core.state) or ManagerRecord(core.new_guid(), core.utc, core.utc)
     record.computer_name = core.settings.computer_name
     record.starts += 1
-    record.hardened_security = core.settings.hardened
-    record.directory_integrated = core.settings.directory_integrated
     return record
 
 

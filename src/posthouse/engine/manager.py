@@ -129,7 +129,6 @@ class QueueManager(ManagerReads):
         core.srmp = self.srmp = Srmp(core, self.receiving, self.accounts.certificates)
         self.client_sessions = ClientSessions(core)
         self.record = ManagerRecord(b"", 0, 0)
-        self.retry_at_ms: int | None = None  # after a failed start: when to try again
         self._directory_seen = 0, 0  # its versions, when outgoing queues were told of them
 
     # -- start, turns, stop
@@ -144,7 +143,6 @@ class QueueManager(ManagerReads):
             self._initialize()
         except QueueError:
             self.state = QueueManagerState.STOPPED
-            self.retry_at_ms = now_ms + self.record.initialization_retry_s * 1000
             raise
         self.state = QueueManagerState.READY
 

@@ -103,14 +103,6 @@ class JobSize(NamedTuple):
     size: int
 
 
-class QueueFile(NamedTuple):
-    """A file of the queue directory as clients would see it."""
-
-    name: str
-    hidden: bool
-    size: int
-
-
 TARGET_YEARS: Final = range(1980, 2080)  # what two digits tell apart (2.5)
 
 
@@ -166,16 +158,6 @@ def job_file_name(queue_id: int, number: int) -> str:
     Choice: above 999, which no NetWare had, the extension has as many digits as it needs.
     """
     return f"{_stem(queue_id)}.{number:03d}"
-
-
-def server_file_name(queue_id: int) -> str:
-    """The file that lists attached servers."""
-    return f"{_stem(queue_id)}.SRV"
-
-
-def system_file_name(queue_id: int) -> str:
-    """The file that lists the jobs."""
-    return f"{_stem(queue_id)}.SYS"
 
 
 def _stem(queue_id: int) -> str:

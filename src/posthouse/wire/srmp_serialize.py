@@ -304,13 +304,6 @@ def _parts_of_compound(compound: bytes) -> Parts:
 # -- addresses
 
 
-def receipts_url(destination: str, host: str, port: int | None) -> str:
-    """sendReceiptsTo without any replacement, 3.1.7.2.4 (decision 60)."""
-    scheme = destination.partition(":")[0].lower()
-    where = f"[{host}]" if ":" in host else host
-    return f"{scheme}://{where}{'' if port is None else f':{port}'}{ORDER_QUEUE_PATH}"
-
-
 @lru_cache(1024)
 def request_target(url: str) -> tuple[str, str]:
     """The Host field and the path of the request line for a URL, percent-encoded."""

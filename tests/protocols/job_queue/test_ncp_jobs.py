@@ -54,6 +54,7 @@ JOB = NWQueueJobStruct(
     "QMS clientStation/1",
     "QMS clientTask/1",
     "QMS clientID/1",
+    "QMS Files/5",
 )
 @pytest.mark.parametrize("old", [False, True])
 def test_qms_fills_its_own_fields_and_keeps_those_of_the_client(walk: Walk, old: bool) -> None:

@@ -186,7 +186,7 @@ def test_a_host_that_has_moved_is_found_out(web: Web, alpha: Machine) -> None:
 # -- where receipts are to come to (decision 60)
 
 
-@pytest.mark.spec("MC-MQSRM 3.1.7.2.4/16")
+@pytest.mark.spec("MC-MQSRM 3.1.7.2.4/16", "MC-MQSRM 2.2.5.3.4/3")
 def test_receipts_are_asked_to_where_we_listen(web: Web) -> None:
     def address_of(site: Site) -> str | None:
         stream = site.messages()[-1].stream
@@ -200,6 +200,10 @@ def test_receipts_are_asked_to_where_we_listen(web: Web) -> None:
     beta = web.machine("BETA", "10.0.0.4", settings=SrmpSettings(receipt_host="mail.example"))
     beta.send_in_transaction(TO, b"one")
     assert address_of(site) == "http://mail.example:80/MSMQ/PRIVATE$/order_queue$"
+    gamma = web.machine("GAMMA", "10.0.0.5")
+    gamma.protocol.listens("http", "0.0.0.0", 8081)  # on all addresses: the one of this connection
+    gamma.send_in_transaction(TO, b"one")
+    assert address_of(site) == "http://10.0.0.5:8081/MSMQ/PRIVATE$/order_queue$"
 
 
 @pytest.mark.spec("MC-MQSRM 3.1.7.2.4/16")
