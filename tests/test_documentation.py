@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -141,6 +142,9 @@ def test_every_ruling_that_a_rule_names_is_explained() -> None:
         if path.name not in ("ms-mqqb.toml", "ms-mqrr.toml", "mc-mqsrm.toml"):
             marks = {mark for mark in marks if re.fullmatch(r"O\d+", mark)}
         assert sorted(marks - explained) == []
+    status = tomllib.loads((ROOT / "conformance" / "status.toml").read_text(encoding="utf-8"))
+    rulings = {one["ruling"] for one in status["entry"] if "ruling" in one}
+    assert sorted(rulings - explained) == []
 
 
 def test_the_python_of_the_readme_works_as_printed(

@@ -61,7 +61,6 @@ def security(mask: int) -> bytes:
 
 @pytest.mark.spec(
     "MS-MQDMPR 3.1.1.1/2",
-    "MS-MQDMPR 3.1.1.1/5",
     "MS-MQDMPR 3.1.1.1/6",
     "MS-MQDMPR 3.1.1.1/7",
     "MS-MQDMPR 3.1.1.1/8",

@@ -67,6 +67,14 @@ def test_flow_control_refuses_every_enqueue_until_it_ends(
     assert not rig.manager.core.throttled
 
 
+@pytest.mark.spec("MS-MQDMPR 3.1.1.1/5")
+def test_there_is_no_machine_quota_unless_one_is_set() -> None:
+    for kib in (0xFFFFFFFF, 77):
+        rig = Rig() if kib == 0xFFFFFFFF else Rig(machine_quota_kib=kib)
+        assert rig.manager.directory.own_queue_manager().queue_manager_quota == kib
+        assert rig.manager.core.settings.machine_quota_kib == kib
+
+
 @pytest.mark.spec("MS-MQDMPR 3.1.7.1.9/2")
 @pytest.mark.parametrize("recoverable", [True, False])
 def test_the_machine_quota_counts_the_messages_of_all_queues(recoverable: bool) -> None:

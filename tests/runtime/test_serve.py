@@ -165,6 +165,7 @@ def test_the_ready_file_says_where_we_are(tmp_path: Path) -> None:
     assert rig.told == seen
 
 
+@pytest.mark.spec("MS-MQDMPR 3.1.4.1/1")
 def test_a_port_in_use_is_a_clear_refusal_and_the_home_is_free_again(tmp_path: Path) -> None:
     rig = Rig(tmp_path)
     opened: list[LineDoor] = []
