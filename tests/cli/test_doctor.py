@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from posthouse.cli import doctor
+from posthouse.cli import doctor, main
 from posthouse.model.errors import InvalidParameter, ServiceNotAvailable
 from posthouse.runtime.home import Home
 from posthouse.store.disk import RealDisk
@@ -134,6 +134,34 @@ def test_a_home_will_do_and_is_the_usual_one_where_none_is_named(
     assert run() == 0
     assert capsys.readouterr().out.count("The store is healthy.") == 2
     assert run("--home", str(home), "--store", str(home)) == 2
+
+
+@pytest.mark.parametrize("store", [False, True])
+@pytest.mark.parametrize("options", [(), ("--export",)])
+def test_a_home_in_use_is_not_checked(
+    home: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    store: bool,
+    options: tuple[str, ...],
+) -> None:
+    """What it writes meanwhile, and its express messages, would be missing in the report."""
+    place = ("--store", str(home / "store")) if store else ("--home", str(home))
+    words = (*place, *options, *([str(tmp_path / "out")] if options else []))
+    running = Home(home)
+    try:
+        assert main.run(["doctor", *words]) == 1
+        said = capsys.readouterr()
+        assert said.out == ""
+        assert "is in use by another queue manager" in said.err
+        assert f"posthouse backup DIR --home {home}" in said.err
+        assert main.run(["doctor", *words, "--json"]) == 1
+        told = json.loads(capsys.readouterr().out)
+        assert (told["healthy"], told["in_use"]) == (None, True)
+    finally:
+        running.close()
+    assert not (tmp_path / "out").exists()
+    assert main.run(["doctor", *words]) == 0
 
 
 def test_nothing_is_given_up_under_a_running_queue_manager(home: Path) -> None:

@@ -195,6 +195,8 @@ def test_the_example_in_the_help_works(
         quietly("backup", "./backup-monday")
     if name == "posthouse doctor":
         quietly("restore", "./backup-monday", "--home", ".local/share/posthouse")
+    if name == "posthouse rename":
+        posthouse.open("./alpha", name="ALPHA").close()
     if name == "posthouse message export":
         (tmp_path / "orders.jsonl").unlink()
     if name == "posthouse queue create":

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -13,7 +16,7 @@ from posthouse.engine.descriptor import QueueAccessType
 from posthouse.model.message import DeliveryGuarantee, Message
 from posthouse.model.properties import QueueProperties
 from posthouse.runtime.embedded import EmbeddedQueueManager
-from tests.process.serving import START_S, Serving
+from tests.process.serving import START_S, STOP_S, Serving
 
 QUEUE = r".\private$\orders"
 
@@ -39,6 +42,24 @@ def test_it_says_when_it_is_ready_and_stops_when_it_is_told(
         assert path.stat().st_mode & 0o077 == 0, path
     with EmbeddedQueueManager(serving.home, name="ALPHA") as manager:
         assert manager.recovered.clean
+
+
+def test_who_starts_it_at_a_terminal_sees_where_it_listens(tmp_path: Path) -> None:
+    """A service, whose output is no terminal, prints nothing."""
+    ours, theirs = os.openpty()
+    command = [sys.executable, "-m", "posthouse.cli.main", "serve", "--home", str(tmp_path)]
+    with subprocess.Popen(
+        [*command, "--name", "ALPHA", "--ports", "ephemeral"], stdout=theirs, stderr=theirs
+    ) as process:
+        os.close(theirs)
+        with os.fdopen(ours, encoding="utf-8") as terminal:
+            lines = list(iter(terminal.readline, "Ctrl-C stops it.\n"))
+            process.terminate()
+            assert process.wait(STOP_S) == 0
+    assert lines[0].startswith("ALPHA is ready: ")
+    shown = dict(line.split(maxsplit=1) for line in lines[1:])
+    assert shown["home"] == f"{tmp_path}\n"
+    assert shown["admin"].startswith("127.0.0.1:")
 
 
 def test_a_second_process_on_a_home_is_refused(tmp_path: Path) -> None:

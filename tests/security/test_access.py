@@ -39,6 +39,7 @@ from posthouse.security.rights import (
     QUEUE_GENERIC_ALL,
     READ_CONTROL,
     RECEIVE_MESSAGE,
+    SET_QUEUE_PROPERTIES,
     WRITE_DACL,
     WRITE_MESSAGE,
 )
@@ -368,6 +369,25 @@ def test_a_guard_answers_for_one_queue() -> None:
     guard.require(alice, RECEIVE_MESSAGE)
     with pytest.raises(AccessDenied, match=r"bob lacks the right receive on .*orders"):
         guard.require(bob, RECEIVE_MESSAGE | WRITE_MESSAGE)
+
+
+@pytest.mark.parametrize(
+    ("granted", "desired", "named"),
+    [
+        (PEEK_MESSAGE, RECEIVE_MESSAGE, "receive"),
+        (DELETE_MESSAGE, RECEIVE_MESSAGE, "receive"),
+        (0, RECEIVE_MESSAGE, "receive"),
+        (PEEK_MESSAGE, DELETE_MESSAGE, "purge"),
+        (PEEK_MESSAGE, WRITE_MESSAGE | PEEK_MESSAGE, "send"),
+        (GET_QUEUE_PROPERTIES, GET_QUEUE_PROPERTIES | SET_QUEUE_PROPERTIES, "properties"),
+        (PEEK_MESSAGE, QUEUE_GENERIC_ALL, "full"),
+    ],
+)
+def test_a_denied_right_is_named_as_it_is_granted(granted: int, desired: int, named: str) -> None:
+    """Who has peek and wants to receive lacks receive, not the half of it that is called purge."""
+    guard = Guard(default_queue_descriptor(ALICE, ((BOB, granted),)), r".\private$\orders")
+    with pytest.raises(AccessDenied, match=rf"bob lacks the right {named} on "):
+        guard.require(bob, desired)
 
 
 def test_a_guard_of_an_authenticated_queue_ignores_everyone() -> None:

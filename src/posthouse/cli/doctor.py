@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -12,7 +14,7 @@ import typer
 
 from posthouse.cli.command import Home
 from posthouse.cli.output import complain, print_json, say
-from posthouse.model.errors import InvalidParameter
+from posthouse.model.errors import InvalidParameter, ServiceNotAvailable
 from posthouse.protocols.admin.control import default_home
 from posthouse.runtime.home import STORE, lock_home
 from posthouse.store.disk import RealDisk
@@ -53,25 +55,48 @@ def doctor(
 ) -> None:
     """Check a store, explain what is wrong, save what is good.
 
-    Stop the queue manager first. Every checksum, index and checkpoint is looked at, and whether
-    a replay of the segments alone gives the same state; each finding has its file, its offset and
-    what to do. Without --accept-loss nothing in the store is changed; with it, which is refused
-    while the queue manager runs, the file is kept beside the store, and the store's loss journal
-    lists what was given up.
+    Stop the queue manager first: a home in use is refused. Every checksum, index and checkpoint is
+    looked at, and whether a replay of the segments alone gives the same state; each finding has
+    its file, its offset and what to do. Without --accept-loss nothing in the store is changed; with
+    it, the file is kept beside the store, and the store's loss journal lists what was given up.
 
-    Exit code 0: healthy, 1: damaged.
+    Exit code 0: healthy, 1: damaged, or in use.
 
     Example: posthouse doctor --home ~/.local/share/posthouse
     """
     if home is not None and store is not None:
         raise typer.BadParameter("give --home or --store, not both")
     directory = store_directory(store or home or default_home())
-    if accept is not None:
-        _accept(directory, accept, json)
-    elif export_to is not None:
-        _export(directory, export_to, json)
-    else:
-        _check(directory, json)
+    with _stopped(directory, json):
+        if accept is not None:
+            _accept(directory, accept, json)
+        elif export_to is not None:
+            _export(directory, export_to, json)
+        else:
+            _check(directory, json)
+
+
+@contextmanager
+def _stopped(directory: Path, json: bool) -> Iterator[None]:
+    """Refuses a home in use: its store is being written, and its express messages are elsewhere."""
+    home = directory.parent if directory.name == STORE else directory
+    try:
+        lock = lock_home(home)
+    except ServiceNotAvailable as error:
+        refusal = ServiceNotAvailable(
+            f"{error.cause}: what it writes meanwhile would be missing here",
+            f"Stop it first, or look at a copy: posthouse backup DIR --home {home}, then "
+            "posthouse doctor --store DIR. How it does is shown by: posthouse status "
+            f"--home {home}.",
+        )
+        if not json:
+            raise refusal from None
+        print_json({"healthy": None, "in_use": True, "error": str(refusal)})
+        raise typer.Exit(DAMAGED) from None
+    try:
+        yield
+    finally:
+        os.close(lock)
 
 
 def store_directory(home: Path) -> Path:
@@ -141,7 +166,6 @@ def _accept(directory: Path, segment: str, json: bool) -> None:
         raise InvalidParameter(
             f"{segment} is not a segment", f"Name a file like {segment_name(1)}."
         )
-    lock = lock_home(directory.parent if directory.name == STORE else directory)
     disk = RealDisk(directory)
     try:
         loss = accept_loss(disk, int(number), datetime.now(UTC).isoformat(timespec="seconds"))
@@ -150,7 +174,6 @@ def _accept(directory: Path, segment: str, json: bool) -> None:
         raise typer.Exit(DAMAGED) from None
     finally:
         disk.close()
-        os.close(lock)
     if json:
         print_json(loss)
     else:

@@ -223,7 +223,7 @@ def _tell(queue: QueueJson) -> None:
             "multicast": queue.multicast,
             "created": queue.created_time,
             "modified": queue.modified_time,
-            "messages": f"{queue.messages:,}, {queue.locked:,} of them locked",
+            "messages": _held(queue),
             "bytes": f"{queue.bytes:,}",
             "journal messages": f"{queue.journal_messages:,}",
             "oldest": age(queue.oldest_age_s),
@@ -234,6 +234,13 @@ def _tell(queue: QueueJson) -> None:
             "state": queue.state,
         }
     )
+
+
+def _held(queue: QueueJson) -> str:
+    words = f"{queue.messages:,}, {queue.locked:,} of them locked"
+    if queue.claimed:
+        words += f", {queue.claimed:,} claimed by a group (posthouse group list)"
+    return words
 
 
 def _yes(value: bool) -> str:

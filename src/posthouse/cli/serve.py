@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from posthouse import __version__
-from posthouse.cli.output import complain, print_json
+from posthouse.cli.output import complain, print_json, print_pairs, say
 from posthouse.protocols.admin.control import default_home
 from posthouse.runtime.ports import PortSet
 from posthouse.runtime.serve import NotStarted, Options, run
@@ -80,7 +80,7 @@ def serve(
     from posthouse.runtime.doors import standard_doors
 
     place = home or default_home()
-    tell = _tell if json else None
+    tell = _tell if json else _welcome if sys.stdout.isatty() else None
     options = Options(place, config, name, listen, ports, ready_file, __version__, tell)
     try:
         outcome = run(options, standard_doors)
@@ -102,6 +102,17 @@ def serve(
 def _tell(ready: dict[str, object]) -> None:
     with suppress(OSError):  # whoever wanted to know has gone
         print_json(ready)
+        sys.stdout.flush()
+
+
+def _welcome(ready: dict[str, object]) -> None:
+    """A few lines for who looks at a terminal; a service writes its log only."""
+    endpoints = ready["endpoints"]
+    assert isinstance(endpoints, dict)
+    with suppress(OSError):
+        say(f"{ready['name']} is ready: a Posthouse {ready['version']} queue manager.")
+        print_pairs({"home": str(ready["home"]), **endpoints})
+        say("Ctrl-C stops it.")
         sys.stdout.flush()
 
 

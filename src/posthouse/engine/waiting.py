@@ -9,13 +9,13 @@ from posthouse.engine.core import Core
 from posthouse.engine.cursor import Cursor, CursorEvent
 from posthouse.engine.descriptor import OpenQueueDescriptor, WaitingMessageReadOperation
 from posthouse.engine.effects import Read, Wake
+from posthouse.engine.empty_reads import no_message
 from posthouse.engine.order import Place
 from posthouse.engine.queue import Queue
 from posthouse.engine.records import Row
 from posthouse.engine.transaction import Transaction
 from posthouse.model.errors import (
     InsufficientResources,
-    IoTimeout,
     OperationCancelled,
     QueueError,
     StatusNotFound,
@@ -50,7 +50,8 @@ class Waiting:
     ) -> None:
         """Wait For New Message (3.1.7.3.1), with its timer (3.1.7.3.4)."""
         if timeout_ms is not None and timeout_ms <= 0:
-            raise IoTimeout(f"no message in {queue.name}")
+            cause = f"no message in {queue.name}"
+            raise no_message(self.core, queue, cause, destructive=destructive)
         if len(self._waiting) >= self.core.settings.waiting_reads_max:
             raise InsufficientResources("too many reads are waiting")
         self._orders += 1
@@ -204,8 +205,9 @@ class Waiting:
             _, order = heappop(deadlines)
             operation = self._waiting.get(order)
             if operation is not None:
-                name = operation.queue.name
-                self.cancel(order, IoTimeout(f"no message came to {name} in time"))
+                queue, taking = operation.queue, operation.destructive
+                cause = f"no message came to {queue.name} in time"
+                self.cancel(order, no_message(self.core, queue, cause, destructive=taking))
 
     def next_deadline_ms(self) -> int | None:
         """When the next waiting read is due."""

@@ -23,7 +23,7 @@ from posthouse.security.rights import (
     WRITE_DACL,
     WRITE_MESSAGE,
     AccessMasks,
-    format_rights,
+    missing_rights,
     parse_rights,
 )
 from posthouse.security.sids import (
@@ -259,7 +259,7 @@ class Guard:
         if missing:
             caller.check_limit(missing)
             raise AccessDenied(
-                f"{caller.name} lacks the right {format_rights(missing)} on {self.path}"
+                f"{caller.name} lacks the right {missing_rights(desired, missing)} on {self.path}"
             )
 
 

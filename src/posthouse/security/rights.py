@@ -178,3 +178,9 @@ def rights_words(mask: int) -> tuple[str, ...]:
 def format_rights(mask: int) -> str:
     """The comma list of `rights_words`; `none` for an empty mask."""
     return ",".join(rights_words(mask)) or "none"
+
+
+def missing_rights(desired: int, missing: int) -> str:
+    """The words for a desired mask that lack a bit: who has `peek` and not `receive` lacks that."""
+    words = rights_words(desired)
+    return ",".join(word for word in words if RIGHTS.get(word, desired) & missing)

@@ -7,6 +7,7 @@ from msgspec import UnsetType
 
 from posthouse.engine.descriptor import OpenQueueDescriptor
 from posthouse.engine.effects import Read
+from posthouse.engine.empty_reads import holders, no_message
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.order import START, Place
 from posthouse.engine.records import Row
@@ -16,7 +17,7 @@ from posthouse.model.filters import Filter, parse_filter
 from posthouse.model.message import MESSAGE_CLASSES, Message, MessageId
 from posthouse.model.message_json import MessageJson, time_text
 from posthouse.model.properties import MessageSeekAction, QueueAccessType
-from posthouse.protocols.admin.context import Context, open_queue, opened
+from posthouse.protocols.admin.context import Context, find_queue, open_queue, opened
 from posthouse.protocols.admin.conversation import Decide, Steps, Wait, at_once, looked_at
 from posthouse.protocols.admin.message_json import message_json, message_of, readable
 from posthouse.protocols.admin.scanning import (
@@ -234,7 +235,8 @@ def receive_messages(
     """Receives messages: they are gone when the answer leaves.
 
     An answer that is lost on its way loses them. Whoever cannot have that shows a message first,
-    and deletes it by its lookup id when it is safe. No message in time is an empty list.
+    and deletes it by its lookup id when it is safe. No message in time is an empty list, with a
+    reason where a group, a transaction or another reader has those that are there.
     """
     receive = _Receive(context, params.queue, body)
     answer = yield Decide(receive.now)
@@ -245,7 +247,10 @@ def receive_messages(
             answer = Answer([], None, ())
         finally:
             yield Decide(receive.close)
-    return MessageListJson(messages=_messages(answer, receive.name))
+    found, reason = _messages(answer, receive.name), ""
+    if not found:
+        reason = str((yield Decide(receive.why)).value)
+    return MessageListJson(messages=found, reason=reason)
 
 
 class _Receive:
@@ -286,6 +291,12 @@ class _Receive:
         return manager.dequeue_message(
             self._descriptor, timeout_ms=self.body.timeout_ms, tag=self._owner, token=token
         )
+
+    def why(self, manager: QueueManager) -> str:
+        """Who has the messages that are there; empty: there are none."""
+        queue = find_queue(manager, self.queue)
+        error = no_message(manager.core, queue, f"no message in {queue.name}", destructive=True)
+        return f"{error.cause}. {error.remedy}" if holders(manager.core, queue) else ""
 
     def cancel(self, manager: QueueManager) -> None:
         """Nobody waits any more."""

@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType
 
+from posthouse.engine.empty_reads import claimed
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.queue import Queue, QueueRole, QueueType
 from posthouse.model.errors import UnsupportedOperation
@@ -124,6 +125,7 @@ def describe(
         modified_time=time_text(definition.modify_time),
         messages=queue.state.count,
         locked=queue.locked,
+        claimed=claimed(manager.core, queue),
         bytes=queue.state.bytes,
         journal_messages=queue.journal.state.count if queue.journal else 0,
         oldest_age_s=oldest_age_s(manager, queue),

@@ -162,6 +162,7 @@ class QueueJson(Json):
     groups: list[GroupJson]
     purged_through: int
     reason: str  # why a public queue is not, or not fully, in the directory
+    claimed: int = 0  # messages of a group: only its readers get them
 
 
 class QueueListJson(Json):
@@ -295,9 +296,10 @@ class MessagePageJson(Json):
 
 
 class MessageListJson(Json):
-    """Messages that were read."""
+    """Messages that were read; `reason` names who has them where a receive got none."""
 
     messages: list[MessageJson]
+    reason: str = ""
 
 
 class PlaceJson(Json):
