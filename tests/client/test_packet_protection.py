@@ -18,6 +18,7 @@ def made(how: Options, body: bytes = b"<order/>", transactional: bool = False) -
     return PacketMaker(DESTINATION, "alpha", protection=True).packet(body, how, transactional)
 
 
+@pytest.mark.spec("MS-MQDMPR 3.1.1.12/10")
 @pytest.mark.parametrize("transactional", [False, True])
 @pytest.mark.parametrize("encrypt", [False, True])
 @pytest.mark.parametrize("sign", [False, True])

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import struct
+
 import pytest
 
 from posthouse.client.remote_messages import CutMessage, rebuilt
 from posthouse.engine.remote_reads import Particulars
+from posthouse.model.message import Message, TxSequenceId
 from posthouse.protocols.remote_read.sections import (
     FULL_PACKET,
     SRMP_FIRST,
@@ -15,7 +18,7 @@ from posthouse.protocols.remote_read.sections import (
 from posthouse.protocols.remote_read.stubs import Received
 from posthouse.wire.glance import glance
 from posthouse.wire.headers import OVER_HTTP
-from posthouse.wire.message import deserialize
+from posthouse.wire.message import deserialize, serialize
 from posthouse.wire.read_packet import read_packet
 from posthouse.wire.srmp_stored import stored_parts
 from tests.engine.web import WebRig
@@ -39,6 +42,7 @@ def stored(body: bytes = BODY) -> bytes:
     "MS-MQRR 2.2.5.1.2.1/1",
     "MS-MQRR 2.2.5.1.2.2/1",
     "MS-MQDMPR 3.1.1.12/53",
+    "MS-MQRR 2.2.5.1/2",
 )
 @pytest.mark.parametrize("body", [b"", b"x", BODY])
 def test_a_reader_gets_the_documents_form(body: bytes) -> None:
@@ -54,6 +58,82 @@ def test_a_reader_gets_the_documents_form(body: bytes) -> None:
     assert data[at : at + srmp.compound_size - 16] == stored_parts(packet).compound
     body_at = at + srmp.message_body_offset
     assert data[body_at : body_at + srmp.message_body_size] == body
+
+
+@pytest.mark.spec(
+    "MS-MQRR 2.2.5.1.2/2",
+    "MS-MQRR 2.2.5.1.2.1/2",
+    "MS-MQRR 2.2.5.1.2.1/4",
+    "MS-MQRR 2.2.5.1.2.1/5",
+    "MS-MQRR 2.2.5.1.2.2/2",
+    "MS-MQRR 2.2.5.1.2.2/4",
+    "MS-MQRR 2.2.5.1.2.2/5",
+    "MS-MQRR 2.2.5.1.2.2/6",
+    "MS-MQRR 2.2.5.1.2.2/7",
+)
+@pytest.mark.parametrize("body", [b"", b"x", BODY])
+def test_both_headers_have_the_documents_bytes(body: bytes) -> None:
+    packet = stored(body)
+    ((_, _, data),) = sections(packet, read_of(), NOTHING, ALL, ALL)
+    text = stored_parts(packet).envelope
+    raw = text.encode("utf-16-le") + b"\0\0"
+    at = data.index(raw) - 8
+    header_id, _, length = struct.unpack_from("<HHI", data, at)
+    assert (header_id, length) == (0x0190, len(text) + 1)  # in characters
+    at += (8 + len(raw) + 3) & ~3
+    header_id, _, size, body_size, body_offset = struct.unpack_from("<HHIII", data, at)
+    assert (header_id, body_size) == (0x01F4, len(body))
+    compound = data[at + 16 : at + 16 + size]
+    assert compound.startswith(b"POST /msmq/private$/orders HTTP/1.1\r\nHost: alpha\r\n")
+    assert compound[body_offset : body_offset + body_size] == body
+    end = compound.index(b"\r\n\r\n") + 4
+    assert text.encode() in compound[end:]
+    assert size == len(stored_parts(packet).compound)
+
+
+@pytest.mark.spec("MS-MQRR 2.2.5.1/1")
+@pytest.mark.parametrize("over_http", [False, True])
+def test_headers_come_in_the_documents_order(over_http: bool) -> None:
+    """Each header is found by bytes that nothing else in the packet has."""
+    if over_http:
+        rig = WebRig()
+        message = rig.streamed(
+            1,
+            sequence=0x11223344_55667788,
+            destination_mqf=("http://alpha/msmq/private$/streamed", "http://bravo/msmq/b"),
+            action="MSMQ:labelled",
+        )
+        assert rig.post(message, body=b"<the body/>") == [200]
+        ((_, number),) = rig.queue("streamed").state.order.forward()
+        packet = rig.store.read(number)
+    else:
+        packet = serialize(
+            Message(
+                body=b"<the body/>",
+                label="labelled",
+                transactional_message_sequence_identifier=TxSequenceId(0x11223344, 0x55667788),
+                transaction_sequence_number=1,
+                sender_identifier=b"the sender",
+                sender_identifier_type=1,
+                soap_header="soap header",
+                soap_body="soap body",
+                destination_multi_queue_format_name=(
+                    r"DIRECT=OS:alpha\private$\streamed",
+                    r"DIRECT=OS:bravo\private$\b",
+                ),
+            )
+        )
+    ((_, _, data),) = sections(packet, read_of(), NOTHING, ALL, ALL)
+    wide = lambda text: text.encode("utf-16-le")  # noqa: E731
+    order = [b"LIOR", struct.pack("<Q", 0x11223344_55667788)]
+    order += [] if over_http else [b"the sender"]
+    order += [wide("labelled")]
+    order += [wide("<se:Envelope"), b"POST /msmq"] if over_http else []
+    order += [] if over_http else [wide("soap header"), wide("soap body")]
+    order += [wide("bravo")]
+    found = [data.rindex(each) if each == order[-1] else data.index(each) for each in order]
+    assert found == sorted(found)
+    assert not glance(data).base_flags & 0x10  # a SessionHeader would be the last
 
 
 @pytest.mark.spec("MS-MQDMPR 3.1.1.12/53")

@@ -371,7 +371,7 @@ def test_a_start_without_directory_goes_offline_and_keeps_trying() -> None:
     assert list(ready.service.sites) == [guid(20)]
 
 
-@pytest.mark.spec("MS-MQDMPR 3.1.3/12", "MS-MQDMPR 3.1.1.1/20")
+@pytest.mark.spec("MS-MQDMPR 3.1.3/12")
 def test_the_site_collection_holds_the_own_sites_that_can_be_read() -> None:
     ready = Set()
     both = machine(1, "ALPHA", site_identifier_list=(guid(20), guid(99)))

@@ -126,6 +126,10 @@ def test_only_supervisors_create_objects(rig: JobRig) -> None:
     for station in (rig.user("ANNA"), rig.user("OTTO"), rig.server("SRV1"), rig.station()):
         with rig.completion(0xF5):
             rig.bindery("create_object", station, NWOT_PRINT_SERVER, "PS2")
+        with rig.completion(0xF4):
+            rig.bindery("delete_object", station, NWOT_PRINT_SERVER, "PS1")
+    assert rig.bindery("get_object_id", rig.super, NWOT_PRINT_SERVER, "PS1").name == "PS1"
+    rig.bindery("delete_object", rig.super, NWOT_PRINT_SERVER, "PS1")
 
 
 @pytest.mark.spec("QMS Q_SERVERS/5", "QMS Creating Queue Servers/2")
@@ -245,7 +249,9 @@ def test_limits_of_the_bindery_are_settings() -> None:
 
 
 @pytest.mark.spec("QMS Q_DIRECTORY/1", "QMS Q_DIRECTORY/2", "QMS Table 23/2", "NCP 0x3C/1")
-@pytest.mark.spec("QMS Creating Queues/4", "QMS Queue Properties/1", "QMS Servicing/14")
+@pytest.mark.spec(
+    "QMS Creating Queues/4", "QMS Queue Properties/1", "QMS Servicing/14", "QMS Q_USERS/2"
+)
 def test_a_new_queue_has_its_properties_with_their_security(rig: JobRig) -> None:
     rig.jobs("create_queue", rig.super, NWOT_PRINT_QUEUE, "NEW", PATH)
     found = properties(rig, rig.super, NWOT_PRINT_QUEUE, "NEW")

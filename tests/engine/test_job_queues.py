@@ -42,7 +42,9 @@ def drop(rig: JobRig, prop: str, kind: int, name: str) -> None:
 # -- creating and destroying
 
 
-@pytest.mark.spec("QMS Creating Queues/1", "QMS Creating Queues/2", "NCP 0x64/2")
+@pytest.mark.spec(
+    "QMS Creating Queues/1", "QMS Creating Queues/2", "NCP 0x64/2", "QMS Supervisors/1"
+)
 def test_only_supervisors_create_queues(rig: JobRig) -> None:
     made = rig.jobs("create_queue", rig.super, NWOT_PRINT_QUEUE, "P", PATH)
     assert rig.bindery("get_object_name", rig.super, made).name == "P"
@@ -180,7 +182,7 @@ def test_a_queue_of_any_type_takes_jobs_of_any_job_type(rig: JobRig, kind: int) 
 # -- who may submit
 
 
-@pytest.mark.spec("QMS Q_USERS/1", "QMS Submitting/1", "QMS Q_USERS/2", "NCP 0x79/2")
+@pytest.mark.spec("QMS Q_USERS/1", "QMS Submitting/1", "NCP 0x79/2")
 @pytest.mark.spec("QMS Queues and the Bindery/3", "QMS Supervisors/2", "QMS Q_USERS/6")
 def test_members_of_q_users_submit_and_nobody_else(rig: JobRig) -> None:
     rig.submit()
@@ -199,7 +201,7 @@ def test_members_of_q_users_submit_and_nobody_else(rig: JobRig) -> None:
     rig.jobs("submit_job", rig.super, rig.q, NWQueueJobStruct(), b"x")
 
 
-@pytest.mark.spec("QMS Q_USERS/3", "QMS Q_USERS/4", "QMS Queue Properties/2")
+@pytest.mark.spec("QMS Q_USERS/3", "QMS Q_USERS/4", "QMS Queue Properties/2", "QMS Q_USERS/2")
 def test_groups_and_equivalents_of_members_submit(rig: JobRig) -> None:
     rig.group("SALES", "EVA")
     add(rig, Q_USERS, NWOT_USER_GROUP, "SALES")
@@ -285,7 +287,7 @@ def test_the_status_tells_flags_jobs_and_servers_and_outlives_a_start(rig: JobRi
     assert (status.status, status.jobs, status.servers) == (0x03, 1, ())
 
 
-@pytest.mark.spec("QMS Q_OPERATORS/1", "QMS Q_OPERATORS/5")
+@pytest.mark.spec("QMS Q_OPERATORS/1", "QMS Q_OPERATORS/5", "QMS Queues and the Bindery/3")
 def test_without_operators_nobody_manages_a_queue(rig: JobRig) -> None:
     number = rig.submit()
     drop(rig, Q_OPERATORS, NWOT_USER, "OTTO")
@@ -298,7 +300,9 @@ def test_without_operators_nobody_manages_a_queue(rig: JobRig) -> None:
     rig.jobs("set_queue_current_status", rig.super, rig.q, 1)
 
 
-@pytest.mark.spec("QMS Q_SERVERS/1", "QMS Q_SERVERS/2", "QMS Creating Queues/5")
+@pytest.mark.spec(
+    "QMS Q_SERVERS/1", "QMS Q_SERVERS/2", "QMS Creating Queues/5", "QMS Queues and the Bindery/3"
+)
 def test_without_servers_jobs_wait(rig: JobRig) -> None:
     for name in ("SRV1", "SRV2"):
         drop(rig, Q_SERVERS, NWOT_JOB_SERVER, name)

@@ -106,6 +106,7 @@ def cases(rows: list[Row]) -> list[Any]:
     ]
 
 
+@pytest.mark.spec("QMS Queues and the Bindery/3", "QMS Supervisors/2")
 @pytest.mark.parametrize(("one", "role"), cases(TABLE + MORE))
 def test_each_role_may_what_the_table_gives_it_and_nothing_else(one: Row, role: str) -> None:
     rig = JobRig()

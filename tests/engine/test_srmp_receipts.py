@@ -206,13 +206,39 @@ def test_only_what_was_asked_for_is_sent(
     assert len(rig.answers()) == received + purged
 
 
-@pytest.mark.spec("MC-MQSRM 3.1.7.3.1/3", "MC-MQSRM 3.1.7.3/1")
+@pytest.mark.spec("MC-MQSRM 3.1.7.3.1/3")
 def test_a_move_is_no_end(rig: WebRig) -> None:
     rig.post(rig.message(commitment_receipt_to=ADMIN, positive_only=True, negative_only=True))
     source, target = rig.open("orders", RECEIVE), rig.open("orders;poison", MOVE)
     (read,) = rig.reads("orders")
     rig.run(lambda m: m.move_message(source, read.lookup_id, target))
     assert rig.answers() == []
+
+
+@pytest.mark.spec("MC-MQSRM 3.1.7.3/1")
+@pytest.mark.parametrize("end", ["purged", "expired", "delivered"])
+def test_what_only_passes_through_gets_its_receipts_at_its_destination(end: str) -> None:
+    rig = WebRig(routing_server=True, srmp_forwarding=True, send_insecure_nacks=True)
+    asks = {"commitment_receipt_to": ADMIN, "positive_only": True, "negative_only": True}
+    away = "http://bravo.example/msmq/private$/orders"
+    late = {"reach_by": rig.utc + 10, "dead_letter": True}
+    messages = [rig.message(away, **asks, **late), rig.streamed(1, to=away, **asks, **late)]
+    assert rig.post(*messages) == [200, 200]
+    queue = rig.away(f"DIRECT={away}")
+    if end == "expired":
+        rig.advance(12)
+    rig.take(f"DIRECT={away}")
+    if end == "purged":
+        rig.run(lambda m: m.moving.purge(queue))
+    if end == "delivered":
+        numbers = [number for _, number in queue.state.order.forward()]
+        assert queue.outgoing is not None
+        sender = queue.outgoing.sender
+        assert sender is not None
+        rig.run(lambda m: sender.acknowledged(numbers))
+    rig.advance(1)
+    assert rig.answers() == []
+    assert rig.receipts() == []
 
 
 def test_strangers_are_not_told_what_became_of_their_messages() -> None:

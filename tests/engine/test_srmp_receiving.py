@@ -322,7 +322,7 @@ def test_a_commitment_receipt_that_contradicts_itself_is_not_delivered(
 # -- duplicates (3.1.5.1.11)
 
 
-@pytest.mark.spec("MC-MQSRM 3.1.5.1.11/2", "MC-MQSRM 3.1.1.1.5/4")
+@pytest.mark.spec("MC-MQSRM 3.1.5.1.11/2", "MC-MQSRM 3.1.1.1.5/4", "MC-MQSRM 3.1.4.1/1")
 def test_a_message_that_came_before_is_answered_200_and_discarded(rig: WebRig) -> None:
     message = rig.message()
     assert rig.post(message, message, body=b"x") == [200, 200]
@@ -397,13 +397,30 @@ def test_flow_control_refuses_for_the_moment(rig: WebRig) -> None:
     assert rig.post(rig.message()) == [200]
 
 
+@pytest.mark.spec("MC-MQSRM 3.1.5.1.1/3")
+@pytest.mark.parametrize("streamed", [False, True])
+def test_the_arrival_time_is_that_of_the_receipt_whatever_the_sender_wrote(
+    rig: WebRig, streamed: bool
+) -> None:
+    came = []
+    for number in (1, 2, 3):
+        came.append(rig.utc)
+        sent = rig.utc - 1_000 * number
+        message = rig.streamed(number, sent_at=sent) if streamed else rig.message(sent_at=sent)
+        assert rig.post(message) == [200]
+        rig.advance(7)
+    name = "streamed" if streamed else "orders"
+    assert [read.arrived for read in rig.reads(name)] == came
+    rig.restart()
+    assert [read.arrived for read in rig.reads(name)] == came
+
+
 # -- access (3.1.5.1.12)
 
 
 @pytest.mark.spec(
     "MC-MQSRM 3.1.5.1.12/1",
     "MC-MQSRM 3.1.5.1.12/4",
-    "MC-MQSRM 3.1.5.1.12/6",
     "MC-MQSRM 3.1.5.1.12/7",
     "MC-MQSRM 3.1.5.1.3/11",
 )
@@ -417,7 +434,7 @@ def test_without_the_right_to_send_for_everyone_it_is_refused(rig: WebRig) -> No
     assert rig.known() == []
 
 
-@pytest.mark.spec("MC-MQSRM 3.1.5.1.12/5")
+@pytest.mark.spec("MC-MQSRM 3.1.5.1.12/5", "MC-MQSRM 3.1.5.1.6.1/1")
 def test_a_queue_that_denies_anonymous_or_wants_signatures_refuses(rig: WebRig) -> None:
     rig.deny("orders", ANONYMOUS, WRITE_MESSAGE)
     refused(rig, rig.message())

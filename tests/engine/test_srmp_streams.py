@@ -10,6 +10,7 @@ from posthouse.engine.remote import Peer
 from posthouse.model.message_classes import ORDER_ACK
 from tests.engine.letters import FAR_GUID
 from tests.engine.web import (
+    FAR,
     RECEIPTS,
     RECEIPTS_NAME,
     SEQUENCE,
@@ -99,7 +100,7 @@ def test_the_middle_of_an_unknown_stream_is_ignored_and_nothing_is_kept(rig: Web
     assert rig.manager.core.state.dump() == before
 
 
-@pytest.mark.spec("MC-MQSRM 3.1.5.1.6.3/7", "MC-MQSRM 3.1.5.1.6.3/14", "MC-MQSRM 3.1.3.2/3")
+@pytest.mark.spec("MC-MQSRM 3.1.5.1.6.3/7", "MC-MQSRM 3.1.5.1.6.3/14")
 def test_a_later_stream_takes_the_place_of_the_one_before(rig: WebRig) -> None:
     rig.post_stream(1, 2)
     rig.advance(1)
@@ -110,6 +111,29 @@ def test_a_later_stream_takes_the_place_of_the_one_before(rig: WebRig) -> None:
     assert (known.sequence_id, known.sequence_number, known.acknowledged) == (LATER, 1, 0)
     assert rig.post(rig.streamed(3)) == [200]
     assert rig.bodies("streamed") == [b"1", b"2", b"1"]
+
+
+@pytest.mark.spec("MC-MQSRM 3.1.3.2/3")
+def test_a_new_stream_takes_nothing_over_from_the_one_before(rig: WebRig) -> None:
+    rig.post_stream(1, 2)
+    rig.advance(1)
+    rig.collect()
+    for number in range(3, 26):  # the oldest message without a receipt comes close to ten seconds
+        rig.post_stream(number)
+        rig.advance(0.4)
+    assert rig.receipts() == []
+    elsewhere = f"http://{FAR}/msmq/private$/receipts"
+    assert rig.post(rig.streamed(1, sequence=LATER, receipts_to=elsewhere)) == [200]
+    (known,) = rig.known()
+    assert (known.sequence_id, known.sequence_number, known.acknowledged) == (LATER, 1, 0)
+    assert known.receipts_to.casefold() == f"DIRECT={elsewhere}".casefold()
+    for number in range(2, 6):  # the ten seconds count from the first message of the new stream
+        rig.advance(0.4)
+        rig.post_stream(number, sequence=LATER)
+    assert rig.receipts() == []
+    assert rig.receipts(f"DIRECT={elsewhere}") == []
+    rig.advance(0.5)
+    assert [r.last_ordinal for r in rig.receipts(f"DIRECT={elsewhere}")] == [5]
 
 
 @pytest.mark.spec("MC-MQSRM 3.1.1.1.6/4", "MC-MQSRM 3.1.5.1.6.3/6", "MC-MQSRM 3.1.1.1.5/5")
@@ -276,7 +300,11 @@ def test_a_repeated_message_brings_its_receipt_again(rig: WebRig) -> None:
 
 
 @pytest.mark.spec(
-    "MC-MQSRM 3.1.5.1.6.3/9", "MC-MQSRM 3.1.1.1.6/5", "MC-MQSRM 3.1.3.2/1", "MC-MQSRM 3.1.3.2/4"
+    "MC-MQSRM 3.1.5.1.6.3/9",
+    "MC-MQSRM 3.1.1.1.6/5",
+    "MC-MQSRM 3.1.3.2/1",
+    "MC-MQSRM 3.1.3.2/4",
+    "MC-MQSRM 3.1.4.1/1",
 )
 def test_the_receipt_address_is_that_of_the_first_message_also_after_a_restart(
     rig: WebRig,

@@ -70,7 +70,6 @@ def test_privacy_levels() -> None:
     }
 
 
-@pytest.mark.spec("MS-MQDMPR 3.1.1.12/10")
 def test_authentication_levels() -> None:
     assert {level.name: level.value for level in AuthenticationLevel} == {
         "NONE": 0,

@@ -12,14 +12,17 @@ import ssl
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import aiohttp
 import pytest
 
+import posthouse
 from posthouse.runtime.backup import read_manifest
 from posthouse.runtime.doors import standard_doors
 from posthouse.runtime.ports import PortSet
 from posthouse.runtime.serve import STOPPED, NotStarted, Options, Outcome, Place, Service, run
+from tests.protocols.srmp.test_connection import ENVELOPE, GUID
 
 CERTIFICATES = Path(__file__).parents[1] / "vectors" / "tls"
 Client = Callable[[aiohttp.ClientSession, dict[str, str]], Awaitable[None]]
@@ -241,6 +244,52 @@ def test_http_and_https_are_two_endpoints_of_one_protocol(tmp_path: Path) -> Non
             assert 'posthouse_srmp_requests_total{status="405"} 1.0' in await response.text()
 
     assert serve(tmp_path, https_section(), client) == Outcome(STOPPED)
+
+
+@pytest.mark.spec("MS-MQDMPR 3.1.1/5")
+def test_all_doors_lead_to_one_queue_manager(tmp_path: Path) -> None:
+    async def client(session: aiohttp.ClientSession, found: dict[str, str]) -> None:
+        async with session.post("/api/v1/queues", json={"path": r".\private$\q"}) as made:
+            assert made.status == 201
+        host, port = found["binary"].split(":")
+
+        def send_binary() -> None:
+            with posthouse.msmq(host, binary_port=int(port), timeout=10) as far:
+                far.queue(r"private$\q").send(b"binary")
+
+        await asyncio.get_running_loop().run_in_executor(None, send_binary)
+        to = f"http://{found['http']}/msmq/private$/q"
+        envelope = ENVELOPE.format(to=to, number=1, guid=GUID)
+        head = {"Content-Type": "text/xml", "SOAPAction": '"MSMQMessage"'}
+        async with aiohttp.request("POST", to, data=envelope, headers=head) as response:
+            assert response.status == 200, await response.text()
+        at = "/api/v1/queues/" + quote(r".\private$\q", safe="")
+        async with session.post(f"{at}/messages", json={"label": "api"}) as sent:
+            assert sent.status == 201, await sent.text()
+        async with session.get(f"{at}/messages") as response:
+            shown = (await json_of(response))["messages"]
+        assert sorted(message["label"] for message in shown) == ["", "api", "label"]
+        assert len({message["lookup_id"] for message in shown}) == 3
+
+        def receive_afar() -> int:
+            host, port = found["rpc"].split(":")
+            with posthouse.msmq(
+                host, rpc_port=int(port), user="anna", password="correct horse", timeout=10
+            ) as far:
+                queue = far.queue(r"private$\q")
+                return sum(queue.receive(0) is not None for _ in shown)
+
+        anna = {"name": "anna", "password": "correct horse", "doors": ["rpc"]}
+        async with session.post("/api/v1/users", json=anna) as made:
+            assert made.status == 201, await made.text()
+        grant = {"who": "anna", "rights": ["receive", "peek"]}
+        async with session.post(f"{at}/access/grant", json=grant) as given:
+            assert given.status == 200, await given.text()
+        assert await asyncio.get_running_loop().run_in_executor(None, receive_afar) == 3
+        async with session.get(f"{at}/messages") as response:
+            assert (await json_of(response))["messages"] == []
+
+    assert serve(tmp_path, "", client) == Outcome(STOPPED)
 
 
 def test_a_client_certificate_may_be_required(tmp_path: Path) -> None:

@@ -102,7 +102,9 @@ def with_flags(packet: bytes, **flags: int) -> bytes:
 # -- signing and verifying
 
 
-@pytest.mark.spec("MS-MQQB 3.1.7.1.4/1", "MS-MQQB 3.1.7.1.4/3", "MS-MQQB 3.1.5.8.3/8")
+@pytest.mark.spec(
+    "MS-MQQB 3.1.7.1.4/1", "MS-MQQB 3.1.7.1.4/3", "MS-MQQB 3.1.5.8.3/8", "MS-MQDMPR 3.1.1.12/10"
+)
 @pytest.mark.parametrize("kind", [SignatureKind.MSMQ_1_0, SignatureKind.MSMQ_2_0])
 def test_signed_message_is_authenticated_with_the_kind_of_its_signature(
     kind: SignatureKind,
@@ -129,6 +131,7 @@ def test_signed_message_is_authenticated_with_the_kind_of_its_signature(
     "MS-MQQB 3.1.5.8.3/4",
     "MS-MQQB 3.1.5.8.3/8",
     "MS-MQDMPR 3.1.1.12/24",
+    "MS-MQDMPR 3.1.1.12/10",
 )
 def test_message_to_several_queues_is_signed_in_its_list() -> None:
     pair = Pair()
@@ -696,6 +699,7 @@ def test_packet_without_security_header_is_none_of_our_business() -> None:
     assert (found.refusal, found.authenticated, found.sender_type) == (None, False, 0)
 
 
+@pytest.mark.spec("MS-MQDMPR 3.1.1.12/10")
 def test_client_asks_for_a_signature_by_the_bits_of_the_header() -> None:
     packet = serialize(sample(sender_identifier=ALICE, sender_identifier_type=1))
     assert requested_signature(packet, glance(packet)) is None

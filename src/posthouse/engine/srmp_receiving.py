@@ -357,6 +357,8 @@ class SrmpReceiving:
         self._accept(batch, arrival, queue, one, delivery_to)
         if place is not None:
             receipts_to = self._receipts_to(arrival, place)
+            if place.opens:
+                self.srmp.streams.begin(place.key)
             place.accept(arrival.peer.address, receipts_to, batch.change)
             self._touched.append(place.key)
         self._note(batch, message, one.seen)

@@ -139,6 +139,10 @@ class IncomingStreams:
 
     # -- the coalescing timer (3.1.2.3, 3.1.5.1.6.3, 3.1.6.3)
 
+    def begin(self, key: Key) -> None:
+        """A new stream (3.1.3.2): the times of the one before do not count for it."""
+        self._timers.pop(key, None)
+
     def touch(self, key: Key) -> None:
         """A message of the stream was accepted, or came again: its receipt is due soon.
 

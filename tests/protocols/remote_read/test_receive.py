@@ -214,6 +214,7 @@ def test_an_empty_queue_without_a_wait_is_a_timeout(reader, handle, action, tx):
     "MS-MQRR 3.1.4.7/39",
     "MS-MQRR 2.2.1/1",
     "MS-MQRR 3.1.4.13/13",
+    "MS-MQDMPR 3.1.7.1.9/6",
 )
 @BOTH
 @pytest.mark.parametrize("action", [RECEIVE, PEEK_CURRENT])

@@ -60,7 +60,7 @@ def visitor(web: Web, alpha: Machine) -> Visitor:
     return Visitor(web, alpha)
 
 
-@pytest.mark.spec("MC-MQSRM 2.1.1/1", "MC-MQSRM 2.1.1/2", "MC-MQSRM 3.1.4.1/1")
+@pytest.mark.spec("MC-MQSRM 2.1.1/1", "MC-MQSRM 2.1.1/2")
 def test_a_posted_message_is_in_its_queue_and_answered_200(
     alpha: Machine, visitor: Visitor
 ) -> None:

@@ -6,8 +6,12 @@ import pytest
 
 from posthouse.engine.queue import OutgoingQueueState
 from posthouse.engine.settings import RedirectSettings
+from posthouse.model.guids import format_guid
 from posthouse.protocols.srmp.link import LinkState
 from posthouse.protocols.srmp.settings import SrmpSettings
+from posthouse.wire.srmp_message import FOREVER, SrmpMessage, StreamReceipt
+from tests.engine.letters import FAR_GUID
+from tests.engine.web import arrival_of
 from tests.protocols.srmp.memory_web import SILENCE, Machine, Site, Web
 
 TO = "DIRECT=HTTP://10.0.0.2/msmq/private$/tx"
@@ -80,6 +84,41 @@ def test_messages_without_receipt_are_sent_again_in_order_by_the_table(
     assert site.bodies == [b"one", b"two"] * 12
     streams = {str(message.stream) for message in site.messages()}
     assert len(streams) == 2  # the same places each time
+
+
+@pytest.mark.spec("MC-MQSRM 3.1.5.1.8.2/7")
+def test_a_receipt_takes_the_resend_interval_back_to_the_first(web: Web, alpha: Machine) -> None:
+    site = web.site("10.0.0.2")
+    alpha.send_in_transaction(TO, b"one", b"two")
+    web.advance(3 * 30_000)
+    assert site.bodies == [b"one", b"two"] * 4
+    (link,) = alpha.protocol.links.all()
+    assert link.sending.resend_at_ms == web.clock.now_ms + 300_000  # the fourth entry
+    web.advance(100_000)
+    stream = site.messages()[0].stream
+    assert stream is not None
+    receipt = StreamReceipt(stream.stream_id, stream.guid, stream.sequence_id, 1)
+    message = SrmpMessage(
+        to="http://10.0.0.1/msmq/private$/order_queue$",
+        id=f"uuid:1@{format_guid(FAR_GUID)}",
+        action="MSMQ:QM Ordering Ack",
+        has_msmq=True,
+        source_guid=FAR_GUID,
+        ordinal=1,
+        message_class=0xFF,
+        sent_at=web.clock.utc_seconds,
+        reach_by=FOREVER,
+        stream_receipt=receipt,
+    )
+    peer = alpha.protocol.peer_at("10.0.0.2")
+    arrival = arrival_of(message, peer=peer)
+    alpha.call(lambda manager: manager.receive_srmp([arrival]))
+    assert count_of(alpha) == 1
+    alpha.send_in_transaction(TO, b"three")
+    web.advance(29_999)
+    assert site.bodies[8:] == [b"three"]
+    web.advance(1)
+    assert site.bodies[8:] == [b"three", b"two", b"three"]
 
 
 @pytest.mark.spec("MC-MQSRM 3.1.6.2/1")
