@@ -119,6 +119,15 @@ def glance_all(packets: list[bytes]) -> list[Glance]:
     return looks
 
 
+def require_properties(seen: Glance) -> None:
+    """Refuses a message without a MessagePropertiesHeader, as doors do that take packets in.
+
+    Nothing would say where its body begins, so it would be delivered as an empty one.
+    """
+    if not seen.properties_at:
+        raise MalformedPacket("the message has no MessagePropertiesHeader")
+
+
 def body_is_longer(packet: bytes, seen: Glance) -> bool:
     """More was allocated for the body than it takes, as in an encrypted message."""
     if not seen.properties_at:

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from posthouse.model.errors import MalformedPacket
 from posthouse.model.text import excerpt
+from posthouse.wire.srmp_message import SrmpMessage
 from posthouse.wire.srmp_values import write_guid
 
 XML: Final = "text/xml"
@@ -46,6 +47,13 @@ class Parts(NamedTuple):
     extension_id: str = ""
     body_content_type: str = ""
     payload: bytes = b""
+
+
+def check_receipt(message: SrmpMessage, parts: Parts) -> None:
+    """2.2.2: a receipt has no attachment."""
+    is_receipt = message.delivery_receipt or message.commitment_receipt or message.stream_receipt
+    if is_receipt and (parts.body_id or parts.extension_id):
+        raise MalformedPacket("a receipt with an attachment")
 
 
 class _Head(NamedTuple):

@@ -79,6 +79,9 @@ PACKETS = {
         FinalAck(1, 1, 0, GUID, 7), ACK_RECEIVE, order_queue_at("192.0.2.1"), ORIGIN
     ),
     "user message of SRMP": with_bytes(user_message(1), 63, bytes([user_message(1)[63] | 0x02])),
+    "user message without properties": with_bytes(
+        user_message(1), 62, bytes([user_message(1)[62] & ~0x20])
+    ),
     "user message cut short": with_bytes(user_message(1)[:64], 8, (64).to_bytes(4, "little")),
     "another version": with_bytes(user_message(1), 0, b"\x11"),
     "another signature": with_bytes(user_message(1), 4, b"LIOX"),
@@ -182,6 +185,7 @@ def test_a_session_has_the_documents_states_and_no_others() -> None:
         ("another signature", breaches.MALFORMED),
         ("user message cut short", breaches.MALFORMED),
         ("user message of SRMP", breaches.OTHER_PROTOCOL),
+        ("user message without properties", breaches.MALFORMED),
     ],
 )
 def test_what_closes_an_open_session_is_counted_by_its_reason(kind: str, reason: str) -> None:
@@ -201,6 +205,7 @@ def test_what_closes_an_open_session_is_counted_by_its_reason(kind: str, reason:
         "another signature",
         "user message cut short",
         "user message of SRMP",
+        "user message without properties",
         "user message with wrong header",
     ],
 )

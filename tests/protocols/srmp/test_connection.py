@@ -86,6 +86,41 @@ def test_a_malformed_message_is_answered_400_and_leaves_nothing(
     assert statuses(visitor.say(post())) == [200]
 
 
+RECEIPT = (
+    ENVELOPE.format(to=TO, number=1, guid=GUID)
+    .replace("<Class>0<", "<Class>2<")
+    .replace(
+        '<Msmq xmlns="msmq',
+        "<deliveryReceipt><receivedAt>20231114T221320</receivedAt>"
+        f'<id>uuid:7@{GUID}</id></deliveryReceipt><Msmq xmlns="msmq',
+    )
+)
+ATTACHED = (
+    f"--MSMQ - SOAP boundary, 7\r\nContent-Type: text/xml; charset=UTF-8\r\n"
+    f"Content-Length: {len(RECEIPT)}\r\n\r\n{RECEIPT}\r\n--MSMQ - SOAP boundary, 7\r\n"
+    "Content-Type: application/octet-stream\r\nContent-Length: 3\r\n"
+    f"Content-Id: body@{GUID}\r\n\r\n"
+    "abc\r\n--MSMQ - SOAP boundary, 7--\r\n"
+)
+
+
+def posted(payload: str, content_type: str) -> bytes:
+    lines = ["POST /msmq/private$/q HTTP/1.1", "Host: 10.0.0.1", f"Content-Type: {content_type}"]
+    return "\r\n".join([*lines, f"Content-Length: {len(payload)}", "", payload]).encode()
+
+
+def test_a_receipt_with_an_attachment_is_refused(alpha: Machine, visitor: Visitor) -> None:
+    multipart = 'multipart/related; boundary="MSMQ - SOAP boundary, 7"; type="text/xml"'
+    assert statuses(visitor.say(posted(ATTACHED, multipart))) == [400]
+    assert alpha.bodies(PATH) == []
+    message = ATTACHED.replace(RECEIPT, ENVELOPE.format(to=TO, number=1, guid=GUID)).replace(
+        f"Content-Length: {len(RECEIPT)}",
+        f"Content-Length: {len(ENVELOPE.format(to=TO, number=1, guid=GUID))}",
+    )
+    assert statuses(visitor.say(posted(message, multipart))) == [200]
+    assert alpha.bodies(PATH) == [b"abc"], "what was wrong was the receipt's attachment"
+
+
 @pytest.mark.spec("MC-MQSRM 3.1.5.1.3/2", "MC-MQSRM 3.1.5.1.3/8", "MC-MQSRM 3.1.5.1.3/11")
 @pytest.mark.parametrize(
     "to", ["http://10.0.0.1/msmq/private$/nobody", "http://10.0.0.2/msmq/private$/q"]

@@ -20,7 +20,7 @@ from posthouse.model.errors import (
     TransactionSequence,
 )
 from posthouse.wire.frames import FRAME_SIZE_MAX
-from posthouse.wire.glance import NAMES_AT, glance
+from posthouse.wire.glance import NAMES_AT, glance, require_properties
 from posthouse.wire.packet import Packet
 from posthouse.wire.tail import BASE_TAIL, USER_TAIL
 
@@ -126,6 +126,7 @@ class OpenedQueue:
         """The front that a packet and those like it have; None where each has to be looked at."""
         try:
             seen = glance(data)
+            require_properties(seen)
             packet = Packet(data, seen)
             packet.check()
         except RemoteProtocolError as error:

@@ -12,7 +12,13 @@ from typing import NamedTuple
 
 from posthouse.model.errors import RemoteProtocolError
 from posthouse.protocols.binary.breaches import OTHER_PROTOCOL, Breach
-from posthouse.wire.glance import RECOVERABLE, Glance, body_is_longer, glance
+from posthouse.wire.glance import (
+    RECOVERABLE,
+    Glance,
+    body_is_longer,
+    glance,
+    require_properties,
+)
 from posthouse.wire.headers import OVER_HTTP
 
 ORDINAL = struct.Struct("<56xI")
@@ -73,6 +79,7 @@ def _look(packets: list[bytes], seen: list[Glance]) -> int:
             look = glance(packet)
             if look.user_flags & OVER_HTTP:
                 raise Breach(OTHER_PROTOCOL)
+            require_properties(look)
             append(look)
             pattern = _Pattern(packet, look)
             size, front, middle, rest = pattern.size, pattern.front, pattern.middle, pattern.rest

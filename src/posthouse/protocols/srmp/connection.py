@@ -21,7 +21,7 @@ from posthouse.protocols.srmp.http_writer import CONTINUE, response
 from posthouse.protocols.srmp.network import Transport
 from posthouse.protocols.srmp.settings import SrmpSettings
 from posthouse.wire.srmp_envelope import read_envelope
-from posthouse.wire.srmp_parts import read_parts
+from posthouse.wire.srmp_parts import check_receipt, read_parts
 
 PATH = "/msmq/"
 _new = tuple.__new__  # one for each request: half the time of a call of its class
@@ -166,6 +166,7 @@ class Connection:
         try:
             parts = read_parts(head.content_type, body)
             message = read_envelope(parts.envelope)
+            check_receipt(message, parts)
         except RemoteProtocolError as fault:
             slot.answer(400, str(fault))  # 3.1.5.1.2
             return
