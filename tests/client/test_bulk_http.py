@@ -260,6 +260,12 @@ def test_the_time_that_was_waited_is_in_the_error() -> None:
         client(f"http://127.0.0.1:{free_port()}", 0.01).call("GET", "/status")
 
 
+def test_a_connection_that_was_closed_while_idle_is_made_again_at_once() -> None:
+    peer = Peer(FINE, FINE)  # one answer for each connection
+    http = client(peer.url, 0.0)
+    assert [http.call("GET", "/status") for _ in range(2)] == [{"fine": True}] * 2
+
+
 def test_what_may_not_be_asked_again_is_not() -> None:
     peer = Peer(b"", FINE)
     with pytest.raises(SessionLost):

@@ -179,15 +179,17 @@ class Sink:
 
     def __init__(self, folder: Folder, run: Run) -> None:
         self._folder = folder
-        self._run = run
+        self.run = run
+
+    def note(self, numbers: Sequence[int], batch: int) -> None:
+        first, end = (numbers[0], numbers[-1] + 1) if numbers else (None, None)
+        self._folder.note("sink", batch, first, end)
 
     def take(self, numbers: Sequence[int], batch: int) -> None:
-        self._folder.note(
-            "sink", batch, *((numbers[0], numbers[-1] + 1) if numbers else (None, None))
-        )
-        if batch == self._run.fails_at:
+        self.note(numbers, batch)
+        if batch == self.run.fails_at:
             raise RuntimeError(FAILED)
-        if batch == self._run.killed_at:
+        if batch == self.run.killed_at:
             print("kill me", flush=True)
             sys.stdin.read()
 

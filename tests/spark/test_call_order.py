@@ -6,23 +6,37 @@ import os
 import signal
 import subprocess
 import sys
-import time
+from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.errors import StreamingQueryException
+from pyspark.sql.datasource import InputPartition
 
 from posthouse.spark.homes import spark_home
+from tests.process.offices import wait_until
 from tests.process.spark_cluster import descendants
 from tests.spark import call_order
-from tests.spark.call_order import PROCESSING_TIME, SCENARIOS, Folder, Run, collapsed, recorded
+from tests.spark.call_order import (
+    PROCESSING_TIME,
+    SCENARIOS,
+    CountingReader,
+    Folder,
+    Run,
+    Sink,
+    collapsed,
+    recorded,
+)
+from tests.spark.model_spark import IDLE, Checkpoint, MicroBatches, Steps
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PATIENCE_S = 120
-IDLE = 2  # triggers that find nothing new
+IDLE_TRIGGERS = 2  # that find nothing new
+KILLED = "killed"
 
 
 def run_in_spark(spark: SparkSession, folder: Folder, run: Run) -> None:
@@ -46,11 +60,12 @@ def run_in_spark(spark: SparkSession, folder: Folder, run: Run) -> None:
 
 def wait_for_idle_triggers(folder: Folder) -> None:
     """Spark looks for something new, and finds nothing."""
-    count = sum(1 for call in folder.calls() if call[0] == "latestOffset")
-    until = time.monotonic() + PATIENCE_S
-    while sum(1 for call in folder.calls() if call[0] == "latestOffset") < count + IDLE:
-        assert time.monotonic() < until, folder.calls()
-        time.sleep(0.01)
+    goal = looks(folder) + IDLE_TRIGGERS
+    wait_until(lambda: looks(folder) >= goal, folder.calls, PATIENCE_S)
+
+
+def looks(folder: Folder) -> int:
+    return sum(call[0] == "latestOffset" for call in folder.calls())
 
 
 def kill_in_batch(folder: Folder) -> None:
@@ -96,3 +111,45 @@ def test_a_batch_is_in_the_commit_log_before_the_next_is_asked_for() -> None:
                 assert offsets == commits
             elif call[0] == "sink":
                 ends[call[1]] = call[3]
+
+
+class NumberSink:
+    """A sink of the model that does what the sink in Spark does."""
+
+    def __init__(self, reader: CountingReader, sink: Sink) -> None:
+        self._reader = reader
+        self._sink = sink
+
+    def take(self, batch: int, partitions: Sequence[InputPartition]) -> Steps:
+        rows = [row for partition in partitions for row in self._reader.read(partition)]
+        if batch == self._sink.run.killed_at:
+            self._sink.note([number for (number,) in rows], batch)
+            yield KILLED
+        self._sink.take([number for (number,) in rows], batch)
+        yield "written"
+
+
+def run_in_model(folder: Folder, run: Run) -> None:
+    """One run, to its end or its kill."""
+    reader = CountingReader(str(folder.path))
+    sink = NumberSink(reader, Sink(folder, run))
+    counts = iter(run.available)
+    folder.offer(next(counts))
+    for step in MicroBatches(Checkpoint(folder.checkpoint), reader, sink).run(run.trigger):
+        if step == KILLED:
+            return
+        if step == IDLE:
+            count = next(counts, None)
+            if count is None:
+                return
+            folder.offer(count)
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_the_model_of_spark_calls_a_reader_in_the_recorded_order(name: str, tmp_path: Path) -> None:
+    folder = Folder(tmp_path / "stream")
+    for run in SCENARIOS[name]:
+        with pytest.raises(RuntimeError) if run.fails_at >= 0 else nullcontext():
+            run_in_model(folder, run)
+        folder.note("ended")
+    assert collapsed(folder.calls()) == recorded()[name]

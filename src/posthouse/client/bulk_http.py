@@ -74,7 +74,7 @@ class Retries:
             if self._retry_s and isinstance(error, ClientConnectionError):
                 error.cause += f" (asked again for {self._retry_s:g} s)"
             return False
-        if self._pause_s > _PAUSE_FIRST_S:  # a connection that was closed while idle is no outage
+        if self._pause_s > _PAUSE_FIRST_S:  # one lost connection is not an outage
             _OUTAGES.begun(url, error, left_s)
         time.sleep(min(self._pause_s, left_s))
         self._pause_s = min(2 * self._pause_s, _PAUSE_LAST_S)
@@ -222,13 +222,15 @@ class BulkHttp:
     def _repeated(self, ask: Callable[[], T], again: bool) -> T:
         """Asks until there is an answer, or until `retry_s` seconds are over."""
         retries = Retries(self.retry_s if again else 0.0)
+        is_kept = again and self._connection is not None  # it may have been closed while idle
         while True:
             try:
                 answer = ask()
             except _AWAY as error:
                 self.close()
-                if not retries.pause(self.url, error):
+                if not is_kept and not retries.pause(self.url, error):
                     raise
+                is_kept = False
             except QueueError:
                 _OUTAGES.over(self.url)
                 raise

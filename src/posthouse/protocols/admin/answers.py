@@ -91,7 +91,7 @@ class Pages:
         self._metrics = shown
         self._version = version
         self._healthy = healthy
-        self._document = encode_json(openapi.document(version))
+        self._document = openapi.encoded(version)
 
     def is_browsed(self, path: str) -> bool:
         """Whether it is one of the paths that a browser opens."""

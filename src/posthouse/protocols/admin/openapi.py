@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from http import HTTPStatus
 from typing import Any
 
 import msgspec
 
+from posthouse.protocols.admin.encoding import encode_json
 from posthouse.protocols.admin.refusals import STATUSES
 from posthouse.protocols.admin.routes import JSON, ROUTES, Route
 from posthouse.protocols.admin.types import ErrorJson
@@ -22,6 +24,12 @@ _ABOUT = (
     "transactions over several queues and waits are the business of client sessions, see the "
     "documentation."
 )
+
+
+@cache
+def encoded(version: str) -> bytes:
+    """The whole document as JSON; made once in a process, which takes a while."""
+    return encode_json(document(version))
 
 
 def document(version: str) -> dict[str, Any]:
