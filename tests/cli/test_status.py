@@ -9,8 +9,24 @@ def test_the_queue_manager_in_one_look(ph: Posthouse) -> None:
     assert ph("status", "--json").value["name"] == "ALPHA"
     ph("receive", "./private$/nowhere")
     shown = ph("status").out
-    assert "name          ALPHA\n" in shown
+    assert "name   ALPHA\n" in shown
     assert "MQ_ERROR_QUEUE_NOT_FOUND" in shown
+
+
+def test_a_check_ends_with_1_when_something_is_wrong(ph: Posthouse) -> None:
+    assert ph("status", "--check").code == 0
+    ph("queue", "create", "./private$/lost")
+    ph("send", "./private$/lost", "--body", "x", "--dead-letter")
+    ph("queue", "purge", "./private$/lost")
+    checked = ph("status", "--check")
+    assert checked.code == 1
+    first, second, third, *_ = checked.out.splitlines()
+    assert (first, second) == ("name   ALPHA", "state  ready, 1 to look at")
+    assert third.startswith("!  1 dead letter: 1 in ALPHA\\system$;deadletter")
+    assert ph("status").code == 0
+    assert ph("status", "--check", "--json").code == 1
+    ph("queue", "purge", "./system$;deadletter")
+    ph("queue", "delete", "./private$/lost")
 
 
 def test_offline_and_online_again(ph: Posthouse) -> None:

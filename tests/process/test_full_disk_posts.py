@@ -42,6 +42,15 @@ def posted(link: http.client.HTTPConnection, ordinal: int, body: bytes = BODY) -
     return answer.status
 
 
+def readiness(endpoint: str) -> int:
+    host, _, port = endpoint.rpartition(":")
+    link = http.client.HTTPConnection(host, int(port), timeout=60)
+    link.request("GET", "/readyz")
+    status = link.getresponse().status
+    link.close()
+    return status
+
+
 @pytest.mark.peer("tmpfs")
 def test_a_full_disk_puts_posts_off_and_loses_none(disk: Path) -> None:
     with ExitStack() as running:
@@ -54,6 +63,9 @@ def test_a_full_disk_puts_posts_off_and_loses_none(disk: Path) -> None:
         taken = next(at for at in range(1, POSTS_MAX) if posted(link, at) != 200) - 1
         assert taken > 0
         assert posted(link, taken + 1) == 500  # try again later
+        assert readiness(ready["endpoints"]["admin"]) == 503
+        status = office.qm.call("GET", "/status")
+        assert (status["ready"], status["not_ready"]) == (False, ["the disk is nearly full"])
         assert posted(link, 1) == 200  # known already
         assert office.count(QUEUE) == taken
 

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
 from posthouse.cli.command import talking
 from posthouse.cli.connection import Remote, path_of
 from posthouse.cli.output import print_json, print_pairs, print_table, say
-from posthouse.protocols.admin.types import BooksJson, DirectoryStatusJson, OnlineJson, StatusJson
+from posthouse.protocols.admin.types import (
+    BooksJson,
+    CountedJson,
+    DirectoryStatusJson,
+    OnlineJson,
+    StatusJson,
+)
 
 UNBALANCED = 1
+WRONG = 1
 ENTRIES = (
     "accepted",
     "waiting",
@@ -30,22 +39,37 @@ def register(app: typer.Typer) -> None:
 
 
 @talking
-def status(remote: Remote) -> None:
-    """Show the queue manager: who it is, how much it holds, what it refused.
+def status(
+    remote: Remote,
+    check: Annotated[
+        bool,
+        typer.Option("--check", help="Exit code 1 when something is wrong; for monitoring."),
+    ] = False,
+) -> None:
+    """Show the queue manager: whether it takes messages, what is wrong, how much it holds.
+
+    Wrong are: no messages are taken, dead letters, outgoing queues that cannot connect, claims of a
+    group that has no reader, a shared directory that is offline.
 
     Example: posthouse status
     """
     found = remote.ask(StatusJson, "GET", path_of("status"))
     if remote.json:
         print_json(found)
-        return
+    else:
+        _show(found)
+    if check and found.problems:
+        raise typer.Exit(WRONG)
+
+
+def _show(found: StatusJson) -> None:
+    print_pairs({"name": found.name, "state": _state(found)})
+    for problem in found.problems:
+        say(f"!  {problem}")
     print_pairs(
         {
-            "name": found.name,
-            "guid": found.guid,
-            "version": found.version,
-            "url": found.url,
-            "state": found.state,
+            "dead letters": _counted(found.dead_letters),
+            "claimed": f"{sum(one.messages for one in found.claims):,}" if found.claims else "",
             "online": "yes" if found.online else "no",
             "queues": f"{found.queues:,}",
             "messages": f"{found.messages:,}",
@@ -53,10 +77,23 @@ def status(remote: Remote) -> None:
             "transactions": _transactions(found),
             "directory": directory_words(found.directory),
             "throttled": ", ".join(found.throttled),
-            "refusals": ", ".join(f"{one.name} {one.count:,}" for one in found.refusals),
+            "refusals": _counted(found.refusals),
+            "guid": found.guid,
+            "version": found.version,
+            "url": found.url,
             "time": found.time,
         }
     )
+
+
+def _state(found: StatusJson) -> str:
+    if not found.ready:
+        return f"TAKES NO MESSAGES: {'; '.join(found.not_ready)}"
+    return f"{found.state}, {len(found.problems)} to look at" if found.problems else found.state
+
+
+def _counted(counts: list[CountedJson]) -> str:
+    return ", ".join(f"{one.name} {one.count:,}" for one in counts)
 
 
 def directory_words(found: DirectoryStatusJson) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from posthouse.engine.core import Core
+from posthouse.engine.health import scarcities
 from posthouse.engine.queue import Queue, QueueRole
 from posthouse.engine.records import FLAG_AUTHENTICATED, FLAG_REMOTE
 from posthouse.engine.rows import TRANSACTION_HEADER, flags_of
@@ -88,8 +89,11 @@ class Admission:
         """The machine's quota is tested before the queue's; uncommitted sends count (O12)."""
         core = self.core
         if core.throttled:
-            scarce = " and ".join(sorted(core.throttled))
-            raise MachineQuotaExceeded(f"no messages are taken at the moment: {scarce} nearly full")
+            scarce = scarcities(core.throttled)
+            raise MachineQuotaExceeded(
+                f"no messages are taken at the moment: {' and '.join(s.cause for s in scarce)}",
+                " ".join(one.remedy for one in scarce),
+            )
         before, before_here = 0, 0
         if room is not None:
             before, before_here = room.bytes, room.bytes_of.get(queue.number, 0)

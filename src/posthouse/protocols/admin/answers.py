@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from posthouse.engine.health import obstacles
 from posthouse.engine.manager import QueueManager
 from posthouse.model.errors import AccessDenied, QueueError
 from posthouse.model.properties import QueueManagerState
@@ -27,6 +28,7 @@ from posthouse.protocols.admin.routes import PREFIX
 JSON: Final = "application/json"
 OPENAPI: Final = f"{PREFIX}/openapi.json"
 HEALTH: Final = "/healthz"
+READINESS: Final = "/readyz"
 METRICS: Final = "/metrics"
 PAGE: Final = "/"
 _BROWSED: Final = frozenset({PAGE, METRICS, OPENAPI})
@@ -102,6 +104,22 @@ class Pages:
         _check_method(HEALTH, method)
         ready = self._manager.state is QueueManagerState.READY and self._healthy()
         return HttpAnswer(200 if ready else 503, b"ok\n" if ready else b"not ready\n", "text/plain")
+
+    def readiness(self, method: str, *, told: bool) -> HttpAnswer:
+        """Whether messages are taken; for anybody, the reasons only for who has shown a token."""
+        _check_method(READINESS, method)
+        why = obstacles(self._manager)
+        if not self._healthy():
+            why = ["the store cannot be written"]
+        if not why:
+            return HttpAnswer(200, b"ready\n", "text/plain")
+        words = f"not ready: {'; '.join(why)}\n" if told else "not ready\n"
+        return HttpAnswer(503, words.encode(), "text/plain")
+
+    @property
+    def healthy(self) -> bool:
+        """Whether the engine can still be asked."""
+        return self._healthy()
 
     def show(self, path: str, method: str, identity: Identity) -> HttpAnswer:
         """One of the paths that a browser opens."""

@@ -1,7 +1,7 @@
 """Who may come in: Host, Origin and token of a request; no sockets and no clock.
 
-Whoever comes over TCP shows a token, for everything but `/healthz`. Host and Origin are checked, so
-that no web page can have a browser speak to a queue manager in its name.
+Callers over TCP show a token, for everything but `/healthz` and `/readyz`. Host and Origin are
+checked, so that no web page can have a browser speak to a queue manager in its name.
 """
 
 from __future__ import annotations
@@ -42,6 +42,11 @@ class Gate:
         self._tokens = tokens
         self._hosts = frozenset(map(str.lower, hosts)) | _ALWAYS_OURS
         self._local = local
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it is the gate of the control socket."""
+        return self._local is not None
 
     def check(self, headers: Headers) -> None:
         """Refuses requests for another host, and those that a foreign web page sends."""

@@ -12,6 +12,7 @@ from posthouse.model.guids import format_guid
 from posthouse.model.message_json import time_text
 from posthouse.protocols.admin.context import Context
 from posthouse.protocols.admin.conversation import Steps, looked_at
+from posthouse.protocols.admin.health_json import glance
 from posthouse.protocols.admin.refusals import Unavailable
 from posthouse.protocols.admin.types import (
     BackupBody,
@@ -37,6 +38,7 @@ def show_status(
     if not whole:
         queues = [queue for queue in queues if _visible(manager, context, queue)]
     refusals = sorted(core.refusals.items()) if whole else []
+    look = glance(manager, queues)
     return StatusJson(
         name=core.settings.computer_name,
         guid=format_guid(manager.identifier),
@@ -53,6 +55,12 @@ def show_status(
         url=manager.two_phase.coordinator.url,
         directory=directory_status(manager),
         time=time_text(core.utc),
+        ready=not look.not_ready,
+        not_ready=look.not_ready,
+        dead_letters=look.dead_letters,
+        unreachable=look.unreachable,
+        claims=look.claims,
+        problems=look.problems(),
     )
 
 

@@ -14,6 +14,7 @@ from posthouse.model.errors import InsufficientResources, QueueError
 from posthouse.protocols.admin.answers import (
     HEALTH,
     METRICS,
+    READINESS,
     HttpAnswer,
     Pages,
     api_answer,
@@ -29,7 +30,7 @@ from posthouse.protocols.admin.metrics import CONTENT_TYPE, Traffic
 from posthouse.protocols.admin.refusals import BadRequest, BodyTooLarge, OurFault
 from posthouse.protocols.admin.routes import ARROW
 from posthouse.protocols.admin.streaming import HEADERS, Streaming
-from posthouse.protocols.desk import Answer
+from posthouse.protocols.desk import Answer, Call
 from posthouse.protocols.memory import RECEIVE, SEND, Holder, Loan, MemoryAccount
 
 METHODS: Final = frozenset({"GET", "HEAD", "POST", "PATCH", "PUT", "DELETE", "OPTIONS"})
@@ -121,6 +122,8 @@ class HttpFace:
         try:
             if path == HEALTH:
                 return pages.health(request.method)
+            if path == READINESS:
+                return await self._readiness(request)
             self._gate.check(request.headers)
             if path == PEER_CALL:
                 return await self._peer_answer(request)
@@ -134,17 +137,35 @@ class HttpFace:
             self._api.desk.manager.refused(error)
             return refusal(error, browsed=browsed)
 
-    async def _peer_answer(self, request: web.BaseRequest) -> HttpAnswer:
-        """The signed answer to a call of another queue manager."""
-        text = call_of(request.method, request.headers.getall("Authorization", []))
+    async def _readiness(self, request: web.BaseRequest) -> HttpAnswer:
+        """Whether messages are taken; a turn of the engine has looked at the disk before."""
+        told = "Authorization" in request.headers
+        if told or self._gate.is_local:
+            self._gate.check(request.headers)
+            self._gate.identify(request.headers, int(time.time()))
+        if self.closing:
+            return HttpAnswer(
+                503, b"not ready: stopping\n" if told else b"not ready\n", "text/plain"
+            )
+        if self._pages.healthy:
+            await self._decided(lambda manager: None)
+        return self._pages.readiness(request.method, told=told or self._gate.is_local)
+
+    async def _decided(self, call: Call) -> Answer:
+        """A turn of the engine."""
         answered: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
 
         def done(answer: Answer) -> None:
             if not answered.done():
                 answered.set_result(answer)
 
-        self._api.desk.decide(lambda manager: manager.two_phase.called(text), done)
-        answer = await answered
+        self._api.desk.decide(call, done)
+        return await answered
+
+    async def _peer_answer(self, request: web.BaseRequest) -> HttpAnswer:
+        """The signed answer to a call of another queue manager."""
+        text = call_of(request.method, request.headers.getall("Authorization", []))
+        answer = await self._decided(lambda manager: manager.two_phase.called(text))
         if answer.error is not None:
             return refusal(answer.error)
         assert isinstance(answer.value, str)

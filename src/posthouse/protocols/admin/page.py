@@ -6,6 +6,7 @@ from html import escape
 
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.queue import Queue, QueueRole
+from posthouse.protocols.admin.health_json import glance
 from posthouse.security.access import Caller
 from posthouse.security.rights import GET_QUEUE_PROPERTIES
 
@@ -29,12 +30,17 @@ def page(manager: QueueManager, caller: Caller, version: str) -> str:
     rows = "".join(_row(queue) for queue in queues[:QUEUES_SHOWN])
     more = len(queues) - QUEUES_SHOWN
     note = f"<p>{more} more queues are not shown.</p>" if more > 0 else ""
+    whole = caller.is_administrator and caller.scopes is None
+    look = glance(manager, manager.queues.all() if whole else queues)
+    wrong = "".join(f"<li>{escape(line)}</li>" for line in look.problems())
+    problems = f"<ul>{wrong}</ul>" if wrong else ""
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{name}</title>'
         f"<style>{_STYLE}</style></head><body><h1>{name}</h1>"
         f"<p>Posthouse {escape(version)}. "
         '<a href="/api/v1/openapi.json">API</a>, <a href="/metrics">metrics</a>, '
-        '<a href="/healthz">health</a>.</p>'
+        '<a href="/healthz">health</a>, <a href="/readyz">readiness</a>.</p>'
+        f"{problems}"
         "<table><thead><tr><th>Queue</th><th>Label</th>"
         '<th class="n">Messages</th><th class="n">Bytes</th></tr></thead>'
         f"<tbody>{rows}</tbody></table>{note}</body></html>\n"

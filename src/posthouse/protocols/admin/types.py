@@ -18,7 +18,9 @@ from posthouse.protocols.admin.transfer_types import ConnectionJson as Connectio
 from posthouse.protocols.admin.transfer_types import IncomingSequenceJson as IncomingSequenceJson
 from posthouse.protocols.admin.transfer_types import OutgoingJson as OutgoingJson
 from posthouse.protocols.admin.types_groups import GroupJson as GroupJson
+from posthouse.protocols.admin.types_status import CountedJson as CountedJson
 from posthouse.protocols.admin.types_status import DirectoryStatusJson as DirectoryStatusJson
+from posthouse.protocols.admin.types_status import StatusJson as StatusJson
 
 LOOKUP_ID_MAX = (1 << 63) - 1
 PAGE_MAX = 1000
@@ -521,36 +523,6 @@ class TransactionListJson(Json):
     """All transactions that have not ended."""
 
     transactions: list[TransactionInfoJson]
-
-
-class CountedJson(Json):
-    """A name and how often."""
-
-    name: str
-    count: int
-
-
-class StatusJson(Json):
-    """The queue manager in one look.
-
-    Who may not look at all of it sees the figures of the queues he may look at, and no others.
-    """
-
-    name: str
-    guid: str
-    version: str
-    state: str
-    online: bool
-    queues: int
-    messages: int
-    bytes: int
-    transactions: int | None
-    in_doubt: int | None
-    throttled: list[str]
-    refusals: list[CountedJson]
-    url: str  # of the admin endpoint, as others call it; empty where there is none
-    directory: DirectoryStatusJson
-    time: str
 
 
 class BooksJson(Json):

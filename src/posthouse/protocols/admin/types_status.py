@@ -1,6 +1,8 @@
-"""The types of the API that tell how parts of the queue manager stand."""
+"""The types of the API that show how the queue manager and its parts are doing."""
 
 from __future__ import annotations
+
+from msgspec import field
 
 from posthouse.protocols.admin.transfer_types import Part
 
@@ -21,3 +23,58 @@ class DirectoryStatusJson(Part):
     unusable: list[str]
     shared: bool = False
     routing_server: bool = False
+
+
+class CountedJson(Part):
+    """A name and how often."""
+
+    name: str
+    count: int
+
+
+class UnreachableJson(Part):
+    """An outgoing queue with messages that cannot connect, and why."""
+
+    queue: str
+    messages: int
+    reason: str
+
+
+class ClaimJson(Part):
+    """Messages of a queue that a group has claimed; `leased` while a reader of it is at work."""
+
+    queue: str
+    group: str
+    messages: int
+    leased: bool
+
+
+class StatusJson(Part):
+    """The queue manager in one look.
+
+    Who may not look at all of it gets the figures of the queues that are visible to the caller.
+    `ready`: messages are taken; `not_ready` has the reasons why not. `problems` has a line for each
+    thing that an operator should look at, with its remedy.
+    """
+
+    name: str
+    guid: str
+    version: str
+    state: str
+    online: bool
+    queues: int
+    messages: int
+    bytes: int
+    transactions: int | None
+    in_doubt: int | None
+    throttled: list[str]
+    refusals: list[CountedJson]
+    url: str  # of the admin endpoint, as others call it; empty where there is none
+    directory: DirectoryStatusJson
+    time: str
+    ready: bool = True
+    not_ready: list[str] = field(default_factory=list)
+    dead_letters: list[CountedJson] = field(default_factory=list)  # by dead-letter queue
+    unreachable: list[UnreachableJson] = field(default_factory=list)
+    claims: list[ClaimJson] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)

@@ -1,0 +1,96 @@
+"""Whether messages are taken, and what else an operator should look at."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from posthouse.engine.empty_reads import claimed
+from posthouse.engine.queue import HELD, Queue, QueueRole
+from posthouse.model.properties import QueueManagerState
+
+if TYPE_CHECKING:
+    from posthouse.engine.group import Group
+    from posthouse.engine.manager import QueueManager
+
+
+class Scarcity(NamedTuple):
+    """What runs short while no messages are taken, and what an operator can do."""
+
+    cause: str
+    remedy: str
+
+
+SCARCE: Final = {
+    "disk": Scarcity(
+        "the disk is nearly full",
+        "Free space on the disk of the home; messages that are received or purged free some, too "
+        "([store] disk_reserve is what stays free).",
+    ),
+    "memory": Scarcity(
+        "the memory for messages on their way to the disk is nearly used up",
+        "Wait until the disk has caught up, or raise [limits] unsynced and memory.",
+    ),
+}
+
+
+def scarcities(reasons: Collection[str]) -> list[Scarcity]:
+    """The same for the reasons of flow control."""
+    other = Scarcity("{} is nearly full", "Wait, or free some.")
+    return [
+        SCARCE.get(reason) or other._replace(cause=other.cause.format(reason))
+        for reason in sorted(reasons)
+    ]
+
+
+def obstacles(manager: QueueManager) -> list[str]:
+    """Why no messages are taken at the moment; nothing: they are."""
+    if manager.state is not QueueManagerState.READY:
+        return [f"the queue manager is {manager.state.value}"]
+    return [one.cause for one in scarcities(manager.core.throttled)]
+
+
+class Unreachable(NamedTuple):
+    """An outgoing queue with messages that cannot connect."""
+
+    queue: Queue
+    reason: str
+
+
+class Claims(NamedTuple):
+    """Messages of a queue that only the readers of a group get."""
+
+    group: Group
+    messages: int
+    leased: bool  # a reader of the group is at work
+
+
+def dead_letters(queues: Collection[Queue]) -> list[Queue]:
+    """The dead-letter queues that are not empty."""
+    return [
+        queue
+        for queue in queues
+        if queue.definition.role is QueueRole.DEAD_LETTER and queue.state.count
+    ]
+
+
+def unreachable(queues: Collection[Queue]) -> list[Unreachable]:
+    """Outgoing queues whose messages wait because the last attempt to connect failed."""
+    return [
+        Unreachable(queue, queue.outgoing.last_error)
+        for queue in queues
+        if queue.outgoing is not None
+        and queue.state.count
+        and queue.outgoing.last_error
+        and queue.outgoing.state not in HELD
+    ]
+
+
+def claims(manager: QueueManager, queues: Collection[Queue]) -> list[Claims]:
+    """What groups have claimed."""
+    found = [(queue.consumer, claimed(manager.core, queue)) for queue in queues]
+    return [
+        Claims(group, count, manager.groups.is_leased(group))
+        for group, count in found
+        if group is not None and count
+    ]

@@ -1,0 +1,78 @@
+"""What an operator should look at, as the API, the command line and the page show it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+from posthouse.engine import health
+from posthouse.engine.manager import QueueManager
+from posthouse.engine.queue import Queue
+from posthouse.protocols.admin.types_status import ClaimJson, CountedJson, UnreachableJson
+
+SHOWN_MAX = 100  # outgoing queues and claims, each
+
+
+class Glance(NamedTuple):
+    """How the queue manager does, as far as somebody may look at its queues."""
+
+    not_ready: list[str]
+    scarce: list[health.Scarcity]
+    dead_letters: list[CountedJson]
+    unreachable: list[UnreachableJson]
+    claims: list[ClaimJson]
+    directory: str  # why a shared one is offline
+
+    def problems(self) -> list[str]:
+        """A line for each thing that is wrong, with what to do."""
+        lines = [f"no messages are taken: {one.cause}. {one.remedy}" for one in self.scarce]
+        dead = sum(one.count for one in self.dead_letters)
+        if dead:
+            places = ", ".join(f"{one.count:,} in {one.name}" for one in self.dead_letters)
+            lines.append(f"{_many(dead, 'dead letter')}: {places}. posthouse pipeline deadletters")
+        for far in self.unreachable:
+            waiting = _many(far.messages, "message")
+            lines.append(f"{far.queue} cannot connect ({waiting} waiting): {far.reason}")
+        for one in self.claims:
+            if not one.leased:
+                claimed = _many(one.messages, "message")
+                lines.append(
+                    f"{one.queue}: {claimed} claimed by the group {one.group}, of which no reader "
+                    "is at work. "
+                    f"posthouse group release '{one.queue}' {one.group}, or pipeline settle"
+                )
+        if self.directory:
+            lines.append(f"the directory is offline: {self.directory}")
+        return lines
+
+
+def glance(manager: QueueManager, queues: Collection[Queue]) -> Glance:
+    """How it does; `queues` are those that the caller may look at."""
+    state = manager.mirroring.state()
+    shared_and_away = bool(manager.mirroring.source) and not state.online
+    return Glance(
+        not_ready=health.obstacles(manager),
+        scarce=health.scarcities(manager.core.throttled),
+        dead_letters=[
+            CountedJson(name=queue.name, count=queue.state.count)
+            for queue in health.dead_letters(queues)
+        ],
+        unreachable=[
+            UnreachableJson(queue=far.queue.name, messages=far.queue.state.count, reason=far.reason)
+            for far in health.unreachable(queues)[:SHOWN_MAX]
+        ],
+        claims=[
+            ClaimJson(
+                queue=one.group.queue.name,
+                group=one.group.name,
+                messages=one.messages,
+                leased=one.leased,
+            )
+            for one in health.claims(manager, queues)[:SHOWN_MAX]
+        ],
+        directory=(state.reason or "it has not answered") if shared_and_away else "",
+    )
+
+
+def _many(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
