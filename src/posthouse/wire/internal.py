@@ -24,11 +24,6 @@ SESSION_ACK_TYPE = 1
 ESTABLISH_CONNECTION_TYPE = 2
 CONNECTION_PARAMETERS_TYPE = 3
 
-# Limits of the two times of a ConnectionParametersHeader, [MS-MQQB] 2.2.2.1.
-RECOVERABLE_ACK_TIMEOUT_MIN_MS = 500
-ACK_TIMEOUT_MIN_MS = 20_000
-ACK_TIMEOUT_MAX_MS = 120_000
-
 INTERNAL_FLAGS = BaseFlags.of(priority=3, internal=1)  # as the frames of [MS-MQQB] 4.1 have it
 SESSION_ACK_FLAGS = INTERNAL_FLAGS.replace(session_header=1)
 PADDING = b"\x5a" * 512  # [MS-MQQB] 2.2.3.1
@@ -222,16 +217,6 @@ def read_session_ack(packet: bytes) -> SessionAck:
         raise MalformedPacket("SessionAck without the flag SH, or with the flag CS")
     counted = base.packet_size if base.packet_size != HEADER_AT else SESSION_ACK_SIZE
     return SessionAck(base, internal, _read_header(packet, counted, SESSION_HEADER))
-
-
-def limited_recoverable_ack_timeout(milliseconds: int) -> int:
-    """The nearest legal RecoverableAckTimeout, [MS-MQQB] 2.2.2.1."""
-    return min(max(milliseconds, RECOVERABLE_ACK_TIMEOUT_MIN_MS), ACK_TIMEOUT_MAX_MS)
-
-
-def limited_ack_timeout(milliseconds: int) -> int:
-    """The nearest legal AckTimeout, [MS-MQQB] 2.2.2.1."""
-    return min(max(milliseconds, ACK_TIMEOUT_MIN_MS), ACK_TIMEOUT_MAX_MS)
 
 
 def _internal(packet_type: int, refused: bool = False) -> InternalHeader:
