@@ -58,7 +58,7 @@ def check_in_doubt(rig: Rig, tx: Transaction) -> Transaction:
     """Nobody sees the sends, nobody gets what it holds."""
     (held,) = rig.manager.in_doubt()
     assert (held.identifier, held.coordinator) == (tx.identifier, COORDINATOR)
-    assert not held.single_phase
+    assert held.state is TransactionState.PREPARED
     assert rig.bodies("bills") == []
     assert deserialize(rig.peek("orders").packet).body == b"stays"
     return held
@@ -70,6 +70,7 @@ def check_in_doubt(rig: Rig, tx: Transaction) -> Transaction:
     "MS-MQDMPR 3.1.4.9/1",
     "MS-MQDMPR 3.1.1.13/1",
     "MS-MQDMPR 3.1.1.14/1",
+    "MS-MQDMPR 3.1.1.14/3",
     "MS-MQDMPR 3.1.3/20",
 )
 @pytest.mark.parametrize("restarts", [0, 1, 2])
@@ -149,19 +150,6 @@ def test_a_transaction_is_prepared_once_and_for_one_coordinator(rig: Rig) -> Non
     with rig.refused(TransactionSequence.code, "another coordinator"):
         rig.run(lambda m: m.dtc_transaction_prepare(tx.identifier, b"somebody else"))
     check_in_doubt(rig, tx)
-
-
-@pytest.mark.spec("MS-MQDMPR 3.1.4.6/2")
-def test_a_prepare_with_the_single_phase_option_commits_at_once(rig: Rig) -> None:
-    tx = rig.begin()
-    work(rig, tx)
-    vote = rig.run(
-        lambda m: m.dtc_transaction_prepare(tx.identifier, COORDINATOR, single_phase=True)
-    )
-    assert vote is Vote.COMMITTED
-    check_committed(rig)
-    assert tx.state is TransactionState.ENDED
-    assert rig.manager.in_doubt() == []
 
 
 @pytest.mark.spec("MS-MQDMPR 3.1.4.6/3")

@@ -62,6 +62,18 @@ def test_objects_of_the_bindery(root: FileServer) -> None:
     refused(0xFC, bindery.id, "BERT", "user")
 
 
+@pytest.mark.spec("QMS Creating Queue Servers/5", "QMS Q_SERVERS/6")
+def test_a_new_queue_server_gets_an_account_where_there_are_accounts(root: FileServer) -> None:
+    root.create_server("FIRST")
+    assert list(root.bindery.properties("FIRST", "job_server", "ACCOUNT_*")) == []
+    (there,) = root.bindery.objects("file_server")
+    root.bindery.create_set(there.name, "file_server", "ACCOUNT_SERVERS")
+    root.create_server("SECOND")
+    (account,) = root.bindery.properties("SECOND", "job_server", "ACCOUNT_*")
+    assert (account.name, account.flags, account.security) == ("ACCOUNT_BALANCE", 0, 0x32)
+    assert root.bindery.read("SECOND", "job_server", "ACCOUNT_BALANCE") == bytes(128)
+
+
 @pytest.mark.parametrize("size", [0, 1, 128, 129, 300])
 def test_items_have_values_of_any_length(root: FileServer, size: int) -> None:
     value = bytes(range(1, 101)) * 3

@@ -152,7 +152,6 @@ class JobQueues(JobService):
         station.client_of = None
         station.handles.clear()
         station.handles_to.clear()
-        self.bindery.cancel_holds(station)
 
     # -- queues
 

@@ -421,11 +421,9 @@ class QueueManager(ManagerReads):
         """Transaction Prepare (3.1.4.3)."""
         self.transactions.prepare(identifier, single_phase=single_phase, coordinator=coordinator)
 
-    def dtc_transaction_prepare(
-        self, identifier: bytes, coordinator: bytes, *, single_phase: bool = False
-    ) -> Vote:
-        """DTC Transaction Prepare (3.1.4.6): two-phase, or with that option committed at once."""
-        return self.transactions.prepare_for(coordinator, identifier, single_phase=single_phase)
+    def dtc_transaction_prepare(self, identifier: bytes, coordinator: bytes) -> Vote:
+        """DTC Transaction Prepare (3.1.4.6), always two-phase."""
+        return self.transactions.prepare_for(coordinator, identifier)
 
     def transaction_commit(self, identifier: bytes) -> None:
         """Transaction Commit (3.1.4.4); of a prepared one also DTC Transaction Commit (3.1.4.7)."""

@@ -34,7 +34,6 @@ class Vote(Enum):
     """What a coordinator hears that asks to prepare ([MS-MQDMPR] 3.1.4.6)."""
 
     PREPARED = "prepared"
-    COMMITTED = "committed"
     ABORTED = "aborted"
 
 
@@ -197,11 +196,6 @@ class Transaction:
     def add_run(self, run: EnqueueRun) -> None:
         """Several more, behind all others."""
         self._runs.append(run)
-
-    @property
-    def single_phase(self) -> bool:
-        """Nobody outside decides it."""
-        return self.state is not TransactionState.PREPARED
 
 
 _encode = msgspec.msgpack.Encoder().encode

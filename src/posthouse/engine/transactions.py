@@ -267,9 +267,7 @@ class Transactions:
         core.define(TABLE_TRANSACTION, identifier, pack_transaction(transaction), change)
         core.commit(change)
 
-    def prepare_for(
-        self, coordinator: bytes, identifier: bytes, *, single_phase: bool = False
-    ) -> Vote:
+    def prepare_for(self, coordinator: bytes, identifier: bytes) -> Vote:
         """DTC Transaction Prepare (3.1.4.6), for the coordinator of decision 51.
 
         A transaction that is not here any more was aborted. Asked again, because the answer was
@@ -282,10 +280,7 @@ class Transactions:
             raise TransactionSequence("the transaction belongs to another coordinator")
         if transaction.state is not TransactionState.PREPARED:
             self.prepare(identifier, single_phase=False, coordinator=coordinator)
-        if not single_phase:
-            return Vote.PREPARED
-        self.commit(identifier)
-        return Vote.COMMITTED
+        return Vote.PREPARED
 
     def _mark_first_and_last(self, transaction: Transaction) -> None:
         """Decision 43: enqueues only, per destination queue."""

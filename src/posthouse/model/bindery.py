@@ -133,14 +133,6 @@ class AccessLevel(NamedTuple):
     id: int
 
 
-class AccountStatus(NamedTuple):
-    """What an object has left: its balance, how far it may sink, and what is reserved of it."""
-
-    balance: int
-    limit: int
-    holds: tuple[tuple[int, int], ...]  # object ID of a server, amount
-
-
 def is_set(flags: int) -> bool:
     """Whether a property has members instead of a value."""
     return bool(flags & SET)

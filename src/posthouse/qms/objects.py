@@ -8,9 +8,12 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from posthouse.model.bindery import (
+    ACCOUNT_BALANCE,
+    ACCOUNT_SERVERS,
     EVERYONE,
     NWOT_ARCHIVE_QUEUE,
     NWOT_ARCHIVE_SERVER,
+    NWOT_FILE_SERVER,
     NWOT_JOB_QUEUE,
     NWOT_JOB_SERVER,
     NWOT_PRINT_QUEUE,
@@ -43,6 +46,7 @@ from posthouse.qms.door import Door
 
 PATH: Final = "SYS:SYSTEM"
 PIECE: Final = 1 << 16
+ACCOUNT_SECURITY: Final = 0x32  # the object itself reads, supervisors write
 SERVER_TYPES: Final = {
     NWOT_PRINT_QUEUE: NWOT_PRINT_SERVER,
     NWOT_ARCHIVE_QUEUE: NWOT_ARCHIVE_SERVER,
@@ -170,14 +174,27 @@ class FileServer:
         type: int | str = NWOT_JOB_SERVER,
         queues: Sequence[JobQueue] = (),
     ) -> int:
-        """A queue server as an object of the bindery, in Q_SERVERS of some queues."""
+        """A queue server as an object of the bindery, in Q_SERVERS of some queues.
+
+        Where the file server keeps accounts, it gets one with a balance of 0.
+        """
         kind = number_of(type)
         self.door.create_object(name, kind, 0, 0x31)
         if password is not None:
             self.door.change_object_password(name, kind, "", password)
+        if self._keeps_accounts():
+            self.bindery.create_item(name, kind, ACCOUNT_BALANCE, bytes(8), ACCOUNT_SECURITY)
         for queue in queues:
             queue.add(Q_SERVERS, (name, kind))
         return self.door.get_object_id(name, kind)
+
+    def _keeps_accounts(self) -> bool:
+        """Whether the file server has ACCOUNT_SERVERS (QMS, Creating Queue Servers, step 5)."""
+        servers = self.bindery.objects(NWOT_FILE_SERVER)
+        return any(
+            any(self.bindery.properties(one.name, NWOT_FILE_SERVER, ACCOUNT_SERVERS))
+            for one in servers
+        )
 
 
 class JobQueue:

@@ -603,12 +603,6 @@ def _vote(scene: Scene) -> Call:
     return lambda m: m.dtc_transaction_prepare(identifier, b"coordinator")
 
 
-@operation("dtc_transaction_prepare", "single phase", committed)
-def _vote_single(scene: Scene) -> Call:
-    identifier = scene.at_work().identifier
-    return lambda m: m.dtc_transaction_prepare(identifier, b"coordinator", single_phase=True)
-
-
 @operation("transaction_commit", "", committed)
 def _commit(scene: Scene) -> Call:
     identifier = scene.at_work().identifier
