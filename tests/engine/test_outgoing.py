@@ -91,6 +91,7 @@ def test_only_a_connected_queue_sends(rig: SessionRig, state: OutgoingQueueState
 
 
 @pytest.mark.spec("MS-MQQB 3.1.7.13/3", "MS-MQQB 3.1.7.12/2", "MS-MQQB 3.1.7.14/2")
+@pytest.mark.spec("MS-MQDMPR 3.1.1.3/5", "MS-MQDMPR 3.1.7.2.3/1", "MS-MQDMPR 3.1.4.15/1")
 def test_a_paused_queue_sends_nothing_until_it_is_resumed(rig: SessionRig) -> None:
     fill(rig, "ab")
     sender = rig.session()
@@ -107,7 +108,7 @@ def test_a_paused_queue_sends_nothing_until_it_is_resumed(rig: SessionRig) -> No
     assert rig.outgoing()[1].state is OutgoingQueueState.CONNECTED
 
 
-@pytest.mark.spec("MS-MQQB 3.1.7.14/1")
+@pytest.mark.spec("MS-MQQB 3.1.7.14/1", "MS-MQDMPR 3.1.7.2.4/1")
 def test_a_queue_resumed_without_a_session_wants_one(rig: SessionRig) -> None:
     fill(rig, "a")
     sender, queue = rig.session(), rig.outgoing()[0]
@@ -120,6 +121,7 @@ def test_a_queue_resumed_without_a_session_wants_one(rig: SessionRig) -> None:
     assert not queue.outgoing.engaged
 
 
+@pytest.mark.spec("MS-MQDMPR 3.1.4.12/1", "MS-MQDMPR 3.1.4.13/1")
 def test_offline_nothing_is_sent(rig: SessionRig) -> None:
     fill(rig, "a")
     sender = rig.session()

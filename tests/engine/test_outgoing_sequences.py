@@ -232,7 +232,7 @@ def test_order_acknowledgments_that_fit_nothing_are_ignored_and_counted(rig: Ses
     assert rig.order_ack(theirs, 1, stranger)  # found by its sequence, whatever the session
     assert rig.waiting_bodies(other) == []
     assert rig.order_ack(sequence, 2)
-    assert not rig.order_ack(sequence, 1)
+    assert rig.order_ack(sequence, 1)  # late: it was sent, and lowers nothing
     assert rig.manager.transfer.report(rig.outgoing()[0]).last_ack == SequenceInfo(sequence, 2, 1)
 
 
@@ -243,13 +243,15 @@ def test_the_record_shows_what_an_acknowledgment_said(rig: SessionRig) -> None:
     queue = rig.outgoing()[0]
     rig.advance(5)
     rig.run(lambda m: m.transfer.resend_planned(queue, 4, 300, START_UTC + 300))
-    assert rig.order_ack(sequence, 2)
-    rig.advance(2)
-    assert rig.order_ack(sequence, 2)
+    for count, number in enumerate((1, 2, 2, 1, 2), 1):
+        assert rig.order_ack(sequence, number)
+        shown = rig.manager.transfer.report(rig.outgoing()[0])
+        assert (shown.last_ack_time, shown.last_ack_count) == (START_UTC + 4 + count, count)
+        rig.advance(1)
     for _ in range(2):
         shown = rig.manager.transfer.report(rig.outgoing()[0])
         assert shown.last_ack == SequenceInfo(sequence, 2, 1)
-        assert (shown.last_ack_time, shown.last_ack_count) == (START_UTC + 7, 2)
+        assert (shown.last_ack_time, shown.last_ack_count) == (START_UTC + 9, 5)
         assert shown.first_non_ack == SequenceInfo(sequence, 3, 2)
         assert shown.last_non_ack == SequenceInfo(sequence, 4, 3)
         assert (shown.no_ack_count, shown.no_read_count) == (2, 2)

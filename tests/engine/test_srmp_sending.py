@@ -539,52 +539,100 @@ def test_an_older_receipt_changes_nothing(rig: AwayRig) -> None:
 
 
 @pytest.mark.spec(
+    "MC-MQSRM 3.1.7.2.3/9",
+    "MC-MQSRM 3.1.7.2.3/10",
+    "MC-MQSRM 3.1.7.2.3/11",
+    "MC-MQSRM 3.1.7.2.3/12",
+)
+def test_the_transfer_info_shows_what_was_sent(rig: AwayRig) -> None:
+    sequence = 0
+    for count, body in enumerate((b"1", b"2", b"3"), 1):
+        rig.send_stream(body)
+        sequence = rig.send_all()[-1].sequence_id
+        report = rig.report
+        assert report.first_non_ack == (sequence, 1, 0)
+        assert report.last_non_ack == (sequence, count, count - 1)
+        assert report.next_sequence == (sequence, count + 1, count)
+        assert report.last_ack == (sequence, 0, 0)
+        assert (report.no_ack_count, report.no_read_count, report.last_ack_count) == (count, 0, 0)
+    rig.run(lambda m: rig.sender.resend())
+    assert len(rig.take()) == 3
+    assert rig.report.no_ack_count == 3
+
+
+@pytest.mark.spec(
     "MC-MQSRM 3.1.5.1.8.2/1",
     "MC-MQSRM 3.1.5.1.8.2/2",
     "MC-MQSRM 3.1.5.1.8.2/3",
     "MC-MQSRM 3.1.5.1.8.2/4",
     "MC-MQSRM 3.1.5.1.8.2/5",
     "MC-MQSRM 3.1.5.1.8.2/6",
-    "MC-MQSRM 3.1.5.1.9.2/1",
-    "MC-MQSRM 3.1.7.2.3/8",
-    "MC-MQSRM 3.1.7.2.3/9",
-    "MC-MQSRM 3.1.7.2.3/10",
-    "MC-MQSRM 3.1.7.2.3/11",
-    "MC-MQSRM 3.1.7.2.3/12",
     "MC-MQSRM 3.1.5.1.8.3/2",
+)
+def test_each_receipt_raises_the_count_and_lowers_nothing(rig: AwayRig) -> None:
+    """New ones, those that come again, and late ones."""
+    rig.send_stream(b"1", b"2", b"3", **DEAD)
+    sequence = rig.send_all()[0].sequence_id
+    acknowledged = 0
+    for count, number in enumerate((1, 2, 2, 1, 2, 3, 3), 1):
+        rig.advance(5)
+        rig.acknowledge(number, sequence)
+        acknowledged = max(acknowledged, number)
+        report = rig.report
+        assert report.last_ack == (sequence, acknowledged, acknowledged - 1)
+        assert (report.last_ack_count, report.last_ack_time) == (count, rig.utc)
+        assert (report.no_ack_count, report.no_read_count) == (3 - acknowledged, acknowledged)
+        first = None if acknowledged == 3 else (sequence, acknowledged + 1, acknowledged)
+        last = None if acknowledged == 3 else (sequence, 3, 2)
+        assert (report.first_non_ack, report.last_non_ack) == (first, last)
+    assert rig.waiting_bodies() == [b"1", b"2", b"3"]
+
+
+@pytest.mark.spec(
+    "MC-MQSRM 3.1.7.2.3/8",
+    "MC-MQSRM 3.1.7.2.3/11",
+    "MC-MQSRM 3.1.5.1.9.2/1",
     "MC-MQSRM 3.1.5.1.9.1/5",
 )
-def test_the_transfer_info_counts_what_is_sent_and_acknowledged(rig: AwayRig) -> None:
+@pytest.mark.parametrize("restart", [False, True])
+def test_the_first_message_of_a_stream_sets_the_counts_back(rig: AwayRig, restart: bool) -> None:
     sent = rig.send_stream(b"1", b"2", b"3", **DEAD)
     sequence = rig.send_all()[0].sequence_id
+    for number in (2, 3, 3):
+        rig.acknowledge(number, sequence)
     report = rig.report
-    assert report.first_non_ack == (sequence, 1, 0)
-    assert report.last_non_ack == (sequence, 3, 2)
-    assert report.next_sequence == (sequence, 4, 3)
-    assert (report.no_ack_count, report.no_read_count, report.last_ack) == (3, 0, None)
-    rig.run(lambda m: rig.sender.resend())
-    rig.take()
-    assert rig.report.no_ack_count == 3
-    rig.advance(5)
-    rig.acknowledge(2, sequence)
-    report = rig.report
-    assert (report.last_ack.number, report.last_ack_time) == (2, rig.utc)
-    assert (report.no_ack_count, report.no_read_count, report.last_ack_count) == (1, 2, 1)
-    assert report.first_non_ack == (sequence, 3, 2)
-    rig.acknowledge(2, sequence)
-    assert rig.report.last_ack_count == 2
-    rig.acknowledge(3, sequence)
-    report = rig.report
-    assert (report.first_non_ack, report.last_non_ack) == (None, None)
-    assert (report.no_ack_count, report.no_read_count) == (0, 3)
+    assert (report.last_ack_count, report.no_read_count) == (3, 3)
+    assert report.last_ack == (sequence, 3, 2)
     rig.post(rig.final_receipt(1, sequence, sent[0]))
     assert rig.report.no_read_count == 2
-    rig.send_stream(b"4")
+    rig.send_stream(b"4", **DEAD)
+    if restart:
+        rig.restart()
     report = rig.report
-    assert report.no_ack_count == 1
-    assert report.next_sequence.number == 2
-    assert report.first_non_ack.number == 1
-    assert report.next_sequence.sequence_id > sequence
+    new = report.next_sequence.sequence_id
+    assert new > sequence
+    assert report.next_sequence == (new, 2, 1)
+    assert report.first_non_ack == report.last_non_ack == (new, 1, 0)
+    assert report.last_ack == (new, 0, 0)
+    assert (report.no_ack_count, report.last_ack_count, report.no_read_count) == (1, 0, 0)
+    assert rig.manager.transfer.sequences.arrived(rig.away()) == 2, "they wait all the same"
+
+
+@pytest.mark.spec("MC-MQSRM 3.1.7.2.3/8")
+def test_counts_go_on_with_the_new_stream(rig: AwayRig) -> None:
+    sent = rig.send_stream(b"1", b"2", **DEAD)
+    old = rig.send_all()[0].sequence_id
+    rig.acknowledge(2, old)
+    more = rig.send_stream(b"3", b"4", **DEAD)
+    new = rig.send_all()[0].sequence_id
+    rig.acknowledge(1, new)
+    report = rig.report
+    assert (report.last_ack, report.last_ack_count) == ((new, 1, 0), 1)
+    assert (report.no_ack_count, report.no_read_count) == (1, 1)
+    rig.post(rig.final_receipt(1, old, sent[0]))
+    assert rig.report.no_read_count == 1
+    rig.post(rig.final_receipt(1, new, more[0]))
+    assert rig.report.no_read_count == 0
 
 
 @pytest.mark.spec("MC-MQSRM 3.1.5.1.8.2/8", "MC-MQSRM 3.1.6.2/3")

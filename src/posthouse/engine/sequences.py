@@ -267,6 +267,8 @@ class Sequences:
         if self._is_over(queue, info) or info.next_number + count - 1 > SEQUENCE_NUMBER_MAX:
             self._begin(queue, info, lookup_id, change)
         first = info.next_number
+        if first == 1 and _is_web(queue):
+            info.last_ack_count = 0
         place = SequenceInfo(info.sequence_id, first, info.last_number)
         info.last_number = first + count - 1
         info.next_number = first + count
@@ -395,13 +397,14 @@ class Sequences:
         """Receiving an OrderAck; False for one that fits nothing sent (decision 24)."""
         info = self.info(queue)
         acknowledged, last = (sequence_id, number), (info.last_ack_id, info.last_ack_number)
-        known = acknowledged > last and self._was_sent(queue, acknowledged)
-        if not known and (acknowledged != last or not number):
+        is_new = acknowledged > last and self._was_sent(queue, acknowledged)
+        is_late = sequence_id == info.last_ack_id and 0 < number <= info.last_ack_number
+        if not is_new and not is_late:
             return False
-        info.last_ack_count = 1 if known else info.last_ack_count + 1
-        info.last_ack_id, info.last_ack_number = acknowledged
+        info.last_ack_count += 1
         info.last_ack_time = self.core.utc
-        if known:
+        if is_new:
+            info.last_ack_id, info.last_ack_number = acknowledged
             info.resend_count = info.resend_interval_s = info.resend_time = 0
             self._let_go(queue, sequence_id, number)
             if not self._is_unfinished(queue):
@@ -485,11 +488,11 @@ class Sequences:
             count = self._arrived[queue.number] = self._count_arrived(queue)
         return count
 
-    def _count_arrived(self, queue: Queue) -> int:
+    def _count_arrived(self, queue: Queue, after: int = 0) -> int:
         """They lie in front of all numbered messages that have not arrived."""
         count = 0
         if queue.number in self._infos:
-            for flags in self._flags(queue):
+            for flags in self._flags(queue, after):
                 if flags & _UNFINISHED == FLAG_TRANSACTIONAL:
                     break
                 count += bool(flags & FLAG_ARRIVED)
@@ -503,9 +506,9 @@ class Sequences:
             count = self._unfinished[queue.number] = len(found)
         return count
 
-    def _flags(self, queue: Queue) -> Iterator[int]:
-        """The flags of the messages among which the numbered ones are."""
-        lane, mark = queue.state.order.lane(SEQUENCED), 0
+    def _flags(self, queue: Queue, mark: int = 0) -> Iterator[int]:
+        """The flags of the messages among which the numbered ones are, after a place."""
+        lane = queue.state.order.lane(SEQUENCED)
         while True:
             ids, numbers = lane.some_after(mark, _MANY)
             if not ids:
@@ -539,22 +542,30 @@ class Sequences:
     def report(self, queue: Queue) -> OutgoingTransferReport:
         """The whole OutgoingTransferInfo."""
         info, unfinished = self.info(queue), self.unfinished(queue)
-        last_ack = SequenceInfo(
-            info.last_ack_id, info.last_ack_number, max(info.last_ack_number - 1, 0)
-        )
         return OutgoingTransferReport(
             first_non_ack=self._first_non_ack(queue) if unfinished else None,
             last_non_ack=self._last_non_ack(queue) if unfinished else None,
-            last_ack=last_ack if info.last_ack_number else None,
+            last_ack=_last_ack(queue, info),
             next_sequence=SequenceInfo(info.sequence_id, info.next_number, info.last_number),
             no_ack_count=unfinished,
-            no_read_count=self.arrived(queue),
+            no_read_count=self._unread(queue, info),
             last_ack_time=info.last_ack_time,
             last_ack_count=info.last_ack_count,
             resend_count=info.resend_count,
             resend_interval_s=info.resend_interval_s,
             resend_time=info.resend_time,
         )
+
+    def _unread(self, queue: Queue, info: OutgoingTransferInfo) -> int:
+        """How many messages have arrived and wait for their final answers.
+
+        The first message of a stream sets the count back.
+        """
+        if not _is_web(queue):
+            return self.arrived(queue)
+        firsts, _ = self._starts.get(queue.number, ([], []))
+        latest = 1 if info.next_number > 1 else 2
+        return self._count_arrived(queue, firsts[-latest] - 1 if len(firsts) >= latest else 0)
 
     def _first_non_ack(self, queue: Queue) -> SequenceInfo | None:
         found = self._first_unfinished(queue)
@@ -572,3 +583,17 @@ class Sequences:
         return SequenceInfo(
             self.sequence_at(queue, row.lookup_id), row.last_move, row.last_move - 1
         )
+
+
+def _is_web(queue: Queue) -> bool:
+    """Whether its sequences are streams: counts are of the latest one ([MC-MQSRM] 3.1.7.2.3)."""
+    return queue.outgoing is not None and queue.outgoing.web
+
+
+def _last_ack(queue: Queue, info: OutgoingTransferInfo) -> SequenceInfo | None:
+    """LastAck; number 0 of a stream of which nothing is acknowledged ([MC-MQSRM] 3.1.7.2.3)."""
+    if _is_web(queue) and info.next_number > 1 and not info.last_ack_count:
+        return SequenceInfo(info.sequence_id, 0, 0)
+    if not info.last_ack_number:
+        return None
+    return SequenceInfo(info.last_ack_id, info.last_ack_number, info.last_ack_number - 1)

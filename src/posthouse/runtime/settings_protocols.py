@@ -72,6 +72,15 @@ class BinarySection(Struct, frozen=True):
     message_history_s: Annotated[
         int, Meta(ge=1, le=DAY_S, description="How long they are remembered.")
     ] = _engine.message_history_s
+    round_trip_ms: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=DAY_MS,
+            description="For networks that are far away: added to `retry_connect_ms` and "
+            "`ack_wait_ms`, and twice to `initialization_ms`.",
+        ),
+    ] = _binary.round_trip_ms
     initialization_ms: Annotated[
         int, Meta(ge=1, le=DAY_MS, description="Time a session has to open.")
     ] = _binary.initialization_ms
@@ -275,6 +284,7 @@ class SecuritySection(Struct, frozen=True):
 def binary_settings(binary: BinarySection, ping: PingSection) -> BinarySettings:
     """What the binary protocol gets of its two sections."""
     return BinarySettings(
+        round_trip_ms=binary.round_trip_ms,
         initialization_ms=binary.initialization_ms,
         cleanup_ms=binary.cleanup_ms,
         cleanup_routing_ms=binary.cleanup_routing_ms,

@@ -340,5 +340,5 @@ class Account:
         if not books.balanced or books.unsent or books.unacknowledged:
             self._fault(f"sender's books of {queue.name} on {machine.name}: {books}")
         report = transfer.report(queue)
-        if report.no_ack_count or report.no_read_count:
+        if report.no_ack_count or transfer.sequences.arrived(queue):
             self._fault(f"sequences of {queue.name} on {machine.name}: {report}")

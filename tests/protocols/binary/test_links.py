@@ -280,6 +280,24 @@ def test_the_first_retry_is_after_five_seconds(alpha: Machine, net: Net) -> None
     assert len(net.connects) == 2
 
 
+@pytest.mark.spec("MS-MQQB 3.1.2.3/1")
+@pytest.mark.parametrize(
+    ("most_ms", "pauses"), [(300_000, [5_700, 11_400, 22_800]), (5_000, [5_700, 5_700, 5_700])]
+)
+def test_a_configured_round_trip_is_added_to_the_pause(
+    net: Net, most_ms: int, pauses: list[int]
+) -> None:
+    """Also where that is more than the longest pause."""
+    settings = BinarySettings(round_trip_ms=700, retry_connect_max_ms=most_ms)
+    alpha = net.machine("ALPHA", "10.0.0.1", settings=settings)
+    alpha.send(TO_BETA, b"one")
+    for count, pause_ms in enumerate(pauses, 1):
+        net.advance(pause_ms - 1)
+        assert len(net.connects) == count
+        net.advance(1)
+        assert len(net.connects) == count + 1
+
+
 @pytest.mark.spec("MS-MQQB 3.1.2.3/2", "MS-MQDMPR 3.1.1.3/6")
 def test_the_pauses_double_up_to_the_limit_and_begin_anew_after_success(
     alpha: Machine, net: Net
@@ -462,6 +480,7 @@ def test_a_machine_that_is_offline_has_no_sessions_until_it_is_online(
     net.advance(1_000_000)
     assert beta.bodies(ORDERS) == [b"one"]
     assert alpha.bodies(ORDERS) == [b"local"]
+    assert net.connects.count(("10.0.0.2", 1801)) == 1
     alpha.receive(r"ALPHA\private$\orders")
     assert alpha.bodies(ORDERS) == []
     alpha.call(lambda manager: manager.bring_online())

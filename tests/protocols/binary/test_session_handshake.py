@@ -122,14 +122,16 @@ def test_the_delay_of_recoverable_acks_follows_from_the_round_trip(
 @pytest.mark.spec(
     "MS-MQQB 3.1.5.3.2/4", "MS-MQQB 3.1.5.3.2/5", "MS-MQQB 3.1.3.2/9", "MS-MQQB 3.1.3.2/11"
 )
-def test_an_initiator_then_offers_its_times_and_its_window() -> None:
-    end = End(role=INITIATOR).start()
+@pytest.mark.parametrize("round_trip_ms", [0, 1_500])
+def test_an_initiator_then_offers_its_times_and_its_window(round_trip_ms: int) -> None:
+    settings = replace(SETTINGS, round_trip_ms=round_trip_ms)
+    end = End(role=INITIATOR, settings=settings).start()
     end.sent()
     end.receive(response(end))
     (packet,) = end.sent()
     parameters = read_connection_parameters(packet)
     assert not parameters.refused
-    assert parameters.header[:4] == (500, 20_000, 0, 64)
+    assert parameters.header[:4] == (500, 20_000 + round_trip_ms, 0, 64)
     assert end.session.state is SessionState.WAITING_CPR_MSG
     assert end.host.told == ["established"]
 
@@ -289,7 +291,6 @@ def test_a_host_may_close_what_it_is_told_is_open() -> None:
 
 
 @pytest.mark.spec(
-    "MS-MQQB 3.1.2.1/1",
     "MS-MQQB 3.1.2.1/2",
     "MS-MQQB 3.1.2.1/3",
     "MS-MQQB 3.1.2.1/4",
@@ -299,19 +300,44 @@ def test_a_host_may_close_what_it_is_told_is_open() -> None:
 )
 @pytest.mark.parametrize("role", Role)
 @pytest.mark.parametrize("answers", [0, 1])
-def test_a_stalled_handshake_is_closed_after_a_minute(role: Role, answers: int) -> None:
-    machine = Machine()
-    other = End(machine, role).open()
-    end = End(machine, role).start()
+@pytest.mark.parametrize("round_trip_ms", [0, 700])
+def test_a_handshake_has_a_minute_and_two_round_trips_from_its_beginning(
+    role: Role, answers: int, round_trip_ms: int
+) -> None:
+    """From the request, or from the connection that was accepted: neither earlier nor later."""
+    end = End(role=role, settings=replace(SETTINGS, round_trip_ms=round_trip_ms))
+    end.wait(30_000)
+    end.start()
+    end.wait(10_000)
     for _, packet in zip(range(answers), end.handshake(), strict=False):
         end.session.receive(packet)
-    end.wait(59_999)
+    end.wait(49_999 + 2 * round_trip_ms)
     assert end.session.state is not CLOSED
     end.wait(1)
     assert end.session.state is CLOSED
     assert end.line.closed
-    other.wait(0)
-    assert other.session.is_open
+
+
+@pytest.mark.spec("MS-MQQB 3.1.2.1/1", "MS-MQQB 3.1.2.1/2", "MS-MQQB 3.1.2.1/3")
+@pytest.mark.parametrize("role", Role)
+def test_a_stalled_handshake_ends_no_other_session(role: Role) -> None:
+    """Neither one that is open, whose timer is stopped, nor one that began later."""
+    machine = Machine()
+    opened, stalled, later = (End(machine, role) for _ in range(3))
+    opened.open()
+    stalled.start()
+    stalled.wait(30_000)
+    later.start()
+    stalled.wait(30_000)
+    assert stalled.session.state is CLOSED
+    opened.wait(0)
+    assert opened.session.is_open
+    later.wait(29_999)
+    assert later.session.state is not CLOSED
+    later.wait(1)
+    assert later.session.state is CLOSED
+    opened.wait(0)
+    assert opened.session.is_open
 
 
 # -- the end

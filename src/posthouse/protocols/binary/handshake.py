@@ -45,7 +45,7 @@ class Terms:
         self.remote_guid = server_guid  # RemoteQMGuid: expected of an acceptor; zero: not known
         self.direct = direct  # DirectFormatSession
         self.peer_window = 1  # ReceivedWindowSize
-        self.ack_wait_ms = settings.ack_wait_ms  # AckWaitTimeout
+        self.ack_wait_ms = settings.ack_wait_timeout_ms  # AckWaitTimeout
         self.recoverable_ack_ms = NEVER  # RecoverableAckSendTimeout, not known yet
 
     @property

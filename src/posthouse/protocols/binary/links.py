@@ -537,7 +537,8 @@ class Links:
 
     def _pause_ms(self, failures: int) -> int:
         """Adaptive: it doubles with each failure in a row."""
-        first, most = self.settings.retry_connect_ms, self.settings.retry_connect_max_ms
+        first = self.settings.first_retry_ms
+        most = max(self.settings.retry_connect_max_ms, first)
         return min(first << min(failures - 1, _DOUBLINGS_MAX), most)
 
     def _end(self, link: Link) -> None:

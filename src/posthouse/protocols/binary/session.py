@@ -151,7 +151,7 @@ class Session:
         if self.role is Role.INITIATOR:
             self.state = SessionState.WAITING_ECR_MSG
             self._send(self.terms.request(now, pinged=self.pinged))
-        self._initialization_at = now + self._settings.initialization_ms
+        self._initialization_at = now + self._settings.initialization_timer_ms
         self._rearm(min(self._initialization_at, self._cleanup_at))
 
     def lost(self, reason: str) -> None:
