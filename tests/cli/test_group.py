@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+import posthouse
 from posthouse.engine.manager import QueueManager
 from posthouse.model.group_names import GroupMode
 from tests.cli.conftest import Posthouse
@@ -32,6 +33,11 @@ def _claim(manager: QueueManager) -> list[int]:
     group = manager.groups.lease(queue, "archive", GroupMode.CONSUME, "night run")
     manager.groups.claim(group, 1, ids[1])
     return ids
+
+
+def _end_lease(manager: QueueManager) -> None:
+    group = manager._queue(ORDERS.replace("/", "\\")).groups["archive"]
+    manager.groups.end_lease(group, group.definition.epoch)
 
 
 def test_groups_are_listed(ph: Posthouse, orders: list[int]) -> None:
@@ -63,6 +69,26 @@ def test_who_receives_is_told_what_to_do(ph: Posthouse) -> None:
     assert "MQ_ERROR_SHARING_VIOLATION" in refused.err
     assert rf"posthouse group release {NAME} archive" in refused.err
     assert ph("peek", ORDERS).code == 0
+
+
+def test_who_receives_after_the_reader_has_ended_is_told_who_has_the_messages(
+    ph: Posthouse, server: Serving
+) -> None:
+    """A stream that ended without settling leaves its claims."""
+    server.ask(_end_lease)
+    assert ph("receive", ORDERS).code == 0  # the one that is not claimed
+    empty = ph("receive", ORDERS)
+    assert empty.code == 1
+    assert "of 2 messages 2 are claimed by the group archive" in empty.err
+    assert rf"posthouse group release '{NAME}' archive" in empty.err
+    assert ph("receive", ORDERS, "--count", "2", "--timeout", "0.01").err.count("archive") == 2
+    with posthouse.connect(home=server.home) as qm, pytest.raises(posthouse.IoTimeout) as error:
+        qm.queue(ORDERS).receive(timeout=0)
+    assert "2 are claimed by the group archive" in error.value.cause
+    assert "posthouse group release" in error.value.remedy
+    assert "2, 0 of them locked, 2 claimed by a group" in ph("queue", "show", ORDERS).out
+    (line,) = [q for q in ph("queue", "list", "--json").lines if q["path"] == NAME]
+    assert (line["messages"], line["claimed"]) == (2, 2)
 
 
 def test_a_group_is_released_after_a_question(ph: Posthouse) -> None:

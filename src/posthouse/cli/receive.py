@@ -130,13 +130,15 @@ def _received(
     lookup_id: int | None,
 ) -> Iterator[Message]:
     """Messages that end when the next one is asked for: what was not written is not lost."""
-    left = count or (None if follow else 1)
+    left, found = count or (None if follow else 1), False
     with _consumer(queue, None if follow else timeout, left, lookup_id) as consumer:
         while left != 0 and (message := consumer.next()) is not None:
-            left = None if left is None else left - 1
+            left, found = None if left is None else left - 1, True
             yield message
             if left == 0 or follow:
                 consumer.done()
+        if not found and isinstance(consumer, Consumer) and consumer.timed_out is not None:
+            raise consumer.timed_out  # it names who holds the messages that are there
 
 
 def _consumer(

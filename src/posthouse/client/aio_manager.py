@@ -27,7 +27,7 @@ from posthouse.client.message import Message
 from posthouse.client.operations import MessageIds
 from posthouse.client.packets import Draft, SendOptions
 from posthouse.client.requests import CursorHandle, Handle, TransactionHandle
-from posthouse.model.errors import QueueExists
+from posthouse.model.errors import IoTimeout, QueueExists
 from posthouse.model.guids import format_guid
 from posthouse.protocols.admin.types import (
     BooksListJson,
@@ -473,6 +473,11 @@ class Consumer:
         """The next message; None when none came in time. The one before is done."""
         message = self._consuming.at_hand()
         return message or await self._channel.run(self._consuming.next())
+
+    @property
+    def timed_out(self) -> IoTimeout | None:
+        """Why `next` returned None: it names the group or the locks that hold the messages."""
+        return self._consuming.timed_out
 
     async def done(self) -> None:
         """What was handed out so far is done; returns when that is durable.

@@ -59,6 +59,7 @@ class Consuming:
         self._returned: set[int] = set()  # those of them that `done` has not told of
         self._asked: ReadRequest | LookupRequest | None = None
         self._ended_at = core.clock()
+        self.timed_out: IoTimeout | None = None  # why the last `next` had no message
         self.closed = False
 
     def at_hand(self) -> Message | None:
@@ -174,6 +175,7 @@ class Consuming:
                     continue  # its time ran while the reader worked, and is not his
                 if isinstance(error, ServerUnreachable):
                     raise
+                self.timed_out = error
                 if (yield from self._all_ended()):
                     return False
                 continue  # what a broken connection gave back may be there by now
