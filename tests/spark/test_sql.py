@@ -144,6 +144,14 @@ def test_rows_are_csv(odd: DataFrame, tmp_path: Path) -> None:
     assert set(second) == {""}
 
 
+def test_texts_of_csv_are_no_formulas(spark: SparkSession) -> None:
+    texts = ['=HYPERLINK("http://x")', "+1+1", "-2+3", "@SUM(A1)", "\tx", "-5", "+1.5e3", "a=b", ""]
+    frame = spark.createDataFrame([(text,) for text in texts], "t string")
+    _, *cells = (next(csv.reader([line])) for line in csv_lines(frame))
+    found = [cell[0] if cell else "" for cell in cells]
+    assert found == [f"'{text}" for text in texts[:5]] + texts[5:]
+
+
 def test_rows_are_parquet(odd: DataFrame, tmp_path: Path) -> None:
     assert write_file(tmp_path / "x.parquet", odd.drop("f"), "parquet") == 2
     read = pq.read_table(tmp_path / "x.parquet", columns=["t", "m", "r", "b"]).to_pylist()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import islice
@@ -21,6 +22,9 @@ from pyspark.sql.types import DataType, VariantType
 from posthouse.model.errors import InvalidParameter
 from posthouse.spark.row_values import Values, cells_of, plain
 
+# How texts begin that spreadsheets take for formulas, and what is one of these only by its sign.
+_FORMULA: Final = frozenset("=+-@\t\r")
+_NUMBER: Final = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?", re.ASCII)
 AT_ONCE: Final = 5000  # rows of one group of a Parquet file
 
 
@@ -99,10 +103,17 @@ def _json_line(row: Values) -> str:
 
 
 def csv_lines(frame: DataFrame) -> Iterator[str]:
-    """A line with the names, and one for each row; a line of CSV may have several of text."""
+    """A line with the names, and one for each row; a line of CSV may have several of text.
+
+    A text that a spreadsheet would run as a formula gets an apostrophe in front of it.
+    """
     yield _csv_line(frame.columns)
     for texts in text_rows(frame):
-        yield _csv_line(texts)
+        yield _csv_line(map(_without_formula, texts))
+
+
+def _without_formula(text: str) -> str:
+    return f"'{text}" if text[:1] in _FORMULA and not _NUMBER.fullmatch(text) else text
 
 
 def _csv_line(cells: Iterable[str]) -> str:

@@ -9,8 +9,10 @@ from typing import Final, NamedTuple, NoReturn
 from xml.parsers.expat import ExpatError, ParserCreate, XMLParserType
 
 from posthouse.model.errors import MalformedPacket
+from posthouse.model.text import excerpt
 
 ENVELOPE_SIZE_MAX: Final = 0x40000  # a list of destinations may be long
+_UTF_8: Final = frozenset({"utf-8", "utf8", "us-ascii", "ascii"})
 ELEMENTS_MAX: Final = 1024
 DEPTH_MAX: Final = 16
 ATTRIBUTES_MAX: Final = 32  # of one element
@@ -64,8 +66,15 @@ def read_xml(xml: bytes) -> Element:
     parser.EndElementHandler = end
     parser.CharacterDataHandler = data
     parser.StartDoctypeDeclHandler = _refuse_doctype
+    parser.XmlDeclHandler = _check_encoding
     _parse(parser, xml)
     return top.children[0]
+
+
+def _check_encoding(version: str, encoding: str | None, standalone: int) -> None:
+    """What is read as UTF-8 must not claim to be something else: others might believe it."""
+    if encoding is not None and encoding.lower() not in _UTF_8:
+        raise MalformedPacket(f"XML in {excerpt(encoding)}, and not in UTF-8")
 
 
 def _parse(parser: XMLParserType, xml: bytes) -> None:

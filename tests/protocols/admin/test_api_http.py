@@ -40,6 +40,10 @@ STATUS = "/api/v1/status"
         ("evil.example", 403),
         ("localhost.evil.example", 403),
         ("alpha@evil.example", 403),
+        ("[::1].evil.example", 403),
+        ("127.0.0.1:80@evil.example", 403),
+        ("127.0.0.1:80:80", 403),
+        ("localhost:", 403),
         ("", 403),
     ],
 )
@@ -189,6 +193,25 @@ def test_bodies_where_none_or_another_is_due(tmp_path: Path) -> None:
         fine = {"Content-Type": "Application/JSON; charset=utf-8"}
         body = json.dumps({"path": r".\private$\x"}).encode()
         assert (await rig.post("/api/v1/queues", raw=body, headers=fine)).status == 201
+
+    with_api(tmp_path, work)
+
+
+def test_a_name_that_comes_twice_in_a_body_is_refused(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        twice = b'{"path": ".\\\\private$\\\\one", "path": ".\\\\private$\\\\two"}'
+        reply = await rig.post("/api/v1/queues", raw=twice)
+        assert reply.status == 400
+        assert "'path' is there twice" in reply.json["error"]["cause"]
+        assert (await rig.get("/api/v1/queues")).json["queues"] == []
+
+    with_api(tmp_path, work)
+
+
+def test_a_request_without_a_version_is_not_answered(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        for line in (b"GET /healthz\r\n\r\n", b"GET /healthz HTTP/0.9\r\nHost: localhost\r\n\r\n"):
+            assert b" 200 " not in (await rig.raw(line)).splitlines()[0]
 
     with_api(tmp_path, work)
 

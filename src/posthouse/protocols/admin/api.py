@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, unquote
@@ -216,9 +217,19 @@ def _content(route: Route, body: bytes) -> Any:
     if len(body) > _SMALL and route.body not in _LARGE:
         raise BodyTooLarge(f"this request has at most {_SMALL} bytes", "Ask in several portions.")
     try:
-        return _decoded(route, body)
+        decoded = _decoded(route, body)
+        json.loads(body, object_pairs_hook=_without_repeats)
+        return decoded
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise BadRequest(f"the body: {error}") from None
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> None:
+    """A name that comes twice: one reader takes the first value, another the last."""
+    names = [name for name, _ in pairs]
+    if len(set(names)) < len(names):
+        twice = next(name for at, name in enumerate(names) if name in names[:at])
+        raise BadRequest(f"the body: {excerpt(twice)} is there twice")
 
 
 def _decoded(route: Route, body: bytes) -> Any:

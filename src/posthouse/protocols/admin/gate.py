@@ -22,6 +22,7 @@ from posthouse.protocols.admin.routes import PREFIX
 from posthouse.security.access import Caller
 from posthouse.security.accounts import Role
 
+_HOST: Final = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([0-9A-Za-z._-]+))(?::[0-9]{1,5})?", re.ASCII)
 _ALWAYS_OURS: Final = frozenset({"localhost", "localhost.localdomain"})
 Headers = MultiMapping[str]
 
@@ -99,10 +100,9 @@ class Gate:
 
 
 def host_name(host: str) -> str:
-    """The name in a Host header, without port and brackets."""
-    if host.startswith("["):
-        return host[1:].partition("]")[0].lower()
-    return host.partition(":")[0].rstrip(".").lower()
+    """The name in a Host header, without port and brackets; empty where it has another form."""
+    found = _HOST.fullmatch(host)
+    return "" if found is None else (found[1] or found[2]).rstrip(".").lower()
 
 
 def _password(credentials: str) -> str:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from aiohttp import web
+from aiohttp import HttpVersion10, web
 
 from posthouse.engine.tokens import Tokens
 from posthouse.net.connections import Connections
@@ -219,6 +219,8 @@ class AdminDoor(ABC):
         connection = self.handlers.get(request.protocol)
         if connection is None:  # lost while its request waited for its turn
             return web.Response(status=503)
+        if request.version < HttpVersion10:
+            return web.Response(status=505)
         connection.busy += 1
         try:
             response = await self.face.respond(request)
