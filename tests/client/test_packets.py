@@ -16,9 +16,11 @@ from posthouse.model.errors import (
     LabelTooLong,
     QueueError,
 )
+from posthouse.model.guids import NULL_GUID
 from posthouse.model.message import DeliveryGuarantee, Message, MessageId, TxSequenceId
 from posthouse.wire.headers import PACKET_SIZE_MAX
 from posthouse.wire.message import deserialize, serialize
+from tests.engine.rig import SEND, Rig
 
 DESTINATION = r"DIRECT=OS:ALPHA\private$\orders"
 OTHER = "0123456789abcdef0123456789abcdef01234567"
@@ -173,3 +175,61 @@ def test_options_that_cannot_be_are_refused(how: Options, error: type[QueueError
 def test_an_unknown_option_is_refused() -> None:
     with pytest.raises(TypeError, match="labell"):
         options({"labell": "x"})  # type: ignore[typeddict-unknown-key]
+
+
+@pytest.mark.parametrize("transactional", [False, True])
+@pytest.mark.parametrize(
+    ("attribute", "default"),
+    [
+        pytest.param(attribute, default, marks=pytest.mark.spec(f"MS-MQDMPR 3.1.1.12/{rule}"))
+        for rule, attribute, default in [
+            (5, "application_deadletter_queue", ""),
+            (7, "message_class", 0),
+            (8, "privacy_level", 0),
+            (10, "authentication_level", 0),
+            (13, "delivery_guarantee", 0),
+            (15, "tracing_requested", False),
+            (15, "tracing_queue_identifier", NULL_GUID),
+            (16, "priority", 3),
+            (22, "response_queue_format_name", ""),
+            (22, "response_multi_queue_format_name", ()),
+            (22, "administration_queue_format_name", ""),
+            (22, "administration_multi_queue_format_name", ()),
+            (22, "destination_multi_queue_format_name", ()),
+            (26, "application_tag", 0),
+            (26, "body_type", 0),
+            (26, "body", b""),
+            (26, "extension", b""),
+            (26, "label", ""),
+            (28, "correlation_identifier", MessageId(NULL_GUID, 0)),
+            (30, "acknowledgements_requested", 0),
+            (38, "time_to_reach_queue", 345_600),
+            (39, "time_to_be_received", 0xFFFFFFFF),
+            (40, "hash_algorithm", 0x8004),
+            (41, "encryption_algorithm", 0x6801),
+            (43, "administration_queue_type", 0),
+            (43, "response_queue_type", 0),
+            (43, "sender_identifier_type", 1),
+            (46, "connector_type_identifier", NULL_GUID),
+            (49, "transactional_message_sequence_identifier", None),
+        ]
+    ],
+)
+def test_what_an_application_does_not_set_is_stored_with_the_documents_default(
+    attribute: str, default: object, transactional: bool
+) -> None:
+    """A body alone, as a client sends it, read from the store of the queue manager."""
+    rig = Rig()
+    rig.create("orders", transactional=transactional)
+    opened = rig.open("orders", SEND)
+    packet = maker().packet(b"", DEFAULTS, transactional)
+    transaction = rig.begin() if transactional else None
+    rig.run(lambda m: m.sending.send_packets(opened, [packet], transaction))
+    if transaction is not None:
+        rig.commit(transaction)
+    (message,) = rig.messages("orders")
+    changed = {"priority": 0, "delivery_guarantee": 1} if transactional else {}
+    if attribute == "transactional_message_sequence_identifier" and transactional:
+        assert message.is_transactional
+    else:
+        assert getattr(message, attribute) == changed.get(attribute, default)

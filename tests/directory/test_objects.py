@@ -59,15 +59,6 @@ def security(mask: int) -> bytes:
     return SecurityDescriptor(ALICE).with_dacl(Acl((Ace.of(ALLOWED, EVERYONE, mask),))).pack()
 
 
-@pytest.mark.spec(
-    "MS-MQDMPR 3.1.1.1/2",
-    "MS-MQDMPR 3.1.1.1/6",
-    "MS-MQDMPR 3.1.1.1/7",
-    "MS-MQDMPR 3.1.1.1/8",
-    "MS-MQDMPR 3.1.1.1/9",
-    "MS-MQDMPR 3.1.1.1/10",
-    "MS-MQDMPR 3.1.1.1/12",
-)
 def test_a_new_queue_manager_has_the_documented_defaults() -> None:
     new = QueueManager(computer_name="ALPHA")
     new.validate()

@@ -140,6 +140,31 @@ def test_a_new_queue_manager_enters_itself_in_the_configured_site(site: str) -> 
     assert order.value.site_identifier_list == (NORTH,)
 
 
+@pytest.mark.spec(
+    "MS-MQDMPR 3.1.1.1/2",
+    "MS-MQDMPR 3.1.1.1/6",
+    "MS-MQDMPR 3.1.1.1/7",
+    "MS-MQDMPR 3.1.1.1/8",
+    "MS-MQDMPR 3.1.1.1/9",
+    "MS-MQDMPR 3.1.1.1/10",
+    "MS-MQDMPR 3.1.1.1/12",
+)
+@pytest.mark.parametrize("routing", [False, True])
+def test_a_new_queue_manager_enters_itself_with_the_documented_defaults(routing: bool) -> None:
+    rig = Rig(directory_source=AUTHORITY, routing_server=routing)
+    (order,) = rig.run(lambda m: m.mirroring.take(Changes([], [], True, "1")))
+    new = order.value
+    assert new.identifier == rig.manager.identifier
+    assert new.computer_name == "ALPHA"
+    assert new.queue_manager_version == ""
+    assert new.journal_quota == 0xFFFFFFFF
+    assert (new.foreign_system, new.remote_access_server) == (False, False)
+    assert (new.supporting_server, new.routing_server) == (False, routing)
+    assert new.site_identifier_list == new.connected_network_identifier_list == ()
+    assert new.out_routing_server_identifier_list == new.in_routing_server_identifier_list == ()
+    assert new.public_encryption_key_list == new.public_signing_key_list == b""
+
+
 def test_a_configured_site_that_nobody_knows_is_told() -> None:
     rig = Rig(directory_source=AUTHORITY, directory_site="Atlantis")
     (order,) = rig.run(lambda m: m.mirroring.take(Changes([], [], True, "1")))

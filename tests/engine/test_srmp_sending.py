@@ -455,6 +455,8 @@ def test_a_refusal_in_an_older_stream_numbers_all_that_follows(rig: AwayRig) -> 
     "MC-MQSRM 3.1.5.1.8.3/1",
     "MC-MQSRM 3.1.1.1.2.4/3",
     "MC-MQSRM 3.1.5.1.5/4",
+    "MC-MQSRM 2.2.5.6/1",
+    "MC-MQSRM 2.2.5.6/4",
 )
 def test_a_stream_message_stays_until_its_receipt_covers_it(rig: AwayRig) -> None:
     rig.send_stream(b"1", b"2", b"3")

@@ -44,6 +44,7 @@ def numbers(rig: WebRig) -> list[int]:
     "MC-MQSRM 3.1.1.2/1",
     "MC-MQSRM 3.1.1.4.2/2",
     "MC-MQSRM 3.1.1.1.2.5/1",
+    "MC-MQSRM 2.2.5.3/3",
 )
 def test_a_stream_begins_with_its_first_message_and_goes_on(rig: WebRig) -> None:
     rig.post_stream(1, 2, 3)

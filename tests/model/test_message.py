@@ -57,48 +57,6 @@ def test_a_message_has_the_attributes_of_the_document_in_its_order() -> None:
     assert found == ATTRIBUTES.split()
 
 
-@pytest.mark.parametrize(
-    ("attribute", "default"),
-    [
-        pytest.param(attribute, default, marks=pytest.mark.spec(f"MS-MQDMPR 3.1.1.12/{rule}"))
-        for rule, attribute, default in [
-            (3, "allow_peek_when_locked", False),
-            (5, "application_deadletter_queue", ""),
-            (7, "message_class", 0),
-            (8, "privacy_level", 0),
-            (10, "authentication_level", 0),
-            (13, "delivery_guarantee", 0),
-            (15, "tracing_requested", False),
-            (15, "tracing_queue_identifier", NULL_GUID),
-            (16, "priority", 3),
-            (22, "response_queue_format_name", ""),
-            (22, "response_multi_queue_format_name", ()),
-            (22, "administration_queue_format_name", ""),
-            (22, "administration_multi_queue_format_name", ()),
-            (22, "destination_multi_queue_format_name", ()),
-            (26, "application_tag", 0),
-            (26, "body_type", 0),
-            (26, "body", b""),
-            (26, "extension", b""),
-            (26, "label", ""),
-            (28, "correlation_identifier", MessageId(NULL_GUID, 0)),
-            (30, "acknowledgements_requested", 0),
-            (38, "time_to_reach_queue", 345_600),
-            (39, "time_to_be_received", 0xFFFFFFFF),
-            (40, "hash_algorithm", 0x8004),
-            (41, "encryption_algorithm", 0x6801),
-            (43, "administration_queue_type", 0),
-            (43, "response_queue_type", 0),
-            (43, "sender_identifier_type", 1),
-            (46, "connector_type_identifier", NULL_GUID),
-            (49, "transactional_message_sequence_identifier", None),
-        ]
-    ],
-)
-def test_defaults_are_those_of_the_document(attribute: str, default: object) -> None:
-    assert getattr(Message(), attribute) == default
-
-
 def test_a_default_message_is_valid() -> None:
     validate(Message())
 

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import socketserver
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import dns.flags
-import dns.message
-import dns.resolver
-import dns.rrset
 import msgspec
 import pytest
 
@@ -33,7 +27,6 @@ from posthouse.model.guids import format_guid
 from posthouse.model.properties import DirectoryOperationResult
 from posthouse.runtime.directory_ldap import REPLICATION_S, LdapAuthority
 from posthouse.runtime.ldap_connection import LdapConnection
-from posthouse.runtime.ldap_servers import looked_up
 from posthouse.runtime.settings_ldap import Server
 from tests.directory.world import ALICE, NOW, guid, link, machine, queue, site
 from tests.process.nginx import make_certificate
@@ -215,53 +208,6 @@ def test_a_server_without_the_schema_says_so(server: OpenLdap) -> None:
 
 
 # -- DNS
-
-
-RECORDS = {
-    "_ldap._tcp.example.test.": ("20 0 389 late.example.test.", "10 5 3389 DC1.example.test."),
-    "_ldap._tcp.dc._msdcs.corp.test.": ("0 0 389 dc.corp.test.",),
-    "_ldap._tcp.corp.test.": ("0 0 389 another.corp.test.",),
-    "_ldap._tcp.forged.test.": (
-        "0 0 389 evil.test.",
-        "1 0 389 notforged.test.",
-        "2 0 389 .",
-    ),
-}
-
-
-class _Answers(socketserver.BaseRequestHandler):
-    def handle(self) -> None:
-        data, socket = self.request
-        question = dns.message.from_wire(data)
-        answer = dns.message.make_response(question)
-        name = question.question[0].name
-        if rows := RECORDS.get(str(name)):
-            answer.answer.append(dns.rrset.from_text(name, 60, "IN", "SRV", *rows))
-        else:
-            answer.set_rcode(dns.rcode.NXDOMAIN)
-        socket.sendto(answer.to_wire(), self.client_address)
-
-
-@pytest.mark.spec("MS-MQDMPR 3.1.3/5")
-def test_servers_of_a_domain_are_looked_up() -> None:
-    with socketserver.ThreadingUDPServer((HOST, 0), _Answers) as names:
-        thread = threading.Thread(target=names.serve_forever)
-        thread.start()
-        resolver = dns.resolver.Resolver(configure=False)
-        resolver.nameservers = [HOST]
-        resolver.port = names.server_address[1]
-        found = looked_up("example.test", resolver)
-        controllers = looked_up("corp.test", resolver)
-        missing = looked_up("other.test", resolver)
-        forged = looked_up("Forged.test.", resolver)
-        names.shutdown()
-        thread.join()
-    assert found == [
-        Server("ldap", "dc1.example.test", 3389),
-        Server("ldap", "late.example.test", 389),
-    ]
-    assert controllers == [Server("ldap", "dc.corp.test", 389)]
-    assert (missing, forged, looked_up("")) == ([], [], [])
 
 
 def test_a_domain_names_the_servers(server: OpenLdap) -> None:

@@ -118,7 +118,6 @@ def test_certificates_have_their_own_lifetime_and_the_same_timer() -> None:
     assert cache.next_deadline_ms == 2 * LIFETIME + GRACE_MS + 9
 
 
-@pytest.mark.spec("MS-MQQB 3.1.1.3.3/1", "MS-MQQB 3.1.1.3.4/1")
 def test_entries_hold_what_the_document_lists() -> None:
     key = CachedSymmetricKey(b"g" * 16, AES_PROVIDER, 0x6610, b"blob", b"secret", 7)
     assert (key.remote_guid, key.provider, key.algorithm) == (b"g" * 16, AES_PROVIDER, 0x6610)

@@ -397,6 +397,23 @@ def test_body_travels_encrypted_and_arrives_clear(
     assert cached.encrypted_key == security.encryption_key
 
 
+@pytest.mark.spec("MS-MQQB 3.1.1.3.3/1", "MS-MQQB 3.1.1.3.4/1")
+def test_both_sides_keep_the_key_and_the_receiver_the_certificate() -> None:
+    pair = Pair()
+    sealed = pair.sealed(pair.sender.sign(secret(), ALICE), NOW + 5)
+    blob, algorithm = security_of(sealed).encryption_key, 0x6610
+    assert pair.open(sealed, NOW + 9).refusal is None
+    ((_, sent),) = pair.sender.caches.send._entries.items()
+    ((_, received),) = pair.receiver.caches.receive._entries.items()
+    for key, peer, cached in ((sent, ADDRESS, NOW + 5), (received, SOURCE, NOW + 9)):
+        assert (key.remote_guid, key.provider, key.algorithm) == (peer, AES_PROVIDER, algorithm)
+        assert (key.encrypted_key, key.cached_ms) == (blob, cached)
+        assert Packet(sealed).body == encrypt(algorithm, key.key, b"<order/>")
+    ((_, owner),) = pair.receiver.caches.certificates._entries.items()
+    assert owner.user_cert.certificate == certificate("alice")
+    assert (owner.security_id, owner.cached_ms) == (ALICE, NOW + 9)
+
+
 def test_signed_and_sealed_message_arrives_clear_and_authenticated() -> None:
     pair = Pair()
     packet = pair.sender.sign(secret(), ALICE)

@@ -199,6 +199,7 @@ def test_requests_of_all_connections_are_one_call(web: Web, alpha: Machine) -> N
     assert len(alpha.bodies(PATH)) == 8
 
 
+@pytest.mark.spec("MC-MQSRM 2.2.5.2.1/4")
 def test_a_response_waits_for_the_sync(web: Web, alpha: Machine, visitor: Visitor) -> None:
     visitor.theirs.take(post())
     web.events.popleft()()  # the requests of this round are decided

@@ -7,14 +7,16 @@ from typing import Any
 
 import pytest
 
+from posthouse.engine.manager import QueueManager
 from posthouse.engine.queue import OutgoingQueueState
 from posthouse.engine.settings import RedirectSettings
-from posthouse.model.enumerations import ConnectionStatus
+from posthouse.model.enumerations import ConnectionStatus, QueueAccessType
+from posthouse.model.message import DeliveryGuarantee, Message
 from posthouse.protocols.srmp.http_writer import response
 from posthouse.protocols.srmp.link import LinkState
 from posthouse.protocols.srmp.network import Secure
 from posthouse.protocols.srmp.settings import SrmpSettings
-from tests.protocols.srmp.memory_web import CLOSE, SILENCE, Machine, Site, Web
+from tests.protocols.srmp.memory_web import ADMIN, CLOSE, SILENCE, Machine, Site, Web
 
 TO = "DIRECT=HTTP://10.0.0.2/msmq/private$/q"
 STATE, STATUS = OutgoingQueueState, ConnectionStatus
@@ -266,6 +268,33 @@ def test_what_failed_stays_and_is_sent_again(
     assert site.bodies == [b"one", b"one", b"two"]
     assert count_of(alpha) == 0
     assert state_of(alpha) is STATE.CONNECTED
+
+
+@pytest.mark.spec("MC-MQSRM 2.2.5.2.1/3")
+@pytest.mark.parametrize("connected", [False, True])
+def test_no_octet_of_a_durable_message_leaves_before_its_sync(
+    web: Web, alpha: Machine, site: Site, connected: bool
+) -> None:
+    if connected:
+        alpha.send(TO, b"first")
+    before = len(site.requests)
+
+    def send(manager: QueueManager) -> None:
+        opened = manager.open_queue(TO, QueueAccessType.SEND, ADMIN)
+        message = Message(body=b"one", delivery_guarantee=DeliveryGuarantee.RECOVERABLE)
+        manager.enqueue_message_to_an_open_queue(opened, message)
+
+    alpha.driver.begin_turn()
+    alpha.driver.decide(send, lambda answer: None)
+    alpha.driver.end_turn()
+    alpha.driver.release()
+    web.run()
+    assert alpha.store.synced < alpha.store.appended
+    assert len(site.requests) == before
+    alpha.driver.sync()
+    alpha.driver.release()
+    web.run()
+    assert site.bodies[before:] == [b"one"]
 
 
 @pytest.mark.spec("MC-MQSRM 3.1.7.2.5/8", "MC-MQSRM 3.1.7.2.5/9")
