@@ -114,7 +114,9 @@ class Bench:
     def receive_two_phase(self, count: int) -> int:
         """A turn locks a batch and hands it over, the next one ends it: one call a message."""
         handle = self.plain.receive
-        begins: list[Call] = [lambda m: m.dequeue_message_begin(handle, timeout_ms=0)] * BATCH
+        begins: list[Call] = [
+            lambda m: m.dequeue_message(handle, timeout_ms=0, two_phase=True)
+        ] * BATCH
         for _ in range(count // BATCH):
             answers = self.home.turn(*begins)
             self.home.turn(*[self._end(answer) for answer in answers])
@@ -156,7 +158,7 @@ class Bench:
                 result = manager.dequeue_messages(handles.receive, size, transaction)
             else:
                 result = manager.send_packets(handles.send, batch, transaction)
-            manager.transaction_prepare(identifier)
+            manager.transactions.prepare(identifier)
             manager.transaction_commit(identifier)
             return result
 

@@ -42,6 +42,7 @@ CALLBACKS = {
 }
 OUTSIDE = ("tests/", "benchmarks/", "fuzz/")
 ENTRIES = ("@asyncio", "@thread", "@spark")
+PASSIVE = {f"__{name}__" for name in ("bool", "eq", "hash", "iter", "len", "repr", "str")}
 NOT_SERVING = ("selftest", "bench")  # commands that drive parts of src as tests do
 
 
@@ -219,13 +220,15 @@ def reached(runs: Iterable[Run], doors: Doors, entries: Entries) -> set[str]:
     return found
 
 
+def is_passive(function: str) -> bool:
+    """Whether a function only shows a value: tests may print, compare and count what they like."""
+    return function.rpartition(".")[2] in PASSIVE
+
+
 def functions_run(calls: Iterable[Call], doors: Doors) -> set[str]:
-    """The functions of src that a test ran, without imports and without drivers."""
-    return {
-        call.function
-        for call in calls
-        if not call.function.endswith(":<module>") and not doors.is_driver(call.function)
-    }
+    """The functions of src that a test ran, without imports, drivers and what shows a value."""
+    names = {call.function for call in calls if not call.function.endswith(":<module>")}
+    return {name for name in names if not doors.is_driver(name) and not is_passive(name)}
 
 
 def called_by_test(calls: Iterable[Call], doors: Doors) -> set[str]:

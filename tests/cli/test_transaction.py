@@ -30,7 +30,7 @@ def prepared(server: Serving) -> str:
         descriptor = manager.open_queue(ORDERS, QueueAccessType.SEND, Caller.administrator())
         transaction = manager.create_transaction(uuid.uuid4().bytes)
         manager.enqueue_message_to_an_open_queue(descriptor, Message(body=b"x"), transaction)
-        manager.dtc_transaction_prepare(transaction.identifier, b"coordinator")
+        manager.transactions.prepare_for(b"coordinator", transaction.identifier)
         return format_guid(transaction.identifier)
 
     return server.ask(prepare)

@@ -77,7 +77,7 @@ def rejected(pair: Neighbours, kind: bool) -> Sending:
     def reject(manager: QueueManager) -> None:
         caller = Caller.administrator()
         descriptor = manager.open_queue(queue.name, QueueAccessType.RECEIVE, caller)
-        read = manager.dequeue_message_begin(descriptor, timeout_ms=0)
+        read = manager.dequeue_message(descriptor, timeout_ms=0, two_phase=True)
         assert read is not None
         manager.dequeue_message_end(
             descriptor, read.lookup_id, positive=True, message_class=NACK_RECEIVE_REJECTED

@@ -82,7 +82,7 @@ class ForeignRig(AnswerRig):
     def hand_over(self, message_class: int, name: str = CONNECTOR) -> bytes:
         """What a connector does with the first message: reads it, and says what became of it."""
         reader = self.reader(name)
-        read = self.driver.read(lambda m: m.dequeue_message_begin(reader, timeout_ms=0))
+        read = self.driver.read(lambda m: m.dequeue_message(reader, timeout_ms=0, two_phase=True))
         assert read is not None
         self.run(
             lambda m: m.dequeue_message_end(

@@ -131,7 +131,9 @@ class PostRig(Rig):
     def reject(self, name: str) -> None:
         """An application reads the first message and rejects it."""
         descriptor = self.open(name, RECEIVE)
-        delivery = self.driver.read(lambda m: m.dequeue_message_begin(descriptor, timeout_ms=0))
+        delivery = self.driver.read(
+            lambda m: m.dequeue_message(descriptor, timeout_ms=0, two_phase=True)
+        )
         assert delivery is not None
         lookup_id = delivery.read.lookup_id
         self.run(

@@ -91,7 +91,7 @@ class Readers(Rig):
     def hold(self, source: OpenQueueDescriptor, **options: Any) -> Delivery:
         """Dequeue Message Begin of a message that is there."""
         options.setdefault("timeout_ms", 0)
-        delivery = self.driver.read(lambda m: m.dequeue_message_begin(source, **options))
+        delivery = self.driver.read(lambda m: m.dequeue_message(source, **options, two_phase=True))
         assert delivery is not None
         return delivery
 

@@ -353,7 +353,9 @@ WHILE_OPEN: list[tuple[str, QueueAccessType, int, Operation]] = [
         "begin",
         RECEIVE,
         RECEIVE_MESSAGE,
-        lambda rig, d: rig.driver.read(lambda m: m.dequeue_message_begin(d, timeout_ms=0)),
+        lambda rig, d: rig.driver.read(
+            lambda m: m.dequeue_message(d, timeout_ms=0, two_phase=True)
+        ),
     ),
     (
         "many",

@@ -322,7 +322,10 @@ def test_the_source_of_a_transactional_one_gets_its_final_answer(
 def test_what_was_not_said_anything_of_comes_again(rig: ForeignRig) -> None:
     rig.take(rig.arriving(b"x"))
     reader = rig.reader()
-    assert rig.driver.read(lambda m: m.dequeue_message_begin(reader, timeout_ms=0)) is not None
+    assert (
+        rig.driver.read(lambda m: m.dequeue_message(reader, timeout_ms=0, two_phase=True))
+        is not None
+    )
     assert rig.run(lambda m: m.dequeue_messages(rig.open(CONNECTOR, RECEIVE), 1)) == []
     rig.close(reader)
     assert rig.hand_over(ACK_RECEIVE) == b"x"
@@ -451,7 +454,7 @@ def test_nothing_overtakes_a_transactional_message_that_somebody_holds() -> None
         rig.send(descriptor, body, tx=tx)
     rig.commit(tx)
     reader = rig.open(LEDGER_STREAM, QueueAccessType.RECEIVE_ADMIN)
-    held = rig.driver.read(lambda m: m.dequeue_message_begin(reader, timeout_ms=0))
+    held = rig.driver.read(lambda m: m.dequeue_message(reader, timeout_ms=0, two_phase=True))
     assert held is not None
     rig.belong(HOME, SITE)
     assert rig.in_queue(XACTONLY) == []

@@ -192,7 +192,7 @@ def test_nothing_is_added_while_votes_are_gathered(desk: Desk) -> None:
     with pytest.raises(TransactionSequence):
         desk.commit_joint(tx)
     with pytest.raises(TransactionSequence):
-        desk.run(lambda m: m.transaction_prepare(tx.identifier, single_phase=False))
+        desk.run(lambda m: m.transactions.prepare(tx.identifier, single_phase=False))
 
 
 def test_a_client_that_leaves_or_aborts_while_votes_are_gathered_aborts_all(desk: Desk) -> None:

@@ -339,7 +339,7 @@ def test_a_prepared_message_expires_when_its_coordinator_gives_it_back() -> None
     rig.fill(b"a", time_to_be_received=10)
     tx, reader = rig.begin(), rig.open("q", RECEIVE)
     rig.receive(reader, transaction=tx)
-    rig.run(lambda m: m.transaction_prepare(tx.identifier, single_phase=False))
+    rig.run(lambda m: m.transactions.prepare(tx.identifier, single_phase=False))
     rig.restart()
     rig.advance(100)
     assert rig.bodies("q") == [b"a"]

@@ -166,7 +166,7 @@ def test_the_arrival_of_a_transactional_message_is_its_commit(rig: PostRig) -> N
     assert rig.classes("admin") == []
     tx = rig.begin("t2")
     rig.send("accounts", tx=tx, **asking(ACK_POS_ARRIVAL))
-    rig.run(lambda m: m.transaction_prepare(tx.identifier, single_phase=False))
+    rig.run(lambda m: m.transactions.prepare(tx.identifier, single_phase=False))
     rig.restart()
     assert rig.classes("admin") == []
     rig.commit(tx)
@@ -178,7 +178,7 @@ def test_the_receipt_of_a_message_is_the_end_of_its_reading(rig: PostRig) -> Non
     for _ in range(3):
         Sender(rig, RECOVERABLE).send(**asking(ACK_FULL_RECEIVE))
     reader = rig.open("orders", RECEIVE)
-    delivery = rig.driver.read(lambda m: m.dequeue_message_begin(reader, timeout_ms=0))
+    delivery = rig.driver.read(lambda m: m.dequeue_message(reader, timeout_ms=0, two_phase=True))
     assert delivery is not None
     assert rig.classes("admin") == []
     lookup_id = delivery.read.lookup_id
@@ -503,7 +503,9 @@ def test_every_way_to_receive_is_journaled(rig: PostRig, way: str) -> None:
         assert rig.bodies(f"{name};journal") == []
         rig.commit(tx)
     elif way == "end":
-        delivery = rig.driver.read(lambda m: m.dequeue_message_begin(reader, timeout_ms=0))
+        delivery = rig.driver.read(
+            lambda m: m.dequeue_message(reader, timeout_ms=0, two_phase=True)
+        )
         assert delivery is not None
         lookup_id = delivery.read.lookup_id
         assert rig.bodies(f"{name};journal") == []

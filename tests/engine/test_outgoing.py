@@ -317,7 +317,7 @@ def test_a_session_that_begins_anew_looks_at_the_time_again(rig: SessionRig) -> 
 def test_a_message_somebody_holds_is_sent_when_it_is_back(rig: SessionRig) -> None:
     fill(rig, "abc")
     reader = rig.open(FAR, RECEIVE_ADMIN)
-    rig.driver.read(lambda m: m.dequeue_message_begin(reader, timeout_ms=0))
+    rig.driver.read(lambda m: m.dequeue_message(reader, timeout_ms=0, two_phase=True))
     sender = rig.session()
     assert rig.sent(sender) == [b"b", b"c"]
     assert not sender.waiting
@@ -334,7 +334,7 @@ def test_a_message_somebody_holds_is_sent_when_it_is_back(rig: SessionRig) -> No
 def test_a_message_that_is_taken_away_is_not_sent(rig: SessionRig) -> None:
     fill(rig, "abc")
     reader = rig.open(FAR, RECEIVE_ADMIN)
-    first = rig.driver.read(lambda m: m.dequeue_message_begin(reader, timeout_ms=0))
+    first = rig.driver.read(lambda m: m.dequeue_message(reader, timeout_ms=0, two_phase=True))
     assert first is not None
     sender = rig.session()
     assert rig.sent(sender) == [b"b", b"c"]
@@ -352,7 +352,7 @@ def test_an_acknowledged_message_is_gone_whoever_looks_at_it(rig: SessionRig) ->
     sender = rig.session()
     taken = rig.take(sender)
     reader = rig.open(FAR, RECEIVE_ADMIN)
-    rig.driver.read(lambda m: m.dequeue_message_begin(reader, timeout_ms=0))
+    rig.driver.read(lambda m: m.dequeue_message(reader, timeout_ms=0, two_phase=True))
     rig.acknowledge(sender, taken)
     assert rig.waiting_bodies() == []
     assert rig.manager.core.locks == {}

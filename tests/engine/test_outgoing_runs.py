@@ -136,7 +136,7 @@ def test_a_commit_numbers_as_if_its_messages_came_one_by_one(
                 out, packets = rig.open(name), [transactional_packet(**kind) for _ in range(count)]
                 rig.run(lambda m, o=out, p=packets, t=tx: m.send_packets(o, p, t))  # type: ignore[misc]
             if prepare:
-                rig.run(lambda m, t=tx: m.transaction_prepare(t.identifier, single_phase=False))  # type: ignore[misc]
+                rig.run(lambda m, t=tx: m.transactions.prepare(t.identifier, single_phase=False))  # type: ignore[misc]
             rig.commit(tx)
         rig.check_books()
         rig.restart()

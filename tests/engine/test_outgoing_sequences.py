@@ -100,7 +100,7 @@ def test_a_message_that_was_in_the_log_before_its_commit_is_sent_with_its_place(
     tx = rig.begin("prepared")
     rig.send(FAR, b"b", tx=tx)
     rig.send(FAR, b"c", tx=tx)
-    rig.run(lambda m: m.transaction_prepare(tx.identifier, single_phase=False))
+    rig.run(lambda m: m.transactions.prepare(tx.identifier, single_phase=False))
     rig.restart()
     rig.commit(tx)
     taken = rig.take(rig.session())
@@ -365,7 +365,7 @@ def test_messages_with_a_final_answer_to_come_stay_and_are_not_sent_again(
 def test_an_order_acknowledgment_takes_a_message_out_of_its_readers_hands(rig: SessionRig) -> None:
     _, _, sequence = send_all(rig, "ab")
     reader = rig.open(FAR, RECEIVE_ADMIN)
-    rig.driver.read(lambda m: m.dequeue_message_begin(reader, timeout_ms=0))
+    rig.driver.read(lambda m: m.dequeue_message(reader, timeout_ms=0, two_phase=True))
     assert rig.order_ack(sequence, 2)
     assert rig.waiting_bodies() == []
     assert rig.manager.core.locks == {}
@@ -375,7 +375,7 @@ def test_nothing_overtakes_a_numbered_message_that_somebody_holds(rig: SessionRi
     """Behind those that follow it, its destination would not take it any more."""
     rig.commit_sends("ab")
     reader = rig.open(FAR, RECEIVE_ADMIN)
-    rig.driver.read(lambda m: m.dequeue_message_begin(reader, timeout_ms=0))
+    rig.driver.read(lambda m: m.dequeue_message(reader, timeout_ms=0, two_phase=True))
     sender = rig.session()
     rig.send(FAR, b"urgent", priority=5)
     assert rig.sent(sender) == [b"urgent"]
@@ -383,7 +383,9 @@ def test_nothing_overtakes_a_numbered_message_that_somebody_holds(rig: SessionRi
     rig.close(reader)
     assert sender.waiting
     assert places(rig.take(sender)) == [(b"a", 1, 0), (b"b", 2, 1)]
-    rig.driver.read(lambda m: m.dequeue_message_begin(rig.open(FAR, RECEIVE_ADMIN), timeout_ms=0))
+    rig.driver.read(
+        lambda m: m.dequeue_message(rig.open(FAR, RECEIVE_ADMIN), timeout_ms=0, two_phase=True)
+    )
 
 
 # -- resends

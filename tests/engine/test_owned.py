@@ -100,7 +100,7 @@ def test_a_prepared_transaction_outlives_its_session() -> None:
     rig.create("orders", transactional=True)
     session = object()
     prepared, active = rig.begin("one", owner=session), rig.begin("two", owner=session)
-    rig.run(lambda m: m.dtc_transaction_prepare(prepared.identifier, b"coordinator"))
+    rig.run(lambda m: m.transactions.prepare_for(b"coordinator", prepared.identifier))
     rig.run(lambda m: m.end_session(session))
     assert rig.manager.in_doubt() == [prepared]
     assert active.identifier not in rig.manager.transactions.open

@@ -178,7 +178,7 @@ def test_a_restart_brings_back_available_and_prepared_messages_as_they_were() ->
     tx, reader = rig.begin(), rig.open("q", RECEIVE)
     rig.hold(reader)
     rig.receive(reader, transaction=tx)
-    rig.run(lambda m: m.transaction_prepare(tx.identifier, single_phase=False))
+    rig.run(lambda m: m.transactions.prepare(tx.identifier, single_phase=False))
     before = rig.reads("q")
     rig.restart()
     assert rig.reads("q") == before

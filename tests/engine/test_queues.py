@@ -424,7 +424,7 @@ def test_a_read_that_had_not_ended_ends_with_its_queue(rig: PostRig) -> None:
     rig.create("orders")
     rig.send("orders", b"held", negative_journaling_requested=True)
     reader = rig.open("orders", RECEIVE)
-    rig.driver.read(lambda m: m.dequeue_message_begin(reader, timeout_ms=0))
+    rig.driver.read(lambda m: m.dequeue_message(reader, timeout_ms=0, two_phase=True))
     rig.delete("orders")
     assert rig.reasons(DEAD_LETTERS) == [NACK_QUEUE_DELETED]
     assert rig.manager.core.locks == {}
@@ -443,7 +443,7 @@ def test_messages_held_by_a_prepared_transaction_outlive_their_queue(
     rig.commit(tx)
     tx = rig.begin("t2")
     rig.receive("orders", transaction=tx)
-    rig.run(lambda m: m.transaction_prepare(tx.identifier, single_phase=False))
+    rig.run(lambda m: m.transactions.prepare(tx.identifier, single_phase=False))
     rig.delete("orders")
     with rig.refused(QueueNotFound.code):  # what is left of it has no name
         rig.open(f"PRIVATE={format_guid(rig.guid)}\\{number:x}", RECEIVE)

@@ -221,7 +221,7 @@ def test_a_transaction_needs_a_transactional_queue_that_is_still_open_to_operati
     with rig.refuses(TransactionSequence, SEQUENCE):
         rig.receive(other, transaction=tx)
     prepared = rig.begin("prepared")
-    rig.run(lambda m: m.transaction_prepare(prepared.identifier, single_phase=False))
+    rig.run(lambda m: m.transactions.prepare(prepared.identifier, single_phase=False))
     with rig.refuses(TransactionSequence, SEQUENCE):
         rig.receive(other, transaction=prepared)
 
@@ -264,7 +264,7 @@ def test_a_begun_dequeue_is_refused_like_a_plain_one() -> None:
         rig.hold(reader, cursor=cursor)
     with rig.refuses(MessageNotFound, NOT_FOUND):
         rig.hold(reader, cursor=rig.cursor(reader))
-    answers = rig.wait(reader, "dequeue_message_begin", timeout_ms=10)
+    answers = rig.wait(reader, two_phase=True, timeout_ms=10)
     rig.advance(0.01)
     assert ended(answers) is IoTimeout
 
@@ -442,7 +442,7 @@ def test_a_prepared_transaction_keeps_its_reads_as_they_are(options: dict[str, A
     rig = readers(b"a", transactional=True)
     tx, reader = rig.begin(), rig.open("q", RECEIVE)
     lookup_id = rig.hold(reader, transaction=tx).read.lookup_id
-    rig.run(lambda m: m.transaction_prepare(tx.identifier, single_phase=False))
+    rig.run(lambda m: m.transactions.prepare(tx.identifier, single_phase=False))
     with rig.refuses(TransactionSequence, SEQUENCE):
         rig.end(reader, lookup_id, **options)
     rig.run(lambda m: m.transaction_commit(tx.identifier))

@@ -86,10 +86,11 @@ class Client:
         self.step()
         read = self.at(
             beta,
-            lambda m: m.dequeue_message_begin(
+            lambda m: m.dequeue_message(
                 source,
                 timeout_ms=0,
                 transaction=remote_reads.transaction_of(m, source, identifier),
+                two_phase=True,
             ),
         )
         assert read is not None

@@ -447,7 +447,7 @@ def test_a_transaction_ends_as_if_its_messages_came_one_by_one(
         if deleted:
             rig.run(lambda m, r=rig: m.delete_queue(".\\private$\\bills", r.admin))  # type: ignore[misc]
         if end == "prepare":
-            rig.run(lambda m, t=tx: m.transaction_prepare(t.identifier, single_phase=False))  # type: ignore[misc]
+            rig.run(lambda m, t=tx: m.transactions.prepare(t.identifier, single_phase=False))  # type: ignore[misc]
         if end == "abort":
             rig.abort(tx)
         else:

@@ -178,7 +178,7 @@ class Driven:
 
     def begin_read(self, x: int, y: int, z: int) -> None:
         handle = self.handle((*PLAIN, *TRANSACTIONAL)[x % 4], RECEIVE)
-        read = self.paper.run(lambda m: m.dequeue_message_begin(handle, timeout_ms=0))
+        read = self.paper.run(lambda m: m.dequeue_message(handle, timeout_ms=0, two_phase=True))
         assert read is not None
         self.reads.append((handle, read))
 
@@ -194,7 +194,7 @@ class Driven:
         if y % 4 == 0:
             self.paper.run(lambda m: m.transaction_abort(identifier))
         elif y % 4 == 1:
-            self.paper.run(lambda m: m.transaction_prepare(identifier, single_phase=False))
+            self.paper.run(lambda m: m.transactions.prepare(identifier, single_phase=False))
         else:
             self.paper.run(lambda m: m.transaction_commit(identifier))
 

@@ -144,7 +144,9 @@ def test_what_is_held_when_its_step_comes_ends_as_purged(rig: Rig) -> None:
     fill(rig, negative_journaling_requested=True)
     reader, answers = rig.open("q", RECEIVE), purge(rig)
     rig.driver.begin_turn()
-    rig.driver.decide(lambda m: m.dequeue_message_begin(reader, timeout_ms=0), lambda answer: None)
+    rig.driver.decide(
+        lambda m: m.dequeue_message(reader, timeout_ms=0, two_phase=True), lambda answer: None
+    )
     rig.driver.end_turn()
     finish(rig, answers)
     assert rig.manager.books(rig.queue("q")).locked == 1
@@ -261,7 +263,7 @@ def test_a_start_lets_a_prepared_transaction_decide_on_what_a_deletion_left() ->
     reader, transaction = rig.open("q", RECEIVE), rig.begin("held")
     for _ in range(3):
         rig.receive(reader, transaction=transaction)
-    rig.run(lambda m: m.transaction_prepare(transaction.identifier, single_phase=False))
+    rig.run(lambda m: m.transactions.prepare(transaction.identifier, single_phase=False))
     delete(rig)
     rig.restart()
     for _ in range(4):
@@ -279,7 +281,7 @@ def test_an_abort_between_two_steps_gives_nothing_back_to_a_deleted_queue() -> N
     fill(rig, 4, negative_journaling_requested=True)
     reader = rig.open("q", RECEIVE)
     for _ in range(3):
-        rig.run(lambda m: m.dequeue_message_begin(reader, timeout_ms=0))
+        rig.run(lambda m: m.dequeue_message(reader, timeout_ms=0, two_phase=True))
     answers = delete(rig)
     finish(rig, answers)
     assert rig.bodies(DEAD_LETTERS) == [b"0", b"1", b"2", b"3"]

@@ -190,7 +190,7 @@ def test_first_and_last_are_marked_for_each_queue(rig: Rig, prepare: bool | None
     for name, body in (("orders", b"1"), ("bills", b"only"), ("orders", b"2"), ("orders", b"3")):
         rig.send(name, body, tx=tx)
     if prepare is not None:
-        rig.run(lambda m: m.transaction_prepare(tx.identifier, single_phase=prepare))
+        rig.run(lambda m: m.transactions.prepare(tx.identifier, single_phase=prepare))
     rig.commit(tx)
     assert marks(rig, "orders") == ["first", "", "last"]
     assert rig.bodies("orders") == [b"1", b"2", b"3"]
@@ -203,14 +203,14 @@ def test_first_and_last_are_marked_for_each_queue(rig: Rig, prepare: bool | None
 def test_who_says_nothing_prepares_a_local_transaction_that_may_go_on(rig: Rig) -> None:
     tx = rig.begin()
     rig.send("orders", b"1", tx=tx)
-    rig.run(lambda m: m.transaction_prepare(tx.identifier))
+    rig.run(lambda m: m.transactions.prepare(tx.identifier))
     assert tx.state is TransactionState.ACTIVE
     assert rig.manager.in_doubt() == []
     rig.send("orders", b"2", tx=tx)
     rig.commit(tx)
     assert marks(rig, "orders") == ["first", "last"]
     other = rig.begin("other")
-    rig.run(lambda m: m.transaction_prepare(other.identifier, single_phase=False))
+    rig.run(lambda m: m.transactions.prepare(other.identifier, single_phase=False))
     assert rig.manager.in_doubt() == [other]
 
 
@@ -490,7 +490,7 @@ def test_a_waiting_reader_in_a_transaction_gets_the_message_locked(rig: Rig) -> 
 def test_a_read_that_waits_in_a_transaction_ends_with_it(rig: Rig, end: str) -> None:
     tx = rig.begin()
     answers = rig.wait(rig.open("orders", RECEIVE), transaction=tx)
-    rig.run(lambda m: getattr(m, f"transaction_{end}")(tx.identifier))
+    rig.run(lambda m: getattr(m.transactions, end)(tx.identifier))
     assert isinstance(answers[0].error, OperationCancelled)
     filled(rig, "orders", b"nobody waits")
     assert rig.bodies("orders") == [b"nobody waits"]

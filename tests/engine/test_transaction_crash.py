@@ -38,7 +38,7 @@ ASKING: dict[str, Any] = {
 
 
 def decide(paper: Paper, event: str, identifier: bytes, **options: Any) -> None:
-    paper.run(lambda m: getattr(m, f"transaction_{event}")(identifier, **options))
+    paper.run(lambda m: getattr(m.transactions, event)(identifier, **options))
 
 
 class Trade:
@@ -216,7 +216,7 @@ def test_sends_to_a_queue_that_was_deleted_become_dead_letters(
     rig.send("orders", b"kept", tx=tx, **ASKING)
     rig.send("orders", b"dropped", tx=tx)
     if prepared:
-        rig.run(lambda m: m.transaction_prepare(tx.identifier, single_phase=False))
+        rig.run(lambda m: m.transactions.prepare(tx.identifier, single_phase=False))
     delete(rig)
     rig.create("orders", transactional=True)  # another queue of the same name
     if restart and prepared:
@@ -259,7 +259,7 @@ def test_a_message_held_while_its_queue_is_deleted_ends_with_its_transaction(
     answered = len(waiting)
     rig.receive(source, transaction=tx)
     if prepared:
-        rig.run(lambda m: m.transaction_prepare(tx.identifier, single_phase=False))
+        rig.run(lambda m: m.transactions.prepare(tx.identifier, single_phase=False))
     delete(rig)
     assert answered == 1 or isinstance(waiting[0].error, QueueDeleted)
     if end == "crash" and not prepared:
@@ -268,7 +268,7 @@ def test_a_message_held_while_its_queue_is_deleted_ends_with_its_transaction(
         if restart and prepared:
             rig.restart()
         event = "abort" if end == "crash" else end
-        rig.run(lambda m: getattr(m, f"transaction_{event}")(tx.identifier))
+        rig.run(lambda m: getattr(m.transactions, event)(tx.identifier))
     received = end == "commit"
     assert rig.bodies(DEADXACT) == ([] if received else [b"held"])
     assert len(rig.messages("admin")) == 1
@@ -290,7 +290,7 @@ def test_a_move_in_a_queue_family_that_is_deleted_ends_as_its_messages_do(
     tx, lookup_id = rig.begin(), rig.reads("orders")[0].lookup_id
     rig.run(lambda m: m.move_message(source, lookup_id, target, tx))
     delete(rig)
-    rig.run(lambda m: getattr(m, f"transaction_{end}")(tx.identifier))
+    rig.run(lambda m: getattr(m.transactions, end)(tx.identifier))
     assert rig.bodies(DEADXACT) == [b"moving"]
     assert nothing_left(rig)
     rig.check_books()
@@ -309,9 +309,9 @@ def test_a_subqueue_stays_while_a_transaction_is_going_to_move_messages_there(
     rig.run(lambda m: m.move_message(source, lookup_id, target, tx))
     rig.close(target)
     if restart:
-        rig.run(lambda m: m.transaction_prepare(tx.identifier, single_phase=False))
+        rig.run(lambda m: m.transactions.prepare(tx.identifier, single_phase=False))
         rig.restart()
-    rig.run(lambda m: getattr(m, f"transaction_{end}")(tx.identifier))
+    rig.run(lambda m: getattr(m.transactions, end)(tx.identifier))
     names = [queue.name for queue in rig.manager.queues.all()]
     if end == "commit":
         assert (rig.bodies("orders"), rig.bodies("orders;parked")) == ([], [b"moving"])

@@ -56,9 +56,9 @@ def test_an_unknown_or_finished_transaction_is_out_of_sequence(
         tx = rig.begin()
         rig.send("orders", tx=tx)
         identifier = tx.identifier
-        rig.run(lambda m: getattr(m, f"transaction_{ended}")(identifier))
+        rig.run(lambda m: getattr(m.transactions, ended)(identifier))
     with rig.refused(0xC00E0051, "unknown or has ended"):
-        rig.run(lambda m: getattr(m, f"transaction_{event}")(identifier))
+        rig.run(lambda m: getattr(m.transactions, event)(identifier))
 
 
 @pytest.mark.parametrize("ended", ["commit", "abort", "prepare"])
@@ -69,9 +69,9 @@ def test_an_ended_or_prepared_transaction_takes_no_more_operations(rig: Rig, end
     tx = rig.begin()
     held = rig.receive(source, transaction=tx).read.lookup_id
     if ended == "prepare":
-        rig.run(lambda m: m.transaction_prepare(tx.identifier, single_phase=False))
+        rig.run(lambda m: m.transactions.prepare(tx.identifier, single_phase=False))
     else:
-        rig.run(lambda m: getattr(m, f"transaction_{ended}")(tx.identifier))
+        rig.run(lambda m: getattr(m.transactions, ended)(tx.identifier))
     last = rig.reads("orders")[-1].lookup_id
     calls = [
         lambda: rig.send(out, tx=tx),
@@ -207,9 +207,9 @@ def test_a_restart_aborts_every_transaction_that_was_not_prepared(rig: Rig) -> N
     filled(rig, "orders", b"1", b"2")
     tx, source = rig.begin(), rig.open("orders", RECEIVE)
     rig.receive(source, transaction=tx)
-    rig.run(lambda m: m.dequeue_message_begin(source, timeout_ms=0))
+    rig.run(lambda m: m.dequeue_message(source, timeout_ms=0, two_phase=True))
     rig.send("bills", b"lost", tx=tx)
-    rig.run(lambda m: m.transaction_prepare(tx.identifier))
+    rig.run(lambda m: m.transactions.prepare(tx.identifier))
     rig.restart()
     assert rig.manager.transactions.open == {}
     assert rig.manager.core.locks == {}

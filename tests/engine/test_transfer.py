@@ -328,7 +328,7 @@ def test_an_aborted_send_takes_no_number(rig: PostRig) -> None:
 def test_a_prepared_send_gets_its_number_when_it_is_committed(rig: PostRig) -> None:
     tx = rig.begin("prepared")
     rig.send(FAR, b"p", tx=tx)
-    rig.run(lambda m: m.transaction_prepare(tx.identifier, single_phase=False))
+    rig.run(lambda m: m.transactions.prepare(tx.identifier, single_phase=False))
     commit_sends(rig, "a", "before")
     rig.restart()
     rig.commit(tx)
@@ -603,7 +603,7 @@ def test_of_deleted_queues_so_many_sequences_are_known_and_no_more(
 def test_a_refused_message_is_gone_whoever_is_reading_it(rig: PostRig) -> None:
     queue = rig.outgoing()[0]
     reader = rig.open(FAR, RECEIVE_ADMIN)
-    delivery = rig.driver.read(lambda m: m.dequeue_message_begin(reader, timeout_ms=0))
+    delivery = rig.driver.read(lambda m: m.dequeue_message(reader, timeout_ms=0, two_phase=True))
     assert delivery is not None
     number, lookup_id = delivery.read.number, delivery.read.lookup_id
     rig.active.clear()

@@ -30,7 +30,7 @@ def rig() -> Rig:
 
 
 def prepare(rig: Rig, tx: Transaction) -> Vote:
-    return rig.run(lambda m: m.dtc_transaction_prepare(tx.identifier, COORDINATOR))
+    return rig.run(lambda m: m.transactions.prepare_for(COORDINATOR, tx.identifier))
 
 
 def work(rig: Rig, tx: Transaction) -> None:
@@ -132,7 +132,7 @@ def test_a_decision_counts_once(rig: Rig, end: str, restart: bool) -> None:
     tx = rig.begin()
     work(rig, tx)
     prepare(rig, tx)
-    rig.run(lambda m: getattr(m, f"transaction_{end}")(tx.identifier))
+    rig.run(lambda m: getattr(m.transactions, end)(tx.identifier))
     if restart:
         rig.restart()
     for again in (rig.commit, rig.abort):
@@ -145,10 +145,12 @@ def test_a_transaction_is_prepared_once_and_for_one_coordinator(rig: Rig) -> Non
     work(rig, tx)
     prepare(rig, tx)
     with rig.refused(TransactionSequence.code, "prepared already"):
-        rig.run(lambda m: m.transaction_prepare(tx.identifier))
-    assert rig.decide(lambda m: m.dtc_transaction_prepare(tx.identifier, COORDINATOR)).records == []
+        rig.run(lambda m: m.transactions.prepare(tx.identifier))
+    assert (
+        rig.decide(lambda m: m.transactions.prepare_for(COORDINATOR, tx.identifier)).records == []
+    )
     with rig.refused(TransactionSequence.code, "another coordinator"):
-        rig.run(lambda m: m.dtc_transaction_prepare(tx.identifier, b"somebody else"))
+        rig.run(lambda m: m.transactions.prepare_for(b"somebody else", tx.identifier))
     check_in_doubt(rig, tx)
 
 
@@ -180,15 +182,15 @@ def test_a_coordinator_is_answered_after_the_sync_only(rig: Rig, decision: str) 
         rig.driver.release()
         return not early and answers[0].error is None
 
-    assert answered(lambda m: m.dtc_transaction_prepare(tx.identifier, COORDINATOR))
-    assert answered(lambda m: getattr(m, f"transaction_{decision}")(tx.identifier))
+    assert answered(lambda m: m.transactions.prepare_for(COORDINATOR, tx.identifier))
+    assert answered(lambda m: getattr(m.transactions, decision)(tx.identifier))
 
 
 @pytest.mark.spec("MS-MQDMPR 3.1.4.4/7")
 def test_prepare_and_commit_are_one_change_record_each(rig: Rig) -> None:
     tx = rig.begin()
     work(rig, tx)
-    effects = rig.decide(lambda m: m.dtc_transaction_prepare(tx.identifier, COORDINATOR))
+    effects = rig.decide(lambda m: m.transactions.prepare_for(COORDINATOR, tx.identifier))
     assert [record[0] for record in effects.records] == [MESSAGE, CHANGE]
     effects = rig.decide(lambda m: m.transaction_commit(tx.identifier))
     assert [record[0] for record in effects.records] == [CHANGE]

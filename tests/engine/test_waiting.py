@@ -36,7 +36,8 @@ from tests.engine.readers import (
 )
 from tests.engine.rig import MOVE, PEEK, RECEIVE
 
-RECEIVE_CALL, BEGIN_CALL, PEEK_CALL = "dequeue_message", "dequeue_message_begin", "peek_message"
+RECEIVE_CALL, PEEK_CALL = "dequeue_message", "peek_message"
+BEGUN = {"two_phase": True}
 TIMEOUT = 0xC00E001B
 
 
@@ -50,7 +51,7 @@ def test_a_waiting_read_knows_what_it_is() -> None:
     cursor = rig.cursor(source)
     rig.wait(source, tag="mine")
     rig.wait(source, PEEK_CALL, cursor=cursor)
-    rig.wait(source, BEGIN_CALL)
+    rig.wait(source, two_phase=True)
     known = [(w.destructive, w.tag, w.cursor) for w in source.waiting.values()]
     assert known == [(True, "mine", None), (False, None, cursor), (True, None, None)]
 
@@ -67,12 +68,16 @@ def test_a_waiting_read_knows_what_it_is() -> None:
     "MS-MQDMPR 3.1.7.3.1/4",
     "MS-MQDMPR 3.1.7.3.4/1",
 )
-@pytest.mark.parametrize("method", [RECEIVE_CALL, BEGIN_CALL, PEEK_CALL])
+@pytest.mark.parametrize(
+    ("method", "options"), [(RECEIVE_CALL, {}), (RECEIVE_CALL, BEGUN), (PEEK_CALL, {})]
+)
 @pytest.mark.parametrize("timeout_ms", [1, 999, 1000, 86_400_000])
-def test_a_wait_ends_after_exactly_its_time(method: str, timeout_ms: int) -> None:
+def test_a_wait_ends_after_exactly_its_time(
+    method: str, options: dict[str, bool], timeout_ms: int
+) -> None:
     rig = readers()
     source = rig.open("q", RECEIVE)
-    answers = rig.wait(source, method, timeout_ms=timeout_ms)
+    answers = rig.wait(source, method, timeout_ms=timeout_ms, **options)
     assert rig.manager.waiting.next_deadline_ms() == rig.clock.now_ms + timeout_ms
     rig.clock.advance(timeout_ms - 1)
     rig.turn()
@@ -333,7 +338,7 @@ def test_an_express_message_wakes_as_well() -> None:
 def test_a_begun_read_that_waited_is_locked_until_its_end(positive: bool) -> None:
     rig = readers()
     source = rig.open("q", RECEIVE)
-    answers = rig.wait(source, BEGIN_CALL)
+    answers = rig.wait(source, two_phase=True)
     rig.fill(b"a")
     assert answered(answers) == b"a"
     assert rig.available() == []
@@ -430,8 +435,7 @@ def test_the_end_of_a_transaction_ends_its_waits(how: str) -> None:
     rig = readers(transactional=True)
     tx, source = rig.begin("reads"), rig.open("q", RECEIVE)
     inside, outside = rig.wait(source, transaction=tx), rig.wait(source)
-    method = f"transaction_{how}"
-    rig.run(lambda m: getattr(m, method)(tx.identifier))
+    rig.run(lambda m: getattr(m.transactions, how)(tx.identifier))
     assert ended(inside) is OperationCancelled
     assert outside == []
     assert tx.waiting == set()

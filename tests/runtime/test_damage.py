@@ -148,7 +148,7 @@ def test_the_first_who_waits_is_told_and_the_next_message_goes_to_the_next() -> 
     home.create()
     home.send(ROTTEN)
     holder, answers = home.open(RECEIVE), list[Answer]()
-    home.run(lambda m: m.dequeue_message_begin(holder, timeout_ms=0))
+    home.run(lambda m: m.dequeue_message(holder, timeout_ms=0, two_phase=True))
     for reader in (home.open(RECEIVE), home.open(RECEIVE)):
         home.run(lambda m, reader=reader: m.dequeue_message(reader, token=answers.append))  # type: ignore[misc]
     home.damage(ROTTEN)
@@ -166,7 +166,7 @@ def test_a_cursor_that_waits_goes_on_waiting() -> None:
     home.create()
     home.send(ROTTEN)
     holder, reader, answers = home.open(RECEIVE), home.open(PEEK), list[Answer]()
-    home.run(lambda m: m.dequeue_message_begin(holder, timeout_ms=0))
+    home.run(lambda m: m.dequeue_message(holder, timeout_ms=0, two_phase=True))
     cursor = home.run(lambda m: m.open_cursor(reader))
     home.run(lambda m: m.peek_message(reader, cursor=cursor, token=answers.append))
     home.damage(ROTTEN)

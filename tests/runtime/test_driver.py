@@ -190,7 +190,7 @@ def _lookup(bench: Bench) -> Callable[[QueueManager], object]:
 def _held(bench: Bench) -> tuple[OpenQueueDescriptor, int]:
     bench.send(negative_journaling_requested=True)
     reader, lookup_id = bench.open(PLAIN, RECEIVE), bench.lookup_id(PLAIN)
-    bench.run(lambda m: m.dequeue_message_begin(reader))
+    bench.run(lambda m: m.dequeue_message(reader, two_phase=True))
     return reader, lookup_id
 
 
@@ -243,7 +243,7 @@ def _abort(bench: Bench) -> Callable[[QueueManager], object]:
 
 def _prepare(bench: Bench) -> Callable[[QueueManager], object]:
     identifier = _full_transaction(bench)
-    return lambda m: m.transaction_prepare(identifier, single_phase=False)
+    return lambda m: m.transactions.prepare(identifier, single_phase=False)
 
 
 OPERATIONS: list[Prepare] = [

@@ -252,7 +252,7 @@ def in_doubt() -> SimDisk:
         machine.send("bills", body, tx=tx)
     machine.receive(source, transaction=tx)
     machine.run(lambda m: m.move_message(source, moved, target, tx))
-    machine.run(lambda m: m.dtc_transaction_prepare(tx.identifier, b"coordinator"))
+    machine.run(lambda m: m.transactions.prepare_for(b"coordinator", tx.identifier))
     return disk
 
 

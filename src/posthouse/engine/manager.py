@@ -51,7 +51,7 @@ from posthouse.engine.stages import Stages
 from posthouse.engine.state import State
 from posthouse.engine.steps import Work
 from posthouse.engine.tracing import Tracing
-from posthouse.engine.transaction import Transaction, Vote
+from posthouse.engine.transaction import Transaction
 from posthouse.engine.transactions import Transactions
 from posthouse.engine.transfer import Transfer
 from posthouse.engine.two_phase import TwoPhase
@@ -414,16 +414,6 @@ class QueueManager(ManagerReads):
         """Create Transaction (3.1.7.1.8)."""
         self._ready()
         return self.transactions.create(identifier, owner)
-
-    def transaction_prepare(
-        self, identifier: bytes, *, single_phase: bool = True, coordinator: bytes = b""
-    ) -> None:
-        """Transaction Prepare (3.1.4.3)."""
-        self.transactions.prepare(identifier, single_phase=single_phase, coordinator=coordinator)
-
-    def dtc_transaction_prepare(self, identifier: bytes, coordinator: bytes) -> Vote:
-        """DTC Transaction Prepare (3.1.4.6), always two-phase."""
-        return self.transactions.prepare_for(coordinator, identifier)
 
     def transaction_commit(self, identifier: bytes) -> None:
         """Transaction Commit (3.1.4.4); of a prepared one also DTC Transaction Commit (3.1.4.7)."""

@@ -78,27 +78,6 @@ class ManagerReads:
         self.opening.check(descriptor, QueueAccessType.RECEIVE)
         self.reading.end_many(descriptor, lookup_ids)
 
-    def dequeue_message_begin(
-        self,
-        descriptor: OpenQueueDescriptor,
-        *,
-        timeout_ms: int | None = None,
-        cursor: Cursor | None = None,
-        transaction: Transaction | None = None,
-        tag: object = None,
-        token: object = None,
-    ) -> Read | None:
-        """Dequeue Message Begin (3.1.7.1.11): the message is locked until the end call."""
-        return self.dequeue_message(
-            descriptor,
-            timeout_ms=timeout_ms,
-            cursor=cursor,
-            transaction=transaction,
-            tag=tag,
-            two_phase=True,
-            token=token,
-        )
-
     def dequeue_message_end(
         self,
         descriptor: OpenQueueDescriptor,

@@ -199,7 +199,7 @@ def receive_in_two_steps(machine: SimManager, told: Told, queue: str, outcome: s
     ends: dict[str, End] = {"take": "received", "reject": "rejected"}
 
     def begin(manager: QueueManager) -> Read | None:
-        read = manager.dequeue_message_begin(descriptor, timeout_ms=0)
+        read = manager.dequeue_message(descriptor, timeout_ms=0, two_phase=True)
         found.append(name_of(told, manager, read))
         return read
 

@@ -561,7 +561,7 @@ class Actions(Play):
         self.perform(
             f"prepare, {phases}",
             f"prepare {name}, {phases}",
-            lambda m: m.transaction_prepare(identifier_of(name), single_phase=single_phase),
+            lambda m: m.transactions.prepare(identifier_of(name), single_phase=single_phase),
             lambda: self.model.prepare(name, single_phase=single_phase),
         )
 

@@ -114,7 +114,7 @@ def prepare(manager: object, identifier: bytes, prepared: bool) -> None:
     message = Message(label=str(identifier[0]))
     manager.enqueue_message_to_an_open_queue(descriptor, message, transaction)
     if prepared:
-        manager.transaction_prepare(identifier, single_phase=False, coordinator=b"me")
+        manager.transactions.prepare(identifier, single_phase=False, coordinator=b"me")
 
 
 def test_offline_and_online(tmp_path: Path) -> None:

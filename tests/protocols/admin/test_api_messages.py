@@ -361,7 +361,7 @@ def test_a_locked_message_is_explained_and_not_listed(tmp_path: Path) -> None:
         opened = await rig.run(
             lambda m: m.open_queue(ORDERS, QueueAccessType.RECEIVE, Caller.administrator())
         )
-        await rig.desk.call(lambda m: m.dequeue_message_begin(opened, timeout_ms=0))
+        await rig.desk.call(lambda m: m.dequeue_message(opened, timeout_ms=0, two_phase=True))
         assert await rig.labels() == []
         explained = await rig.get(f"/api/v1/messages/{quote(identifier, safe='')}/explain")
         assert explained.json["places"][0]["state"] == "locked"

@@ -159,7 +159,10 @@ def test_a_message_that_is_free_again_goes_by_its_priority() -> None:
     line = Line()
     line.post(FIRST, 2)
     reader = line.open(FIRST, RECEIVE_ADMIN)
-    assert line.driver.read(lambda m: m.dequeue_message_begin(reader, timeout_ms=0)) is not None
+    assert (
+        line.driver.read(lambda m: m.dequeue_message(reader, timeout_ms=0, two_phase=True))
+        is not None
+    )
     assert line.taken() == []
     line.close(reader)
     line.post(FIRST, 5)
@@ -320,7 +323,7 @@ def test_the_end_of_a_message_lets_the_next_one_go(
     alpha.call(lambda manager: manager.take_offline())
     alpha.send_in_transaction(TO_BETA, b"1", b"2")
     opened = alpha.call(lambda m: m.open_queue(TO_BETA, RECEIVE_ADMIN, ADMIN))
-    held = alpha.driver.read(lambda m: m.dequeue_message_begin(opened, timeout_ms=0))
+    held = alpha.driver.read(lambda m: m.dequeue_message(opened, timeout_ms=0, two_phase=True))
     assert held is not None
     alpha.call(lambda manager: manager.bring_online())
     net.advance(1_000)

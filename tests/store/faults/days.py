@@ -78,7 +78,7 @@ def transact(day: Day) -> None:
     world.run(lambda m: m.dequeue_messages(source, chance.randint(0, 2), tx))
     end = chance.choice(("commit", "commit", "abort", "prepare", "leave"))
     if end == "prepare":
-        world.run(lambda m: m.transaction_prepare(tx.identifier, single_phase=False))
+        world.run(lambda m: m.transactions.prepare(tx.identifier, single_phase=False))
     elif end != "leave":
         getattr(world, end)(tx)
     world.close(source)

@@ -79,7 +79,7 @@ class Scene:
         """The same, prepared."""
         transaction = self.at_work()
         identifier = transaction.identifier
-        self.world.run(lambda m: m.transaction_prepare(identifier, single_phase=False))
+        self.world.run(lambda m: m.transactions.prepare(identifier, single_phase=False))
         return transaction
 
     def first_of(self, source: Any, **options: Any) -> Read:
@@ -525,9 +525,9 @@ def _end_many(scene: Scene) -> Call:
     return lambda m: m.dequeue_messages_end(scene.stock, ids)
 
 
-@operation("dequeue_message_begin")
+@operation("dequeue_message", "begun")
 def _begin(scene: Scene) -> Call:
-    return lambda m: m.dequeue_message_begin(scene.stock, timeout_ms=0)
+    return lambda m: m.dequeue_message(scene.stock, timeout_ms=0, two_phase=True)
 
 
 @operation("dequeue_message_end", "positive", bodies("stock", *STOCK[1:]))
@@ -585,22 +585,22 @@ def _create_transaction(scene: Scene) -> Call:
     return lambda m: m.create_transaction(bytes(range(1, 17)))
 
 
-@operation("transaction_prepare", "", prepared)
+@operation("transactions.prepare", "", prepared)
 def _prepare(scene: Scene) -> Call:
     identifier = scene.at_work().identifier
-    return lambda m: m.transaction_prepare(identifier, single_phase=False)
+    return lambda m: m.transactions.prepare(identifier, single_phase=False)
 
 
-@operation("transaction_prepare", "single phase")
+@operation("transactions.prepare", "single phase")
 def _prepare_single(scene: Scene) -> Call:
     identifier = scene.at_work().identifier
-    return lambda m: m.transaction_prepare(identifier)
+    return lambda m: m.transactions.prepare(identifier)
 
 
-@operation("dtc_transaction_prepare", "", prepared)
+@operation("transactions.prepare_for", "", prepared)
 def _vote(scene: Scene) -> Call:
     identifier = scene.at_work().identifier
-    return lambda m: m.dtc_transaction_prepare(identifier, b"coordinator")
+    return lambda m: m.transactions.prepare_for(b"coordinator", identifier)
 
 
 @operation("transaction_commit", "", committed)

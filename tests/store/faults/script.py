@@ -124,10 +124,10 @@ def prepare(world: World) -> None:
     tx = world.begin("prepared")
     world.receive("ledger", transaction=tx)
     world.send("archive", body("in doubt"), tx=tx)
-    world.run(lambda m: m.transaction_prepare(tx.identifier, single_phase=False, coordinator=b"c"))
+    world.run(lambda m: m.transactions.prepare(tx.identifier, single_phase=False, coordinator=b"c"))
     other = world.begin("prepared too")
     world.send("ledger", body("withdrawn"), tx=other)
-    world.run(lambda m: m.transaction_prepare(other.identifier, single_phase=False))
+    world.run(lambda m: m.transactions.prepare(other.identifier, single_phase=False))
 
 
 def decide(world: World) -> None:
