@@ -139,6 +139,7 @@ def test_gaps_are_bridged(rig: SessionRig) -> None:
     assert places(rig.take(rig.session())) == [(b"a", 1, 0), (b"c", 3, 1)]
 
 
+@pytest.mark.spec("MS-MQQB 3.1.7.1.3/2")
 def test_if_the_first_expires_the_next_one_has_nothing_before_it(rig: SessionRig) -> None:
     rig.commit_sends("a", time_to_reach_queue=10)
     rig.commit_sends("b")

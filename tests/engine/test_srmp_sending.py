@@ -225,6 +225,7 @@ def test_a_resend_bridges_what_is_gone(rig: AwayRig) -> None:
 
 
 @pytest.mark.spec("MC-MQSRM 3.1.7.2.1/6", "MC-MQSRM 3.1.7.2.1/5", "MC-MQSRM 3.1.1.1.2.4/2")
+@pytest.mark.spec("MC-MQSRM 3.1.7.2.3/5")
 def test_an_expired_message_leaves_a_bridge_and_the_first_a_start(rig: AwayRig) -> None:
     rig.send_stream(b"1", b"2", time_to_reach_queue=10)
     rig.send_stream(b"3", b"4", time_to_reach_queue=60)
