@@ -54,7 +54,6 @@ def test_each_message_is_taken_once_in_queue_order(rig: SessionRig) -> None:
     assert sender.unacknowledged == 5
 
 
-@pytest.mark.spec("MS-MQQB 3.1.7.1.3/8")
 def test_the_packet_is_sent_as_it_is_stored(rig: SessionRig) -> None:
     identifier = rig.send(FAR, b"x", recoverable=False, label="hello")
     rig.send(FAR, b"y")

@@ -15,6 +15,7 @@ from posthouse.engine.outgoing import Sender
 from posthouse.engine.records import CHANGE, TABLE_SEQUENCE, unpack_change
 from posthouse.engine.remote import Outbound, Peer
 from posthouse.engine.sequences import SEQUENCE_NUMBER_MAX, SequenceInfo
+from posthouse.engine.state import State
 from posthouse.model.message import (
     ACK_RECEIVE,
     NACK_ACCESS_DENIED,
@@ -34,7 +35,7 @@ from tests.engine.letters import (
     JOURNAL,
     RECEIVE_ADMIN,
 )
-from tests.engine.rig import START_UTC
+from tests.engine.rig import START_UTC, PaperStore
 from tests.engine.sessions import SessionRig, places, sequence_of
 
 JN: dict[str, Any] = {"negative_journaling_requested": True}
@@ -294,6 +295,20 @@ def test_a_sequence_of_which_all_has_arrived_is_followed_by_another(
     assert places(taken) == [(b"c", 1, 0), (b"d", 2, 1)]
     assert not rig.order_ack(sequence, 3)
     assert rig.order_ack(sequence + 1, 1)
+
+
+@pytest.mark.spec("MS-MQQB 3.1.1.3.1/7")
+def test_sequences_of_a_new_installation_are_greater_than_those_of_the_one_before(
+    rig: SessionRig,
+) -> None:
+    found = [send_all(rig, "ab")[2]]
+    assert found[0] >> 32 == START_UTC
+    rig.store = PaperStore()
+    rig.advance(1)
+    rig._boot(State())
+    found.append(send_all(rig, "ab")[2])
+    assert found[1] > found[0]
+    assert found[1] >> 32 == START_UTC + 1
 
 
 def test_sequences_of_which_nothing_is_here_are_forgotten(rig: SessionRig) -> None:

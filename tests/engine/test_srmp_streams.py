@@ -70,6 +70,7 @@ def test_a_stream_whose_first_messages_expired_begins_later(rig: WebRig) -> None
 
 
 @pytest.mark.spec("MC-MQSRM 3.1.5.1.6.3/4", "MC-MQSRM 3.1.1.2/2", "MC-MQSRM 3.1.1.2/5")
+@pytest.mark.spec("MC-MQSRM 2.2.5.3/3", "MC-MQSRM 3.1.1.1.2.5/1")
 @pytest.mark.parametrize(
     ("current", "previous", "sequence", "start"),
     [

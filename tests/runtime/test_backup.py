@@ -167,6 +167,7 @@ def test_identifiers_of_a_restored_store_were_never_given_before(tmp_path: Path)
     assert restored.messages == 300
 
 
+@pytest.mark.spec("MS-MQQB 3.1.1.3.1/7")
 def test_transactional_messages_to_others_begin_new_sequences(tmp_path: Path) -> None:
     elsewhere = r"DIRECT=OS:beta\private$\orders"
 

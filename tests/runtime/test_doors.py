@@ -18,6 +18,7 @@ import aiohttp
 import pytest
 
 import posthouse
+from posthouse.protocols.binary.server import BinaryServer
 from posthouse.runtime.backup import read_manifest
 from posthouse.runtime.doors import standard_doors
 from posthouse.runtime.ports import PortSet
@@ -39,11 +40,20 @@ def usual_mask() -> Iterator[None]:
     os.umask(before)
 
 
-def serve(folder: Path, config: str, client: Client) -> Outcome:
-    """Runs the real doors; the client's session goes through the control socket."""
+def serve(
+    folder: Path,
+    config: str | None,
+    client: Client,
+    look: Callable[[Service, list[Place]], None] = lambda service, places: None,
+) -> Outcome:
+    """Runs the real doors; the client's session goes through the control socket.
+
+    None: with the settings that the home has.
+    """
     home, ready_file = folder / "home", folder / "ready.json"
     home.mkdir(exist_ok=True)
-    (home / "posthouse.toml").write_text(config)
+    if config is not None:
+        (home / "posthouse.toml").write_text(config)
     tasks: list[asyncio.Task[None]] = []
 
     async def visit() -> None:
@@ -59,7 +69,9 @@ def serve(folder: Path, config: str, client: Client) -> Outcome:
 
     def doors(service: Service) -> list[Place]:
         tasks.append(asyncio.get_running_loop().create_task(visit()))
-        return standard_doors(service)
+        places = standard_doors(service)
+        look(service, places)
+        return places
 
     options = Options(
         home, name="ALPHA", ports=PortSet.EPHEMERAL, ready_file=ready_file, version="9.9"
@@ -101,6 +113,29 @@ def test_an_endpoint_that_is_switched_off_is_not_there(tmp_path: Path) -> None:
     off = ("admin", "binary", "http", "rpc", "ncp")
     config = "".join(f"[{section}]\nenabled = false\n" for section in off)
     assert serve(tmp_path, config, client) == Outcome(STOPPED)
+
+
+@pytest.mark.spec("MS-MQQB 3.1.1.3/12", "MS-MQQB 3.1.1.3/13")
+def test_what_is_configured_holds_after_every_start(tmp_path: Path) -> None:
+    resend_ms = {"short": 1_000, "medium": 2_000, "long": 3_000, "final": 4_000}
+    config = "[queue_manager]\nsend_insecure_nacks = true\n[binary]\nround_trip_ms = 7\n"
+    config += "".join(f"resend_{name}_ms = {value}\n" for name, value in resend_ms.items())
+    seen: list[tuple[bool, int, list[int]]] = []
+
+    def look(service: Service, places: list[Place]) -> None:
+        (door,) = [place.door for place in places if isinstance(place.door, BinaryServer)]
+        settings = door._node.protocol.settings
+        insecure = service.desk.manager.core.settings.send_insecure_nacks
+        seen.append((insecure, settings.round_trip_ms, list(settings.resend_ms[::3])))
+
+    async def client(session: aiohttp.ClientSession, endpoints: dict[str, str]) -> None:
+        (tmp_path / "ready.json").unlink()
+
+    for written in (config, None):
+        assert serve(tmp_path, written, client, look) == Outcome(STOPPED)
+    assert seen == 2 * [(True, 7, [1_000, 2_000, 3_000, 4_000])]
+    assert serve(tmp_path, "", client, look) == Outcome(STOPPED)
+    assert seen[-1] == (False, 0, [30_000, 300_000, 1_800_000, 21_600_000])
 
 
 @pytest.mark.spec("MS-MQQB 2.1.1/2", "MS-MQQB 2.1.2/2")

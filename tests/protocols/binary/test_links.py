@@ -211,6 +211,7 @@ def test_a_name_is_resolved_with_every_connection(alpha: Machine, beta: Machine,
 
 
 @pytest.mark.spec("MS-MQQB 3.1.5.2.1/2", "MS-MQQB 3.1.5.2/2", "MS-MQDMPR 3.1.1.3/4")
+@pytest.mark.spec("MS-MQQB 3.1.1.1.1.1/3")
 def test_a_host_that_nobody_knows_is_looked_for_again(alpha: Machine, net: Net) -> None:
     name = r"DIRECT=OS:beta\private$\orders"
     alpha.send(name, b"one")
@@ -221,6 +222,8 @@ def test_a_host_that_nobody_knows_is_looked_for_again(alpha: Machine, net: Net) 
     assert queue.outgoing is not None
     assert queue.outgoing.last_error == "beta cannot be resolved: no such name"
     assert queue.outgoing.retry_time == net.clock.utc_seconds + 5
+    (link,) = alpha.protocol.links.all()
+    assert link.state is LinkState.WAITING_RECONNECT
     beta = net.machine("BETA", "10.0.0.2")
     beta.create(ORDERS)
     net.advance(5_000)
@@ -637,7 +640,7 @@ def test_a_restart_connects_for_what_the_store_kept(net: Net) -> None:
     assert beta.bodies(ORDERS) == [b"one"]
 
 
-@pytest.mark.spec("MS-MQQB 3.1.3.2/4")
+@pytest.mark.spec("MS-MQQB 3.1.3.2/4", "MS-MQQB 3.1.1.1.1.1/3")
 def test_a_restart_connects_once_for_a_destination_and_then_waits(net: Net) -> None:
     alpha = net.machine("ALPHA", "10.0.0.1")
     alpha.send(TO_BETA, b"one")
@@ -723,6 +726,7 @@ def test_cookies_go_on_from_session_to_session(asker: Machine, beta: Machine, ne
 
 
 @pytest.mark.spec("MS-MQQB 3.1.5.2.2/3", "MS-MQQB 3.1.5.2.2/1", "MS-MQQB 2.1/1")
+@pytest.mark.spec("MS-MQQB 3.1.1.1.1.1/3")
 def test_a_silent_peer_is_connected_to_by_the_retry_without_a_ping(
     asker: Machine, net: Net
 ) -> None:
@@ -734,6 +738,8 @@ def test_a_silent_peer_is_connected_to_by_the_retry_without_a_ping(
     assert statuses(queue) == [STATUS.PING_FAILURE]
     assert history(queue)[0].next_hops == ("IP=10.0.0.2",)
     assert net.connects == []
+    (link,) = asker.protocol.links.all()
+    assert link.state is LinkState.WAITING_RECONNECT
     net.advance(5_000)
     assert silent.bodies(ORDERS) == [b"one"]
     assert len(net.pings) == 1

@@ -19,6 +19,16 @@ def timers() -> OrderAckTimers:
     return OrderAckTimers(SETTINGS)
 
 
+@pytest.mark.spec("MS-MQQB 3.1.3.2/12")
+def test_the_last_acknowledgment_counts_as_sent_when_the_timer_is_made() -> None:
+    """However long the machine has been up: the first one is put off as any other."""
+    acks, up_ms = timers(), 1_000_000
+    acks.touched(SESSION, [ORDERS], up_ms)
+    acks.touched(SESSION, [ORDERS], up_ms + 400)
+    assert acks.due(up_ms + 899) == []
+    assert acks.due(up_ms + 900) == [ORDERS]
+
+
 @pytest.mark.spec("MS-MQQB 3.1.2.7/1", "MS-MQQB 3.1.3.2/12")
 def test_an_order_ack_is_due_half_a_second_behind_a_message() -> None:
     acks = timers()

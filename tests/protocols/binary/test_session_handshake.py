@@ -153,7 +153,20 @@ def test_an_initiator_is_open_behind_the_parameters_of_the_acceptor() -> None:
 # -- the acceptor
 
 
-@pytest.mark.spec("MS-MQQB 3.1.5.10/1", "MS-MQQB 3.1.3.2/10")
+@pytest.mark.spec("MS-MQQB 3.1.3.2/10")
+@pytest.mark.parametrize("role", Role)
+def test_a_new_session_is_neither_active_nor_acknowledged_nor_direct(role: Role) -> None:
+    end = End(role=role, server_guid=PEER_GUID)
+    assert not end.session.direct
+    assert not end.session._received_ack
+    end.open()
+    end.wait(SETTINGS.cleanup_ms - 1)
+    assert end.session.is_open
+    end.wait(1)
+    assert end.session.state is CLOSED, "it was never active, so one interval is enough"
+
+
+@pytest.mark.spec("MS-MQQB 3.1.5.10/1")
 def test_an_accepted_connection_waits_for_a_request() -> None:
     end = End().start()
     assert end.session.state is SessionState.WAITING_EC_MSG

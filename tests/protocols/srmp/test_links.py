@@ -161,6 +161,11 @@ def test_states_tell_how_far_a_connection_is(web: Web, alpha: Machine, site: Sit
     outgoing = alpha.outgoing(TO).outgoing
     assert outgoing is not None
     assert outgoing.next_hops == ("IP=10.0.0.2",)
+    web.advance(SrmpSettings().cleanup_ms - 1)
+    assert not site.visits[0].is_over
+    web.advance(1)
+    assert site.visits[0].is_over, "the session cleanup timer runs from there"
+    assert state_of(alpha) is STATE.DISCONNECTED
 
 
 @pytest.mark.spec(

@@ -21,11 +21,7 @@ from tests.conftest import Dose
 CHUNKS = 10
 
 
-@pytest.mark.spec("MC-MQSRM 2.2.5.3/3", "MC-MQSRM 2.2.5.6/1", "MC-MQSRM 2.2.5.6/4")
-@pytest.mark.spec("MC-MQSRM 3.1.1.1.1/1", "MC-MQSRM 3.1.1.1.2.1/1", "MC-MQSRM 3.1.1.1.2.1/2")
-@pytest.mark.spec("MC-MQSRM 3.1.1.1.2.1/3", "MC-MQSRM 3.1.1.1.2.2/1", "MC-MQSRM 3.1.1.1.2.4/1")
-@pytest.mark.spec("MC-MQSRM 3.1.1.1.2.4/2", "MC-MQSRM 3.1.1.1.2.4/3", "MC-MQSRM 3.1.1.1.2.4/4")
-@pytest.mark.spec("MC-MQSRM 3.1.1.1.2.5/1", "MC-MQSRM 3.1.1.1.2.6/1", "MC-MQSRM 3.1.1.2/3")
+@pytest.mark.spec("MC-MQSRM 2.2.5.3/3", "MC-MQSRM 3.1.1.1.1/1")
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_every_message_arrives_once_and_in_order_and_is_accounted_for(
     chunk: int, dose: Dose
