@@ -68,8 +68,10 @@ def test_explain_says_where_a_message_is_and_why(ph: Posthouse) -> None:
     place = ph("message", "explain", identifier.replace("\\", "/"), "--json").value["places"][0]
     assert place["class"] == "nack-receive-timeout"
     unknown = ph("message", "explain", identifier.partition("\\")[0] + "\\999999")
-    assert unknown.code == 0
+    assert unknown.code == 1
     assert "in no queue here" in unknown.out
+    unknown = ph("message", "explain", identifier.partition("\\")[0] + "\\999999", "--json")
+    assert (unknown.code, unknown.value["places"]) == (1, [])
     assert ph("message", "explain", "17").code == 2
 
 
@@ -119,6 +121,7 @@ def test_delete_by_lookup_id_counts_what_is_gone(ph: Posthouse) -> None:
     ph("receive", ORDERS, "--lookup-id", ids[0])
     said = ph("message", "delete", ORDERS, "--lookup-id", ids[0], "--lookup-id", ids[2])
     assert said.out == "delete: 1 messages done, 1 were gone already.\n"
+    assert said.code == 1
     assert texts(ph, ORDERS) == ["2"]
 
 
@@ -175,7 +178,7 @@ def test_work_that_ended_early_is_told_and_fails(capsys: pytest.CaptureFixture[s
     gone = ErrorBody(name="MQ_ERROR_QUEUE_NOT_FOUND", code=0xC00E0003, cause="none", remedy="Look.")
     result = BulkJson(matched=3, done=3, gone=0, refused=0, error=gone, dry_run=False)
     with Remote(None, None, None, json=False) as remote, pytest.raises(typer.Exit) as ended:
-        message._tell(remote, "move", result)
+        message._tell(remote, "move", result, named=False)
     assert ended.value.exit_code == 1
     said = capsys.readouterr()
     assert said.out == "move: 3 messages done.\n"

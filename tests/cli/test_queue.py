@@ -147,7 +147,7 @@ def test_rights_that_do_not_exist_are_wrong_usage(ph: Posthouse, rights: str) ->
     refused = ph("queue", "grant", ORDERS, "everyone", rights)
     assert refused.code == 2
     if rights == "sned":
-        assert "did you mean send?" in refused.err.replace("\n", " ")
+        assert "Did you mean send?" in refused.err.replace("\n", " ")
 
 
 def test_somebody_unknown_gets_no_rights(ph: Posthouse) -> None:

@@ -95,7 +95,7 @@ def test_a_connection_that_is_closed_at_once() -> None:
     ],
 )
 def test_somebody_else_is_no_queue_manager(answer: bytes) -> None:
-    with pytest.raises(ClientConnectionError, match="does not speak client sessions"):
+    with pytest.raises(ClientConnectionError, match="is another service"):
         Upgrading(ADDRESS).receive(answer)
 
 

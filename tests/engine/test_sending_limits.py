@@ -75,6 +75,28 @@ def test_there_is_no_machine_quota_unless_one_is_set() -> None:
         assert rig.manager.core.settings.machine_quota_kib == kib
 
 
+@pytest.mark.parametrize(
+    ("reasons", "remedies"),
+    [
+        (["disk"], ["Free space on the disk of the home"]),
+        (["memory"], ["Wait until the disk has caught up"]),
+        (["memory", "disk"], ["Free space on the disk", "until the disk has caught up"]),
+    ],
+)
+def test_flow_control_names_what_is_scarce_and_not_the_quota(
+    rig: Rig, out: OpenQueueDescriptor, reasons: list[str], remedies: list[str]
+) -> None:
+    def throttled(manager: QueueManager) -> object:
+        for reason in reasons:
+            manager.begin_flow_control(reason)
+        return manager.enqueue_message_to_an_open_queue(out, Message())
+
+    with pytest.raises(MachineQuotaExceeded) as refused:
+        rig.run(throttled)
+    assert all(remedy in refused.value.remedy for remedy in remedies)
+    assert "quota" not in refused.value.remedy
+
+
 @pytest.mark.spec("MS-MQDMPR 3.1.7.1.9/2")
 @pytest.mark.parametrize("recoverable", [True, False])
 def test_the_machine_quota_counts_the_messages_of_all_queues(recoverable: bool) -> None:

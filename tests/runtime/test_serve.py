@@ -177,8 +177,12 @@ def test_a_port_in_use_is_a_clear_refusal_and_the_home_is_free_again(tmp_path: P
             opened.append(LineDoor(service, "other"))
             return [Place(opened[0], "127.0.0.1", 0), Place(opened[1], "127.0.0.1", port)]
 
-        with pytest.raises(NotStarted, match=f"other cannot listen on 127.0.0.1:{port}"):
+        with pytest.raises(NotStarted) as refused:
             run(Options(rig.home, name="ALPHA", ready_file=rig.ready_file), doors)
+    assert str(refused.value) == (
+        f"other cannot listen on 127.0.0.1:{port}: another process uses this port. Stop that "
+        "process (`ss -lntup` shows it), or set another port in posthouse.toml ([other] port)"
+    )
     assert opened[0].stopped
     assert not rig.ready_file.exists()
     with EmbeddedQueueManager(rig.home, name="ALPHA") as manager:

@@ -310,7 +310,9 @@ def remove(
     wanted = identifier.strip("{}").lower()
     found = [one for one in _certificates(remote) if one.id == wanted]
     if not found:
-        raise StatusNotFound("there is no such certificate", "List the certificates.")
+        raise StatusNotFound(
+            "there is no such certificate", "`posthouse cert list` shows the certificates."
+        )
     if dry_run:
         _tell(remote, found[0])
         return

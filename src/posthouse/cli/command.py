@@ -13,6 +13,7 @@ from typing import Annotated, Any, Concatenate, ParamSpec, get_type_hints
 import typer
 
 from posthouse.cli.connection import Remote
+from posthouse.cli.name_hints import MISNAMED, name_hints
 from posthouse.cli.output import complain, safe
 from posthouse.model.errors import IllegalPropertyValue
 from posthouse.model.guids import format_guid, parse_guid
@@ -25,6 +26,7 @@ Home = Annotated[
     typer.Option(
         "--home",
         metavar="DIR",
+        readable=False,  # looked at when it is opened, which tells more
         help="The home of a queue manager here; $POSTHOUSE_HOME, else ~/.local/share/posthouse.",
     ),
 ]
@@ -73,7 +75,12 @@ def talking(command: Callable[Concatenate[Remote, P], None]) -> Callable[..., No
         home: Path | None, url: str | None, token_file: Path | None, json: bool, **values: Any
     ) -> None:
         with Remote(home, url, token_file, json=json) as remote:
-            command(remote, **values)  # type: ignore[call-arg]
+            try:
+                command(remote, **values)  # type: ignore[call-arg]
+            except MISNAMED as error:
+                for hint in name_hints(remote, values, error):
+                    error.add_note(hint)
+                raise
 
     signature = inspect.Signature([*parameters, *_COMMON])
     run.__signature__ = signature  # type: ignore[attr-defined]
@@ -103,13 +110,20 @@ def words(text: str, allowed: Collection[str], what: str) -> list[str]:
     found = [word.strip().lower() for word in text.split(",") if word.strip()]
     for word in found:
         if word not in allowed:
-            raise typer.BadParameter(f"{safe(repr(word))} is no {what}; {_nearest(word, allowed)}")
+            raise typer.BadParameter(
+                f"{safe(repr(word))} is not {_article(what)} {what}. {_nearest(word, allowed)}"
+            )
     return found
 
 
+def _article(noun: str) -> str:
+    return "an" if noun[0] in "aeiou" else "a"
+
+
 def _nearest(word: str, allowed: Iterable[str]) -> str:
-    near = difflib.get_close_matches(word[:32], list(allowed), 1, 0.5)
-    return f"did you mean {near[0]}?" if near else f"there are {', '.join(allowed)}"
+    near = difflib.get_close_matches(word[:32], list(allowed), 1, 0.6)
+    hint = f"Did you mean {near[0]}? " if near else ""
+    return f"{hint}There are {', '.join(allowed)}."
 
 
 def guid(text: str) -> str:

@@ -60,6 +60,11 @@ class Remote:
             self._client.close()
 
     @property
+    def is_connected(self) -> bool:
+        """Whether the queue manager has been asked for something."""
+        return self._client is not None
+
+    @property
     def is_named(self) -> bool:
         """Whether the command line says which queue manager it is about."""
         return any(one is not None for one in self._place)

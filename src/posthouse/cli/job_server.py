@@ -27,7 +27,7 @@ from posthouse.model.bindery import (
     parse_type,
     type_name,
 )
-from posthouse.model.completion_codes import NO_SUCH_OBJECT
+from posthouse.model.completion_codes import NO_Q_RIGHTS, NO_SUCH_OBJECT
 from posthouse.model.errors import QmsError
 from posthouse.model.job_types import parse_job_type
 from posthouse.protocols.admin.types import Done
@@ -43,6 +43,12 @@ SERVER_OF: Final = {
 }
 SPARK_NAME: Final = "SPARK"
 FAILED: Final = 1
+REMEDIES: Final = {
+    NO_SUCH_OBJECT: "Start it with --enrol, which creates the server's object and lists it in "
+    "Q_SERVERS of its queues.",
+    NO_Q_RIGHTS: "Start it with --enrol, or let it service the queue: "
+    "`posthouse job queue allow QUEUE servers TYPE:NAME`.",
+}
 
 Queues = Annotated[
     list[str],
@@ -364,6 +370,10 @@ def _serve(remote: Remote, server: QueueServer) -> None:
         server.run()
     except CannotRun as cause:
         error = str(cause)
+    except QmsError as refusal:
+        if remedy := REMEDIES.get(refusal.completion):
+            refusal.remedy = remedy
+        raise
     finished, failed = server.served
     if remote.json:
         print_json({"finished": finished, "failed": failed} | ({"error": error} if error else {}))

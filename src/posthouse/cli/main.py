@@ -7,8 +7,9 @@ of the command that was typed is loaded, so that each starts as fast as it can.
 from __future__ import annotations
 
 import os
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib import import_module
 from typing import Annotated, Any, cast
@@ -17,7 +18,7 @@ import typer
 
 from posthouse import __version__
 from posthouse.cli.output import complain, say
-from posthouse.client.errors import ClientConnectionError
+from posthouse.client.errors import CertificateNotTrusted, ClientConnectionError
 from posthouse.model.errors import QueueError, RemoteProtocolError
 
 # The files, in the order of the help, and the commands in each.
@@ -56,6 +57,10 @@ DONE = 0
 REFUSED = 1
 WRONG_USAGE = 2
 NOT_REACHABLE = 3
+TRUSTED = (
+    "Set SSL_CERT_FILE to a PEM file with its certificate or that of its authority, and use a host "
+    "name that is in the certificate."
+)
 
 
 @cache
@@ -116,6 +121,9 @@ def run(arguments: Sequence[str]) -> int:
     except RemoteProtocolError as error:
         complain(f"Not a valid packet: {error}")
         return REFUSED
+    except CertificateNotTrusted as error:
+        complain(f"Not reachable: {error.cause}. {TRUSTED}")
+        return NOT_REACHABLE
     except ClientConnectionError as error:
         complain(f"Not reachable: {error}")
         return NOT_REACHABLE
@@ -135,8 +143,23 @@ def _tell_usage(error: Any) -> None:
     """What is wrong with a command line, in lines of ours: it may hold anything."""
     for line in error.format_message().splitlines():
         complain(line)
+    for hint in _verbs(error):
+        complain(hint)
     if error.ctx is not None:
         complain(f"See: {error.ctx.command_path} --help")
+
+
+def _verbs(error: Any) -> Iterator[str]:
+    """Commands that have the unknown first word as their verb, such as `queue list` for `list`."""
+    found = re.fullmatch(r"No such command '([a-z-]+)'\.", error.format_message())
+    if found is None or error.ctx is None or error.ctx.parent is not None:
+        return
+    from posthouse.cli.commands_page import commands
+
+    verb = re.compile(f"posthouse [a-z]+ {found[1]}")
+    names = [name for name, _ in commands(program(), "posthouse") if verb.fullmatch(name)]
+    if names:
+        yield f"Commands of that name: {', '.join(names)}."
 
 
 def main() -> None:

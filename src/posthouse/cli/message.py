@@ -86,6 +86,8 @@ def explain(
 ) -> None:
     r"""Say where a message is, and why: what made it a dead letter, for one.
 
+    The exit code is 1 if it is in no queue that you may look into.
+
     Example: posthouse message explain '5b7a4a3e-7d0c-4f5e-9a51-0f5a4e6c2b11\17'
     """
     parts = MESSAGE_ID.fullmatch(id)
@@ -95,7 +97,13 @@ def explain(
     found = remote.ask(ExplainJson, "GET", path)
     if remote.json:
         print_json(found)
-        return
+    else:
+        _tell_places(found)
+    if not found.places:
+        raise typer.Exit(REFUSED)
+
+
+def _tell_places(found: ExplainJson) -> None:
     say(found.answer)
     if found.places:
         columns = ("queue", "lookup id", "state", "class", "arrived", "aborts", "moves")
@@ -144,11 +152,12 @@ def move(
                 manager.queue(far.queue_name(source)),
                 manager.queue(far.queue_name(destination)),
             )
-            _tell(remote, "move", move_far(*queues, where, lookup_ids, dry_run=dry_run))
+            moved = move_far(*queues, where, lookup_ids, dry_run=dry_run)
+            _tell(remote, "move", moved, named=bool(lookup_ids))
         return
     lookup_id_list = chosen(remote, source, where, lookup_ids)
     body = SelectToBody(to=destination, dry_run=dry_run)
-    _act(remote, source, "move", lookup_id_list, body)
+    _act(remote, source, "move", lookup_id_list, body, named=bool(lookup_ids))
 
 
 @talking
@@ -168,7 +177,7 @@ def copy(
     """
     lookup_id_list = chosen(remote, source, where, lookup_ids)
     body = SelectToBody(to=destination, dry_run=dry_run)
-    _act(remote, source, "copy", lookup_id_list, body)
+    _act(remote, source, "copy", lookup_id_list, body, named=bool(lookup_ids))
 
 
 @talking
@@ -191,7 +200,8 @@ def delete(
     lookup_id_list = chosen(remote, source, where, lookup_ids)
     if not dry_run and lookup_id_list:
         confirm(lambda: f"Delete {len(lookup_id_list):,} messages of {source}?", yes)
-    _act(remote, source, "delete", lookup_id_list, SelectBody(dry_run=dry_run))
+    body = SelectBody(dry_run=dry_run)
+    _act(remote, source, "delete", lookup_id_list, body, named=bool(lookup_ids))
 
 
 @talking
@@ -213,11 +223,23 @@ def resend(
     Example: posthouse message resend './system$;deadletter' --where 'class = nack-receive-timeout'
     """
     lookup_id_list = chosen(remote, source, where, lookup_ids)
-    _act(remote, source, "resend", lookup_id_list, ResendBody(to=to, dry_run=dry_run))
+    body = ResendBody(to=to, dry_run=dry_run)
+    _act(remote, source, "resend", lookup_id_list, body, named=bool(lookup_ids))
 
 
-def _act(remote: Remote, source: str, verb: str, lookup_ids: list[int], body: SelectBody) -> None:
-    """In portions, so that there is progress to show and Ctrl-C ends it between two of them."""
+def _act(
+    remote: Remote,
+    source: str,
+    verb: str,
+    lookup_ids: list[int],
+    body: SelectBody,
+    *,
+    named: bool,
+) -> None:
+    """In portions, so that there is progress to show and Ctrl-C ends it between two of them.
+
+    `named`: the user gave these lookup ids, so one that is not there is an error.
+    """
     total = BulkJson(matched=0, done=0, gone=0, refused=0, error=None, dry_run=body.dry_run)
     path = path_of("queues", source, verb)
     with bar(verb, len(lookup_ids), quiet=remote.json) as advance:
@@ -231,7 +253,7 @@ def _act(remote: Remote, source: str, verb: str, lookup_ids: list[int], body: Se
                     complain(f"{verb}: {total.done:,} messages were done before this:")
                 raise
             advance(at + len(portion), len(lookup_ids))
-    _tell(remote, verb, total)
+    _tell(remote, verb, total, named=named)
 
 
 def _sum(one: BulkJson, other: BulkJson) -> BulkJson:
@@ -245,7 +267,7 @@ def _sum(one: BulkJson, other: BulkJson) -> BulkJson:
     )
 
 
-def _tell(remote: Remote, verb: str, result: BulkJson) -> None:
+def _tell(remote: Remote, verb: str, result: BulkJson, *, named: bool) -> None:
     if remote.json:
         print_json(result)
     elif result.dry_run:
@@ -262,4 +284,10 @@ def _tell(remote: Remote, verb: str, result: BulkJson) -> None:
             complain(f"{result.refused:,} messages were refused and stay. The first: {cause}")
         else:
             complain(f"It ended early: {cause}")
+    if result.gone and named:
+        complain(
+            f"{result.gone:,} of the messages are not in the queue: they were received, moved or "
+            "deleted, or were never there. `posthouse peek SRC --count N` shows what is there."
+        )
+    if result.error or (result.gone and named):
         raise typer.Exit(REFUSED)

@@ -126,7 +126,7 @@ def remove(remote: Remote, name: Name, dry_run: DryRun = False, yes: Yes = False
 def _tell(remote: Remote, name: str) -> None:
     peer = next((one for one in _peers(remote) if one.name.lower() == name.lower()), None)
     if peer is None:
-        raise StatusNotFound(f"there is no peer {name}", "List the peers.")
+        raise StatusNotFound(f"there is no peer {name}", "`posthouse peer list` shows the peers.")
     if remote.json:
         print_json(peer)
     else:

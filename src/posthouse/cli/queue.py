@@ -13,7 +13,7 @@ from posthouse.cli.command import DryRun, QueuePath, Yes, confirm, group, guid, 
 from posthouse.cli.connection import Remote, path_of
 from posthouse.cli.far import Far, Level, Mechanisms, RpcPort, User
 from posthouse.cli.group import tell_groups
-from posthouse.cli.output import age, print_json, print_pairs, print_table, say
+from posthouse.cli.output import age, complain, print_json, print_pairs, print_table, say
 from posthouse.cli.queue_transfer import outgoing_row, tell_transfer
 from posthouse.protocols.admin.types import (
     U32_MAX,
@@ -26,6 +26,10 @@ from posthouse.protocols.admin.types import (
 )
 
 NO_QUOTA = "none"
+NO_QUEUES = (
+    "There is no queue that you may look at. `posthouse queue create './private$/NAME'` makes one; "
+    "its owner gives the right to look by `posthouse queue grant PATH WHO peek`."
+)
 T = TypeVar("T")
 
 Label = typer.Option("--label", metavar="TEXT", help="What people read.")
@@ -142,6 +146,9 @@ def list_queues(
         return
     queues = list(found)
     here = [queue for queue in queues if queue.outgoing is None]
+    if not queues:
+        complain(NO_QUEUES)
+        return
     if here or not outgoing:
         columns = ("queue", "messages", "bytes", "oldest", "in/s", "out/s", "kind", "label")
         print_table("", columns, (_row(queue) for queue in here))

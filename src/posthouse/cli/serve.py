@@ -31,6 +31,7 @@ def serve(
         Path | None,
         typer.Option(
             "--home",
+            readable=False,  # looked at when it is opened, which tells more
             help="Where everything lives; $POSTHOUSE_HOME, else ~/.local/share/posthouse.",
         ),
     ] = None,
@@ -90,6 +91,12 @@ def serve(
         raise typer.Exit(WRONG_USAGE) from None
     except StoreError as error:
         complain(_explained(error, place))
+        raise typer.Exit(REFUSED) from None
+    except PermissionError as error:
+        complain(
+            f"Not started: {error.filename or place}: {error.strerror}. Run as the owner of the "
+            "home, or name one of your own with --home."
+        )
         raise typer.Exit(REFUSED) from None
     except NotStarted as error:
         complain(f"Not started: {error}.")

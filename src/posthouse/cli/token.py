@@ -153,7 +153,7 @@ def _show(remote: Remote, id: str) -> None:
     tokens = remote.ask(TokenListJson, "GET", path_of("tokens")).tokens
     found = [token for token in tokens if token.id == id]
     if not found:
-        raise StatusNotFound(f"there is no token {id}", "List the tokens.")
+        raise StatusNotFound(f"there is no token {id}", "`posthouse token list` shows the tokens.")
     if remote.json:
         print_json(found[0])
     else:

@@ -26,6 +26,15 @@ class ServerUnreachable(ClientConnectionError):
     default_remedy = "Start it with `posthouse serve`, or name its home or address."
 
 
+class CertificateNotTrusted(ClientConnectionError):
+    """The certificate of the queue manager is not one that this client trusts."""
+
+    default_remedy = (
+        "Pass tls=ssl.create_default_context(cafile=...) with its certificate or that of its "
+        "authority, and use a host name that is in the certificate."
+    )
+
+
 class SessionLost(ClientConnectionError):
     """The connection broke, and this cannot be asked again: it may be done or not."""
 

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import socket
 import ssl
 from typing import Final
 
 import msgspec
 
 from posthouse.client.address import Address
-from posthouse.client.errors import ClientConnectionError, ServerUnreachable, SessionLost, refused
+from posthouse.client.errors import (
+    CertificateNotTrusted,
+    ClientConnectionError,
+    ServerUnreachable,
+    SessionLost,
+    refused,
+)
 from posthouse.model.errors import QueueError, RemoteProtocolError, ServiceNotAvailable
 from posthouse.protocols.admin.types import ErrorJson
 from posthouse.wire.frames import UPGRADE
@@ -16,6 +23,16 @@ from posthouse.wire.frames import UPGRADE
 PATH: Final = "/api/v1/session"
 HEAD_MAX: Final = 8192
 BODY_MAX: Final = 65536
+TLS_RECORDS: Final = (b"\x15\x03", b"\x16\x03")  # an alert, a handshake
+ENDPOINT: Final = "the admin endpoint has port 8816 unless [admin] port says otherwise."
+ELSEWHERE: Final = (
+    f"Check that `posthouse serve` runs there and listens on that address ([admin] listen); "
+    f"{ENDPOINT}"
+)
+OTHERS_HOME: Final = (
+    "The home belongs to another user. Run as that user, or use its admin endpoint with a token: "
+    "--url http://127.0.0.1:8816 --token-file FILE."
+)
 _SWITCHING = 101
 
 
@@ -48,6 +65,8 @@ class Upgrading:
         """
         self._data += data
         if not self._status:
+            if not b"HTTP/1.".startswith(self._data[:7]):
+                raise self._stranger()
             end = self._data.find(b"\r\n\r\n")
             if end < 0:
                 if len(self._data) > HEAD_MAX:
@@ -67,9 +86,15 @@ class Upgrading:
         """The connection was closed instead of an answer, or behind a refusal."""
         if self._status:
             return self._refusal()
+        if self._address.home is not None:
+            return ServerUnreachable(
+                f"{self._address.shown} closed the connection",
+                "It may be stopping, or have too many connections; try again.",
+            )
         return ServerUnreachable(
-            f"{self._address.shown} closed the connection",
-            "It may be stopping, or have too many connections; try again.",
+            f"{self._address.shown} closed the connection without an answer",
+            f"Check the port: {ENDPOINT} If it is the right one, the queue manager may be stopping "
+            "or have too many connections; try again.",
         )
 
     def _read_head(self, head: bytes) -> None:
@@ -92,10 +117,15 @@ class Upgrading:
         return refusal
 
     def _stranger(self) -> ClientConnectionError:
+        if self._data.startswith(TLS_RECORDS):
+            return ClientConnectionError(
+                f"{self._address.shown} speaks TLS", "Write https:// instead of http://."
+            )
         said = f" (status {self._status})" if self._status else ""
         return ClientConnectionError(
-            f"{self._address.shown} does not speak client sessions{said}",
-            "Name the admin endpoint of a queue manager, port 8816 unless set otherwise.",
+            f"{self._address.shown} is another service, not the admin endpoint of a queue "
+            f"manager{said}",
+            f"Check host and port: {ENDPOINT}",
         )
 
 
@@ -103,13 +133,26 @@ def unreachable(address: Address, error: OSError) -> ClientConnectionError:
     """Why there is no connection, and what to do about that."""
     if isinstance(error, ClientConnectionError):
         return error
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return CertificateNotTrusted(
+            f"the certificate of {address.shown} is not trusted: {error.verify_message}"
+        )
     if isinstance(error, ssl.SSLError):
         return ClientConnectionError(
-            f"{address.shown} and this client do not agree on TLS: {error.strerror or error}",
-            "Pass tls= a context that trusts its certificate, and write https:// where it has one.",
+            f"{address.shown} does not answer with TLS: {error.reason or error}",
+            f"Write http:// if it has no certificate, or check the port: {ENDPOINT}",
         )
     reason = error.strerror or str(error) or "it did not answer in time"
-    return ServerUnreachable(f"no queue manager answers at {address.shown}: {reason}")
+    cause = f"no queue manager answers at {address.shown}: {reason}"
+    if isinstance(error, PermissionError) and address.home is not None:
+        return ServerUnreachable(f"{address.shown}: {reason}", OTHERS_HOME)
+    if isinstance(error, socket.gaierror):
+        return ServerUnreachable(
+            f"the host {address.host} is not found: {reason}", "Check the name, or use an address."
+        )
+    if address.home is None:
+        return ServerUnreachable(cause, ELSEWHERE)
+    return ServerUnreachable(cause)
 
 
 def as_connection_error(error: Exception) -> Exception:

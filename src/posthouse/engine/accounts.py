@@ -68,7 +68,10 @@ class Accounts:
         """The account of that name, however its letters are cased."""
         account = self._accounts.get(user_key(name))
         if account is None:
-            raise IllegalUser(f"there is no user {name}", "List the users, or add this one.")
+            raise IllegalUser(
+                f"there is no user {name}",
+                "`posthouse user list` shows the users; `posthouse user add NAME` adds one.",
+            )
         return account
 
     def of_sid(self, sid: bytes) -> Account | None:

@@ -23,6 +23,13 @@ from posthouse.wire.packet import Packet, is_encrypted
 INFINITE = 0xFFFFFFFF
 PRIVACY_OPTIONAL = 1
 _PRIVACY_NONE, _PRIVACY_BODY = 0, 2
+IN_TRANSACTION = (
+    "Send it in a transaction: `posthouse send --transactional`; in Python transactional=True, or "
+    "tx= a transaction."
+)
+OUTSIDE_TRANSACTIONS = (
+    "Send it without a transaction: leave out --transactional, in Python transactional= and tx=."
+)
 
 
 class Room:
@@ -131,7 +138,10 @@ class Admission:
             return  # of an outgoing queue its destination decides
         if definition.transactional != transactional:
             kind = "transactional" if definition.transactional else "not transactional"
-            raise TransactionUsage(f"the queue {queue.name} is {kind}, the message is the opposite")
+            raise TransactionUsage(
+                f"the queue {queue.name} is {kind}, the message is the opposite",
+                IN_TRANSACTION if definition.transactional else OUTSIDE_TRANSACTIONS,
+            )
 
     def _check_protection(self, queue: Queue, packet: bytes, seen: Glance, flags: int) -> None:
         """Whether the queue wants its messages signed, encrypted or in the clear."""

@@ -50,7 +50,9 @@ class Peers:
         """The peer of that name, however its letters are cased."""
         peer = self._by_name.get(peer_key(name))
         if peer is None:
-            raise StatusNotFound(f"there is no peer {excerpt(name)}", "List the peers.")
+            raise StatusNotFound(
+                f"there is no peer {excerpt(name)}", "`posthouse peer list` shows the peers."
+            )
         return peer
 
     def named(self, text: str) -> Peer:

@@ -116,7 +116,7 @@ TABLE: Final = """\
   Look into the log of the queue manager; `posthouse doctor` tells more.
 0x89D1 ERR_NO_QUEUE
   No job queue has this identifier.
-  List the queues with `posthouse job queue list`.
+  List the queues with `posthouse job queue list`, or make one: `posthouse job queue create NAME`.
 0x89D2 ERR_NO_Q_SERVER
   This queue server is not attached to the queue.
   Attach it first; the queue status shows who is attached.

@@ -37,6 +37,7 @@ from posthouse.runtime.limits import (
     raise_file_limit,
     switch_soon,
 )
+from posthouse.runtime.listen_errors import cannot_listen
 from posthouse.runtime.logs import Log, LogFile, LogStream
 from posthouse.runtime.loop import Loop
 from posthouse.runtime.machine_keys import add_signing_keys
@@ -364,10 +365,7 @@ class Server:
                 if where := await place.door.start(place.host, place.port):
                     self.endpoints[name] = where
             except OSError as error:
-                at = f"{place.host}:{place.port}" if place.port else place.host
-                raise NotStarted(
-                    f"{name} cannot listen on {at}: {error.strerror or error}"
-                ) from None
+                raise NotStarted(cannot_listen(name, place.host, place.port, error)) from None
             self._places.append(place)
 
     def _follow_directory(self) -> None:

@@ -59,6 +59,8 @@ def read_settings(path: Path, *, must_exist: bool = True) -> Settings:
             raise SettingsError(str(path), ["there is no such file"]) from None
         return Settings()
     except OSError as error:
+        if isinstance(error, PermissionError) and not must_exist:
+            raise  # it is the home that cannot be used
         raise SettingsError(str(path), [error.strerror or str(error)]) from None
     if len(data) > FILE_SIZE_MAX:
         raise SettingsError(str(path), [f"the file is larger than {FILE_SIZE_MAX} bytes"])

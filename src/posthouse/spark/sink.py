@@ -108,7 +108,8 @@ def _sink(options: Mapping[str, str], schema: StructType, overwrite: bool) -> Si
     if overwrite:
         raise InvalidParameter(
             "a queue is only added to",
-            'Write with mode("append"); a stream with outputMode("append") or "update".',
+            'Write with mode("append"), a stream with outputMode("append"). What update or '
+            "complete would write of an aggregate: write each batch in foreachBatch.",
         )
     if is_msmq(options):
         return _msmq_sink(msmq_sink(options), schema)

@@ -134,7 +134,9 @@ def match(method: str, path: str) -> Matched:
 def _check_role(route: Route, role: Role) -> None:
     if not role.includes(route.role):
         raise AccessDenied(
-            f"this needs a token of role {route.role.value}, and yours is {role.value}"
+            f"this needs a token of role {route.role.value}, and yours is {role.value}",
+            "Use another token; an administrator makes one with "
+            f"`posthouse token create --user NAME --role {route.role.value} > FILE`.",
         )
 
 

@@ -287,7 +287,9 @@ def export_keys(
     context.require_administrator()
     own = manager.accounts.certificates.machine(manager.core.guid)
     if own is None:
-        raise NoSuchCertificate("this queue manager has no keys yet", "Make them first.")
+        raise NoSuchCertificate(
+            "this queue manager has no keys yet", "Make them with `posthouse cert make`."
+        )
     return MachineKeysJson(
         name=own.name,
         guid=format_guid(own.guid),

@@ -83,7 +83,10 @@ def _seen(manager: QueueManager, context: Context, name: str) -> Queue:
 def _group(queue: Queue, name: str) -> Group:
     group = queue.groups.get(name)
     if group is None:
-        raise NoSuchGroup(f"{queue.name} has no group {name}")
+        raise NoSuchGroup(
+            f"{queue.name} has no group {name}",
+            f"`posthouse group list '{queue.name}'` shows the groups of the queue.",
+        )
     return group
 
 

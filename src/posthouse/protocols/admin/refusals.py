@@ -34,7 +34,10 @@ class Unauthorized(errors.AccessDenied):
     """No token, or one that is no good."""
 
     http_status: Final = 401
-    default_remedy = "Send a token: Authorization: Bearer pht_...; commands: --token-file FILE."
+    default_remedy = (
+        "Make one on the server's machine: `posthouse token create > FILE`. Commands take it by "
+        "--token-file FILE; programs send the header Authorization: Bearer pht_..."
+    )
 
 
 class NoSuchPath(QueueError):
@@ -48,7 +51,7 @@ class NoSuchUser(errors.IllegalUser):
     """There is no account of that name."""
 
     http_status: Final = 404
-    default_remedy = "List the users, or add this one."
+    default_remedy = "`posthouse user list` shows the users; `posthouse user add NAME` adds one."
 
 
 class UserExists(errors.IllegalUser):
@@ -62,35 +65,35 @@ class NoSuchToken(QueueError):
     """There is no token with that identifier."""
 
     http_status: Final = 404
-    default_remedy = "List the tokens: the identifier is not the secret."
+    default_remedy = "`posthouse token list` shows the tokens; the identifier is not the secret."
 
 
 class NoSuchTransaction(errors.TransactionSequence):
     """The transaction is unknown or has ended."""
 
     http_status: Final = 404
-    default_remedy = "List the transactions: it may have ended by itself."
+    default_remedy = "`posthouse transaction list` shows them; it may have ended by itself."
 
 
 class NoSuchCertificate(QueueError):
     """There is no certificate or key of that name."""
 
     http_status: Final = 404
-    default_remedy = "List the certificates."
+    default_remedy = "`posthouse cert list` shows the certificates."
 
 
 class NoSuchPeer(QueueError):
     """There is no peer of that name."""
 
     http_status: Final = 404
-    default_remedy = "List the peers."
+    default_remedy = "`posthouse peer list` shows the peers; `posthouse peer add` adds one."
 
 
 class NoSuchGroup(QueueError):
     """The queue has no group of that name."""
 
     http_status: Final = 404
-    default_remedy = "List the groups."
+    default_remedy = "`posthouse group list PATH` shows the groups of the queue."
 
 
 class MethodNotAllowed(QueueError):

@@ -1,0 +1,88 @@
+"""What may be wrong with the name of a queue that was not found or could not be read.
+
+Shells remove backslashes outside quotes and replace `$orders` inside double quotes, and names have
+typing errors.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from posthouse.cli.connection import Remote, path_of
+from posthouse.model.errors import (
+    IllegalFormatName,
+    IllegalQueuePathname,
+    QueueError,
+    QueueNotFound,
+)
+from posthouse.model.paths import PathName
+from posthouse.protocols.admin.types import QueueListJson
+
+MISNAMED: Final = (QueueNotFound, IllegalQueuePathname, IllegalFormatName)
+LIKENESS: Final = 0.6
+PAGES_MAX: Final = 20  # of queues that are looked through
+NAMED: Final = ("source", "path", "destination", "to", "queue")  # parameters that name queues
+
+_EATEN_DOLLAR: Final = re.compile(r"(.*[^\\/])[\\/]private", re.IGNORECASE)
+_NO_DOLLAR: Final = re.compile(r"(.*[^\\/])[\\/]private[\\/]([^\\/]+)", re.IGNORECASE)
+_EATEN_BACKSLASHES: Final = re.compile(r"(.*[^\\/$])private\$([^\\/]+)", re.IGNORECASE)
+
+
+def name_hints(remote: Remote, values: Mapping[str, Any], error: QueueError) -> Iterator[str]:
+    """Sentences about the names on the command line; those that say nothing have none."""
+    for name in NAMED:
+        text = values.get(name)
+        if isinstance(text, str):
+            hint = _spelling(text) or _nearest(remote, values, text, error)
+            if hint:
+                yield hint
+
+
+def _spelling(text: str) -> str:
+    if _EATEN_DOLLAR.fullmatch(text):
+        return (
+            "A shell replaces $orders inside double quotes. Write the name in single quotes: "
+            "'./private$/orders'."
+        )
+    if found := _NO_DOLLAR.fullmatch(text):
+        return f"Private queues have a dollar sign: '{found[1]}/private$/{found[2]}'."
+    if found := _EATEN_BACKSLASHES.fullmatch(text):
+        return (
+            "A shell removes backslashes outside quotes. Write the name in single quotes: "
+            f"'{found[1]}\\private$\\{found[2]}' or '{found[1]}/private$/{found[2]}'."
+        )
+    return ""
+
+
+def _nearest(remote: Remote, values: Mapping[str, Any], text: str, error: QueueError) -> str:
+    """The queue that was meant, among those that the user may see here."""
+    is_far = any(values.get(name) for name in ("user", "rpc_port", "authentication", "mechanism"))
+    if not isinstance(error, QueueNotFound) or not remote.is_connected or is_far:
+        return ""
+    try:
+        wanted = PathName.parse(_without_prefix(text))
+        here = {path.queue.casefold(): path for path in _paths(remote)}
+    except (QueueError, OSError):
+        return ""
+    near = difflib.get_close_matches(wanted.queue.casefold()[:64], list(here), 1, LIKENESS)
+    if not near:
+        return ""
+    found = str(here[near[0]].with_computer(".")).replace("\\", "/")
+    return f"Did you mean '{found}'?"
+
+
+def _without_prefix(text: str) -> str:
+    return text[len("DIRECT=OS:") :] if text[:10].upper() == "DIRECT=OS:" else text
+
+
+def _paths(remote: Remote) -> Iterator[PathName]:
+    after: int | None = 0
+    for _ in range(PAGES_MAX):
+        page = remote.ask(QueueListJson, "GET", path_of("queues"), query={"after": after})
+        yield from (PathName.parse(queue.path) for queue in page.queues)
+        after = page.next
+        if after is None:
+            return
