@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from benchmarks.meters import Stopwatch
 from benchmarks.witness import WitnessDisk
+from posthouse.engine.books import books_of
 from posthouse.engine.descriptor import OpenQueueDescriptor, QueueAccessType
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.settings import EngineSettings
@@ -116,7 +117,7 @@ class Home:
     def waiting(self, path: str) -> int:
         """Messages in a queue."""
         queue = self.driver.run(lambda m: m.queue_properties(path, self.administrator))
-        return self.manager.books(queue).waiting
+        return books_of(queue).waiting
 
     def close(self) -> None:
         """Stops cleanly."""

@@ -164,7 +164,8 @@ def test_blind():
 DOORS = """
 commands = ["src/tiny/command.py:main"]
 clients = ["tiny.client"]
-tests = ["tests/door"]
+tests = ["tests/door", "tests/slow"]
+left_out = ["tests/slow"]
 drivers = []
 """
 
@@ -180,7 +181,7 @@ def tool(name: str, project: Path, *arguments: str) -> subprocess.CompletedProce
 
 
 def build(project: Path) -> None:
-    for name in ("conformance", "docs", "src/tiny", "tests/door", "tests/unit"):
+    for name in ("conformance", "docs", "src/tiny", "tests/door", "tests/slow", "tests/unit"):
         (project / name).mkdir(parents=True)
     for name, text in SOURCE.items():
         (project / "src" / "tiny" / name).write_text(text)
@@ -189,6 +190,7 @@ def build(project: Path) -> None:
     (project / "conformance" / "status.toml").write_text("")
     (project / "conformance" / "doors.toml").write_text(DOORS)
     (project / "tests" / "door" / "test_door.py").write_text(DOOR_TESTS)
+    (project / "tests" / "slow" / "test_slow.py").write_text("def test(): assert False\n")
     (project / "tests" / "unit" / "test_unit.py").write_text(UNIT_TESTS)
     (project / "pytest.ini").write_text(
         "[pytest]\npythonpath = src\nmarkers = spec(*rules): rules\naddopts = -p no:cacheprovider\n"

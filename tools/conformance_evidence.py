@@ -72,7 +72,7 @@ def find_tests(root: Path, doors: Doors) -> Found:
     wanted = {
         name: conformance_digests.of_test(function)
         for name, function in collector.functions.items()
-        if name in names or f"tests/{name}".startswith(doors.tests)
+        if name in names or doors.is_wanted(f"tests/{name}")
     }
     return Found(wanted, collector.tests)
 

@@ -222,9 +222,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if wanted is None or not wanted.exists():
         return
     names = set(wanted.read_text(encoding="utf-8").splitlines())
-    kept = [item for item in items if names & {item.nodeid, item.nodeid.partition("[")[0]}]
-    config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
-    items[:] = kept
+    parted: dict[bool, list[pytest.Item]] = {True: [], False: []}
+    for item in items:
+        parted[item.nodeid.partition("[")[0] in names].append(item)
+    config.hook.pytest_deselected(items=parted[False])
+    items[:] = parted[True]
 
 
 # --- in other processes -------------------------------------------------------------------------

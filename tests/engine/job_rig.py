@@ -12,6 +12,8 @@ from posthouse.engine.bindery_stations import Station
 from posthouse.engine.books import lines_of
 from posthouse.engine.queue import JOB_FILES
 from posthouse.model.bindery import (
+    GROUP_MEMBERS,
+    GROUPS_IM_IN,
     NWOT_JOB_QUEUE,
     NWOT_JOB_SERVER,
     NWOT_USER,
@@ -99,7 +101,13 @@ class JobRig(Rig):
     def group(self, name: str, *members: str) -> None:
         self.bindery("create_object", self.super, NWOT_USER_GROUP, name)
         for member in members:
-            self.bindery("add_to_group", self.super, name, NWOT_USER, member)
+            self.membership("add_object_to_set", name, member)
+
+    def membership(self, call: str, group: str, member: str) -> None:
+        """Both sides of a membership, as a client makes or ends it: a call for each."""
+        one, other = (NWOT_USER_GROUP, group), (NWOT_USER, member)
+        self.bindery(call, self.super, *one, GROUP_MEMBERS, *other)
+        self.bindery(call, self.super, *other, GROUPS_IM_IN, *one)
 
     # -- jobs
 

@@ -530,7 +530,8 @@ def test_groups_count_from_either_side_and_equivalents_directly_only(rig: JobRig
     assert rig.bindery("is_object_in_set", rig.super, *args)
     rig.bindery("delete_object_from_set", rig.super, *args)
     assert sales in bindery.identity(anna)  # GROUPS_I'M_IN still says so
-    rig.bindery("remove_from_group", rig.super, "SALES", NWOT_USER, "ANNA")
+    side = (NWOT_USER, "ANNA", GROUPS_IM_IN, NWOT_USER_GROUP, "SALES")
+    rig.bindery("delete_object_from_set", rig.super, *side)
     assert sales not in bindery.identity(anna)
     for who, whom in (("ANNA", "BERT"), ("BERT", "SUPERVISOR")):
         args = (NWOT_USER, who, SECURITY_EQUALS, NWOT_USER, whom)
@@ -540,7 +541,7 @@ def test_groups_count_from_either_side_and_equivalents_directly_only(rig: JobRig
     rig.restart()
     assert rig.manager.bindery.is_supervisor(rig.user("BERT"))
     with rig.completion(0xF8):
-        rig.bindery("add_to_group", rig.user("ANNA"), "SALES", NWOT_USER, "ANNA")
+        rig.bindery("add_object_to_set", rig.user("ANNA"), *side)
 
 
 def test_administrators_of_the_queue_manager_are_supervisors(rig: JobRig) -> None:

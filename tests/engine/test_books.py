@@ -7,7 +7,14 @@ from dataclasses import asdict
 
 import pytest
 
-from posthouse.engine.books import Books, SenderBooks, books_of, lines_of, sender_books_of
+from posthouse.engine.books import (
+    Books,
+    SenderBooks,
+    books_of,
+    lines_of,
+    machine_books,
+    sender_books_of,
+)
 from posthouse.engine.state import State
 from tests.engine.letters import DEAD_LETTERS, FAR, JOURNAL, RECEIVE_ADMIN, PostRig
 from tests.engine.rig import MOVE, RECEIVE
@@ -25,7 +32,7 @@ def rig() -> Iterator[PostRig]:
 
 def books(rig: PostRig, name: str = "orders") -> dict[str, int]:
     """The columns of a queue that are not zero."""
-    found = rig.manager.books(rig.queue(name))
+    found = books_of(rig.queue(name))
     assert found.balanced
     return {column: value for column, value in asdict(found).items() if value}
 
@@ -119,7 +126,7 @@ def test_a_refused_message_is_in_no_books(rig: PostRig) -> None:
 def test_a_deleted_queue_takes_its_books_along(rig: PostRig) -> None:
     rig.send("orders", b"x")
     rig.delete("orders")
-    assert not any("orders" in name for name in rig.manager.all_books())
+    assert not any("orders" in name for name in machine_books(rig.manager.core))
     rig.create("orders")
     assert books(rig) == {}
 
@@ -137,12 +144,12 @@ def test_after_a_crash_the_express_line_begins_anew(rig: PostRig) -> None:
     assert found.balanced
     assert (found.accepted, found.waiting, found.lost_express) == (3, 1, 2)
     assert found.estimated
-    assert not rig.manager.books(rig.queue("orders;journal")).estimated
+    assert not books_of(rig.queue("orders;journal")).estimated
 
 
 def test_every_queue_is_in_the_books_of_the_machine(rig: PostRig) -> None:
     rig.send(FAR, b"x")
-    names = set(rig.manager.all_books())
+    names = set(machine_books(rig.manager.core))
     assert {r"ALPHA\private$\orders", r"ALPHA\private$\orders;journal", FAR} <= names
     assert {rf"ALPHA\system$;{word}" for word in ("journal", "deadletter", "deadxact")} <= names
     assert len(names) == len(rig.manager.queues.all())

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from posthouse.engine.books import books_of
 from posthouse.engine.calendar import STALE_MIN
 from posthouse.engine.expiry import HELD_AGAIN_S
 from posthouse.engine.manager import QueueManager
@@ -59,7 +60,7 @@ def test_a_message_without_time_is_never_readable(transactional: bool, recoverab
     rig.fill(b"a", time_to_be_received=0, recoverable=recoverable)
     assert rig.bodies("q") == []
     assert waits == []
-    books = rig.manager.books(rig.queue("q"))
+    books = books_of(rig.queue("q"))
     assert (books.accepted, books.expired) == (1, 1)
     rig.check_books()
 
@@ -76,7 +77,7 @@ def test_a_message_is_removed_in_exactly_its_second(recoverable: bool) -> None:
     assert rig.bodies("q") == []
     with rig.refuses(IoTimeout, 0xC00E001B):
         rig.receive(rig.open("q", RECEIVE))
-    books = rig.manager.books(rig.queue("q"))
+    books = books_of(rig.queue("q"))
     assert (books.expired, books.received) == (1, 0)
     rig.restart()
     assert rig.bodies("q") == []
@@ -105,7 +106,7 @@ def test_what_is_left_is_what_has_time_left(messages: list[tuple[int, int]], now
     rig.advance(now)
     left = {b"%d" % index for index, (time, _) in enumerate(messages) if time > now}
     assert set(rig.available()) == left
-    assert rig.manager.books(rig.queue("q")).expired == len(messages) - len(left)
+    assert books_of(rig.queue("q")).expired == len(messages) - len(left)
     rig.check_books()
 
 
@@ -116,7 +117,7 @@ def test_a_timer_of_a_message_that_is_gone_does_nothing() -> None:
     before = rig.picture()[1:4]
     rig.advance(10)
     assert rig.picture()[1:4] == before
-    assert rig.manager.books(rig.queue("q")).expired == 0
+    assert books_of(rig.queue("q")).expired == 0
 
 
 # -- with what
@@ -207,7 +208,7 @@ def test_time_runs_out_for_a_held_message_when_it_returns(end: str) -> None:
     else:
         rig.end(reader, lookup_id, positive=end == "ack")
     assert rig.bodies("q") == []
-    books = rig.manager.books(rig.queue("q"))
+    books = books_of(rig.queue("q"))
     assert (books.received, books.expired) == ((1, 0) if end == "ack" else (0, 1))
     rig.check_books()
 
@@ -227,7 +228,7 @@ def test_a_message_whose_time_ran_out_on_its_way_to_a_subqueue_reaches_no_reader
         rig.turn()
     rig.commit(tx)
     assert waits == []
-    assert rig.manager.books(rig.queue("q")).expired == 1
+    assert books_of(rig.queue("q")).expired == 1
     assert target.target().reserved == 0
     rig.check_books()
 
@@ -304,7 +305,7 @@ def test_a_held_message_stays_expired_when_the_date_goes_back() -> None:
     rig.turn()
     rig.end(reader, lookup_id, positive=False)
     assert rig.bodies("q") == []
-    assert rig.manager.books(rig.queue("q")).expired == 1
+    assert books_of(rig.queue("q")).expired == 1
 
 
 def test_a_step_back_and_forward_lets_nothing_live_longer() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from posthouse.engine.books import books_of
 from posthouse.engine.descriptor import QueueShareMode
 from posthouse.engine.records import CHANGE, TABLE_GROUP, unpack_change
 from posthouse.model.errors import OperationCancelled, QueueError, SharingViolation
@@ -288,7 +289,7 @@ def test_acknowledging_is_receiving(rig: GroupRig) -> None:
     assert rig.acknowledge(epoch, ids[2]) == 1
     assert rig.queue("q").claim is None
     assert rig.manager.core.claims == 0
-    assert rig.manager.books(rig.queue("q")).received == 3
+    assert books_of(rig.queue("q")).received == 3
     rig.check_books()
 
 

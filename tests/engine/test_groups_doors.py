@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from posthouse.engine import remote_reads
+from posthouse.engine.books import books_of
 from posthouse.engine.client_calls import receive_several
 from posthouse.engine.descriptor import OpenQueueDescriptor
 from posthouse.engine.effects import Unreadable
@@ -348,7 +349,7 @@ def test_what_is_claimed_does_not_expire() -> None:
     rig.release()
     rig.turn()
     assert rig.ids() == []
-    books = rig.manager.books(rig.queue("q"))
+    books = books_of(rig.queue("q"))
     assert (books.received, books.expired) == (1, 2)
     assert not rig.manager.core.state.calendar.held
 

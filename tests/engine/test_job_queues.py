@@ -206,7 +206,7 @@ def test_groups_and_equivalents_of_members_submit(rig: JobRig) -> None:
     rig.group("SALES", "EVA")
     add(rig, Q_USERS, NWOT_USER_GROUP, "SALES")
     rig.submit(who="EVA")
-    rig.bindery("remove_from_group", rig.super, "SALES", NWOT_USER, "EVA")
+    rig.membership("delete_object_from_set", "SALES", "EVA")
     with rig.completion(0xD3):
         rig.jobs("create_queue_file", rig.user("EVA"), rig.q, NWQueueJobStruct())
     args = (NWOT_USER, "EVA", SECURITY_EQUALS, NWOT_USER, "ANNA")

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from posthouse.engine.books import books_of
 from posthouse.engine.transaction import OperationType
 from posthouse.model.errors import (
     IoTimeout,
@@ -80,7 +81,7 @@ def test_lookups_step_in_queue_order(
         assert rig.picture() == before
     else:
         assert rig.bodies("q") == [text for text in (b"b", b"a", b"c") if text != found]
-        assert rig.manager.books(rig.queue("q")).received == 1
+        assert books_of(rig.queue("q")).received == 1
 
 
 @pytest.mark.spec("MS-MQDMPR 3.1.7.1.13/2", "MS-MQDMPR 3.1.7.3.3/3", "MS-MQDMPR 3.1.7.3.2/4")

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from posthouse.engine.books import books_of
 from posthouse.engine.moving import ALIASES_MAX
 from posthouse.engine.records import CHANGE, unpack_change
 from posthouse.engine.transaction import OperationType
@@ -83,8 +84,8 @@ def test_both_sides_account_for_a_move() -> None:
     q, other = rig.queue("q"), rig.queue("other")
     assert q.state.bytes + other.state.bytes == size
     assert other.state.bytes == len(rig.store.read(rig.reads("other")[0].number))
-    assert rig.manager.books(q).moved_away == 1
-    assert rig.manager.books(other).accepted == 1
+    assert books_of(q).moved_away == 1
+    assert books_of(other).accepted == 1
     rig.receive("other")
     assert other.state.bytes == 0
     rig.check_books()
@@ -604,7 +605,7 @@ def test_a_purge_ends_every_available_message_as_purged() -> None:
     classes = {read.message_class for read in rig.reads(DEAD_LETTERS) + rig.reads("admin")}
     assert classes == {NACK_QUEUE_PURGED}
     assert len(rig.reads("admin")) == 2
-    assert rig.manager.books(rig.queue("q")).purged == 3
+    assert books_of(rig.queue("q")).purged == 3
     rig.restart()
     assert rig.bodies("q") == []
     rig.check_books()
@@ -656,7 +657,7 @@ def test_a_message_purged_in_a_transaction_is_gone_in_any_case(
         (rig.commit if commits else rig.abort)(tx)
     assert rig.bodies("q") == []
     assert rig.bodies(DEAD_TRANSACTIONAL) == ([] if received else [b"a"])
-    books = rig.manager.books(rig.queue("q"))
+    books = books_of(rig.queue("q"))
     assert (books.received, books.purged) == (received, not received)
     rig.restart()
     assert rig.bodies("q") == []

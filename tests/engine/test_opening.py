@@ -475,7 +475,6 @@ def test_an_open_queue_has_a_descriptor_of_its_own(rig: PostRig) -> None:
     assert (first.access, first.share) == (RECEIVE, DENY_RECEIVE)
     assert (first.format_name, first.queue) == (NEAR, queue)
     assert queue.descriptors == {first.handle: first}
-    assert queue.active
     others = [rig.open(name, SEND) for name in (NEAR, FAR, NEAR)]
     everything = [first, *others]
     assert len({d.handle for d in everything}) == len({d.context for d in everything}) == 4
@@ -608,12 +607,12 @@ def test_a_list_is_one_descriptor_with_one_for_each_element(rig: PostRig) -> Non
     descriptor = rig.open(TWO, SEND)
     assert (descriptor.access, descriptor.share) == (SEND, DENY_NONE)
     assert descriptor.queue is None
-    assert descriptor.multiple
+    assert descriptor.nested
     near, far = descriptor.nested
     assert (near.access, near.share, near.queue) == (SEND, DENY_NONE, rig.queue("orders"))
     assert far.target().definition.format_name == FAR
     assert [nested.nested for nested in (near, far)] == [(), ()]
-    assert not near.multiple
+    assert not near.nested
     handles = {descriptor.handle, near.handle, far.handle}
     contexts = {descriptor.context, near.context, far.context}
     assert len(handles) == len(contexts) == 3
@@ -646,10 +645,10 @@ def test_a_list_with_an_element_that_does_not_open_leaves_nothing_open(
 def test_closing_a_list_closes_its_elements(rig: PostRig) -> None:
     descriptor = rig.open(TWO, SEND)
     far = descriptor.nested[1].target()
-    assert rig.queue("orders").active
+    assert rig.queue("orders").descriptors
     rig.close(descriptor)
     assert rig.queue("orders").descriptors == far.descriptors == {}
-    assert not rig.queue("orders").active
+    assert not rig.queue("orders").descriptors
 
 
 def test_a_session_that_ends_closes_its_lists_once(rig: PostRig) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from posthouse.engine.books import books_of
 from posthouse.engine.effects import Effects
 from posthouse.engine.records import (
     CHANGE,
@@ -580,7 +581,7 @@ def test_the_source_journals_what_the_destination_has_taken(
     rig.deliver()
     assert rig.bodies(JOURNAL) == ([b"far"] if asked else [])
     assert queue.state.count == 0
-    assert rig.manager.books(queue).received == 1
+    assert books_of(queue).received == 1
 
 
 @pytest.mark.spec("MS-MQDMPR 3.1.1.12/17")
@@ -672,7 +673,7 @@ def test_what_the_destination_refuses_is_a_dead_letter_with_its_reason(
     rig.run(lambda m: m.transfer.refused(queue, number, NACK_BAD_DEST_QUEUE))
     assert rig.reasons(sender.dead_letters) == [NACK_BAD_DEST_QUEUE]
     assert rig.classes("admin") == []  # the destination has told the administration queue
-    assert rig.manager.books(queue).rejected == 1
+    assert books_of(queue).rejected == 1
 
 
 @pytest.mark.spec("MS-MQDMPR 3.1.1.12/20")

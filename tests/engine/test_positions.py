@@ -9,6 +9,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from posthouse.engine.books import books_of
 from posthouse.engine.order import START, Place
 from posthouse.engine.transaction import OperationType
 from posthouse.model.errors import (
@@ -148,7 +149,7 @@ def test_a_position_goes_its_way(start: str, events: str, state: str, column: st
     for event in events.split():
         EVENTS[event](rig, kit)
     assert state_of(rig, number) == state
-    books = rig.manager.books(rig.queue("q"))
+    books = books_of(rig.queue("q"))
     assert getattr(books, column) == 1
     assert books.accepted == 1
     rig.check_books()

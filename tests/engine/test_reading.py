@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from posthouse.engine.books import books_of
 from posthouse.engine.order import START
 from posthouse.engine.records import KEPT
 from posthouse.engine.transaction import OperationType
@@ -144,7 +145,7 @@ def test_a_dequeue_takes_the_very_first_message_and_deletes_it_at_once() -> None
     assert rig.bodies("q") == [b"second"]
     rig.restart()
     assert rig.bodies("q") == [b"second"]
-    assert rig.manager.books(rig.queue("q")).received == 1
+    assert books_of(rig.queue("q")).received == 1
 
 
 GONE: dict[str, Callable[[Readers, Any, Any], object]] = {
@@ -282,7 +283,7 @@ def test_where_both_are_given_the_transaction_decides(by_lookup: bool) -> None:
     assert rig.available() == []
     rig.commit(tx)
     assert rig.bodies("q") == []
-    assert rig.manager.books(rig.queue("q")).received == 1
+    assert books_of(rig.queue("q")).received == 1
 
 
 @pytest.mark.spec("MS-MQDMPR 3.1.7.1.10/13")
@@ -446,7 +447,7 @@ def test_a_prepared_transaction_keeps_its_reads_as_they_are(options: dict[str, A
     with rig.refuses(TransactionSequence, SEQUENCE):
         rig.end(reader, lookup_id, **options)
     rig.run(lambda m: m.transaction_commit(tx.identifier))
-    assert rig.manager.books(rig.queue("q")).received == 1
+    assert books_of(rig.queue("q")).received == 1
 
 
 @pytest.mark.spec("MS-MQDMPR 3.1.7.1.12/5", "MS-MQDMPR 3.1.7.1.7/3")
@@ -460,7 +461,7 @@ def test_a_positive_end_deletes_as_received_even_after_a_purge(purged: bool) -> 
     rig.end(reader, lookup_id)
     assert rig.bodies("q") == []
     assert rig.bodies(JOURNAL) == [b"a"]  # only what was received is journaled
-    assert rig.manager.books(rig.queue("q")).received == 1
+    assert books_of(rig.queue("q")).received == 1
     rig.check_books()
 
 
@@ -498,7 +499,7 @@ def test_a_rejected_message_is_a_dead_letter_with_that_class() -> None:
     rig.end(reader, lookup_id, message_class=NACK_RECEIVE_REJECTED)
     assert rig.bodies("q") == []
     assert rig.read_of(b"a", DEAD_LETTERS).message_class == NACK_RECEIVE_REJECTED
-    assert rig.manager.books(rig.queue("q")).rejected == 1
+    assert books_of(rig.queue("q")).rejected == 1
 
 
 @pytest.mark.parametrize("commits", [True, False])
@@ -509,7 +510,7 @@ def test_a_rejection_in_a_transaction_counts_at_its_commit(commits: bool) -> Non
     rig.end(reader, lookup_id, message_class=NACK_RECEIVE_REJECTED)
     assert rig.bodies("q") == [b"a"]
     (rig.commit if commits else rig.abort)(tx)
-    assert rig.manager.books(rig.queue("q")).rejected == commits
+    assert books_of(rig.queue("q")).rejected == commits
     assert rig.available() == ([] if commits else [b"a"])
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from posthouse.engine.books import books_of
 from posthouse.engine.records import CHANGE, unpack_change
 from posthouse.engine.steps import Allowance
 from posthouse.model.errors import OperationCancelled, QueueNotFound
@@ -94,7 +95,7 @@ def test_a_purge_of_many_is_answered_when_all_of_it_is_durable(rig: Rig, kept: b
     assert finish(rig, answers) == 3
     assert answers == [Answer(10, None, ())]
     assert rig.queue("q").state.count == 0
-    assert rig.manager.books(rig.queue("q")).purged == 10
+    assert books_of(rig.queue("q")).purged == 10
     assert len(rig.bodies(DEAD_LETTERS)) == (10 if kept else 0)
     assert largest_change(rig, since) <= STEP
     assert rig.manager.next_deadline_ms() != rig.clock.now_ms
@@ -135,7 +136,7 @@ def test_a_reader_between_two_steps_was_first(rig: Rig) -> None:
     rig.driver.end_turn()
     finish(rig, answers)
     assert len(received[0].packets) == 1
-    books = rig.manager.books(rig.queue("q"))
+    books = books_of(rig.queue("q"))
     assert (books.received, books.purged) == (1, 9)
     rig.check_books()
 
@@ -149,7 +150,7 @@ def test_what_is_held_when_its_step_comes_ends_as_purged(rig: Rig) -> None:
     )
     rig.driver.end_turn()
     finish(rig, answers)
-    assert rig.manager.books(rig.queue("q")).locked == 1
+    assert books_of(rig.queue("q")).locked == 1
     rig.close(reader)
     assert len(rig.bodies(DEAD_LETTERS)) == 10
     assert {read.message_class for read in rig.reads(DEAD_LETTERS)} == {NACK_QUEUE_PURGED}
@@ -306,7 +307,7 @@ def test_many_messages_expire_over_several_turns(rig: Rig, kept: bool) -> None:
             assert rig.manager.next_deadline_ms() == rig.clock.now_ms
     assert left == [7, 4, 1, 0]
     assert len(rig.bodies(DEAD_LETTERS)) == (10 if kept else 0)
-    assert rig.manager.books(rig.queue("q")).expired == 10
+    assert books_of(rig.queue("q")).expired == 10
 
 
 def test_a_crash_between_two_steps_of_expiry_loses_no_timer(rig: Rig) -> None:

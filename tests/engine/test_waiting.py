@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posthouse.engine import waiting
+from posthouse.engine.books import books_of
 from posthouse.engine.cursor import CursorState
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.transaction import OperationType
@@ -660,7 +661,7 @@ def test_what_a_reader_got_by_waiting_is_gone_over_a_restart() -> None:
     assert answered(answers) == b"a"
     rig.restart()
     assert rig.bodies("q") == []
-    assert rig.manager.books(rig.queue("q")).received == 1
+    assert books_of(rig.queue("q")).received == 1
     rig.check_books()
 
 

@@ -10,6 +10,7 @@ from threading import Event
 import msgspec
 import pytest
 
+from posthouse.engine.books import machine_books
 from posthouse.engine.descriptor import OpenQueueDescriptor, QueueAccessType
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.settings import EngineSettings
@@ -122,7 +123,7 @@ def test_a_backup_under_load_restores_to_a_state_that_balances(tmp_path: Path) -
     assert len(manifest.files) > 3
     restored = restore(tmp_path / "copy", tmp_path / "new")
     with opened(tmp_path / "new") as manager:
-        books = manager.manager.all_books()[r"ALPHA\private$\orders"]
+        books = machine_books(manager.manager.core)[r"ALPHA\private$\orders"]
         assert books.balanced
         assert books.accepted >= figures["sent"]
         assert books.received >= figures["received"]

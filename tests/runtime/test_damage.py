@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from posthouse.engine.books import books_of
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.reading import MessageSeekAction
 from posthouse.model.errors import IoTimeout, MessageStorageFailed, QueueNotFound
@@ -67,14 +68,14 @@ def test_one_reader_is_told_and_the_others_get_their_messages(
     with pytest.raises(IoTimeout):
         home.receive(reader)
     home.check_books()
-    assert home.manager.books(home.queue()).locked == 1
+    assert books_of(home.queue()).locked == 1
     if segment == "open":  # which a start reads all of
         with pytest.raises(StoreDamaged):
             home.restart()
         return
     home.restart()
     home.check_books()
-    assert home.manager.books(home.queue()).waiting == 1
+    assert books_of(home.queue()).waiting == 1
     reader = home.open(RECEIVE)
     with pytest.raises(MessageStorageFailed):
         home.receive(reader)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from posthouse.engine.books import machine_books
 from posthouse.engine.manager import QueueManager
 from posthouse.model.errors import QueueExists, ServiceNotAvailable
 from posthouse.model.properties import QueueProperties
@@ -145,7 +146,7 @@ def test_a_stop_answers_calls_begun_cancels_waits_and_keeps_everything(tmp_path:
     assert rig.run(sends) == Outcome(STOPPED)
     with EmbeddedQueueManager(rig.home, name="ALPHA") as manager:
         assert manager.recovered.clean
-        books = manager.manager.all_books()[r"ALPHA\private$\orders"]
+        books = machine_books(manager.manager.core)[r"ALPHA\private$\orders"]
         assert (books.accepted, books.received, books.waiting) == (2, 1, 1)
 
 

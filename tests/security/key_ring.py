@@ -7,6 +7,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from posthouse.security.certificates import make_certificate, make_private_key
 from posthouse.security.key_blobs import public_key_of
+from posthouse.security.key_caches import KeyCaches
 from posthouse.security.keys import ProviderKey, UserCertificate, pack_public_key
 from posthouse.security.message_security import Signer
 from posthouse.security.providers import PROVIDERS
@@ -67,3 +68,10 @@ class MemoryRing:
         for name in self.users.get(sid, ()):
             return Signer(private_key(name), certificate(name))
         return None
+
+
+def next_cleanup(caches: KeyCaches) -> int | None:
+    """When the first of the four cleanup timers is due."""
+    every = (caches.receive, caches.send, caches.send_base, caches.certificates)
+    due = (cache.next_deadline_ms for cache in every)
+    return min((each for each in due if each is not None), default=None)

@@ -14,6 +14,7 @@ from posthouse.security.key_caches import (
 )
 from posthouse.security.keys import UserCertificate
 from posthouse.security.settings import MessageSecuritySettings
+from tests.security.key_ring import next_cleanup
 
 LIFETIME = 600_000
 CERTIFICATE = UserCertificate.of(b"certificate")
@@ -112,7 +113,7 @@ def test_certificates_have_their_own_lifetime_and_the_same_timer() -> None:
     cache = every.certificates
     cache.add(1, CachedUserCert(CERTIFICATE, b"sid", 0))
     cache.add(2, CachedUserCert(CERTIFICATE, b"other", 9))
-    assert cache.next_deadline_ms == every.next_deadline_ms() == 2 * LIFETIME
+    assert cache.next_deadline_ms == next_cleanup(every) == 2 * LIFETIME
     every.advance(2 * LIFETIME + 1)
     assert cache.find(1) is None
     assert cache.next_deadline_ms == 2 * LIFETIME + GRACE_MS + 9
@@ -153,9 +154,9 @@ def test_next_deadline_is_the_earliest_of_all_and_nothing_after_clearing() -> No
     every = caches()
     every.send.add(1, key_at(500))
     every.receive.add(1, key_at(100))
-    assert every.next_deadline_ms() == 100 + LIFETIME
+    assert next_cleanup(every) == 100 + LIFETIME
     every.clear()
-    assert every.next_deadline_ms() is None
+    assert next_cleanup(every) is None
     assert len(every.send) == len(every.receive) == 0
 
 

@@ -40,7 +40,7 @@ from posthouse.wire.headers import SecurityFlags
 from posthouse.wire.message import serialize
 from posthouse.wire.optional import Provider, Security
 from posthouse.wire.packet import Packet
-from tests.security.key_ring import MemoryRing, certificate, private_key, provider_key
+from tests.security.key_ring import MemoryRing, certificate, next_cleanup, private_key, provider_key
 from tests.security.test_signing import ADDRESS, SOURCE, sample
 from tests.wire.strategies import messages
 
@@ -236,12 +236,12 @@ def test_full_certificate_cache_drops_its_oldest_half() -> None:
 def test_remembering_a_certificate_starts_its_timer_once() -> None:
     pair = Pair()
     packet = pair.signed(sample())
-    assert pair.receiver.next_deadline_ms() is None
+    assert next_cleanup(pair.receiver.caches) is None
     pair.open(packet)
     pair.open(packet, NOW + 5)
-    assert pair.receiver.next_deadline_ms() == NOW + 1_200_000
+    assert next_cleanup(pair.receiver.caches) == NOW + 1_200_000
     pair.receiver.advance(NOW + 1_200_001)
-    assert pair.receiver.next_deadline_ms() is None
+    assert next_cleanup(pair.receiver.caches) is None
     pair.there.users.clear()
     assert pair.open(packet, NOW + 1_300_000).refusal == NACK_BAD_SIGNATURE
 
@@ -517,7 +517,7 @@ def test_small_key_of_a_receiver_is_an_encryption_error() -> None:
 def test_session_key_is_used_again_until_it_is_too_old() -> None:
     pair = Pair()
     first = security_of(pair.sealed(secret())).encryption_key
-    assert pair.sender.next_deadline_ms() == NOW + 600_000
+    assert next_cleanup(pair.sender.caches) == NOW + 600_000
     assert security_of(pair.sealed(secret(), NOW + 9)).encryption_key == first
     other = b"e" * 16
     pair.here.published[other] = pair.here.published[ADDRESS]
@@ -558,7 +558,7 @@ def test_received_key_is_remembered_for_its_source_and_blob() -> None:
     pair = Pair()
     sealed = pair.sealed(secret())
     pair.open(sealed)
-    assert pair.receiver.next_deadline_ms() == NOW + 600_000
+    assert next_cleanup(pair.receiver.caches) == NOW + 600_000
     pair.there.own.clear()  # whoever has no private key has only what is remembered
     assert pair.open(sealed).refusal is None
     other = pair.sealed(secret(source_machine_identifier=b"z" * 16))
@@ -732,7 +732,7 @@ def test_new_settings_and_withdrawn_certificates_forget_what_was_remembered() ->
     pair.open(pair.sealed(pair.sender.sign(secret(), ALICE)))
     assert len(pair.receiver.caches.receive) == len(pair.receiver.caches.certificates) == 1
     pair.receiver.forget()
-    assert pair.receiver.next_deadline_ms() is None
+    assert next_cleanup(pair.receiver.caches) is None
     pair.receiver.configure(WEAK)
     assert pair.receiver.settings is WEAK
 

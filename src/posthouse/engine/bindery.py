@@ -435,43 +435,6 @@ class Bindery(Accounting):
             raise QmsError(NOT_A_SET, f"{found.name} of {one.name} is no set")
         return found.has(self.objects.get(member_kind, object_name(member)).id)
 
-    def add_to_group(self, station: Station, group: str, member_kind: int, member: str) -> None:
-        """Both sides of a membership in one step: GROUP_MEMBERS and GROUPS_I'M_IN."""
-        owner, other = self._membership(station, group, member_kind, member)
-        change = Change()
-        for one, prop, listed in (
-            (owner, GROUP_MEMBERS, other.id),
-            (other, GROUPS_IM_IN, owner.id),
-        ):
-            if prop not in one.properties:
-                self.objects.create_property(one, prop, SET, SECURITY_OF_OBJECTS, change)
-            if not one.properties[prop].has(listed):
-                self.objects.add_member(one, one.properties[prop], listed, change)
-        self.core.commit(change)
-
-    def remove_from_group(
-        self, station: Station, group: str, member_kind: int, member: str
-    ) -> None:
-        """The same for the end of a membership."""
-        owner, other = self._membership(station, group, member_kind, member)
-        change = Change()
-        for one, prop, listed in (
-            (owner, GROUP_MEMBERS, other.id),
-            (other, GROUPS_IM_IN, owner.id),
-        ):
-            if prop in one.properties and one.properties[prop].has(listed):
-                self.objects.remove_member(one, one.properties[prop], listed, change)
-        self.core.commit(change)
-
-    def _membership(
-        self, station: Station, group: str, member_kind: int, member: str
-    ) -> tuple[BinderyObject, BinderyObject]:
-        owner = self.objects.get(NWOT_USER_GROUP, object_name(group))
-        self.require(
-            self.is_supervisor(station), NO_PROPERTY_WRITE, f"change {owner.name}", station
-        )
-        return owner, self.objects.get(member_kind, object_name(member))
-
     def _set(
         self, station: Station, kind: int, name: str, prop: str
     ) -> tuple[BinderyObject, Property]:

@@ -65,11 +65,6 @@ class OpenQueueDescriptor:
         self.held: set[int] = set()  # messages it has read and not ended
         self.checked = -1  # the rights version it was last checked for
 
-    @property
-    def multiple(self) -> bool:
-        """Opened from a multiple-element name."""
-        return bool(self.nested)
-
     def target(self) -> Queue:
         """The queue, or MQ_ERROR_QUEUE_NOT_AVAILABLE once it is gone."""
         if self.queue is None:

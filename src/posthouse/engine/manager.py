@@ -14,7 +14,6 @@ from posthouse.engine.acks import Acks
 from posthouse.engine.admission import Admission
 from posthouse.engine.bindery import Bindery
 from posthouse.engine.bindery_stations import Stations
-from posthouse.engine.books import Books, books_of, machine_books
 from posthouse.engine.client_sessions import ClientSessions
 from posthouse.engine.connectors import Connectors
 from posthouse.engine.core import Core
@@ -466,11 +465,3 @@ class QueueManager(ManagerReads):
         if reason in self.core.throttled:
             self.core.throttled.remove(reason)
             self.core.event("flow_control_ends", reason=reason)
-
-    def books(self, queue: Queue) -> Books:
-        """The books of a queue."""
-        return books_of(queue)
-
-    def all_books(self) -> dict[str, Books]:
-        """The books of every queue, by name."""
-        return machine_books(self.core)

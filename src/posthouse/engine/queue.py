@@ -188,11 +188,6 @@ class Queue:
         return self.parent if is_subqueue and self.parent else self
 
     @property
-    def active(self) -> bool:
-        """[MS-MQDMPR] 3.1.1.2 Active."""
-        return bool(self.descriptors) or (self.outgoing is not None and self.state.count > 0)
-
-    @property
     def name(self) -> str:
         """For people: the path name, or the destination of an outgoing queue."""
         return self.definition.pathname or self.definition.format_name

@@ -117,16 +117,6 @@ class KeyCaches:
         self.send_base.advance(now_ms)
         self.certificates.advance(now_ms)
 
-    def next_deadline_ms(self) -> int | None:
-        """When the next cleanup timer is due."""
-        timers = (
-            self.receive.next_deadline_ms,
-            self.send.next_deadline_ms,
-            self.send_base.next_deadline_ms,
-            self.certificates.next_deadline_ms,
-        )
-        return min((timer for timer in timers if timer is not None), default=None)
-
     def clear(self) -> None:
         """Forgets everything."""
         for cache in (self.receive, self.send, self.send_base):

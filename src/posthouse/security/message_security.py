@@ -171,10 +171,6 @@ class MessageSecurity:
         """Runs the cleanup timers that are due, [MS-MQQB] 3.1.6.10 to 3.1.6.13."""
         self.caches.advance(now_ms)
 
-    def next_deadline_ms(self) -> int | None:
-        """When the next cleanup timer is due."""
-        return self.caches.next_deadline_ms()
-
     # -- received messages
 
     def open(self, packet: bytes, seen: Glance, now_ms: int) -> Verified:

@@ -157,11 +157,6 @@ class SrmpMessage(msgspec.Struct, gc=False):
             and self.stream_receipt is None
         )
 
-    @property
-    def identifier(self) -> MessageId:
-        """3.1.5.1.1; of several GUIDs the one of SourceQmGuid counts (note 7)."""
-        return MessageId(self.source_guid, self.ordinal)
-
     def expires(self) -> int:
         """When the message is late, or INFINITE; TTrq beats expiresAt, 3.1.5.1.4."""
         until = self.expires_at if self.reach_by is None else self.reach_by

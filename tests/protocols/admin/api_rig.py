@@ -12,6 +12,7 @@ from urllib.parse import quote
 import aiohttp
 import msgspec
 
+from posthouse.engine.books import machine_books
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.settings import EngineSettings
 from posthouse.model.properties import QueueProperties
@@ -199,7 +200,7 @@ def with_api(
                 result = await work(rig)
             assert desk.failure is None
             assert rig.faults == []
-            for name, books in manager.all_books().items():
+            for name, books in machine_books(manager.core).items():
                 assert books.balanced, (name, books)
             return result
         finally:

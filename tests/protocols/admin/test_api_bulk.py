@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from posthouse.engine.books import books_of
 from posthouse.protocols.admin import scanning
 from tests.protocols.admin.api_rig import AUDIT, ORDERS, ApiRig, at, with_api
 
@@ -239,7 +240,7 @@ def test_a_target_that_goes_half_way_is_told_with_the_counts(
 
         def move_and_delete(*args: Any) -> None:
             move(*args)
-            if manager.books(manager.queues.all()[-2]).accepted == 3:
+            if books_of(manager.queues.all()[-2]).accepted == 3:
                 manager.delete_queue(AUDIT, manager.core.system)
 
         monkeypatch.setattr(manager, "move_message", move_and_delete)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from posthouse.engine.books import books_of
 from posthouse.engine.records import FLAG_EXPRESS
 from posthouse.model.enumerations import MessageSeekAction
 from posthouse.model.errors import (
@@ -348,7 +349,7 @@ def test_a_message_that_is_given_back_or_rejected(rig: SessionRig, client: Clien
     assert client.end(source, [a.lookup_id], positive=False) == 1
     assert client.end(source, [b.lookup_id], message_class=NACK_RECEIVE_REJECTED) == 1
     assert rig.bodies("orders") == [b"a"]
-    assert rig.manager.books(rig.queue("orders")).rejected == 1
+    assert books_of(rig.queue("orders")).rejected == 1
 
 
 @pytest.mark.parametrize("positive", [True, False])

@@ -171,7 +171,7 @@ def test_an_accepted_connection_waits_for_a_request() -> None:
     end = End().start()
     assert end.session.state is SessionState.WAITING_EC_MSG
     assert not end.sent()
-    assert not end.session.direct
+    assert not end.session.terms.direct
 
 
 @pytest.mark.spec(
@@ -196,7 +196,7 @@ def test_an_acceptor_answers_with_its_own_guid(direct: bool, pinged: bool) -> No
     assert (header.time_stamp, header.operating_system.session) == (0xFFFFFFFF, not pinged)
     assert end.session.remote_guid == PEER_GUID
     assert end.session.state is SessionState.WAITING_CP_MSG
-    assert end.session.direct is direct
+    assert end.session.terms.direct is direct
 
 
 @pytest.mark.spec("MS-MQQB 2.2.3.1/8")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from posthouse.engine.books import books_of
 from posthouse.protocols.remote_read.actions import (
     ACTIONS,
     LOOKUP_RECEIVE_CURRENT,
@@ -349,7 +350,7 @@ def test_a_rejected_message_ends_so_when_its_transaction_commits(rig, reader, ha
     reader.end_transactional(handle, 1)
     assert mark(reader, handle, call.response.sequence_id).result == OK
     rig.finish(commit=commit)
-    books = rig.manager.books(rig.queue("orders"))
+    books = books_of(rig.queue("orders"))
     assert (books.rejected, books.received) == ((1, 0) if commit else (0, 0))
     assert rig.bodies("orders") == [b"one", b"two", b"three"][commit:]
 
@@ -360,7 +361,7 @@ def test_class_zero_changes_nothing(rig, reader, handle):
     reader.end_transactional(handle, 1)
     assert mark(reader, handle, call.response.sequence_id, 0).result == OK
     rig.finish(commit=True)
-    books = rig.manager.books(rig.queue("orders"))
+    books = books_of(rig.queue("orders"))
     assert (books.rejected, books.received) == (0, 1)
 
 

@@ -262,16 +262,6 @@ def _bring_online(scene: Scene) -> Call:
     return lambda m: m.bring_online()
 
 
-@operation("books")
-def _books(scene: Scene) -> Call:
-    return lambda m: m.books(scene.world.queue("plain"))
-
-
-@operation("all_books")
-def _all_books(scene: Scene) -> Call:
-    return lambda m: m.all_books()
-
-
 @operation("store_record")
 def _store_record(scene: Scene) -> Call:
     return lambda m: m.store_record()

@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 
+from posthouse.engine.books import books_of
 from posthouse.engine.records import DROP, RECEIVED
 from posthouse.model.properties import QueueAccessType
 from posthouse.sim import SimDisk
@@ -121,8 +122,8 @@ def test_lost_express_messages_are_counted_in_the_books() -> None:
     after = check(world.disk.crash(), world.witness)
     queue = after.queue("express")
     assert after.recovered.lost_express == {queue.number: 1}
-    assert after.manager.books(queue).lost_express == 1
-    assert after.manager.books(queue).balanced
+    assert books_of(queue).lost_express == 1
+    assert books_of(queue).balanced
     twice = check(after.disk.crash(), after.witness)
     assert sum(twice.recovered.lost_express.values()) <= 1
 

@@ -114,11 +114,6 @@ class Session:
         return self.terms.remote_guid
 
     @property
-    def direct(self) -> bool:
-        """DirectFormatSession."""
-        return self.terms.direct
-
-    @property
     def is_open(self) -> bool:
         """Whether user messages may go either way."""
         return self.state is SessionState.OPEN
