@@ -54,6 +54,7 @@ EDGE_FILES = {
     "protocols/admin/http.py",
     "protocols/admin/outside.py",
     "protocols/admin/inflow.py",
+    "protocols/admin/passwords.py",
     "protocols/admin/streaming.py",
     "protocols/streams.py",
 }

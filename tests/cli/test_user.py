@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from base64 import b64encode
 from collections.abc import Iterator
+from pathlib import Path
+from urllib.request import Request, urlopen
 
 import pytest
 
 from posthouse.cli import user
 from tests.cli.conftest import Posthouse
+from tests.client.serving import Serving
 
 
 @pytest.fixture(autouse=True)
@@ -89,3 +94,26 @@ def test_a_user_is_deleted_after_a_question(ph: Posthouse) -> None:
     gone = ph("user", "delete", "alice", "--json").value
     assert gone == {"user": "alice", "tokens": 1, "dry_run": False}
     assert ph("user", "delete", "alice").code == 1
+
+
+def test_the_password_lets_the_user_in_over_http(
+    ph: Posthouse, server: Serving, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What `user add` reads opens the door that it gives by default."""
+    ph("user", "add", "dave", stdin=b"correct horse\n")
+    file = tmp_path / "password.txt"
+    file.write_text("correct horse\n")
+    monkeypatch.setenv("POSTHOUSE_USER", "dave")
+    monkeypatch.setenv("POSTHOUSE_PASSWORD_FILE", str(file))
+    assert ph("status", "--url", server.url, "--json").value["name"] == "ALPHA"
+    assert ph("user", "list", "--url", server.url).code == 1
+    credentials = b64encode(b"dave:correct horse").decode()
+    asked = Request(
+        f"{server.url}/api/v1/status", headers={"Authorization": f"Basic {credentials}"}
+    )
+    with urlopen(asked, timeout=30) as answer:
+        assert json.load(answer)["name"] == "ALPHA"
+    file.write_text("wrong\n")
+    refused = ph("status", "--url", server.url)
+    assert refused.code == 1
+    assert "the user name or the password is wrong" in refused.err

@@ -80,3 +80,37 @@ def test_what_cannot_be_meant(
 def test_any_text_is_an_address_or_a_value_error(url: str) -> None:
     with suppress(ValueError):
         resolve(None, url, None, None, {})
+
+
+def test_a_user_and_a_password_go_with_a_url(tmp_path: Path) -> None:
+    url = "http://localhost:1"
+    found = resolve(None, url, None, None, {}, user="dave", password="a:b ä")
+    assert found.authorization == "Basic ZGF2ZTphOmIgw6Q="
+    file = tmp_path / "password"
+    file.write_text("secret\nmore\n")
+    environment = {"POSTHOUSE_USER": "dave", "POSTHOUSE_PASSWORD_FILE": str(file)}
+    assert resolve(None, url, None, None, environment).password == "secret"
+    assert resolve(None, url, "pht_1", None, environment).authorization == "Bearer pht_1"
+    assert resolve("home", None, None, None, environment).authorization == ""
+
+
+@pytest.mark.parametrize(
+    ("url", "token", "user", "password"),
+    [
+        ("http://h", None, "dave", None),
+        ("http://h", None, None, "secret"),
+        ("http://h", "pht_1", "dave", "secret"),
+        ("http://h", None, "da:ve", "secret"),
+        (None, None, "dave", "secret"),
+    ],
+)
+def test_half_a_login_or_two_are_refused(
+    url: str | None, token: str | None, user: str | None, password: str | None
+) -> None:
+    with pytest.raises(ValueError, match=r"go together|not both|colon|needs none"):
+        resolve(None, url, token, None, {}, user=user, password=password)
+
+
+def test_a_user_of_the_environment_needs_a_file() -> None:
+    with pytest.raises(ValueError, match="POSTHOUSE_PASSWORD_FILE"):
+        resolve(None, "http://h", None, None, {"POSTHOUSE_USER": "dave"})

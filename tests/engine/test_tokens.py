@@ -100,7 +100,7 @@ def test_a_token_ends_with_its_user_and_the_next_does_not_inherit_it() -> None:
     tokens = tokens_of(rig)
     token, text = rig.run(lambda m: tokens.create("bob"))
     _, other = rig.run(lambda m: tokens.create())
-    assert rig.run(lambda m: tokens.remove_of("BOB")) == [token.id]
+    assert rig.run(lambda m: tokens.remove_of("BOB")) == [token.id, "password of bob"]
     rig.run(lambda m: m.accounts.remove("bob"))
     rig.run(lambda m: m.accounts.add("bob"))
     with pytest.raises(AccessDenied):

@@ -45,13 +45,15 @@ def connect(
     url: str | None = None,
     token: str | None = None,
     token_file: str | os.PathLike[str] | None = None,
+    user: str | None = None,
+    password: str | None = None,
     timeout: float = CONNECT_TIMEOUT_S,
     reconnect: float = RECONNECT_S,
     name: str | None = None,
     tls: ssl.SSLContext | None = None,
 ) -> Connecting:
     """A session, as `posthouse.connect` makes it: for `async with`, or to be awaited."""
-    address = resolve(home, url, token, token_file)
+    address = resolve(home, url, token, token_file, user=user, password=password)
     return Connecting(address, name or "", timeout, reconnect, tls)
 
 

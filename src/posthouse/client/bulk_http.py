@@ -247,8 +247,8 @@ class BulkHttp:
         headers = {"Accept": accept, "Host": address.host_header}
         if content_type:
             headers["Content-Type"] = content_type
-        if address.token:
-            headers["Authorization"] = f"Bearer {address.token}"
+        if address.authorization:
+            headers["Authorization"] = address.authorization
         try:
             response = _exchange(connection, method, PREFIX + path, body, headers)
         except (OSError, http.client.HTTPException) as error:

@@ -44,8 +44,8 @@ def upgrade_request(address: Address) -> bytes:
         "Connection: Upgrade",
         f"Upgrade: {UPGRADE}",
     ]
-    if address.token:
-        lines.append(f"Authorization: Bearer {address.token}")
+    if address.authorization:
+        lines.append(f"Authorization: {address.authorization}")
     return ("\r\n".join(lines) + "\r\n\r\n").encode("ascii")
 
 

@@ -74,6 +74,10 @@ class Tokens:
         key = user_key(user)
         return [token for token in self._tokens.values() if user_key(token.user) == key]
 
+    def sessions_of(self, user: str) -> list[str]:
+        """What sessions of a user are known by: his tokens, and his password."""
+        return [*(token.id for token in self.of(user)), password_id(user)]
+
     def find(self, token_id: str) -> Token | None:
         """The token of that identifier."""
         return self._tokens.get(token_id)
@@ -131,14 +135,14 @@ class Tokens:
 
     def remove_of(self, user: str) -> list[str]:
         """A user goes, and his tokens with him: the next of that name must not inherit them."""
-        gone = [token.id for token in self.of(user)]
+        gone = self.sessions_of(user)
         for token_id in gone:
             self.remove(token_id)
         return gone
 
     def _user_goes(self, user: str, change: Change) -> None:
         """The same, whatever door he was removed through."""
-        gone = [token.id for token in self.of(user)]
+        gone = self.sessions_of(user)
         for token_id in gone:
             self.remove(token_id, change)
         self.gone(gone)
@@ -171,6 +175,11 @@ class Tokens:
 
     def _define(self, token_id: str, value: bytes | None, change: Change) -> None:
         self.core.define(TABLE_ACCOUNT, _KEY + token_id.encode(), value, change)
+
+
+def password_id(user: str) -> str:
+    """What stands for the token where a user has shown a password."""
+    return f"password of {user_key(user)}"
 
 
 def _refused() -> AccessDenied:

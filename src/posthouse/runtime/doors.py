@@ -107,7 +107,7 @@ def remote_read_node(service: Service) -> RemoteReadNode | None:
         bug=_fault_writer(service),
         kerberos=kerberos_service(service),
     )
-    node.remote.logins.told = _login_writer(service)
+    node.remote.logins.told = _login_writer(service, "rpc")
     return node
 
 
@@ -177,9 +177,9 @@ def _mapper_misser(service: Service) -> Callable[[str, OSError], None]:
     return tell
 
 
-def _login_writer(service: Service) -> Callable[[str, str, str], None]:
+def _login_writer(service: Service, door: str) -> Callable[[str, str, str], None]:
     def write(user: str, address: str, cause: str) -> None:
-        service.log.warning("login_refused", door="rpc", user=user, address=address, cause=cause)
+        service.log.warning("login_refused", door=door, user=user, address=address, cause=cause)
 
     return write
 
@@ -228,6 +228,7 @@ def make_admin(
         backup=_backup_of(service),
         fault=_fault_writer(service),
         healthy=lambda: service.desk.failure is None,
+        login_refused=_login_writer(service, "http"),
         session_limits=SessionLimits(frame_size_max=section.body_size_max),
         memory=service.memory,
         binary=None if node is None else node.protocol.figures,

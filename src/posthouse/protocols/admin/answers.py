@@ -19,6 +19,7 @@ from posthouse.protocols.admin.gate import Headers, Identity
 from posthouse.protocols.admin.refusals import (
     MethodNotAllowed,
     NotJson,
+    TooManyLogins,
     Unauthorized,
     error_json,
     status_of,
@@ -51,6 +52,8 @@ def refusal(error: QueueError, *, browsed: bool = False) -> HttpAnswer:
         headers["WWW-Authenticate"] = f'{scheme} realm="posthouse"'
     if isinstance(error, MethodNotAllowed):
         headers["Allow"] = ", ".join(error.allowed)
+    if isinstance(error, TooManyLogins):
+        headers["Retry-After"] = str(error.wait_s)
     return HttpAnswer(status, encode_json(error_json(error)), JSON, headers)
 
 

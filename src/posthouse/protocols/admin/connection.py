@@ -22,6 +22,7 @@ from posthouse.protocols.admin.gate import (
     SWITCHING,
     HeaderTooLarge,
     Identity,
+    Login,
     upgrade_headers,
 )
 from posthouse.protocols.admin.session import ClientSession
@@ -57,6 +58,7 @@ class Connection(asyncio.Protocol):
         self._ending = False
         self._large = False  # a frame larger than small ones is on its way
         self._timer: asyncio.TimerHandle | None = None
+        self._login: asyncio.Task[None] | None = None  # a password is being checked
         self._loop = asyncio.get_running_loop()
 
     # -- from the transport
@@ -82,6 +84,8 @@ class Connection(asyncio.Protocol):
             self._count(self.session)
         elif self.http is not None:
             self.http.data_received(data)
+        elif self._login is not None:
+            self._head += data  # of the session that may begin
         elif self._address:
             self._head += data
             self._begin()
@@ -113,6 +117,8 @@ class Connection(asyncio.Protocol):
         if not self._address:
             return
         self._stop_timer()
+        if self._login is not None:
+            self._login.cancel()
         self.door.open.discard(self)
         self.admin.traffic.connections -= 1
         if self.http is not None:
@@ -202,10 +208,32 @@ class Connection(asyncio.Protocol):
         try:
             headers = upgrade_headers(head)
             self.door.gate.check(headers)
+            login = self.door.gate.login_of(headers)
+            if login is not None:
+                self.transport.pause_reading()
+                self._login = self._loop.create_task(self._log_in(login, rest))
+                return
             identity = self.door.gate.identify(headers, int(time.time()))
         except QueueError as error:
             self._refuse(error)
             return
+        self._open_session(identity, rest)
+
+    async def _log_in(self, login: Login, rest: bytes) -> None:
+        """The same for a password, which takes its time."""
+        try:
+            identity = await self.admin.passwords.identify(login, self._address)
+        except QueueError as error:
+            self._refuse(error)
+            return
+        finally:
+            self._login = None
+        if not self.transport.is_closing():
+            rest, self._head = rest + bytes(self._head), bytearray()
+            self._open_session(identity, rest)
+            self._pause(self.session is not None and self.session.paused)
+
+    def _open_session(self, identity: Identity, rest: bytes) -> None:
         self.transport.write(SWITCHING)
         self._identity = identity
         self._holder = self.admin.memory.open(self._address, self._too_much, self._resume)

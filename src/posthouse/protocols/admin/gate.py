@@ -20,7 +20,7 @@ from posthouse.model.text import excerpt
 from posthouse.protocols.admin.refusals import BadRequest, Unauthorized
 from posthouse.protocols.admin.routes import PREFIX
 from posthouse.security.access import Caller
-from posthouse.security.accounts import Role
+from posthouse.security.accounts import Role, split_token
 
 _HOST: Final = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([0-9A-Za-z._-]+))(?::[0-9]{1,5})?", re.ASCII)
 _ALWAYS_OURS: Final = frozenset({"localhost", "localhost.localdomain"})
@@ -34,6 +34,13 @@ class Identity(NamedTuple):
     role: Role
     token_id: str = ""
     expires_s: int | None = None
+
+
+class Login(NamedTuple):
+    """A user name and a password, not checked yet."""
+
+    user: str
+    password: str
 
 
 class Gate:
@@ -77,6 +84,17 @@ class Gate:
             return name in self._hosts
         return True
 
+    def login_of(self, headers: Headers) -> Login | None:
+        """The user name and password of a request that has some; a token is none."""
+        values = headers.getall("Authorization", [])
+        if self._local is not None or len(values) != 1:
+            return None
+        scheme, _, credentials = values[0].strip().partition(" ")
+        user, colon, password = _decoded(credentials).partition(":")
+        if scheme.lower() != "basic" or not colon or split_token(password) is not None:
+            return None
+        return Login(user, password)
+
     def identify(self, headers: Headers, now_s: int, *, browsed: bool = False) -> Identity:
         """Who shows his token. Browsers may send it as a password, for what they only look at."""
         if self._local is not None:
@@ -88,9 +106,9 @@ class Gate:
         if scheme.lower() == "bearer":
             text = credentials.strip()
         elif scheme.lower() == "basic" and browsed:
-            text = _password(credentials)
+            text = _decoded(credentials).partition(":")[2]
         else:
-            raise Unauthorized("this needs a token, as Bearer")
+            raise Unauthorized("this needs a token, as Bearer, or a user's password, as Basic")
         try:
             granted = self._tokens.authenticate(text, now_s)
         except AccessDenied as error:
@@ -105,12 +123,11 @@ def host_name(host: str) -> str:
     return "" if found is None else (found[1] or found[2]).rstrip(".").lower()
 
 
-def _password(credentials: str) -> str:
+def _decoded(credentials: str) -> str:
     try:
-        text = b64decode(credentials.strip(), validate=True).decode()
+        return b64decode(credentials.strip(), validate=True).decode()
     except (binascii.Error, ValueError):
         return ""
-    return text.partition(":")[2]
 
 
 # -- the upgrade to a client session

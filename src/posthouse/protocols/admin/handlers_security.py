@@ -166,7 +166,7 @@ def _with_doors(account: Account, doors: tuple[Door, ...]) -> Account:
 
 def _end_sessions(context: Context, account: Account) -> None:
     """The tokens stay good, for what the account may do from now on."""
-    context.services.revoked([token.id for token in context.services.tokens.of(account.name)])
+    context.services.revoked(context.services.tokens.sessions_of(account.name))
 
 
 def set_password(context: Context, params: UserParams, body: PasswordBody) -> Steps[Done]:

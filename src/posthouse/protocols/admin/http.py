@@ -27,6 +27,7 @@ from posthouse.protocols.admin.gate import Gate, Identity
 from posthouse.protocols.admin.handlers_two_phase import PEER_CALL, call_of
 from posthouse.protocols.admin.inflow import PORTIONS_MAX, Incoming
 from posthouse.protocols.admin.metrics import CONTENT_TYPE, Traffic
+from posthouse.protocols.admin.passwords import PasswordLogins
 from posthouse.protocols.admin.refusals import BadRequest, BodyTooLarge, OurFault
 from posthouse.protocols.admin.routes import ARROW
 from posthouse.protocols.admin.streaming import HEADERS, Streaming
@@ -67,6 +68,7 @@ class HttpFace:
         self,
         api: Api,
         gate: Gate,
+        passwords: PasswordLogins,
         pages: Pages,
         traffic: Traffic,
         *,
@@ -77,6 +79,7 @@ class HttpFace:
     ) -> None:
         self._api = api
         self._gate = gate
+        self._passwords = passwords
         self._pages = pages
         self._traffic = traffic
         self._memory = memory
@@ -127,7 +130,7 @@ class HttpFace:
             self._gate.check(request.headers)
             if path == PEER_CALL:
                 return await self._peer_answer(request)
-            identity = self._gate.identify(request.headers, int(time.time()), browsed=browsed)
+            identity = await self._identify(request, browsed=browsed)
             if path == METRICS:
                 return await _joined(pages.scrape(request.method, identity))
             if browsed:
@@ -137,12 +140,19 @@ class HttpFace:
             self._api.desk.manager.refused(error)
             return refusal(error, browsed=browsed)
 
+    async def _identify(self, request: web.BaseRequest, *, browsed: bool = False) -> Identity:
+        """Who asks, by a token or by a password."""
+        login = self._gate.login_of(request.headers)
+        if login is not None:
+            return await self._passwords.identify(login, request.remote or "")
+        return self._gate.identify(request.headers, int(time.time()), browsed=browsed)
+
     async def _readiness(self, request: web.BaseRequest) -> HttpAnswer:
         """Whether messages are taken; a turn of the engine has looked at the disk before."""
         told = "Authorization" in request.headers
         if told or self._gate.is_local:
             self._gate.check(request.headers)
-            self._gate.identify(request.headers, int(time.time()))
+            await self._identify(request)
         if self.closing:
             return HttpAnswer(
                 503, b"not ready: stopping\n" if told else b"not ready\n", "text/plain"

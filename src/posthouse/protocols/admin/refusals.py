@@ -40,6 +40,16 @@ class Unauthorized(errors.AccessDenied):
     )
 
 
+class TooManyLogins(errors.AccessDenied):
+    """Passwords from this address are not looked at for a while."""
+
+    http_status: Final = 429
+
+    def __init__(self, cause: str, wait_ms: int) -> None:
+        self.wait_s = -(-wait_ms // 1000)
+        super().__init__(cause, f"Wait {self.wait_s} s, or use a token.")
+
+
 class NoSuchPath(QueueError):
     """The API has nothing under that path."""
 

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from aiohttp import HttpVersion10, web
 
+from posthouse.engine.logins import Told
 from posthouse.engine.tokens import Tokens
 from posthouse.net.connections import Connections
 from posthouse.net.listening import Listener
@@ -41,6 +42,7 @@ from posthouse.protocols.admin.outside import (
     paused,
 )
 from posthouse.protocols.admin.pacing import SHARE, Busy, Pace
+from posthouse.protocols.admin.passwords import PasswordLogins
 from posthouse.protocols.admin.rates import SAMPLE_INTERVAL_MS, Rates
 from posthouse.protocols.admin.remote_read_metrics import AskFigures as AskRemoteRead
 from posthouse.protocols.admin.session_handles import SessionLimits
@@ -86,6 +88,7 @@ class Admin:
         refresh: Callable[[], Awaitable[object]] | None = None,
         fault: Callable[[Exception], None] = lambda error: None,
         healthy: Callable[[], bool] = lambda: True,
+        login_refused: Told = lambda user, address, cause: None,
         session_limits: SessionLimits | None = None,
         memory: MemoryAccount | None = None,
         binary: AskFigures | None = None,
@@ -102,6 +105,7 @@ class Admin:
         self.memory = memory or MemoryAccount()
         self.tokens = Tokens(manager.core, manager.accounts)
         self.tokens.gone = self.end_sessions_of
+        self.passwords = PasswordLogins(manager.accounts, login_refused)
         self.traffic = Traffic()
         self.pending = Pending()
         self.rates = Rates()
@@ -177,6 +181,7 @@ class AdminDoor(ABC):
         self.face = HttpFace(
             admin.api,
             gate,
+            admin.passwords,
             admin.pages,
             admin.traffic,
             memory=admin.memory,
