@@ -275,26 +275,37 @@ def test_a_full_output_is_an_error_that_says_where_the_message_is(
 
 
 class Second(io.RawIOBase):
-    """Takes the first write; then the disk is full."""
+    """Takes the first write; the second fails."""
 
-    def __init__(self) -> None:
+    def __init__(self, failure: BaseException) -> None:
         self.taken: list[bytes] = []
+        self._failures = iter([failure])
 
     def writable(self) -> bool:
         return True
 
     def write(self, data: object) -> int:
         if self.taken:
-            raise OSError(28, "No space left on device")
+            raise next(self._failures, OSError(5, "closed"))
         self.taken.append(bytes(data))  # type: ignore[call-overload]
         return len(self.taken[0])
 
 
-def test_what_was_printed_before_is_gone_and_the_rest_stays(ph: Posthouse) -> None:
+@pytest.mark.parametrize(
+    ("failure", "told"),
+    [
+        (OSError(28, "No space left on device"), "it stays in the queue"),
+        (KeyboardInterrupt(), "Interrupted after 1 messages; the others are where they were."),
+    ],
+)
+def test_what_was_printed_before_is_gone_and_the_rest_stays(
+    ph: Posthouse, capsys: pytest.CaptureFixture[str], failure: BaseException, told: str
+) -> None:
     send(ph, "one", "two", "three")
-    device = Second()
+    device = Second(failure)
     stream = io.TextIOWrapper(io.BufferedWriter(device), "utf-8")
     assert run_into(stream, "receive", ORDERS, "--count", "3", "--raw") == 1
     assert device.taken == [b"one\n"]
+    assert told in capsys.readouterr().err
     messages = ph("receive", ORDERS, "--count", "9", "--json").lines
     assert [message["body_text"] for message in messages] == ["two", "three"]

@@ -46,9 +46,10 @@ def test_every_example_in_python_runs(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_every_example_of_the_command_line_runs(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    assert len(LINES) == 7
+    assert len(LINES) == 8
+    monkeypatch.chdir(tmp_path)
     with read_serving() as server:
         orders_of(server, *map(str, range(1, 9)))
         with posthouse.connect(server.home) as qm:
@@ -68,6 +69,8 @@ def test_every_example_of_the_command_line_runs(
         assert ";poison: 1 messages are gone." in said.out
         with posthouse.connect(server.home) as qm:
             assert qm.queue(r".\private$\orders").count() == 0
+    written = [file.read_text("utf-16-le") for file in sorted(tmp_path.glob("orders/*.body"))]
+    assert written == ["5", "6", "7", "8"]
 
 
 def test_every_name_is_on_the_page() -> None:

@@ -32,6 +32,9 @@ Commands that talk to a queue manager have these options too:
 |---|---|
 {common}
 
+`--url https://...` trusts the authorities of the system; `SSL_CERT_FILE` names a PEM file with
+another authority, or with the certificate of the queue manager itself.
+
 The others are local, they talk to nobody: `serve` is a queue manager itself (its `--json` prints
 the line of the ready file), `restore` and `doctor` work on a home that no other has open, `decode`
 on files, `selftest` in memory, `bench` and `demo` in directories of their own, `completion` prints

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from posthouse.protocols.admin.server import AdminDoor
 
 HEADER_MAX: Final = 8192
+TLS_HANDSHAKE: Final = b"\x16\x03"
 LINGER_S: Final = 10.0  # for the last bytes to a peer that may not read them
 FAREWELL_S: Final = 0.2  # for answers on their way, to a session whose token is good no more
 _COUNTED: Final = (RECEIVE, UNSYNCED, Buffer.SEND.value)
@@ -184,6 +185,10 @@ class Connection(asyncio.Protocol):
     def _begin(self) -> None:
         """Waits for the whole header, so that the timer covers it."""
         head = bytes(self._head)
+        if head.startswith(TLS_HANDSHAKE):
+            self.admin.traffic.refused["TLS on a plain endpoint"] += 1
+            self.close()  # at once: the peer waits for a handshake
+            return
         end = head.find(b"\r\n\r\n")
         if end < 0 and len(head) <= HEADER_MAX:
             return
