@@ -12,7 +12,7 @@ import posthouse
 from posthouse.model.bindery import NWOT_JOB_SERVER
 from posthouse.model.errors import InvalidParameter, QmsError
 from posthouse.model.qms import NWQueueJobStruct
-from posthouse.protocols.admin import server as admin
+from posthouse.net import sockets
 from posthouse.qms import FileServer, JobQueue
 from posthouse.qms.commands import GRACE_S
 from posthouse.qms.serving import SILENT_S, JobFailed, JobGone, QueueServer, Served, Task
@@ -185,7 +185,7 @@ def test_a_job_that_was_given_up_for_want_of_an_answer_is_nobodys_any_more(
 
 def test_a_server_gives_up_before_another_one_gets_its_job() -> None:
     """The queue manager gives it away when a connection was silent for so long."""
-    alive = dict(admin._KEEPALIVE)
+    alive = dict(sockets._KEEPALIVE)
     given_away_s = alive["TCP_KEEPIDLE"] + alive["TCP_KEEPINTVL"] * alive["TCP_KEEPCNT"]
     assert given_away_s > SILENT_S + GRACE_S
 
