@@ -25,6 +25,7 @@ from posthouse.protocols.admin.gate import (
     Login,
     upgrade_headers,
 )
+from posthouse.protocols.admin.refusals import BadRequest
 from posthouse.protocols.admin.session import ClientSession
 from posthouse.protocols.memory import RECEIVE, SMALL_REQUEST, UNSYNCED, Buffer, Holder, Loan
 from posthouse.security.access import Caller
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 HEADER_MAX: Final = 8192
 TLS_HANDSHAKE: Final = b"\x16\x03"
+PLAIN: Final = "Write http://, or give it a certificate: [admin] certificate and private_key."
 LINGER_S: Final = 10.0  # for the last bytes to a peer that may not read them
 FAREWELL_S: Final = 0.2  # for answers on their way, to a session whose token is good no more
 _COUNTED: Final = (RECEIVE, UNSYNCED, Buffer.SEND.value)
@@ -185,16 +187,15 @@ class Connection(asyncio.Protocol):
     def _begin(self) -> None:
         """Waits for the whole header, so that the timer covers it."""
         head = bytes(self._head)
-        if head.startswith(TLS_HANDSHAKE):
-            self.admin.traffic.refused["TLS on a plain endpoint"] += 1
-            self.close()  # at once: the peer waits for a handshake
-            return
         end = head.find(b"\r\n\r\n")
-        if end < 0 and len(head) <= HEADER_MAX:
+        is_tls = head.startswith(TLS_HANDSHAKE)  # whose peer waits for an answer
+        if end < 0 and len(head) <= HEADER_MAX and not is_tls:
             return
         self._stop_timer()
         self._head.clear()
-        if not head.startswith(SESSION_LINE):
+        if is_tls:
+            self._refuse(BadRequest("this endpoint does not speak TLS", PLAIN))
+        elif not head.startswith(SESSION_LINE):
             self._begin_http(head)
         elif 0 <= end <= HEADER_MAX:
             self._begin_session(head[:end], head[end + 4 :])
