@@ -199,7 +199,11 @@ class StoreSection(Struct, frozen=True):
     segment_size: Annotated[
         int,
         Meta(
-            ge=MIB, le=GIB, extra={"unit": SIZE}, description="A segment of this length is sealed."
+            ge=MIB,
+            le=GIB,
+            extra={"unit": SIZE},
+            description="A segment of this length is sealed. A disk holds at least 64 segments: "
+            "on one smaller than 4 GiB they are shorter.",
         ),
     ] = _store.segment_size
     express_memory: Annotated[
@@ -218,7 +222,8 @@ class StoreSection(Struct, frozen=True):
             le=SIZE_MAX,
             extra={"unit": SIZE},
             description="New messages are refused while the disk has less free; the smaller of "
-            "this and `disk_reserve_percent` counts.",
+            "this and `disk_reserve_percent` counts, and at least what compaction needs: the "
+            "length of a segment and 5 MiB. 0: no reserve.",
         ),
     ] = _store.disk_reserve
     disk_reserve_percent: Annotated[

@@ -45,6 +45,7 @@ from posthouse.store.segment import Segment
 from posthouse.store.settings import StoreSettings
 
 SMALL_PARTS = 8  # less than this part of a segment is not worth the trouble
+MARGIN = 64 << 10  # left free by a compaction, for what is said meanwhile
 STEP_ENTRIES = 2048  # looked at in one step, whether they are copied or not
 
 
@@ -78,29 +79,37 @@ class Compactor:
         settings: StoreSettings,
         load_index: Callable[[Segment], SegmentIndex],
         read_record: Callable[[Place], bytes],
+        free_space: Callable[[], tuple[int, int]],
     ) -> None:
         self.state = state
         self.ledger = ledger
         self.settings = settings
         self.load_index = load_index
         self.read_record = read_record
+        self.free_space = free_space
         self.victim: Victim | None = None
         self.thorough = False  # nothing waits and nobody writes: any garbage is too much
         self.blocked_bytes = 0  # what a newer checkpoint would let us take
+        self.lacks_room = False  # a segment would be taken if more of the disk were free
 
     # -- choosing
 
     def choose(self, checkpoint_position: int) -> bool:
         """Picks the segment that gives most of those in front of the checkpoint, if any does."""
         assert self.victim is None
+        free, total = self.free_space()
         unfinished = self._unfinished()
-        candidates = self._candidates() if unfinished is None else [unfinished]
+        short = free < 2 * self.settings.reserve(total)
+        candidates = self._candidates(short) if unfinished is None else [unfinished]
+        fitting = [s for s in candidates if self._is_empty(s) or self._copied(s) <= free]
+        self.lacks_room = len(fitting) < len(candidates)
+        candidates = fitting
         found = [s for s in candidates if s.last_sequence <= checkpoint_position]
         self.blocked_bytes = 0
         if found:
             segment = max(found, key=self._gain)
             self.victim = Victim(segment, self._entries(segment))
-        elif unfinished is not None:
+        elif unfinished in candidates:
             self.blocked_bytes = self.settings.segment_size  # it goes first: worth a checkpoint
         else:
             self.blocked_bytes = sum(map(self._gain, candidates))
@@ -131,11 +140,16 @@ class Compactor:
             return self.ledger.segments[number]
         return None
 
-    def _candidates(self) -> list[Segment]:
-        """Empty ones, else mostly dead ones if there is much garbage, else many small ones."""
+    def _candidates(self, short: bool) -> list[Segment]:
+        """Empty ones, else mostly dead ones if there is much garbage, else many small ones.
+
+        Where the disk is short of space no garbage is left alone.
+        """
         sealed = [s for s in self.ledger.segments.values() if s.sealed and not s.pins]
         found = [s for s in sealed if self._is_empty(s)]
-        if not found and sum(map(self._gain, sealed)) > self._tolerated(sealed):
+        if not found and short:
+            found = [s for s in sealed if self._is_dead(s, 1 / SMALL_PARTS)]
+        elif not found and sum(map(self._gain, sealed)) > self._tolerated(sealed):
             found = [s for s in sealed if self._is_dead(s, self.settings.dead_ratio)]
         small = [s for s in sealed if s.end * SMALL_PARTS < self.settings.segment_size]
         return found or (small if len(small) >= self.settings.small_segments else [])
@@ -154,6 +168,10 @@ class Compactor:
         return self._gain(active) >= self.settings.segment_size * (
             1 / SMALL_PARTS if self.thorough else self.settings.dead_ratio
         )
+
+    def _copied(self, segment: Segment) -> int:
+        """Bytes that have to be free while it is compacted."""
+        return self.ledger.weight(segment) + MARGIN
 
     def _gain(self, segment: Segment) -> int:
         return segment.end - self.ledger.weight(segment)

@@ -147,6 +147,7 @@ RELEASE_PAYLOAD = struct.Struct("<I")
 
 
 SPARE_SUFFIX = ".spare"
+INDEX_SUFFIX = ".idx"
 
 
 def segment_name(number: int) -> str:
@@ -161,7 +162,7 @@ def spare_name(number: int) -> str:
 
 def index_name(number: int) -> str:
     """The file of a sealed segment's index."""
-    return f"{number:08d}.idx"
+    return f"{number:08d}{INDEX_SUFFIX}"
 
 
 def numbered(names: list[str], suffix: str) -> list[int]:

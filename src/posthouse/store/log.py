@@ -44,7 +44,7 @@ class LogStore:
 
     def __init__(self, disk: Disk, settings: StoreSettings | None = None) -> None:
         self.disk = disk
-        self.settings = settings or StoreSettings()
+        self.settings = (settings or StoreSettings()).fitted(disk.free_space()[1])
         self.notes: list[str] = []  # what an operator should know of the last start
         self.state = State()
         self.ledger = Ledger()
@@ -352,8 +352,7 @@ class LogStore:
 
     def _is_roomy(self) -> bool:
         free, total = self.disk.free_space()
-        settings = self.settings
-        return free >= min(settings.disk_reserve, total * settings.disk_reserve_percent // 100)
+        return free >= self.settings.reserve(total)
 
     def close(self) -> None:
         """A clean stop: everything synced, checkpoint written, express messages kept."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 KIB = 1 << 10
 MIB = 1 << 20
 GIB = 1 << 30
+SEGMENT_SIZE_MIN = 1 * MIB
+SEGMENTS_OF_DISK = 64
+RECORDS_MAX = 5 * MIB  # the largest message and what is said of others beside it
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +21,7 @@ class StoreSettings:
     that nobody can send a body that looks like records of ours."""
 
     segment_size: int = 64 * MIB
-    """A segment is sealed once it is this long."""
+    """A segment is sealed once it is this long. On a small disk they are shorter: see `fitted`."""
 
     express_memory: int = 256 * MIB
     """Express messages above this go to their own segments."""
@@ -26,7 +29,7 @@ class StoreSettings:
     disk_reserve: int = 2 * GIB
     disk_reserve_percent: int = 5
     """New messages are refused while less is free; the smaller of the two counts, so that neither
-    a small disk nor a big one loses much of its use."""
+    a small disk nor a big one loses much of its use. Compaction works inside it: see `reserve`."""
 
     dead_ratio: float = 0.5
     """A sealed segment of which at least this part would not have to be copied may be compacted."""
@@ -54,6 +57,22 @@ class StoreSettings:
 
     open_files: int = 256
     """Sealed segments kept open for reading."""
+
+    def fitted(self, disk_size: int) -> StoreSettings:
+        """For a disk of this size, which holds at least so many segments.
+
+        What compaction copies of one segment has to find room while the disk is nearly full.
+        """
+        size = max(SEGMENT_SIZE_MIN, disk_size // SEGMENTS_OF_DISK)
+        return self if size >= self.segment_size else replace(self, segment_size=size)
+
+    def reserve(self, disk_size: int) -> int:
+        """Bytes that new messages leave free: as set, but no less than compaction needs.
+
+        None at all where it was set to 0.
+        """
+        wanted = min(self.disk_reserve, disk_size * self.disk_reserve_percent // 100)
+        return max(wanted, self.segment_size + RECORDS_MAX) if wanted else 0
 
     def __post_init__(self) -> None:
         assert len(self.store_id) == 16

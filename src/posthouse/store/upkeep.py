@@ -56,7 +56,7 @@ class Upkeep:
         self.checkpoints.position = found.checkpoint_position
         self.checkpoint_wanted = False
         self.compactor = Compactor(
-            state, found.ledger, settings, self._load_index, self._read_record
+            state, found.ledger, settings, self._load_index, self._read_record, disk.free_space
         )
         self.damage: StoreDamaged | None = None  # met while compacting, which ends then
         self._leaving: list[Leaving] = []
@@ -222,6 +222,8 @@ class Upkeep:
         self._looked_at = now
         if self.compactor.choose(self.checkpoints.position):
             return True
+        if self.compactor.lacks_room:
+            self._looked_at = -1  # others may free some
         active = self.writer.active
         assert active is not None
         self.writer.seal_early = self.compactor.is_worth_sealing(active)

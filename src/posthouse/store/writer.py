@@ -14,20 +14,23 @@ from errno import EDQUOT, ENOSPC
 from threading import Lock
 
 from posthouse.engine.records import CHANGE, COPY, MARK, MESSAGE, Record
+from posthouse.store.checkpoint import checkpoint_names
 from posthouse.store.checksum import crc32
-from posthouse.store.disk import Buffer, Disk
+from posthouse.store.disk import Buffer, Disk, File
 from posthouse.store.errors import StoreFailed
 from posthouse.store.format import (
     CARRY,
     CRC,
     HEADER_BODY,
     HEADER_SIZE,
+    INDEX_SUFFIX,
     MARK_PAYLOAD,
     MARK_SIZE,
     RECORD_PAYLOAD_MAX,
     SEGMENT_HEADER_SIZE,
     SEGMENT_SIZE_MAX,
     SEGMENTS,
+    SPARE_SUFFIX,
     SegmentHeader,
     pack_record,
     pack_segment_header,
@@ -149,10 +152,33 @@ class LogWriter:
     def _put(self, segment: Segment, parts: Sequence[Buffer], offset: int) -> None:
         assert segment.file is not None
         try:
-            segment.file.write(parts, offset)
+            self._write_or_make_room(segment.file, parts, offset)
         except OSError as error:
             self._cut_back(segment, offset)
             raise self.fail(f"writing to {segment.name}", error) from error
+
+    def _write_or_make_room(self, file: File, parts: Sequence[Buffer], offset: int) -> None:
+        """A full disk: what can be done without, or made again, goes first."""
+        try:
+            file.write(parts, offset)
+        except OSError as error:
+            if error.errno not in (ENOSPC, EDQUOT) or not self._makes_room():
+                raise
+            file.write(parts, offset)
+
+    def _makes_room(self) -> bool:
+        """Removes spare files, indexes and all checkpoints but the newest; False: there are none.
+
+        An index is made again when it is needed, and a start reads the log where a checkpoint is
+        missing.
+        """
+        self.spares.clear()
+        names = self.disk.names()
+        gone = [name for name in names if name.endswith((SPARE_SUFFIX, INDEX_SUFFIX))]
+        gone += checkpoint_names(names)[1:]
+        for name in gone:
+            self.disk.unlink(name)
+        return bool(gone)
 
     # -- space in advance
 

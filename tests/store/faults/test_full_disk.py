@@ -106,7 +106,7 @@ def test_a_disk_without_any_room_ends_the_process_and_loses_nothing(room: int, d
             check(found, world.witness, why).check_goes_on()
     print(room, dict(seen))
     assert seen["ended"] + seen["went on"] == len(places(dose))
-    assert seen["ended"] > 0
+    assert seen["ended"] > 0 or room > 2000, "so much is enough, with what can be made again gone"
 
 
 def go_on(world: World, steps: int) -> str:
