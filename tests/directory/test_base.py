@@ -36,7 +36,6 @@ PYTHON = {
 }
 
 
-@pytest.mark.spec("MS-MQDMPR 3.1.1.17/1")
 def test_a_directory_operation_ends_in_one_of_seven_ways() -> None:
     assert {result.name for result in DirectoryOperationResult} == {
         "SUCCESS",

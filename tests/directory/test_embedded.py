@@ -5,7 +5,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from posthouse.directory.base import Directory, Filter, Found, Operator, SortOrder, equals
+from posthouse.directory.base import (
+    Directory,
+    DirectoryOperationResult,
+    Filter,
+    Found,
+    Operator,
+    SortOrder,
+    equals,
+)
 from posthouse.directory.embedded import QUERIES_MAX, EmbeddedDirectory, record_key
 from posthouse.directory.objects import (
     DirectoryObject,
@@ -371,6 +379,25 @@ def test_forgotten_queries_have_a_limit() -> None:
     assert world.directory.begin(Site).status is GENERIC_ERROR
     world.directory.end(handles[0])
     assert world.directory.begin(Site).status is SUCCESS
+
+
+@pytest.mark.spec("MS-MQDMPR 3.1.1.17/1")
+def test_an_operation_ends_in_one_of_the_documents_ways() -> None:
+    world = World()
+    directory, one = world.directory, site(1, "a")
+    ends = [
+        directory.create(one, NOW).status,
+        directory.create(one, NOW).status,
+        directory.read(Site, equals("name", "b")).status,
+        directory.next(directory.begin(Site, equals("name", "b")).handle).status,
+        directory.end(4711),
+    ]
+    directory.connected = False
+    ends.append(directory.read(Site).status)
+    assert ends == [SUCCESS, EXISTS, NOT_FOUND, END_OF_DATA, GENERIC_ERROR, NOT_CONNECTED]
+    assert {end.name for end in ends} | {NO_ATTRIBUTE.name} == {
+        result.name for result in DirectoryOperationResult
+    }
 
 
 def test_without_connection_nothing_is_done() -> None:

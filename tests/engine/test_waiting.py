@@ -636,7 +636,6 @@ def test_a_restart_forgets_waits_and_keeps_messages() -> None:
 # -- nobody outside raises internal events
 
 
-@pytest.mark.spec("MS-MQDMPR 3.1.7.3/1")
 def test_the_door_has_no_method_for_an_internal_event() -> None:
     internal = {
         "wait_for_new_message",

@@ -111,6 +111,7 @@ def test_any_class_is_carried(code: int) -> None:
 LISTED = r"DIRECT=OS:a\q,DIRECT=OS:b\q"
 
 
+@pytest.mark.spec("MS-MQDMPR 3.1.1.12/41", "MS-MQDMPR 3.1.1.12/42")
 @pytest.mark.parametrize(
     ("values", "refusal"),
     [

@@ -19,7 +19,6 @@ from posthouse.model.message_classes import (
 from tests.model.strategies import attempt
 
 
-@pytest.mark.spec("MS-MQMQ 2.2.18.1.6/1")
 def test_the_table_has_every_class_once() -> None:
     codes = [entry.code for entry in MESSAGE_CLASSES]
     assert codes == sorted(set(codes))

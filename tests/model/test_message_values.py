@@ -60,7 +60,6 @@ def test_combined_acknowledgments_are_sums_of_the_single_ones() -> None:
     assert combined == (0x05, 0x0C, 0x0E)
 
 
-@pytest.mark.spec("MS-MQDMPR 3.1.1.12/8")
 def test_privacy_levels() -> None:
     assert {level.name: level.value for level in PrivacyLevel} == {
         "NONE": 0,
@@ -94,7 +93,6 @@ def test_hash_algorithms() -> None:
     assert {kind.name for kind in values.WEAK_HASH_ALGORITHMS} == {"MD2", "MD4", "MD5"}
 
 
-@pytest.mark.spec("MS-MQDMPR 3.1.1.12/41")
 def test_encryption_algorithms_are_those_of_packets() -> None:
     assert {kind.name: kind.value for kind in EncryptionAlgorithm} == {
         "RC2": 0x6602,
@@ -114,7 +112,6 @@ def test_delivery_and_sender_types() -> None:
     }
 
 
-@pytest.mark.spec("MS-MQDMPR 3.1.1.12/42")
 def test_each_kind_of_queue_has_its_type_codes() -> None:
     assert [code.value for code in QueueTypeCode] == list(range(8))
     assert sorted(values.DESTINATION_QUEUE_TYPES) == [3, 5, 7]

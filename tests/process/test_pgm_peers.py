@@ -155,7 +155,7 @@ def message(ordinal: int, body: bytes) -> bytes:
 
 
 @pytest.mark.peer("openpgm", "namespaces")
-@pytest.mark.spec("MC-MQSRM 2.1.2/1", "MC-MQSRM 2.1.2/2", "MC-MQSRM 3.1.7.9/2")
+@pytest.mark.spec("MC-MQSRM 2.1.2/1", "MC-MQSRM 2.1.2/2", "MC-MQSRM 3.1.7.9/2", "PGM/1")
 def test_openpgm_receives_what_a_queue_manager_sends(lab: Laboratory) -> None:
     peer = lab.openpgm("receive", "60")
     queue = lab.qm.queue(f"MULTICAST={PLACE}")

@@ -55,3 +55,5 @@ def test_the_least_authentication_is_a_word(word: str, level: Level) -> None:
 def test_no_timer_can_be_switched_off(name: str) -> None:
     with pytest.raises(msgspec.ValidationError):
         msgspec.convert({name: 0}, RpcSection)
+    section = msgspec.convert({name: 7 * 60_000}, RpcSection)
+    assert getattr(section.remote_read(), name) == 7 * 60_000

@@ -172,6 +172,8 @@ def test_security_flags_bits() -> None:
         "security_data": 0x0080,
         "signature_kind": 0x0F00,
     }
+    assert SecurityFlags(0).replace(sender_id_type=2, encrypted=1) == 0x22
+    assert SecurityFlags(0x41).sender_id_type == 1
 
 
 def test_debug_flags_bits() -> None:

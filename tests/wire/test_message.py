@@ -206,7 +206,7 @@ def test_soap_texts_are_read() -> None:
 
 
 @pytest.mark.spec("MS-MQDMPR 3.1.7.1.31/9", "MS-MQDMPR 3.1.7.1.31/10", "MS-MQDMPR 3.1.1.12/7")
-@pytest.mark.spec("MS-MQMQ 2.2.18.1.6/2")
+@pytest.mark.spec("MS-MQMQ 2.2.18.1.6/1", "MS-MQMQ 2.2.18.1.6/2")
 @pytest.mark.parametrize("code", [*(each.code for each in MESSAGE_CLASSES), 0x0123, 0xE1FF, 0xFFFF])
 def test_every_class_is_carried(code: int) -> None:
     packet = edited(MINIMAL, 70, "<H", code)
@@ -214,7 +214,7 @@ def test_every_class_is_carried(code: int) -> None:
     assert serialize(deserialize(packet)) == packet
 
 
-@pytest.mark.spec("MS-MQDMPR 3.1.7.1.31/11")
+@pytest.mark.spec("MS-MQDMPR 3.1.7.1.31/11", "MS-MQDMPR 3.1.1.12/8")
 @pytest.mark.parametrize(
     ("value", "level"),
     [
@@ -228,7 +228,7 @@ def test_privacy_levels_have_their_numbers(value: int, level: PrivacyLevel) -> N
     assert deserialize(edited(MINIMAL, 108, "<I", value)).privacy_level == level
 
 
-@pytest.mark.spec("MS-MQDMPR 3.1.7.1.31/12")
+@pytest.mark.spec("MS-MQDMPR 3.1.7.1.31/12", "MS-MQDMPR 3.1.1.12/41")
 @pytest.mark.parametrize(
     ("value", "algorithm"),
     [

@@ -641,7 +641,7 @@ def test_an_envelope_that_hides_its_destination_is_written_anew() -> None:
     parts = parts_of(forwarded(xml, to="DIRECT=HTTP://gamma/msmq/q"))
     found = read_envelope(parts.envelope)
     assert found.to == "http://gamma/msmq/q"
-    assert found.identifier == (GUID, 7)
+    assert (found.source_guid, found.ordinal) == (GUID, 7)
     assert parts.body == b"body"
 
 

@@ -171,6 +171,8 @@ def test_a_session_has_the_documents_states_and_no_others() -> None:
         "WAITING_ECR_MSG",
         "WAITING_RECONNECT",
     }
+    taken = {end_in(role, state).session.state for role, state in STATES}
+    assert taken == {state for _, state in STATES} <= set(SessionState)
 
 
 @pytest.mark.parametrize(

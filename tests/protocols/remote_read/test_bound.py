@@ -144,7 +144,7 @@ def test_another_name_or_version_is_refused_at_bind(rig: ServerRig, name: Syntax
     assert accepted.result == statuses.ACCEPTANCE
 
 
-@pytest.mark.spec("MS-MQRR 3.1.4/5")
+@pytest.mark.spec("MS-MQRR 3.1.4/5", "MS-MQDMPR 3.1.7.3/1")
 @SYNTAXES
 @pytest.mark.parametrize("opnum", [1, 16, 0xFFFF])
 def test_an_opnum_without_a_method_is_a_fault(

@@ -16,6 +16,7 @@ from posthouse.protocols.srmp.http_writer import response
 from posthouse.protocols.srmp.link import LinkState
 from posthouse.protocols.srmp.network import Secure
 from posthouse.protocols.srmp.settings import SrmpSettings
+from posthouse.runtime.settings_srmp import SrmpSection
 from tests.protocols.srmp.memory_web import ADMIN, CLOSE, SILENCE, Machine, Site, Web
 
 TO = "DIRECT=HTTP://10.0.0.2/msmq/private$/q"
@@ -379,7 +380,7 @@ def test_the_pause_is_a_setting(web: Web) -> None:
 
 @pytest.mark.spec("MC-MQSRM 3.1.2/1", "MC-MQSRM 3.1.3.1/4")
 def test_every_timer_has_the_documents_value() -> None:
-    settings, second, minute = SrmpSettings(), 1_000, 60_000
+    settings, second, minute = SrmpSection().protocol(), 1_000, 60_000
     assert settings.retransmission_ms == 20 * second
     assert settings.cleanup_ms == 300 * second
     expected = [30 * second] * 3 + [5 * minute] * 3 + [30 * minute] * 3 + [360 * minute]
@@ -573,7 +574,8 @@ def test_what_waits_is_sent_after_a_restart_under_the_same_identifier(
     alpha.restart()
     alpha.send(TO, b"two")
     first, again, second = site.messages()
-    assert first.identifier == again.identifier != second.identifier
+    names = [(each.source_guid, each.ordinal) for each in (first, again, second)]
+    assert names[0] == names[1] != names[2]
     assert first.sent_at == again.sent_at
 
 
