@@ -204,6 +204,14 @@ def heard_of(answers: posthouse.Queue, sending: Sending, identifier: str) -> str
     "MS-MQQB 3.1.5.8.8/2",
     "MS-MQQB 3.1.5.8.8/3",
     "MS-MQQB 3.1.5.8.8/4",
+    "MS-MQDMPR 3.1.1.12/17",
+    "MS-MQDMPR 3.1.1.12/19",
+    "MS-MQDMPR 3.1.1.12/21",
+    "MS-MQDMPR 3.1.1.12/31",
+    "MS-MQDMPR 3.1.1.12/32",
+    "MS-MQDMPR 3.1.1.12/33",
+    "MS-MQDMPR 3.1.1.12/34",
+    "MS-MQDMPR 3.1.7.1.4/1",
 )
 @pytest.mark.parametrize("kind", [False, True], ids=["recoverable", "transactional"])
 @pytest.mark.parametrize("fate", FATES.values(), ids=FATES)
@@ -220,7 +228,7 @@ def test_the_sender_hears_what_became_of_its_message_and_it_is_kept_where_it_fai
     assert answers.count() == 0
 
 
-@pytest.mark.spec("MS-MQQB 3.1.7.2.1/3", "MS-MQQB 3.1.7.2.2/1")
+@pytest.mark.spec("MS-MQQB 3.1.7.2.1/3", "MS-MQQB 3.1.7.2.2/1", "MS-MQDMPR 3.1.7.2.7/1")
 @pytest.mark.parametrize("kind", [False, True], ids=["recoverable", "transactional"])
 def test_what_nobody_receives_in_time_is_told_and_kept(pair: Neighbours, kind: bool) -> None:
     answers, admin = admin_queue(pair)
@@ -263,6 +271,7 @@ def test_answers_are_as_safe_as_what_they_answer(pair: Neighbours, recoverable: 
     assert [answers.receive(timeout=60).delivery for _ in range(2)] == [delivery] * 2
 
 
+@pytest.mark.spec("MS-MQDMPR 3.1.1.12/30")
 def test_only_the_answers_that_were_asked_for_come(pair: Neighbours) -> None:
     answers, admin = admin_queue(pair)
     queue = pair.target()
@@ -314,7 +323,7 @@ def test_strangers_are_not_told_what_is_missing_but_sequences_go_on() -> None:
         assert answers.count() == 0
 
 
-@pytest.mark.spec("MS-MQQB 3.1.5.7/5", "MS-MQQB 3.1.7.1.2/5")
+@pytest.mark.spec("MS-MQQB 3.1.5.7/5", "MS-MQQB 3.1.7.1.2/5", "MS-MQDMPR 3.1.1.12/4")
 @pytest.mark.parametrize("kind", [False, True], ids=["recoverable", "transactional"])
 def test_an_application_has_its_dead_letters_in_a_queue_of_its_own(
     pair: Neighbours, kind: bool

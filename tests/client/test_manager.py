@@ -47,6 +47,7 @@ def test_who_it_is(manager: Manager) -> None:
     assert "ALPHA" in repr(manager)
 
 
+@pytest.mark.spec("MS-MQDMPR 3.1.7.1.15/2", "MS-MQDMPR 3.1.7.1.9/10")
 def test_a_message_goes_in_and_comes_out(manager: Manager, path: str) -> None:
     queue = manager.create_queue(path)
     identifier = queue.send(b"<order/>", label="order 1", priority=5)
@@ -67,6 +68,7 @@ def test_bodies_of_every_kind(manager: Manager, path: str) -> None:
     assert (third.json(), fourth.json()) == ({"customer": 7}, [1, 2])
 
 
+@pytest.mark.spec("MS-MQDMPR 3.1.7.1.10/5", "MS-MQDMPR 3.1.7.1.15/6")
 def test_nothing_in_time_is_a_timeout(manager: Manager, path: str) -> None:
     queue = manager.create_queue(path)
     for timeout in (0, 0.01):
@@ -76,6 +78,7 @@ def test_nothing_in_time_is_a_timeout(manager: Manager, path: str) -> None:
             queue.peek(timeout=timeout)
 
 
+@pytest.mark.spec("MS-MQDMPR 3.1.7.1.10/4", "MS-MQDMPR 3.1.7.1.10/13", "MS-MQDMPR 3.1.7.2.2/2")
 def test_a_receive_waits_for_another_thread(manager: Manager, path: str) -> None:
     queue = manager.create_queue(path)
     found: list[bytes] = []
@@ -159,10 +162,12 @@ def test_what_breaks_while_it_is_sent(manager: Manager, path: str) -> None:
     assert [message.body for message in queue.consume(timeout=0)][-1] == b"last"
 
 
+@pytest.mark.spec("MS-MQDMPR 3.1.1.2/16", "MS-MQDMPR 3.1.7.1.9/7")
 def test_drafts_differ(manager: Manager, path: str) -> None:
     queue = manager.create_queue(path)
     queue.send_many([Draft(b"low", priority=1), Draft(b"high", priority=6, label="now")])
     assert [message.body for message in queue.browse()] == [b"high", b"low"]
+    assert [queue.receive(timeout=0).body for _ in range(2)] == [b"high", b"low"]
 
 
 def test_a_refused_message_among_many(manager: Manager, path: str) -> None:
@@ -172,6 +177,7 @@ def test_a_refused_message_among_many(manager: Manager, path: str) -> None:
     assert queue.count() == 0
 
 
+@pytest.mark.spec("MS-MQDMPR 3.1.4.4/3", "MS-MQDMPR 3.1.7.1.10/9", "MS-MQDMPR 3.1.7.1.9/9")
 def test_a_transaction_over_two_queues(manager: Manager, path: str) -> None:
     orders = manager.create_queue(path, transactional=True)
     ledger = manager.create_queue(path + "-ledger", transactional=True)
@@ -185,6 +191,7 @@ def test_a_transaction_over_two_queues(manager: Manager, path: str) -> None:
     assert (orders.count(), ledger.count()) == (0, 2)
 
 
+@pytest.mark.spec("MS-MQDMPR 3.1.4.5/2")
 def test_an_exception_aborts(manager: Manager, path: str) -> None:
     queue = manager.create_queue(path, transactional=True)
     queue.send(b"kept", transactional=True)
@@ -201,6 +208,7 @@ def test_an_exception_aborts(manager: Manager, path: str) -> None:
     assert (message.body, message.abort_count) == (b"kept", 1)
 
 
+@pytest.mark.spec("MS-MQDMPR 3.1.4.5/4")
 def test_a_transaction_by_hand(manager: Manager, path: str) -> None:
     queue = manager.create_queue(path, transactional=True)
     tx = manager.transaction().begin()
@@ -222,6 +230,7 @@ def test_many_in_a_transaction_of_their_own(manager: Manager, path: str) -> None
     assert queue.count() == 300
 
 
+@pytest.mark.spec("MS-MQDMPR 3.1.7.1.13/3")
 def test_lookups(manager: Manager, path: str) -> None:
     queue = manager.create_queue(path)
     queue.send_many([b"a", b"b", b"c"])
@@ -235,6 +244,7 @@ def test_lookups(manager: Manager, path: str) -> None:
     assert [message.body for message in queue.browse()] == [b"c"]
 
 
+@pytest.mark.spec("MS-MQDMPR 3.1.7.1.14/3")
 def test_cursors(manager: Manager, path: str) -> None:
     queue = manager.create_queue(path)
     queue.send_many([b"a", b"b", b"c"])
@@ -248,6 +258,7 @@ def test_cursors(manager: Manager, path: str) -> None:
     assert queue.count() == 2
 
 
+@pytest.mark.spec("MS-MQDMPR 3.1.7.1.16/1", "MS-MQDMPR 3.1.7.1.3/4")
 def test_subqueues_and_journals(manager: Manager, path: str) -> None:
     queue = manager.create_queue(path, journal=True)
     queue.send_many([b"good", b"bad"])
@@ -271,6 +282,7 @@ def test_properties(manager: Manager, path: str) -> None:
     assert path.rpartition("\\")[2] in [one.path.rpartition("\\")[2] for one in manager.queues()]
 
 
+@pytest.mark.spec("MS-MQDMPR 3.1.7.1.7/1", "MS-MQDMPR 3.1.7.1.4/3")
 def test_purge_and_delete(manager: Manager, path: str) -> None:
     queue = manager.create_queue(path)
     queue.send_many([b"1", b"2", b"3"])
@@ -282,6 +294,7 @@ def test_purge_and_delete(manager: Manager, path: str) -> None:
         queue.count()
 
 
+@pytest.mark.spec("MS-MQDMPR 3.1.7.1.3/2")
 def test_a_queue_that_is_there_already(manager: Manager, path: str) -> None:
     manager.create_queue(path)
     with pytest.raises(QueueExists):
@@ -289,6 +302,7 @@ def test_a_queue_that_is_there_already(manager: Manager, path: str) -> None:
     assert manager.create_queue(path, exist_ok=True) is manager.queue(path)
 
 
+@pytest.mark.spec("MS-MQDMPR 3.1.7.1.5/20", "MS-MQDMPR 3.1.7.1.6/3")
 def test_a_queue_of_one_reader(manager: Manager, path: str) -> None:
     manager.create_queue(path).send(b"1")
     alone = manager.queue(path, exclusive=True)
@@ -300,6 +314,7 @@ def test_a_queue_of_one_reader(manager: Manager, path: str) -> None:
         manager.queue(path).receive(timeout=0)
 
 
+@pytest.mark.spec("MS-MQDMPR 3.1.7.1.11/1")
 def test_consumers_give_back_what_they_did_not_finish(manager: Manager, path: str) -> None:
     queue = manager.create_queue(path)
     queue.send_many([b"%d" % number for number in range(10)])
@@ -399,16 +414,20 @@ def test_a_broken_connection_is_made_again(server: Serving, path: str) -> None:
         assert [message.body for message in queue.browse()] == [b"%d" % n for n in range(5)]
 
 
+@pytest.mark.spec("MS-MQDMPR 3.1.4.5/7")
 def test_a_transaction_is_lost_with_its_connection(server: Serving, path: str) -> None:
     def work(manager: Manager) -> None:
         with manager.transaction() as tx:
+            manager.queue(path).receive(timeout=0, tx=tx)
             manager.queue(path).send(b"never", tx=tx)
             server.break_connections()
 
     with posthouse.connect(server.home) as manager:
         queue = manager.create_queue(path, transactional=True)
+        queue.send(b"kept", transactional=True)
         with pytest.raises(TransactionAborted):
             work(manager)
+        assert queue.receive(timeout=30).body == b"kept"
         assert queue.count() == 0
 
 

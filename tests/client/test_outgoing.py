@@ -128,6 +128,7 @@ def test_a_paused_queue_keeps_its_messages(pair: tuple[Serving, Serving], path: 
         assert target.receive(timeout=20).body == b"second"
 
 
+@pytest.mark.spec("MS-MQDMPR 3.1.4.3/3")
 def test_first_and_last_of_a_transaction_are_marked_where_they_were_sent(
     pair: tuple[Serving, Serving], path: str
 ) -> None:

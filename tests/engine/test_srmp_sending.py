@@ -224,7 +224,7 @@ def test_a_resend_bridges_what_is_gone(rig: AwayRig) -> None:
     assert rig.places(rig.take()) == [(1, 0), (3, 1), (4, 3)]
 
 
-@pytest.mark.spec("MC-MQSRM 3.1.7.2.1/6", "MC-MQSRM 3.1.7.2.1/5", "MC-MQSRM 3.1.1.1.2.4/2")
+@pytest.mark.spec("MC-MQSRM 3.1.7.2.1/5", "MC-MQSRM 3.1.1.1.2.4/2")
 @pytest.mark.spec("MC-MQSRM 3.1.7.2.3/5")
 def test_an_expired_message_leaves_a_bridge_and_the_first_a_start(rig: AwayRig) -> None:
     rig.send_stream(b"1", b"2", time_to_reach_queue=10)
@@ -235,6 +235,17 @@ def test_an_expired_message_leaves_a_bridge_and_the_first_a_start(rig: AwayRig) 
     assert rig.places(packets) == [(3, 0), (4, 3)]
     assert rig.streams(packets)[0].send_receipts_to is not None  # decision 76
     rig.check_books()
+
+
+@pytest.mark.spec("MC-MQSRM 3.1.7.2.1/6")
+def test_the_message_after_expired_ones_names_the_one_before_them(rig: AwayRig) -> None:
+    rig.send_stream(b"1", time_to_reach_queue=60)
+    rig.send_stream(b"2", b"3", time_to_reach_queue=10)
+    rig.send_stream(b"4", b"5", time_to_reach_queue=60)
+    rig.advance(12)
+    packets = rig.take()
+    assert [packet.body for packet in packets] == [b"1", b"4", b"5"]
+    assert rig.places(packets) == [(1, 0), (4, 1), (5, 4)]
 
 
 @pytest.mark.spec("MC-MQSRM 3.1.7.2.1/5", "MC-MQSRM 3.1.7.6/1")

@@ -272,6 +272,7 @@ def test_mistakes_in_callbacks_are_logged_and_stop_nobody(tmp_path: Path) -> Non
     assert line["kind"] == "ZeroDivisionError"
 
 
+@pytest.mark.spec("MS-MQDMPR 3.1.7.1.9/1")
 def test_messages_are_refused_while_memory_is_nearly_full(tmp_path: Path) -> None:
     rig = Rig(tmp_path, "[limits]\nmemory = '16MiB'\nunsynced = '1MiB'")
 

@@ -286,6 +286,7 @@ def test_a_batch_has_so_many_messages(rig: SessionRig) -> None:
     assert client.send(queue, packets(b"1", b"2"))
 
 
+@pytest.mark.spec("MS-MQDMPR 3.1.7.1.9/3")
 def test_a_batch_over_the_quota_is_refused_whole(rig: SessionRig, client: Client) -> None:
     rig.create("small", quota_kib=1)
     queue = client.open(r".\private$\small")
@@ -342,6 +343,7 @@ def test_messages_come_with_their_row(rig: SessionRig, client: Client) -> None:
     assert message.flags == row.flags
 
 
+@pytest.mark.spec("MS-MQDMPR 3.1.7.1.12/6")
 def test_a_message_that_is_given_back_or_rejected(rig: SessionRig, client: Client) -> None:
     client.send(client.open(), packets(b"a", b"b"))
     source = client.open(access=RECEIVE)
@@ -350,6 +352,8 @@ def test_a_message_that_is_given_back_or_rejected(rig: SessionRig, client: Clien
     assert client.end(source, [b.lookup_id], message_class=NACK_RECEIVE_REJECTED) == 1
     assert rig.bodies("orders") == [b"a"]
     assert books_of(rig.queue("orders")).rejected == 1
+    (again,) = client.read(source, count=2)
+    assert again.lookup_id == a.lookup_id
 
 
 @pytest.mark.parametrize("positive", [True, False])
@@ -456,6 +460,7 @@ def test_a_wait_has_its_time(rig: SessionRig, client: Client) -> None:
     assert rig.manager.core.refusals[IoTimeout.name] == 1
 
 
+@pytest.mark.spec("MS-MQDMPR 3.1.7.1.17/1")
 def test_a_wait_can_be_cancelled(client: Client) -> None:
     source = client.open(access=RECEIVE)
     request = client.put_read(source, timeout_ms=-1)
@@ -466,6 +471,7 @@ def test_a_wait_can_be_cancelled(client: Client) -> None:
     assert client.bodies(source) == [b"a"]
 
 
+@pytest.mark.spec("MS-MQDMPR 3.1.7.1.6/2")
 def test_closing_a_queue_ends_its_waits(client: Client) -> None:
     source = client.open(access=RECEIVE)
     request = client.put_read(source, timeout_ms=-1, kind=frames.PEEK)
@@ -788,6 +794,7 @@ def test_one_frame_is_one_decision(rig: SessionRig, client: Client) -> None:
     assert rig.desk.decisions == before + 3
 
 
+@pytest.mark.spec("MS-MQDMPR 3.1.7.1.9/11")
 def test_no_answer_leaves_before_its_sync(rig: SessionRig, client: Client) -> None:
     queue = client.open()
     request = client.put_send(queue, packets(b"a"))

@@ -360,6 +360,7 @@ def test_a_message_that_never_moved_has_zeros_there():
     "MS-MQRR 2.2.5.4/1",
     "MS-MQRR 2.2.5.4/2",
     "MS-MQRR 2.2.5.4/3",
+    "MS-MQRR 2.2.5.2/2",
 )
 @pytest.mark.parametrize("invalid", [False, True])
 def test_a_dead_letter_queue_of_the_application_is_named(invalid):
