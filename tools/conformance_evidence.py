@@ -18,7 +18,7 @@ import shutil
 import subprocess
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -38,6 +38,8 @@ if "POSTHOUSE_EVIDENCE_TEST" in os.environ:
     tools.conformance_trace.start_in_child()
 """
 SHOWN = 3
+PARAMETERS_OF_RULES = 6  # of a test that names rules; `make test` runs all of them
+PARAMETERS_OF_DOORS = 1
 TEST_SECONDS = 900  # for one test, which takes a few times as long as without being followed
 ALL_RUN = (0, 1, 5)  # exit codes of pytest: all passed, some failed, none were there
 
@@ -136,13 +138,17 @@ def unchanged(cache: Path, digests: Digests, seen: dict[str, Seen], found: Found
 # --- running ------------------------------------------------------------------------------------
 
 
-def run_tests(root: Path, cache: Path, names: Iterable[str], arguments: list[str]) -> int:
-    """Run some tests with everything that they start followed; what is seen goes to the cache."""
+def run_tests(root: Path, cache: Path, counts: dict[str, int], arguments: list[str]) -> int:
+    """Run some tests, each with some of its parameters, and follow everything that they start.
+
+    What is seen goes to the cache.
+    """
     last = runs_of(cache)
     folder = cache / str(int(last[-1].name) + 1 if last else 1)
     folder.mkdir(parents=True)
-    chosen = sorted(f"tests/{name}" for name in names)
-    (folder / "wanted").write_text("\n".join(chosen) + "\n", encoding="utf-8")
+    chosen = sorted(f"tests/{name}" for name in counts)
+    rows = [f"{count} tests/{name}\n" for name, count in sorted(counts.items())]
+    (folder / "wanted").write_text("".join(rows), encoding="utf-8")
     (folder / PLACE).write_text(str(root), encoding="utf-8")
     (folder / "sitecustomize.py").write_text(FIRST_LINES, encoding="utf-8")
     files = sorted({name.partition("::")[0] for name in chosen})
@@ -226,7 +232,9 @@ def collect(root: Path, arguments: list[str], again: bool) -> list[str]:
     seen = read_cache(cache)
     due = found.digests.keys() - unchanged(cache, digests, seen, found)
     print(f"{len(found.digests)} tests name rules or enter through doors; {len(due)} run now")
-    code = run_tests(root, cache, due, arguments) if due else 0
+    marked = found.marked
+    counts = {name: PARAMETERS_OF_RULES if name in marked else PARAMETERS_OF_DOORS for name in due}
+    code = run_tests(root, cache, counts, arguments) if due else 0
     seen = {name: each for name, each in read_cache(cache).items() if name in found.digests}
     kept = {name: digests.of_test(name, each) for name, each in seen.items()}
     (cache / DIGESTS).write_text(json.dumps(kept, indent=0, sort_keys=True), encoding="utf-8")

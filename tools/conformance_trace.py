@@ -156,11 +156,14 @@ class Recorder:
         self._file: IO[str] = (folder / f"tests-{worker}").open("a", encoding="utf-8")
         self._written: set[int] = set()
         self._outcome = ""
-        self._coverage.start()
         os.register_at_fork(after_in_child=lambda: start(folder, root))
 
     def _register(self, registry: Any) -> None:
         registry.add_dynamic_context(self._plugin)
+
+    def pytest_collection_finish(self) -> None:
+        """After the tests were imported, which is quicker without being followed."""
+        self._coverage.start()
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
@@ -216,15 +219,20 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Only the tests that the collection lists, where it does."""
+    """Only the tests that the collection lists, each with as many parameters as it says."""
     folder = os.environ.get(FOLDER)
     wanted = Path(folder, "wanted") if folder else None
     if wanted is None or not wanted.exists():
         return
-    names = set(wanted.read_text(encoding="utf-8").splitlines())
+    left: dict[str, int] = {}
+    for line in wanted.read_text(encoding="utf-8").splitlines():
+        count, _, name = line.partition(" ")
+        left[name] = int(count)
     parted: dict[bool, list[pytest.Item]] = {True: [], False: []}
     for item in items:
-        parted[item.nodeid.partition("[")[0] in names].append(item)
+        name = item.nodeid.partition("[")[0]
+        left[name] = left.get(name, 0) - 1
+        parted[left[name] >= 0].append(item)
     config.hook.pytest_deselected(items=parted[False])
     items[:] = parted[True]
 
