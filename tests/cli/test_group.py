@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 import posthouse
+from posthouse.engine.claims import ClaimRange
 from posthouse.engine.manager import QueueManager
 from posthouse.model.group_names import GroupMode
 from tests.cli.conftest import Posthouse
@@ -31,7 +32,7 @@ def _claim(manager: QueueManager) -> list[int]:
     queue = manager._queue(ORDERS.replace("/", "\\"))
     ids = [place.lookup_id for place, _ in queue.state.order.forward()]
     group = manager.groups.lease(queue, "archive", GroupMode.CONSUME, "night run")
-    manager.groups.claim(group, 1, ids[1])
+    manager.groups.claim(group, 1, ClaimRange(ids[1], 0, "0123abcd"))
     return ids
 
 
@@ -58,7 +59,7 @@ def test_a_queue_shows_its_groups(ph: Posthouse) -> None:
 
 def test_a_group_is_shown(ph: Posthouse, orders: list[int]) -> None:
     shown = ph("group", "show", ORDERS, "archive").out
-    assert f"2 messages, up to {orders[1]}" in shown
+    assert f"2 messages in ({orders[0] - 1}, {orders[1]}], by stream 0123abcd" in shown
     assert ph("group", "show", ORDERS, "archive", "--json").value["lag_messages"] == 3
     assert ph("group", "show", ORDERS, "none").err.startswith("MQ_ERROR (0xC00E0001): ")
 
@@ -67,7 +68,7 @@ def test_who_receives_is_told_what_to_do(ph: Posthouse) -> None:
     refused = ph("receive", ORDERS)
     assert refused.code == 1
     assert "MQ_ERROR_SHARING_VIOLATION" in refused.err
-    assert rf"posthouse group release {NAME} archive" in refused.err
+    assert rf"posthouse group release '{NAME}' archive" in refused.err
     assert ph("peek", ORDERS).code == 0
 
 

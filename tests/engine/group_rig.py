@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from posthouse.engine.claims import ClaimRange
 from posthouse.engine.group import Group
 from posthouse.model.group_names import GroupMode
 from posthouse.runtime.driver import Answer
@@ -48,16 +49,18 @@ class GroupRig(Rig):
         group = self.run(lambda m: m.groups.lease(held, name, mode, owner, **options))
         return group.definition.epoch
 
-    def claim(self, epoch: int, through: int, name: str = "g", queue: str = "q") -> None:
+    def claim(
+        self, epoch: int, through: int, name: str = "g", queue: str = "q", **asked: Any
+    ) -> None:
         group = self.group(name, queue)
-        self.run(lambda m: m.groups.claim(group, epoch, through))
+        self.run(lambda m: m.groups.claim(group, epoch, ClaimRange(through, **asked)))
 
     def acknowledge(
-        self, epoch: int | None, through: int, name: str = "g", queue: str = "q"
+        self, epoch: int | None, through: int, name: str = "g", queue: str = "q", stream: str = ""
     ) -> int:
         """Returns how many messages were received, when all of them are."""
         group = self.group(name, queue)
-        return self.run(lambda m: m.groups.acknowledge(group, epoch, through)).received
+        return self.run(lambda m: m.groups.acknowledge(group, epoch, through, stream)).received
 
     def begin_acknowledging(self, epoch: int | None, through: int) -> list[Answer]:
         """The first turn of an acknowledgment; the list gets its answer."""

@@ -18,6 +18,7 @@ from posthouse.engine.rows import flags_of, row_of, span_of, wants_of
 from posthouse.engine.stage import (
     ASKING,
     TRANSACTIONAL,
+    Signature,
     Stage,
     StagedRun,
     StageKey,
@@ -130,6 +131,9 @@ def stage(rig: Rig, key: StageKey, *rows: tuple[str, Sequence[bytes]], **options
     return rig.run(lambda m: m.stages.finish(upload))
 
 
-def publish(rig: Rig, batch: int, *chosen: tuple[int, int], query: str = QUERY) -> Any:
-    """Publishes as the administrator."""
-    return rig.run(lambda m: m.stages.publish(query, batch, list(chosen), rig.admin))
+def publish(
+    rig: Rig, batch: int, *chosen: tuple[int, int], query: str = QUERY, **known: str
+) -> Any:
+    """Publishes as the administrator; `known` is what the batch is known by."""
+    signature = Signature(**known)
+    return rig.run(lambda m: m.stages.publish(query, batch, list(chosen), rig.admin, signature))

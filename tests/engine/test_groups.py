@@ -670,7 +670,7 @@ def test_refusals_name_the_group_and_the_remedy(rig: GroupRig) -> None:
     with pytest.raises(QueueError) as caught:
         rig.receive("q")
     assert "group g " in caught.value.cause
-    assert caught.value.remedy.endswith(r"posthouse group release ALPHA\private$\q g")
+    assert caught.value.remedy.endswith(r"posthouse group release 'ALPHA\private$\q' g")
 
 
 def test_the_bytes_of_a_long_lag_are_exact_where_little_lies_in_front(rig: GroupRig) -> None:

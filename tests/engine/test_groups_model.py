@@ -14,6 +14,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from posthouse.engine.claims import ClaimRange
 from posthouse.engine.descriptor import OpenQueueDescriptor
 from posthouse.model.errors import (
     InvalidParameter,
@@ -28,8 +29,10 @@ from tests.engine.rig import RECEIVE
 STEP = 3  # messages that one step of an acknowledgment receives
 FOREVER = 1 << 40
 LIVES = (FOREVER, 10, 40)
+STREAMS = ("", "", "this", "that")
 names = st.sampled_from(("left", "left", "left", "right"))
 owners = st.sampled_from(("one", "one", "two"))
+streams = st.sampled_from(STREAMS)
 picks = st.integers(0, 30)
 
 
@@ -49,6 +52,9 @@ class Reader:
 
     position: int
     claimed: int = 0
+    after: int = 0  # where the claim begins, if that is above the position
+    stream: str = ""
+    read: dict[str, set[int]] = field(default_factory=dict)  # what each stream has claimed
     epoch: int = 0
     owner: str = ""
     until: int = 0  # seconds
@@ -57,7 +63,14 @@ class Reader:
 
     @property
     def has_claims(self) -> bool:
-        return self.claimed > self.position
+        return self.claimed > self.begin
+
+    @property
+    def begin(self) -> int:
+        return max(self.position, self.after)
+
+    def unclaim(self) -> None:
+        self.claimed, self.after, self.stream = self.position, 0, ""
 
 
 @dataclass
@@ -78,7 +91,7 @@ class Model:
         return None
 
     def is_claimed(self, lookup_id: int) -> bool:
-        return any(r.position < lookup_id <= r.claimed for r in self.readers.values())
+        return any(r.begin < lookup_id <= r.claimed for r in self.readers.values())
 
     def available(self) -> list[int]:
         """In queue order."""
@@ -114,8 +127,9 @@ class Model:
 
     def acknowledge(self, reader: Reader, through: int, count: int) -> int:
         """Receives at most so many messages; returns how many there were."""
-        due = sorted(n for n in self.items if reader.position < n <= through)
+        due = sorted(n for n in self.items if reader.begin < n <= through)
         for lookup_id in due[:count]:
+            assert lookup_id in reader.read[reader.stream], "it was received unread"
             self.end(lookup_id, elsewhere=False)
             for other in self.readers.values():
                 other.lost += other is not reader
@@ -261,41 +275,88 @@ class Groups(RuleBasedStateMachine):
         self.lease(name, owner)
         self.claim(name, pick)
 
-    @rule(name=names, pick=picks)
-    def claim(self, name: str, pick: int) -> None:
+    @rule(name=names, pick=picks, low=st.none() | picks, stream=streams, skip=st.booleans())
+    def claim(
+        self, name: str, pick: int, low: int | None = None, stream: str = "", skip: bool = False
+    ) -> None:
         model, through = self.model, self._pick(pick)
         reader = model.readers.get(name)
         if reader is None:
             return
-        held = any(reader.position < n <= through and i.held for n, i in model.items.items())
-        kind: type[QueueError] | None = None
-        if model.rival(name) or held:
-            kind = SharingViolation
-        if through > model.last_id and not model.rival(name):
-            kind = InvalidParameter
-        if not self._refused(lambda: self.rig.claim(reader.epoch, through, name), kind):
-            reader.claimed = max(reader.claimed, through)
-            reader.until = model.now + LEASE_S
+        after = None if low is None else min(self._pick(low), through)
+        kind = self._refusal_of_claim(name, reader, after, through, stream, skip)
 
-    @rule(name=names, pick=picks, turns=st.integers(1, 4), late=st.booleans())
-    def acknowledge(self, name: str, pick: int, turns: int, late: bool) -> None:
+        def call() -> None:
+            asked = {"after": after, "stream": stream, "skip": skip}
+            self.rig.claim(reader.epoch, through, name, **asked)
+
+        if not self._refused(call, kind):
+            begin = self._begin_of(reader, after)
+            fresh = not reader.has_claims or begin <= reader.begin or stream != reader.stream
+            begin = begin if fresh else reader.begin
+            through = max(through, reader.claimed)
+            reader.until = model.now + LEASE_S
+            if through > begin:
+                reader.after, reader.claimed, reader.stream = begin, through, stream
+                reader.read.setdefault(stream, set()).update(
+                    n for n in model.items if begin < n <= through
+                )
+
+    def _begin_of(self, reader: Reader, after: int | None) -> int:
+        if after is not None:
+            return max(after, reader.position)
+        return reader.begin if reader.has_claims else reader.position
+
+    def _refusal_of_claim(
+        self, name: str, reader: Reader, after: int | None, through: int, stream: str, skip: bool
+    ) -> type[QueueError] | None:
+        """Nothing unread lies below a claim, and nothing of another stream is passed over."""
+        model, begin = self.model, self._begin_of(reader, after)
+        if model.rival(name):
+            return SharingViolation
+        if through > model.last_id:
+            return InvalidParameter
+        low, high = reader.position, begin
+        if reader.has_claims and begin > reader.begin:
+            if stream != reader.stream and any(
+                reader.begin < n <= min(begin, reader.claimed) for n in model.items
+            ):
+                return SharingViolation
+            low, skip = reader.claimed, False
+        if not skip and any(low < n <= high for n in model.items):
+            return InvalidParameter
+        own = reader.has_claims and begin > reader.begin and stream == reader.stream
+        held = reader.begin if own else begin
+        if any(held < n <= through and i.held for n, i in model.items.items()):
+            return SharingViolation
+        return None
+
+    @rule(name=names, pick=picks, turns=st.integers(1, 4), late=st.booleans(), other=st.booleans())
+    def acknowledge(
+        self, name: str, pick: int, turns: int, late: bool, other: bool = False
+    ) -> None:
         """So many turns of it, then the power is gone; or all of it."""
         model, through = self.model, self._pick(pick)
         reader = model.readers.get(name)
         if reader is None:
             return
         epoch = None if late else reader.epoch
+        stream = "another" if other else reader.stream
+        done = reader.begin if reader.has_claims else reader.position
         kind: type[QueueError] | None = None
-        if late and reader.until > model.now:
+        if (late and reader.until > model.now) or (through > done and reader.has_claims and other):
             kind = SharingViolation
-        elif through > max(reader.claimed, reader.position):
+        elif through > max(reader.claimed, done):
             kind = InvalidParameter
-        if turns == 4 or kind is not None or through <= reader.position:
-            refused = self._refused(lambda: self.rig.acknowledge(epoch, through, name), kind)
-            if not refused and through > reader.position:
+        if turns == 4 or kind is not None or through <= done:
+
+            def call() -> None:
+                self.rig.acknowledge(epoch, through, name, stream=stream)
+
+            if not self._refused(call, kind) and through > done:
                 model.acknowledge(reader, through, 1 << 30)
             return
-        answers = self._begin(name, epoch, through)
+        answers = self._begin(name, epoch, through, stream)
         for _ in range(turns - 1):
             self.rig.turn()
         for _ in range(turns):
@@ -305,10 +366,10 @@ class Groups(RuleBasedStateMachine):
         if reader.position < through:
             self.crash()
 
-    def _begin(self, name: str, epoch: int | None, through: int) -> list[Answer]:
+    def _begin(self, name: str, epoch: int | None, through: int, stream: str) -> list[Answer]:
         group, answers, driver = self.rig.group(name), list[Answer](), self.rig.driver
         driver.begin_turn()
-        driver.decide(lambda m: m.groups.acknowledge(group, epoch, through), answers.append)
+        driver.decide(lambda m: m.groups.acknowledge(group, epoch, through, stream), answers.append)
         driver.end_turn()
         driver.sync()
         driver.release()
@@ -319,7 +380,8 @@ class Groups(RuleBasedStateMachine):
         if name in self.model.readers:
             self.rig.release(name)
             reader = self.model.readers[name]
-            reader.claimed, reader.until = reader.position, 0
+            reader.until = 0
+            reader.unclaim()
             reader.epoch += 1
             for _ in range(20):
                 self.rig.turn()
@@ -342,7 +404,8 @@ class Groups(RuleBasedStateMachine):
             self.rig.run(lambda m: m.groups.set_position(group, position))
 
         if not self._refused(call, kind):
-            reader.position, reader.claimed = position, min(reader.claimed, position)
+            reader.position = position
+            reader.unclaim()
 
     @rule(name=names)
     def delete(self, name: str) -> None:
@@ -378,7 +441,7 @@ class Groups(RuleBasedStateMachine):
             group, driver = self.rig.group(name), self.rig.driver
             driver.begin_turn()
             for call in (
-                lambda m: m.groups.claim(group, reader.epoch, through),
+                lambda m: m.groups.claim(group, reader.epoch, ClaimRange(through)),
                 lambda m: m.groups.acknowledge(group, reader.epoch, through),
                 lambda m: m.groups.release(group),
             ):
@@ -407,8 +470,9 @@ class Groups(RuleBasedStateMachine):
             lag = [n for n in model.items if n > reader.position]
             assert groups.lag(group).messages == len(lag)
             if reader.has_claims:
-                assert definition.claimed == reader.claimed
-                claimed = [n for n in lag if n <= reader.claimed]
+                assert (group.begin, definition.claimed) == (reader.begin, reader.claimed)
+                assert definition.stream == reader.stream
+                claimed = [n for n in lag if reader.begin < n <= reader.claimed]
                 assert groups.claimed_messages(group) == len(claimed)
         assert rig.manager.core.claims == any(r.has_claims for r in model.readers.values())
         rig.check_books()
@@ -439,9 +503,16 @@ def test_long_lives_agree_with_the_model(seed: int) -> None:
         (3, lambda: machine.pass_time(dice.choice((1, 7, LEASE_S, 60)))),
         (3, lambda: machine.lease_and_claim(name(), dice.choice(("one", "two")), pick())),
         (2, lambda: machine.claim(name(), pick())),
+        (
+            4,
+            lambda: machine.claim(
+                name(), pick(), pick(), dice.choice(STREAMS), dice.random() < 0.5
+            ),
+        ),
         (2, lambda: machine.renew(name(), dice.randint(0, 1))),
         (1, lambda: machine.end_the_lease(name())),
         (4, lambda: machine.acknowledge(name(), pick(), dice.randint(1, 4), dice.random() < 0.3)),
+        (1, lambda: machine.acknowledge(name(), pick(), 4, False, True)),
         (1, lambda: machine.release(name())),
         (1, lambda: machine.set_position(name(), pick())),
         (1, lambda: machine.delete(name())),

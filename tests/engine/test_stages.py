@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import msgspec
 import pytest
 
 from posthouse.engine import stages
@@ -14,10 +15,18 @@ from posthouse.engine.records import (
     FLAG_LAST,
     FLAG_TRANSACTIONAL,
     MESSAGE,
+    TABLE_QUERY,
     TABLE_STAGE,
 )
-from posthouse.engine.stage import StageKey, Upload
-from posthouse.engine.stages import ASKING_MAX, QUERY_SIZE_MAX, StageMissing, TooManyAsk, check_key
+from posthouse.engine.stage import Signature, StageKey, Upload
+from posthouse.engine.stage_refusals import (
+    ASKING_MAX,
+    BatchDiffers,
+    BatchPast,
+    StageMissing,
+    TooManyAsk,
+)
+from posthouse.engine.stages import QUERY_SIZE_MAX, check_key
 from posthouse.model.errors import (
     AccessDenied,
     IllegalPropertyValue,
@@ -40,7 +49,7 @@ from posthouse.wire.message import deserialize
 from posthouse.wire.places import place_of
 from tests.engine.cost import steps
 from tests.engine.paper import Paper
-from tests.engine.rig import RECEIVE, SEND, Rig
+from tests.engine.rig import RECEIVE, SEND, START_UTC, Rig
 from tests.engine.staging import (
     QUERY,
     append,
@@ -142,7 +151,6 @@ def test_a_batch_is_published_once(rig: Rig) -> None:
     stage(rig, key_of(5), ("orders", BODIES))
     publish(rig, 5, (0, 0))
     assert publish(rig, 5, (0, 0)) == (3, True)
-    assert publish(rig, 4, (0, 0)) == (0, True)
     assert rig.bodies("orders") == BODIES
     assert rig.manager.stages.published_batches == 1
     assert rig.manager.stages.published_messages == 3
@@ -162,10 +170,79 @@ def test_a_second_publish_drops_what_was_staged_again(rig: Rig) -> None:
 
 
 def test_nothing_is_staged_of_a_batch_that_is_published(rig: Rig) -> None:
+    publish(rig, 3, content="offsets")
+    same = Signature(content="offsets")
+    assert rig.run(lambda m: m.stages.begin(key_of(3), rig.admin, same)) is None
+    assert rig.run(lambda m: m.stages.begin(key_of(4), rig.admin, same)) is not None
+
+
+def test_a_lower_batch_is_refused_and_nothing_of_it_is_staged(rig: Rig) -> None:
+    """The checkpoint was reset (L4): its batches begin at 0 again, with other messages."""
     publish(rig, 3)
-    assert rig.run(lambda m: m.stages.begin(key_of(3), rig.admin)) is None
-    assert rig.run(lambda m: m.stages.begin(key_of(2), rig.admin)) is None
-    assert rig.run(lambda m: m.stages.begin(key_of(4), rig.admin)) is not None
+    words = "has published its batch 3, and now comes with batch 2.*posthouse stage forget 'query'"
+    with pytest.raises(BatchPast, match=words):
+        rig.run(lambda m: m.stages.begin(key_of(2), rig.admin))
+    with pytest.raises(BatchPast, match=words):
+        publish(rig, 2)
+    assert not rig.manager.stages.stages
+
+
+def test_a_batch_of_other_content_under_the_same_number_is_refused(rig: Rig) -> None:
+    stage(rig, key_of(0), ("orders", BODIES))
+    publish(rig, 0, (0, 0), content="one")
+    other = Signature(content="two")
+    with pytest.raises(BatchDiffers, match="other offsets"):
+        rig.run(lambda m: m.stages.begin(key_of(0), rig.admin, other))
+    with pytest.raises(BatchDiffers, match="other offsets"):
+        publish(rig, 0, (0, 0), content="two")
+    assert publish(rig, 0, (0, 0), content="one") == (3, True)
+    assert rig.bodies("orders") == BODIES
+
+
+def test_two_writes_of_one_run_are_two(rig: Rig) -> None:
+    """`foreachBatch` writes twice under one name (L1); the second is refused, not left out."""
+    stage(rig, key_of(0), ("orders", BODIES))
+    publish(rig, 0, (0, 0), run="run", writer="first")
+    assert publish(rig, 0, (0, 0), run="run", writer="first").already
+    second = Signature(run="run", writer="second")
+    with pytest.raises(BatchDiffers, match="a second write.*queryId of its own"):
+        rig.run(lambda m: m.stages.begin(key_of(0, attempt=1), rig.admin, second))
+
+
+def test_a_batch_that_is_done_again_in_another_run_is_known(rig: Rig) -> None:
+    stage(rig, key_of(0), ("orders", BODIES))
+    publish(rig, 0, (0, 0), run="run", writer="first")
+    stage(rig, key_of(0, attempt=1), ("orders", BODIES))
+    assert publish(rig, 0, (0, 1), run="later", writer="second").already
+    assert rig.bodies("orders") == BODIES
+    assert not rig.manager.stages.stages
+
+
+def test_a_batch_done_again_with_more_messages_is_another(rig: Rig) -> None:
+    stage(rig, key_of(0), ("orders", BODIES))
+    publish(rig, 0, (0, 0))
+    stage(rig, key_of(0, attempt=1), ("orders", [*BODIES, b"more"]))
+    with pytest.raises(BatchDiffers, match="has 4 messages, and the published one has 3"):
+        publish(rig, 0, (0, 1))
+
+
+def test_what_a_batch_is_known_by_survives_a_crash(rig: Rig) -> None:
+    publish(rig, 0, content="one", run="run", writer="writer")
+    rig.restart()
+    with pytest.raises(BatchDiffers):
+        publish(rig, 0, content="two")
+    assert publish(rig, 0, content="one").already
+
+
+def test_a_query_that_version_1_kept_is_read(rig: Rig) -> None:
+    """Its last batch is known by its number, and by how many messages it has."""
+    old = msgspec.msgpack.encode([7, rig.admin.sid, START_UTC, 3])
+    rig.manager.core.define(TABLE_QUERY, QUERY.encode(), old)
+    rig.turn()
+    rig.restart()
+    assert publish(rig, 7, content="one") == (3, True)
+    with pytest.raises(BatchPast):
+        publish(rig, 6)
 
 
 def test_of_several_attempts_the_named_one_counts_and_the_others_are_dropped(rig: Rig) -> None:

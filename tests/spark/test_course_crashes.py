@@ -123,6 +123,7 @@ def test_each_message_comes_out_once_whoever_dies(
             raise Crash
 
     def driver() -> Driver:
+        frail.lapse()
         made = Driver(options, folder, trouble)
         made.sink = sink
         return made

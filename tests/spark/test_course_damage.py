@@ -25,8 +25,9 @@ BODIES = [b"%d" % number for number in range(9)]
 class Query:
     """A stream whose drivers come and go; checkpoint and sink stay."""
 
-    def __init__(self, folder: Path, options: dict[str, str]) -> None:
+    def __init__(self, folder: Path, options: dict[str, str], office: SparkOffice) -> None:
         self.folder = folder
+        self.office = office
         self.options = {**options, "checkpoint": str(folder)}
         self.sink: dict[int, list[bytes]] = {}
         self._driver: Driver | None = None
@@ -34,6 +35,7 @@ class Query:
     def start(self) -> Driver:
         """A new driver; the one before it has died."""
         check_checkpoint(str(self.folder))  # as Spark makes the source do
+        self.office.lapse()
         self._driver = Driver(self.options, self.folder, lambda: None)
         self._driver.sink = self.sink
         self._driver.start()
@@ -55,7 +57,9 @@ def query(
     """Nine messages, of which two batches of three are done, and the first is acknowledged."""
     name = queue()
     office.send(name, BODIES)
-    made = Query(tmp_path / "checkpoint", options(name, consume="onCommit", group="archive"))
+    made = Query(
+        tmp_path / "checkpoint", options(name, consume="onCommit", group="archive"), office
+    )
     driver = made.start()
     for _ in range(2):
         assert driver.batch(Limits(3))

@@ -12,7 +12,7 @@ import pytest
 from posthouse.model.errors import InvalidParameter, SharingViolation
 from posthouse.spark import leases as module
 from posthouse.spark.endpoint import Endpoint
-from posthouse.spark.leases import CONSUME, Leases, Worker, owner_of
+from posthouse.spark.leases import CONSUME, Leases, Worker
 from posthouse.spark.options import Manager
 from posthouse.spark.places import Place
 from tests.process.spark_office import SparkOffice
@@ -81,7 +81,7 @@ def test_the_same_reader_takes_over_and_the_old_one_notices(
 ) -> None:
     old, new = readers("reader"), readers("reader")
     assert old.take(place, 0).epoch + 1 == new.take(place, 0).epoch
-    old._renewing._thread.join(PATIENCE_S)
+    old._renewers[0].worker._thread.join(PATIENCE_S)
     with pytest.raises(SharingViolation, match="epoch"):
         old.check()
     new.check()
@@ -96,12 +96,6 @@ def test_a_lease_that_has_ended_is_free(
     first.end()
     assert readers("second").take(place, 0).owner == "second"
     office.qm.queue(place.queue.replace("ALPHA", ".")).purge()
-
-
-def test_the_owner_is_the_checkpoint_or_else_the_driver() -> None:
-    assert owner_of("/data/checkpoint") == "checkpoint /data/checkpoint"
-    assert owner_of("") == owner_of("")
-    assert owner_of("").startswith("driver ")
 
 
 def test_a_worker_does_one_thing_after_the_other() -> None:

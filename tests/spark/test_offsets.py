@@ -14,7 +14,12 @@ from posthouse.spark.offsets import StreamOffset, offset_of
 
 NUMBERS = st.dictionaries(st.text(max_size=8), st.integers(1, 2**62), max_size=4)
 URLS = st.dictionaries(st.text(max_size=8), st.text(max_size=8), max_size=4)
-OFFSETS = st.builds(StreamOffset, st.text(max_size=8), NUMBERS, URLS, NUMBERS, NUMBERS, NUMBERS)
+TEXTS = URLS
+FIRST = (st.text(max_size=8), NUMBERS, URLS, NUMBERS, NUMBERS, NUMBERS)
+NOTHING = {name: st.just({}) for name in ("incarnations", "created", "managers")}
+OFFSETS = st.builds(
+    StreamOffset, *FIRST, stream=st.just(""), starts=st.none(), **NOTHING
+) | st.builds(StreamOffset, *FIRST, st.text(max_size=8), NUMBERS, TEXTS, TEXTS, TEXTS)
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner),
@@ -36,7 +41,8 @@ def test_the_text_of_an_offset_is_always_the_same(offset: StreamOffset) -> None:
 
 @given(JSON)
 def test_any_json_is_an_offset_or_one_error(value: Any) -> None:
-    for json_value in (value, {"v": 1, "queues": value}, {"v": 1, "queues": {}, "urls": value}):
+    parts = ("queues", "urls", "from", "incarnations", "stream")
+    for json_value in (value, *({"v": v, part: value} for v in (1, 2) for part in parts)):
         try:
             offset_of(json_value)
         except InvalidParameter:
@@ -47,7 +53,7 @@ def test_any_json_is_an_offset_or_one_error(value: Any) -> None:
     "value",
     [
         {},
-        {"v": 2},
+        {"v": 3},
         [],
         None,
         {"v": 1, "queues": {"a": "1"}},

@@ -93,6 +93,13 @@ def tell_groups(groups: Iterable[GroupJson]) -> None:
         print_table("Groups", COLUMNS, rows)
 
 
+def _claim(one: GroupJson) -> str:
+    if one.claimed <= one.claim_after:
+        return "nothing"
+    span = f"{one.claimed_messages:,} messages in ({one.claim_after}, {one.claimed}]"
+    return f"{span}, by stream {one.stream}" if one.stream else span
+
+
 def _reader(one: GroupJson) -> str:
     return f"{one.owner}, {one.lease_left_ms / 1000:.0f} s" if one.leased else "none"
 
@@ -121,7 +128,7 @@ def _tell(one: GroupJson) -> None:
             "group": one.name,
             "mode": one.mode,
             "position": str(one.position),
-            "claimed": f"{one.claimed_messages:,} messages, up to {one.claimed}",
+            "claimed": _claim(one),
             "lag": f"{one.lag_messages:,} messages, {one.lag_bytes:,} bytes",
             "reader": _reader(one),
             "last reader": one.owner,

@@ -9,6 +9,7 @@ import typer
 from posthouse.cli.command import DryRun, Yes, confirm, group, talking
 from posthouse.cli.connection import Remote, path_of
 from posthouse.cli.output import print_json, print_table, say
+from posthouse.protocols.admin.types import Done
 from posthouse.protocols.admin.types_stages import (
     DiscardedJson,
     QueryJson,
@@ -22,11 +23,12 @@ Batch = Annotated[int, typer.Argument(metavar="BATCH", min=0, help="The number o
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    summary = "Batches of messages that are not published yet: list, show, discard."
+    summary = "Batches of messages that are not published yet: list, show, discard, forget."
     inner = group(app, "stage", "Queue manager", summary)
     inner.command("list")(list_stages)
     inner.command("show")(show)
     inner.command("discard")(discard)
+    inner.command("forget")(forget)
 
 
 def _stages(remote: Remote) -> StageListJson:
@@ -102,3 +104,24 @@ def discard(
         print_json(done)
     else:
         say(f"{done.stages:,} stages are dropped.")
+
+
+@talking
+def forget(remote: Remote, query: Query, dry_run: DryRun = False, yes: Yes = False) -> None:
+    """Forget how far a query has published, and drop its stages. Published messages stay.
+
+    Its next batch may then have any number: a batch that was published before is published again.
+
+    Example: posthouse stage forget 7d0c4f5e-9a51-4b11-8e6c-5b7a4a3e0f5a --dry-run
+    """
+    known = remote.ask(QueryJson, "GET", path_of("queries", query))
+    what = f"that {query} has published batch {known.batch}, and {known.stages:,} stages of it"
+    if dry_run:
+        say(f"It would be forgotten {what}.")
+        return
+    confirm(lambda: f"Forget {what}?", yes)
+    done = remote.ask(Done, "DELETE", path_of("queries", query))
+    if remote.json:
+        print_json(done)
+    else:
+        say(f"{query} is forgotten.")

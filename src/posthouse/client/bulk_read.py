@@ -6,7 +6,7 @@ All of it peeks; nothing is locked or taken. A range is always (after, through].
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from posthouse.client.bulk_http import BulkHttp, segment
@@ -15,6 +15,14 @@ from posthouse.model.errors import InsufficientResources
 
 LOOKUP_ID: Final = "lookup_id"
 _PAUSE_S: Final = 0.2  # before it is read on where the connection broke
+
+
+class Identity(NamedTuple):
+    """Where a lookup id is from; see `IdentityBody` of the API. Empty: it is not known."""
+
+    manager: str = ""
+    incarnation: str = ""
+    created: str = ""
 
 
 class Wanted(NamedTuple):
@@ -26,6 +34,8 @@ class Wanted(NamedTuple):
     since: int | None = None  # UTC seconds
     max_messages: int | None = None
     max_bytes: int | None = None
+    through: int | None = None
+    identity: Identity = Identity()
 
 
 class QueuePlan(NamedTuple):
@@ -40,12 +50,15 @@ class QueuePlan(NamedTuple):
     bytes: int
     purged_through: int
     created_time: str
+    identity: Identity  # of `end`
+    loss: str  # why the identity that was sent does not hold; empty: it does
 
 
 class Plan(NamedTuple):
     """The queues of one queue manager, in the order that was asked for."""
 
     queue_manager: str
+    guid: str
     queues: tuple[QueuePlan, ...]
 
 
@@ -60,10 +73,16 @@ class Cut(NamedTuple):
 
 def plan(http: BulkHttp, wanted: Iterable[Wanted], wait_ms: int = 0) -> Plan:
     """What there is to read; waits up to `wait_ms` (1000 at most) while nothing new is there."""
-    body = {"queues": [one._asdict() for one in wanted], "wait_ms": wait_ms}
-    answer = http.call("POST", "/bulk/plan", body, repeatable=True)
-    queues = tuple(QueuePlan(**queue) for queue in answer["queues"])
-    return Plan(answer["queue_manager"], queues)
+    asked = [{**one._asdict(), "identity": one.identity._asdict()} for one in wanted]
+    answer = http.call("POST", "/bulk/plan", {"queues": asked, "wait_ms": wait_ms}, repeatable=True)
+    pairs = zip(answer["queues"], answer["identities"], strict=True)
+    queues = tuple(_plan(queue, known, answer["guid"]) for queue, known in pairs)
+    return Plan(answer["queue_manager"], answer["guid"], queues)
+
+
+def _plan(queue: Mapping[str, Any], known: Mapping[str, Any], guid: str) -> QueuePlan:
+    identity = Identity(guid, known["incarnation"], known["created"])
+    return QueuePlan(**queue, identity=identity, loss=known["loss"])
 
 
 def split(

@@ -22,8 +22,10 @@ class GroupState(NamedTuple):
     queue: str
     mode: str
     position: int  # everything up to here is acknowledged
-    claimed: int  # and up to here kept from others
+    claim_after: int  # and what is above this,
+    claimed: int  # up to here, is kept from others
     claimed_messages: int
+    stream: str  # whose claim it is
     epoch: int
     owner: str
     leased: bool
@@ -37,6 +39,16 @@ class GroupState(NamedTuple):
     moved_away: int
     created_time: str
     last_time: str
+
+
+class Claim(NamedTuple):
+    """Messages in (after, through] that a stream is about to read: see `ClaimBody` of the API."""
+
+    after: int
+    through: int
+    stream: str = ""
+    skip: bool = False
+    incarnation: str = ""
 
 
 class GroupReader:
@@ -66,14 +78,21 @@ class GroupReader:
         asked = {"mode": str(mode), "owner": owner, "epoch": epoch, "end": True}
         return _state(self._ask("lease", asked))
 
-    def claim(self, epoch: int, through: int) -> GroupState:
-        """Everything up to a lookup identifier is kept from others, durably."""
-        return _state(self._ask("claim", {"epoch": epoch, "through": through}))
+    def claim(self, epoch: int, claim: Claim) -> GroupState:
+        """The messages of a range are kept from others, durably."""
+        return _state(self._ask("claim", {"epoch": epoch, **claim._asdict()}))
 
-    def acknowledge(self, epoch: int | None, through: int) -> tuple[GroupState, int]:
-        """Everything up to a lookup identifier is dealt with, and how many that received."""
-        answer = self._ask("acknowledge", {"epoch": epoch, "through": through})
+    def acknowledge(
+        self, epoch: int | None, through: int, stream: str = ""
+    ) -> tuple[GroupState, int]:
+        """What the stream has claimed up to an identifier is dealt with; how many were received."""
+        asked = {"epoch": epoch, "through": through, "stream": stream}
+        answer = self._ask("acknowledge", asked)
         return _state(answer), answer["received"]
+
+    def release(self, stream: str) -> int:
+        """Gives back what a stream has claimed; how many messages that is."""
+        return int(self._ask("release", {"stream": stream})["released"])
 
     def _ask(self, verb: str, body: Mapping[str, Any]) -> dict[str, Any]:
         return self._http.call("POST", f"{self._path}/{verb}", body, repeatable=True)

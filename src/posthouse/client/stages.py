@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote, urlencode
 
 from posthouse.client.bulk_http import BulkHttp, segment
 from posthouse.model.errors import StatusNotFound
@@ -23,8 +24,19 @@ class Staged(NamedTuple):
     already: bool
 
 
+class Signature(NamedTuple):
+    """By what a batch is known beside its number: see `PublishBody` of the API."""
+
+    content: str = ""
+    run: str = ""
+    writer: str = ""
+
+
+UNSIGNED: Final = Signature()
+
+
 class Published(NamedTuple):
-    """What a commit published; `already`: this batch, or a later one, was before."""
+    """What a commit published; `already`: this batch was before."""
 
     messages: int
     already: bool
@@ -47,6 +59,7 @@ def stage(
     schema: Any,
     batches: Iterable[Any],
     queue: str = "",
+    signature: Signature = UNSIGNED,
 ) -> Staged:
     """Stages the rows of record batches; durable and unseen when it returns.
 
@@ -54,16 +67,23 @@ def stage(
     which row, from 0 on, and which `column` is wrong: then nothing is staged.
     """
     path = f"/stages/{segment(query)}/{batch}/{partition}/{attempt}"
-    if queue:
-        path += f"?queue={segment(queue)}"
+    asked = {"queue": queue, **signature._asdict()}
+    if given := {name: value for name, value in asked.items() if value}:
+        path += f"?{urlencode(given, quote_via=quote)}"
     answer = http.write_arrow("PUT", path, schema, batches)
     return Staged(answer["messages"], answer["bytes"], answer["already"])
 
 
-def publish(http: BulkHttp, query: str, batch: int, stages: Sequence[tuple[int, int]]) -> Published:
+def publish(
+    http: BulkHttp,
+    query: str,
+    batch: int,
+    stages: Sequence[tuple[int, int]],
+    signature: Signature = UNSIGNED,
+) -> Published:
     """Publishes the stages (partition, attempt) of a batch, all of them or none."""
     body = {"query": query, "batch": batch, "stages": [list(one) for one in stages]}
-    answer = http.call("POST", "/publish", body, repeatable=True)
+    answer = http.call("POST", "/publish", {**body, **signature._asdict()}, repeatable=True)
     return Published(answer["messages"], answer["already"])
 
 

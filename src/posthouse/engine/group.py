@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from posthouse.engine.order import Stretch
 from posthouse.engine.queue import Queue
 from posthouse.engine.steps import Work
 from posthouse.model.errors import SharingViolation
@@ -19,7 +20,7 @@ _QUEUE = struct.Struct("<I")
 
 
 class GroupDefinition(msgspec.Struct, omit_defaults=True):
-    """What is kept of a group. Its claim covers the lookup identifiers in (position, claimed]."""
+    """What is kept of a group. Its claim covers the lookup identifiers in (begin, claimed]."""
 
     queue: int
     name: str
@@ -35,6 +36,8 @@ class GroupDefinition(msgspec.Struct, omit_defaults=True):
     create_time: int = 0
     creator: bytes = b""  # SID of whoever made it; empty where that was not kept yet
     last_time: int = 0  # of the last lease, claim or acknowledgment
+    claim_after: int = 0  # where the claim begins, if that is above the position
+    stream: str = ""  # whose claim it is: another stream cannot acknowledge it
 
 
 encode_group = msgspec.msgpack.Encoder().encode
@@ -65,7 +68,22 @@ class Group:
     @property
     def has_claims(self) -> bool:
         """Whether it keeps messages from everybody else, lease or no lease."""
-        return self.definition.claimed > self.definition.position
+        return self.definition.claimed > self.begin
+
+    @property
+    def begin(self) -> int:
+        """Where its claim begins; messages between its position and here are anybody's."""
+        return max(self.definition.position, self.definition.claim_after)
+
+    @property
+    def claim(self) -> Stretch:
+        """What it keeps from everybody else."""
+        return Stretch(self.begin, self.definition.claimed)
+
+    def unclaim(self) -> None:
+        """It keeps nothing."""
+        definition = self.definition
+        definition.claimed, definition.claim_after, definition.stream = definition.position, 0, ""
 
     @property
     def key(self) -> bytes:
@@ -76,9 +94,13 @@ class Group:
         """The refusal of whoever comes between the group and its queue."""
         return SharingViolation(
             f"{what}: the group {self.name} reads {self.queue.name}",
-            "Wait until its reader has ended, or if that is lost for good end it: "
-            f"posthouse group release {self.queue.name} {self.name}",
+            f"Wait until its reader has ended, or if that is lost for good end it: {self.freeing}",
         )
+
+    @property
+    def freeing(self) -> str:
+        """The command that ends its lease and its claims."""
+        return f"posthouse group release '{self.queue.name}' {self.name}"
 
 
 def group_key(queue: int, name: str) -> bytes:

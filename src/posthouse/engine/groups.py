@@ -12,6 +12,7 @@ from __future__ import annotations
 import struct
 from collections import Counter, deque
 
+from posthouse.engine.claims import ClaimRange, check_stream, claimed_range
 from posthouse.engine.core import Core
 from posthouse.engine.group import (
     Acknowledging,
@@ -22,6 +23,7 @@ from posthouse.engine.group import (
     decode_group,
     encode_group,
 )
+from posthouse.engine.incarnations import Incarnations
 from posthouse.engine.order import START, Stretch
 from posthouse.engine.queue import Queue, QueueRole
 from posthouse.engine.records import (
@@ -59,8 +61,9 @@ _NO_GROUPS = frozenset({QueueRole.OUTGOING, QueueRole.INTERNAL})
 class Groups:
     """The groups of all queues."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Core, incarnations: Incarnations) -> None:
         self.core = core
+        self._incarnations = incarnations
         self._unfinished: deque[Acknowledging] = deque()
         self._begun: list[Work] = []
         self._count = 0
@@ -100,7 +103,7 @@ class Groups:
         """How many messages are in its claim."""
         if not group.has_claims:
             return 0
-        return group.queue.state.order.count_of(_claim_of(group))
+        return group.queue.state.order.count_of(group.claim)
 
     def lag(self, group: Group) -> Lag:
         """What lies behind its position. The bytes of many are estimated from their mean."""
@@ -145,7 +148,7 @@ class Groups:
 
     def last_id(self) -> int:
         """The greatest lookup identifier that was given to any message."""
-        return self.core.lookup_ids.value - 1
+        return self._incarnations.last_id()
 
     def earliest(self, queue: Queue) -> int:
         """The position in front of the first message of a queue."""
@@ -321,46 +324,51 @@ class Groups:
 
     # -- claim
 
-    def claim(self, group: Group, epoch: int, through: int) -> None:
-        """Messages up to and with an identifier are the group's; what was claimed stays so."""
+    def claim(self, group: Group, epoch: int, asked: ClaimRange) -> None:
+        """The messages of a range are the group's; what its stream has claimed stays so."""
         if not group.consumes:
             raise UnsupportedOperation(f"the group {group.name} observes, and claims nothing")
         self._check_epoch(group, epoch)
         self._check_rivals(group)
-        self._check_given(through)
+        self._check_given(asked.through)
         definition = group.definition
-        locked = self.first_locked(group.queue, definition.position)
-        if locked is not None and locked <= through:
+        after, through = claimed_range(group, asked)
+        locked = self.first_locked(group.queue, after)
+        if locked is not None and locked <= asked.through:
             raise SharingViolation(
                 f"the message with lookup id {locked} in {group.queue.name} is in other hands",
                 "Claim up to the one in front of it, and the rest later.",
             )
         self._begin_lease(group)
-        if through > max(definition.claimed, definition.position):
-            definition.claimed = through
+        before = definition.claim_after, definition.claimed, definition.stream
+        if through > after and before != (after, through, asked.stream):
+            definition.claim_after, definition.claimed = after, through
+            definition.stream = asked.stream
             self._store(group)
             self._follow_claim(group)
 
     def _follow_claim(self, group: Group) -> None:
         """The queue knows what is claimed in it."""
-        queue, claim = group.queue, _claim_of(group) if group.has_claims else None
+        queue, claim = group.queue, group.claim if group.has_claims else None
         self.core.claims += (claim is not None) - (queue.claim is not None)
         queue.claim = claim
 
     # -- acknowledge
 
-    def acknowledge(self, group: Group, epoch: int | None, through: int) -> Acknowledging:
-        """Everything up to and with an identifier is dealt with: a consuming group receives it.
+    def acknowledge(
+        self, group: Group, epoch: int | None, through: int, stream: str = ""
+    ) -> Acknowledging:
+        """What is claimed up to an identifier is dealt with: a consuming group receives it.
 
         In steps: whoever answers for it waits for what `take_begun` names. Without an epoch it is
-        an afterthought to a reader that has ended.
+        an afterthought to a reader that has ended. Another stream's claim is refused.
         """
         self._check_epoch(group, epoch)
         work = Acknowledging(group, through)
-        if through <= group.definition.position:
+        if through <= (group.begin if group.has_claims else group.definition.position):
             work.done = True
         elif group.consumes:
-            work = self._begin(group, through)
+            work = self._begin(group, through, stream)
         else:
             self._check_given(through)
             self._pass(group, work)
@@ -374,7 +382,9 @@ class Groups:
         self._store(group)
         work.done = True
 
-    def _begin(self, group: Group, through: int) -> Acknowledging:
+    def _begin(self, group: Group, through: int, stream: str) -> Acknowledging:
+        if group.has_claims:
+            check_stream(group, stream)
         if through > group.definition.claimed:
             raise InvalidParameter(
                 f"the group {group.name} of {group.queue.name} has claimed messages up to "
@@ -396,7 +406,7 @@ class Groups:
         """Receives some of the messages; the position moves with their ends, in one record."""
         group, core = work.group, self.core
         definition, table = group.definition, core.state.table
-        entries = self._next(group.queue, definition.position, work.through)
+        entries = self._next(group.queue, group.begin, work.through)
         rows = table.rows([number for _, number in entries])
         some = _within(rows)
         whole = some == len(entries) < self._step_messages
@@ -466,15 +476,18 @@ class Groups:
 
     # -- operators
 
-    def release(self, group: Group) -> int:
+    def release(self, group: Group, stream: str | None = None) -> int:
         """Lease and claims end, and no reader of the group goes on. Returns how many were claimed.
 
-        What it had received and not acknowledged is available to everybody.
+        What it had received and not acknowledged is available to everybody. A stream that is named
+        gives back its own claim, and nothing where that is another's.
         """
+        if stream is not None and (not group.has_claims or group.definition.stream != stream):
+            return 0
         claimed, definition = self.claimed_messages(group), group.definition
         if group.acknowledging is not None:
             self._end(group.acknowledging, group.violation("the group was released meanwhile"))
-        definition.claimed = definition.position
+        group.unclaim()
         definition.epoch += 1
         group.lease_until_ms = 0
         self._store(group)
@@ -506,7 +519,8 @@ class Groups:
         """An operator sends a group forward, or back to what is still there."""
         self._check_at_rest(group)
         self._check_given(position)
-        group.definition.position = group.definition.claimed = position
+        group.definition.position = position
+        group.unclaim()
         self._store(group)
 
     def delete(self, group: Group) -> None:
@@ -562,10 +576,6 @@ class Groups:
         change = Change()
         self.core.define(TABLE_GROUP, group.key, encode_group(group.definition), change)
         self.core.effects.commit(change)
-
-
-def _claim_of(group: Group) -> Stretch:
-    return Stretch(group.definition.position, group.definition.claimed)
 
 
 def _since(line: list[int], began: list[int]) -> list[int]:

@@ -28,6 +28,7 @@ from posthouse.engine.effects import Effects
 from posthouse.engine.expiry import Expiry
 from posthouse.engine.fetching import Fetching, ReadPackets
 from posthouse.engine.groups import Groups
+from posthouse.engine.incarnations import Incarnations
 from posthouse.engine.job_queues import JobQueues
 from posthouse.engine.machine import ManagerRecord, provision, store
 from posthouse.engine.manager_reads import ManagerReads
@@ -95,7 +96,8 @@ class QueueManager(ManagerReads):
         core.reading = self.reading = Fetching(core, read, read_many)
         core.waiting = self.waiting = Waiting(core)
         core.moving = self.moving = Moving(core)
-        core.groups = self.groups = Groups(core)
+        self.incarnations = Incarnations(core)
+        core.groups = self.groups = Groups(core, self.incarnations)
         core.admission = Admission(core)
         core.sending = self.sending = Sending(core)
         core.acks = Acks(core)
@@ -154,6 +156,7 @@ class QueueManager(ManagerReads):
         self.record = provision(core)
         self.store_record()
         core.guid = self.record.identifier
+        self.incarnations.begin()
         self.queues.load()
         self.transfer.load(self.record.sequence_timestamp)
         self.receiving.history.load()

@@ -63,20 +63,50 @@ class Stage(msgspec.Struct, array_like=True):
     parts: list[Part]
 
 
+class Signature(NamedTuple):
+    """By what a batch is known beside its number; empty: that is not known.
+
+    `content` is what it was made of, `run` the run of a stream that wrote it, `writer` one write.
+    """
+
+    content: str = ""
+    run: str = ""
+    writer: str = ""
+
+
+UNSIGNED = Signature()
+
+
 class Query(msgspec.Struct, array_like=True):
-    """How far a query has published."""
+    """How far a query has published. Older records end with `messages`."""
 
     batch: int
     owner: bytes
     published: int  # UTC seconds of the last batch
     messages: int  # in it
+    content: str = ""
+    run: str = ""
+    writer: str = ""
+
+    def is_same(self, other: Signature) -> bool | None:
+        """Whether a batch of the same number is this one; None: it cannot be told by that.
+
+        One write may ask twice. Two writes of one run are two, whatever they write.
+        """
+        if self.writer and self.writer == other.writer:
+            return True
+        if self.content and other.content:
+            return self.content == other.content
+        if self.run and self.run == other.run:
+            return False
+        return None
 
 
 class Published(NamedTuple):
     """What came of a publish."""
 
     messages: int
-    already: bool  # this batch, or a later one, was published before
+    already: bool  # this batch was published before
 
 
 class Target(NamedTuple):

@@ -30,9 +30,11 @@ from posthouse.engine.sending import destination_name
 from posthouse.engine.stage import (
     ASKING,
     TRANSACTIONAL,
+    UNSIGNED,
     Part,
     Published,
     Query,
+    Signature,
     Stage,
     StagedRun,
     StageKey,
@@ -43,6 +45,13 @@ from posthouse.engine.stage import (
     decode_stage,
     encode,
 )
+from posthouse.engine.stage_refusals import (
+    ASKING_MAX,
+    BatchDiffers,
+    BatchPast,
+    StageMissing,
+    TooManyAsk,
+)
 from posthouse.model.errors import (
     AccessDenied,
     IllegalPropertyValue,
@@ -51,7 +60,6 @@ from posthouse.model.errors import (
     MessageNotAuthenticated,
     OperationCancelled,
     QueueDeleted,
-    TransactionSequence,
     UnsupportedFormatNameOperation,
 )
 from posthouse.model.names import FormatName, PathName, parse_name
@@ -61,29 +69,7 @@ QUERY_SIZE_MAX = 200
 BATCH_MAX = ATTEMPT_MAX = (1 << 63) - 1
 PARTITION_MAX = (1 << 31) - 1
 TARGETS_MAX = 10_000  # of one stage
-ASKING_MAX = 2_000  # messages of one batch whose arrival has consequences; they go one by one
 _SEND = QueueAccessType.SEND
-
-
-class TooManyAsk(InsufficientResources):
-    """More messages of a batch ask for something on arrival than one turn can bear."""
-
-    default_remedy = (
-        "Write smaller batches (maxMessagesPerTrigger), or leave out the columns journal and "
-        "acknowledge."
-    )
-
-    def __init__(self) -> None:
-        super().__init__(
-            f"a batch has at most {ASKING_MAX} messages that ask for a copy in the journal or an "
-            "acknowledgment of their arrival, in queues of this machine"
-        )
-
-
-class StageMissing(TransactionSequence):
-    """A stage that is to be published is unknown, or was dropped."""
-
-    default_remedy = "Write the batch again: nothing of it was published."
 
 
 def check_query(query: str) -> None:
@@ -150,17 +136,37 @@ class Stages:
 
     # -- writing a stage
 
-    def begin(self, key: StageKey, caller: Caller) -> Upload | None:
-        """Somebody is going to write this stage; None: its batch is published already."""
+    def begin(
+        self, key: StageKey, caller: Caller, signature: Signature = UNSIGNED
+    ) -> Upload | None:
+        """Somebody is going to write this stage; None: its batch is published already.
+
+        Where only its messages can tell whether it is, it is written, and `publish` decides.
+        """
         check_key(key)
-        known = self.queries.get(key.query)
         self._check_owners(key.query, caller)
-        if known is not None and key.batch <= known.batch:
+        if self._is_published(key.query, key.batch, signature):
             return None
         self._check_room(caller.sid)
         upload = Upload(key, caller)
         self.uploads.add(upload)
         return upload
+
+    def _is_published(self, query: str, batch: int, signature: Signature) -> bool:
+        """Whether this batch is the last one that its query published; refused if it is another.
+
+        Spark repeats its last batch only: a lower number is that of a checkpoint begun again.
+        """
+        known = self.queries.get(query)
+        if known is None or batch > known.batch:
+            return False
+        if batch < known.batch:
+            raise BatchPast(query, batch, known.batch)
+        same = known.is_same(signature)
+        if same is False:
+            why = "it was made of other offsets" if known.content else "it is a second write"
+            raise BatchDiffers(query, batch, why)
+        return bool(same)
 
     def _check_room(self, user: bytes) -> None:
         """There is an end to stages, and an earlier one to those of one user."""
@@ -229,7 +235,7 @@ class Stages:
         core, room = self.core, Room()
         asks = sum(asking(run.rows).count(1) for run in runs if run.kind & ASKING)
         if upload.asking + asks > ASKING_MAX:
-            raise TooManyAsk
+            raise TooManyAsk(ASKING_MAX)
         for run in runs:
             queue = core.opening.check(upload.opened[run.queue], _SEND)
             core.admission.check_quotas(queue, run.size, room)
@@ -278,7 +284,12 @@ class Stages:
     # -- publishing
 
     def publish(
-        self, query: str, batch: int, chosen: list[tuple[int, int]], caller: Caller
+        self,
+        query: str,
+        batch: int,
+        chosen: list[tuple[int, int]],
+        caller: Caller,
+        signature: Signature = UNSIGNED,
     ) -> Published:
         """All messages of these stages (partition, attempt) become available, in one commit.
 
@@ -289,10 +300,13 @@ class Stages:
             check_key(key)
         self._check_owners(query, caller)
         known, change = self.queries.get(query), Change()
-        if known is not None and batch <= known.batch:
+        same = self._is_published(query, batch, signature)
+        if known is not None and batch == known.batch:
+            if not same:
+                self._check_again(query, known, keys)
             self._drop_up_to(query, batch, change)
             self.core.commit(change)
-            return Published(known.messages if batch == known.batch else 0, True)
+            return Published(known.messages, True)
         if known is None:
             self._check_queries(caller.sid)
         stages = self._chosen(keys, caller)
@@ -305,11 +319,22 @@ class Stages:
         for key in keys:
             self._forget(key, change)
         self._drop_up_to(query, batch, change)
-        self._note(query, Query(batch, caller.sid, self.core.utc, messages), change)
+        self._note(query, Query(batch, caller.sid, self.core.utc, messages, *signature), change)
         self.published_batches += 1
         self.published_messages += messages
         self.core.commit(change)
         return Published(messages, False)
+
+    def _check_again(self, query: str, known: Query, keys: list[StageKey]) -> None:
+        """A repeated batch of which only the messages can tell: as many have to be there.
+
+        Without the stages it is the publish that is repeated: they went with the first one.
+        """
+        again = [self.stages[key].messages for key in keys if key in self.stages]
+        messages = sum(again)
+        if again and messages != known.messages:
+            why = f"it has {messages} messages, and the published one has {known.messages}"
+            raise BatchDiffers(query, known.batch, why)
 
     def _chosen(self, keys: list[StageKey], caller: Caller) -> list[Stage]:
         if len({key.partition for key in keys}) < len(keys):
@@ -329,7 +354,7 @@ class Stages:
                 raise QueueDeleted("a queue that messages of this batch go to was deleted")
             self.core.opening.require(queue, caller, _SEND)
         if sum(self._asking(part).count(1) for part in parts) > ASKING_MAX:
-            raise TooManyAsk
+            raise TooManyAsk(ASKING_MAX)
         return stages
 
     def _publish(self, part: Part, first: bool, last: bool, change: Change) -> None:

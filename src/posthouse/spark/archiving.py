@@ -19,15 +19,16 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from posthouse.client.bulk_read import Wanted
+from posthouse.client.bulk_read import Identity, QueuePlan, Wanted
 from posthouse.model.errors import InvalidParameter
+from posthouse.spark.checkpoints import planned_offsets
 from posthouse.spark.compaction import compact
 from posthouse.spark.endpoint import Endpoint, http_now
 from posthouse.spark.failures import SparkFailed, cause_of
 from posthouse.spark.lake_disk import Disk, locked
 from posthouse.spark.lake_files import LakeFiles
 from posthouse.spark.lake_rows import add_batch
-from posthouse.spark.manifest import FOLDER
+from posthouse.spark.manifest import FOLDER, Manifest
 from posthouse.spark.options import SourceOptions, source_options
 from posthouse.spark.places import asked_of
 from posthouse.spark.progress import Meter, Watch
@@ -187,12 +188,17 @@ class Archive:
             raise
 
     def _add(self, messages: DataFrame, number: int) -> None:
-        added = add_batch(self._lake, messages, self._query(), number)
+        added = add_batch(self._lake, messages, self._query(), number, self._incarnations(number))
         self._files += len(added.files)
         self._bytes += added.bytes
         self._meter.add(added.rows)
         if number % COMPACT_EVERY == COMPACT_EVERY - 1:
             compact(self._lake.root, messages.sparkSession)
+
+    def _incarnations(self, number: int) -> dict[str, str]:
+        """Which starts of their queue managers gave the last ids of a batch, by queue."""
+        planned = planned_offsets(str(self._checkpoint), number)
+        return {queue: name for one in planned for queue, name in one.incarnations.items()}
 
     def _query(self) -> str:
         """The stream's id, as its checkpoint has it: its batches are counted there."""
@@ -239,18 +245,37 @@ def _sources(
 
 def _waiting(lake: LakeFiles, read: SourceOptions) -> dict[str, int]:
     """The full names of the queues, and how many messages there are that the lake has not."""
-    through = lake.manifests.read().through if lake.manifests.path.exists() else {}
+    manifest = lake.manifests.read() if lake.manifests.path.exists() else Manifest()
     endpoints = [Endpoint(manager) for manager in read.managers]
     found: dict[str, int] = {}
     try:
         for endpoint, names in asked_of(read, endpoints).items():
             whole = [plan.queue for plan in endpoint.plan([Wanted(name) for name in names])]
-            new = [Wanted(name, after=through.get(name, 0)) for name in whole]
-            found |= {plan.queue: plan.messages for plan in endpoint.plan(new)}
+            new = [_after_lake(name, manifest) for name in whole]
+            for plan in endpoint.plan(new):
+                _check_ids(lake, plan, manifest.through.get(plan.queue, 0))
+                found[plan.queue] = plan.messages
     finally:
         for endpoint in endpoints:
             endpoint.close()
     return found
+
+
+def _after_lake(queue: str, manifest: Manifest) -> Wanted:
+    """What the lake does not have of a queue, and which start gave the last id that it has."""
+    identity = Identity(incarnation=manifest.incarnations.get(queue, ""))
+    return Wanted(queue, manifest.through.get(queue, 0), identity=identity)
+
+
+def _check_ids(lake: LakeFiles, plan: QueuePlan, through: int) -> None:
+    """A home that was put back gives ids again that the lake has for other messages."""
+    if plan.loss:
+        raise InvalidParameter(
+            f"{lake.root} has messages of {plan.queue} up to lookup id {through}, which this home "
+            "of the queue manager never gave: the home was put back from a copy or a backup. What "
+            "it has now would be taken for what the lake has",
+            "Archive into another folder: --lake DIR.",
+        )
 
 
 def _identities(read: SourceOptions) -> dict[str, str]:

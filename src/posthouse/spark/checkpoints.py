@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import suppress
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
@@ -53,6 +54,14 @@ def committed_offsets(path: str) -> list[StreamOffset]:
             "Name the checkpoint of such a stream; one with transport=msmq has nothing to settle.",
         )
     return found
+
+
+def planned_offsets(path: str, batch: int) -> list[StreamOffset]:
+    """The offsets of this source's streams at the end of a batch that is planned."""
+    files, root = _file_system(path)
+    text = _text(files, f"{root}/offsets/{batch}")
+    _check_entry(text, "offsets", batch)
+    return list(_offsets(text, f"offsets/{batch}"))
 
 
 def require_checkpoint(path: str) -> None:
@@ -215,3 +224,49 @@ def _object(text: str) -> dict[str, Any] | None:
     except ValueError:
         return None
     return found if isinstance(found, dict) else None
+
+
+def check_own(path: str, end: StreamOffset) -> None:
+    """Refuses another stream's checkpoint: Spark has logged a batch before it is read.
+
+    Only one on a local disk is looked at; `path` may be empty.
+    """
+    root = _local_root(path)
+    if root is None:
+        return
+    batch = max(_batches(root / "offsets"), default=None)
+    planned = [] if batch is None else planned_offsets(path, batch)
+    wanted = end.stream, end.queues
+    if all((one.stream, one.queues) != wanted for one in planned):
+        raise InvalidParameter(
+            f"the option checkpoint names {path}, which is not the checkpoint of this stream: its "
+            "newest offsets are others",
+            "Leave the option out, or give it the folder that checkpointLocation names.",
+        )
+
+
+def batch_content(path: str, batch: int) -> str:
+    """What a batch was made of, as its checkpoint has it; empty where that is not on a local disk.
+
+    Of our own offsets it is the stream and the lookup ids: leases and addresses may change.
+    """
+    root = _local_root(path)
+    try:
+        text = "" if root is None else (root / "offsets" / str(batch)).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return ""
+    lines = [_content(line) for line in text.splitlines()[2:]]
+    return sha256("\n".join(lines).encode()).hexdigest() if lines else ""
+
+
+def _content(line: str) -> str:
+    """A source's line, which may have its name in front."""
+    name, brace, rest = line.partition("{")
+    try:
+        found = json.loads(brace + rest)
+    except ValueError:
+        return line
+    if "urls" not in found or "queues" not in found:
+        return line
+    known = {"stream": found.get("stream", ""), "queues": found["queues"]}
+    return name + json.dumps(known, sort_keys=True)

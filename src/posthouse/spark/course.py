@@ -2,26 +2,40 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from posthouse.client.bulk_read import Cut, QueuePlan, Wanted
-from posthouse.client.groups import GroupState
-from posthouse.model.errors import MessageAlreadyReceived
+from posthouse.client.bulk_read import Cut, Identity, QueuePlan, Wanted
+from posthouse.client.groups import Claim, GroupState
+from posthouse.model.errors import (
+    InvalidParameter,
+    MessageAlreadyReceived,
+    QueueNotFound,
+    StatusNotFound,
+)
 from posthouse.spark.batch import starting
-from posthouse.spark.checkpoints import committed_offsets, sync_checkpoint
+from posthouse.spark.checkpoints import check_own, sync_checkpoint
+from posthouse.spark.data_loss import Losses, not_read_now, not_the_same, purged
 from posthouse.spark.endpoint import Endpoint
-from posthouse.spark.leases import CONSUME, OBSERVE, Leases, committed_through, owner_of
+from posthouse.spark.leases import CONSUME, OBSERVE, Leases, claimed_through
 from posthouse.spark.limits import Limits, shares
 from posthouse.spark.offsets import StreamOffset
 from posthouse.spark.options import SourceOptions
 from posthouse.spark.places import Place, found_places, urls_of
-from posthouse.spark.portions import Extent, Portion, check_loss, counted, portions
+from posthouse.spark.portions import Extent, Portion, counted, portions
+from posthouse.spark.reader_names import reader_name
 
 WAIT_MS: Final = 100  # for something new; Spark asks again at once
 WAIT_SHARED_MS: Final = 20  # where another queue manager is to be asked too
 LOOK_S: Final = 10.0  # between looks for new queues that match a pattern
+STREAM_BYTES: Final = 8
+_ADD_AGAIN: Final = (
+    "Nothing of it was committed: read that queue again (options queue, queuePattern, url) until "
+    "the batch is done. With failOnDataLoss=false the batch is done without it, and its messages "
+    "stay in the queue."
+)
 
 
 class Course:
@@ -31,17 +45,21 @@ class Course:
         self.options = options
         self.places: dict[str, Place] = {}
         self._endpoints = [Endpoint(manager) for manager in options.managers]
+        self._losses = Losses(options.fail_on_data_loss)
+        self._stream = secrets.token_hex(STREAM_BYTES)  # unless an offset has one
         self._plans: dict[str, QueuePlan] = {}
         self._latest: dict[str, int] = {}
         self._positions: dict[str, int] = {}
         self._claimed: dict[str, int] = {}  # when the leases were taken
-        self._first = StreamOffset()
+        self._first = StreamOffset(stream=self._stream, starts={})
         self._goal: dict[str, int] | None = None
         self._looked_at = 0.0
         self._turn = 0
+        self._ran: StreamOffset | None = None  # the end of the last batch that was read
+        self._committed: StreamOffset | None = None
+        self._submitted: dict[str, int] = {}  # what is acknowledged, or about to be
         mode = CONSUME if options.consume else OBSERVE
-        owner = owner_of(options.checkpoint)
-        self._leases = Leases(options.group, mode, owner) if options.group else None
+        self._leases = Leases(options.group, mode, reader_name()) if options.group else None
 
     @property
     def _plan_group(self) -> str:
@@ -52,8 +70,6 @@ class Course:
         """Looks where everything is, and takes the leases."""
         for place, plan in self._found():
             self._join(place, plan)
-        if self._leases is not None and self.options.checkpoint:
-            self._settle(self._leases)
 
     def _found(self) -> list[tuple[Place, QueuePlan]]:
         """Queues that are not known yet."""
@@ -71,24 +87,13 @@ class Course:
             after, known = self._positions[queue], known if is_new else 0
         self.places[queue] = place
         self._latest[queue] = plan.latest
-        first = self._first
-        self._first = first._replace(
-            queues={**first.queues, queue: after},
-            purged={**first.purged, queue: known},
-            began={**first.began, queue: after},
+        first = self._first._replace(
+            queues={**self._first.queues, queue: after},
+            purged={**self._first.purged, queue: known},
         )
-
-    def _settle(self, leases: Leases) -> None:
-        """What an earlier run committed and could not acknowledge."""
-        sync_checkpoint(self.options.checkpoint, "commits")
-        for offset in committed_offsets(self.options.checkpoint):
-            if offset.group != leases.group:
-                continue
-            for queue in offset.queues.keys() & self.places.keys():
-                group = self.places[queue].endpoint.group(queue, leases.group).show()
-                through = committed_through(group, offset.queues[queue])
-                if through is not None:
-                    leases.acknowledge({queue: through})
+        # What no message of this queue has had may be of a later start than the last message.
+        identity = plan.identity if after <= plan.end else plan.identity._replace(incarnation="")
+        self._first = _identified(first, {queue: identity})
 
     def close(self) -> None:
         """Gives everything back."""
@@ -105,13 +110,13 @@ class Course:
 
     def last(self) -> StreamOffset:
         """The last message of every queue."""
-        return StreamOffset(self.options.group, self._latest, urls_of(self.places))
+        return StreamOffset(self.options.group, self._latest, urls_of(self.places), starts={})
 
     def _offset(self, offset: StreamOffset) -> StreamOffset:
         """With what this reader knows of itself."""
         epochs = self._leases.epochs if self._leases is not None else {}
         urls = {**offset.urls, **urls_of(self.places)}
-        return offset._replace(group=self.options.group, urls=urls, epochs=epochs)
+        return offset._replace(group=self.options.group, urls=urls, epochs=dict(epochs))
 
     def set_goal(self) -> None:
         """The stream ends where the queues end now."""
@@ -119,27 +124,32 @@ class Course:
         self._goal = {plan.queue: plan.end for plan in plans}
 
     def next(self, start: StreamOffset, limits: Limits) -> StreamOffset | None:
-        """The end of the next micro-batch; None while nothing is new."""
+        """The end of the next micro-batch; None while nothing is new.
+
+        What ends at `start` is in Spark's commit log by now, so it is acknowledged: beside the
+        stream, or here where the goal is reached and Spark does not ask again.
+        """
         self._check()
-        if lost := self._lost(start):
-            self._plans = {}
-            return self._behind_which(start, lost)
-        plans = {plan.queue: plan for plan in self._plans_behind(start, limits)}
-        self._latest |= {queue: plan.latest for queue, plan in plans.items()}
-        if self.options.fail_on_data_loss:
-            self._check_loss(start, plans.values())
+        claimed = self._claimed_after(start)
+        plans = self._plans_of(start, claimed) if claimed else self._plans_after(start, limits)
+        by_queue = {plan.queue: plan for plan in self._held(start, plans, limits)}
+        self._latest |= {queue: plan.latest for queue, plan in by_queue.items()}
+        self._check_purges(start, by_queue.values())
+        lost = {plan.queue for plan in plans if plan.loss}
+        self._acknowledge(start, start.queues.keys() - lost)
         self._plans = {
-            queue: plan for queue, plan in plans.items() if plan.messages and plan.end > plan.after
+            queue: plan
+            for queue, plan in by_queue.items()
+            if plan.end > plan.after and (plan.messages or claimed)
         }
         if not self._plans:
             if self._goal is not None and self._leases is not None:
+                self._leases.wait()
                 self._leases.end()
             return None
-        ends = {queue: plan.end for queue, plan in self._plans.items()}
-        purged = {queue: plan.purged_through for queue, plan in plans.items()}
-        return self._behind_which(start._replace(purged={**start.purged, **purged}), ends)
+        return self._end(start, by_queue)
 
-    def _lost(self, start: StreamOffset) -> dict[str, int]:
+    def _claimed_after(self, start: StreamOffset) -> dict[str, int]:
         """Where a batch ended that was claimed, and of which the checkpoint knows nothing any more.
 
         It is planned again with the same end: its sink may have it, under the same number.
@@ -147,13 +157,25 @@ class Course:
         if not self.options.consume:
             return {}
         claimed = self._claimed.items()
-        return {queue: end for queue, end in claimed if end > self._behind(start, queue)}
+        return {queue: end for queue, end in claimed if end > self._after(start, queue)}
 
-    def _behind_which(self, start: StreamOffset, ends: Mapping[str, int]) -> StreamOffset:
-        """The end of a micro-batch in which these queues go so far."""
-        queues = {**start.queues, **ends}
-        began = {**{queue: self._behind(start, queue) for queue in queues}, **start.began}
-        return self._offset(start._replace(queues=queues, began=began))
+    def _plans_of(self, start: StreamOffset, ends: Mapping[str, int]) -> list[QueuePlan]:
+        """Plans with ends that were chosen before, whether messages with these ids are there."""
+        plans = self._planned(self._wanted(start, queue, through=ends[queue]) for queue in ends)
+        return [plan if plan.loss else _ended(plan, ends[plan.queue]) for plan in plans]
+
+    def _end(self, start: StreamOffset, plans: Mapping[str, QueuePlan]) -> StreamOffset:
+        """The end of a micro-batch that reads what is planned."""
+        known = {queue: plan.purged_through for queue, plan in plans.items()}
+        end = start._replace(
+            queues={**start.queues, **{queue: plan.end for queue, plan in self._plans.items()}},
+            purged={**start.purged, **known},
+            stream=start.stream or self._stream,
+            starts={queue: plan.after for queue, plan in self._plans.items()},
+            began={},
+        )
+        certain = [plan for plan in plans.values() if plan.end == end.queues.get(plan.queue)]
+        return self._offset(_identified(end, {plan.queue: plan.identity for plan in certain}))
 
     def _check(self) -> None:
         """What happened beside the stream; new queues, where a pattern tells which are read."""
@@ -165,23 +187,30 @@ class Course:
             for place, plan in self._found():
                 self._join(place, plan)
 
-    def _behind(self, start: StreamOffset, queue: str) -> int:
+    def _after(self, start: StreamOffset, queue: str) -> int:
         """Where a queue goes on; one that came later begins with its first message."""
         return start.queues.get(queue, self._positions.get(queue, 0))
 
-    def _plans_behind(self, start: StreamOffset, limits: Limits) -> list[QueuePlan]:
-        """What there is behind the start, within the limits that all queues share."""
-        group = self._plan_group
-        wanted = [
-            Wanted(queue, self._behind(start, queue), group, None, limits.messages, limits.bytes)
-            for queue in self.places
-        ]
-        plans = self._reached(self._waited(wanted))
-        if len(plans) == 1 or limits == Limits():
-            return plans
-        return self._shared(plans, limits)
+    # -- plans
 
-    def _shared(self, plans: list[QueuePlan], limits: Limits) -> list[QueuePlan]:
+    def _wanted(self, start: StreamOffset, queue: str, **limits: int | None) -> Wanted:
+        """What comes after the start, no further than the goal."""
+        goal = None if self._goal is None else self._goal.get(queue, 0)
+        through = limits.pop("through", goal)
+        after, identity = self._after(start, queue), start.identity(queue)
+        return Wanted(queue, after, self._plan_group, through=through, identity=identity, **limits)
+
+    def _plans_after(self, start: StreamOffset, limits: Limits) -> list[QueuePlan]:
+        """What there is after the start, within the limits that all queues share."""
+        most = _most(limits)
+        plans = self._waited([self._wanted(start, queue, **most) for queue in self.places])
+        if len(plans) == 1 or limits == Limits() or any(plan.loss for plan in plans):
+            return plans
+        return self._shared(start, plans, limits)
+
+    def _shared(
+        self, start: StreamOffset, plans: list[QueuePlan], limits: Limits
+    ) -> list[QueuePlan]:
         """Several queues together take too much: each gets its share."""
         self._turn += 1
         kept = {plan.queue: plan for plan in plans}
@@ -191,23 +220,30 @@ class Course:
                 continue
             parts = shares(limit, sizes, self._turn)
             again = [
-                Wanted(queue, kept[queue].after, self._plan_group, **{f"max_{unit}": part})
+                self._wanted(start, queue, **{f"max_{unit}": part})
                 for queue, part in parts.items()
                 if part < sizes[queue]
             ]
             left_out = {queue: plan for queue, plan in kept.items() if queue not in parts}
-            kept |= {plan.queue: plan for plan in self._reached(self._planned(again))}
+            kept |= {plan.queue: plan for plan in self._planned(again)}
             kept |= {queue: plan._replace(end=plan.after) for queue, plan in left_out.items()}
         return list(kept.values())
 
-    def _reached(self, plans: Iterable[QueuePlan]) -> list[QueuePlan]:
-        """No further than the goal."""
-        if self._goal is None:
-            return list(plans)
-        ends = [min(plan.end, self._goal.get(plan.queue, plan.after)) for plan in plans]
-        return [
-            plan._replace(end=max(end, plan.after)) for plan, end in zip(plans, ends, strict=True)
-        ]
+    def _held(self, start: StreamOffset, plans: list[QueuePlan], limits: Limits) -> list[QueuePlan]:
+        """Plans of which the start holds; a loss is told, and the queue read where that is safe.
+
+        Safe is everything that is there and that the group has not acknowledged.
+        """
+        kept = [plan for plan in plans if not plan.loss]
+        again = []
+        for plan in plans:
+            if plan.loss:
+                after, now = self._after(start, plan.queue), self._positions.get(plan.queue, 0)
+                cause = not_the_same(plan.queue, after, plan.loss)
+                self._losses.found((plan.queue, plan.identity.incarnation, plan.loss), cause)
+                begun = StreamOffset(queues={plan.queue: max(plan.after, now)})
+                again.append(self._wanted(begun, plan.queue, **_most(limits)))
+        return kept + self._planned(again)
 
     def _waited(self, wanted: list[Wanted]) -> list[QueuePlan]:
         """Asks, and waits a little for something new."""
@@ -216,7 +252,7 @@ class Course:
         if len(self._endpoints) == 1:
             return self._planned(wanted, WAIT_MS)
         plans = self._planned(wanted)
-        if any(plan.messages for plan in plans):
+        if any(plan.messages or plan.loss for plan in plans):
             return plans
         return self._planned(wanted, WAIT_SHARED_MS)
 
@@ -227,11 +263,15 @@ class Course:
             asks.setdefault(self.places[one.queue].endpoint, []).append(one)
         return [plan for endpoint, some in asks.items() for plan in endpoint.plan(some, wait_ms)]
 
-    def _check_loss(self, start: StreamOffset, plans: Iterable[QueuePlan]) -> None:
+    def _check_purges(self, start: StreamOffset, plans: Iterable[QueuePlan]) -> None:
         for plan in plans:
-            if (after := start.queues.get(plan.queue)) is not None:
-                known = start.purged.get(plan.queue, 0)
-                check_loss(plan.queue, after, known, plan.purged_through)
+            if plan.after == start.queues.get(plan.queue):
+                self._check_purge(plan, plan.after, start.purged.get(plan.queue, 0))
+
+    def _check_purge(self, plan: QueuePlan, after: int, known: int) -> None:
+        through = plan.purged_through
+        if through > max(after, known):
+            self._losses.found((plan.queue, through), purged(plan.queue, after, through))
 
     # -- micro-batches
 
@@ -239,55 +279,158 @@ class Course:
         """What the tasks of a micro-batch read; claimed first, where it is consumed."""
         if self._leases is not None:
             self._leases.check()
+        self._check_order(start)
         sync_checkpoint(self.options.checkpoint, "offsets")
-        extents = [
-            self._extent(start, end, queue)
-            for queue, through in end.queues.items()
-            if queue in self.places and through > self._after(start, end, queue)
-        ]
+        check_own(self.options.checkpoint, end)
+        reads = self._reads(start, end)
+        for queue in sorted(reads.keys() - self.places.keys()):
+            self._leave_out(end, queue, reads.pop(queue))
+        reads = self._known(end, reads)
+        extents = [self._extent(end, queue, after) for queue, after in reads.items()]
+        self._ran = end
         return portions(extents, self.options)
 
-    def _after(self, start: StreamOffset, end: StreamOffset, queue: str) -> int:
-        """Behind which id a micro-batch begins; the first one where it began when it was planned.
+    def _check_order(self, start: StreamOffset) -> None:
+        """Spark commits a batch before it reads the next one, unless it tracks progress aside.
 
-        A group may have moved since then, and `latest` is another message.
+        Then its log comes later than what is acknowledged here.
         """
-        began = end.began.get(queue)
-        if began is None or start.began.get(queue) == began:
-            return self._behind(start, queue)
-        return began
+        if self.options.consume and self._goal is None and self._ran == start != self._committed:
+            raise InvalidParameter(
+                "this query tracks its progress asynchronously (asyncProgressTrackingEnabled): its "
+                "commit log comes after the messages would be received",
+                "Leave that option out, or read with consume=none.",
+            )
 
-    def _extent(self, start: StreamOffset, end: StreamOffset, queue: str) -> Extent:
-        after, through = self._after(start, end, queue), end.queues[queue]
+    def _reads(self, start: StreamOffset, end: StreamOffset) -> dict[str, int]:
+        """The queues that a micro-batch reads, and after which ids.
+
+        Version 1 did not say it: the first batch began where the stream did, whose place Spark
+        does not keep.
+        """
+        if end.starts is not None:
+            return dict(end.starts)
+        found = {}
+        for queue, through in end.queues.items():
+            began = end.began.get(queue)
+            if began is None or start.began.get(queue) == began:
+                began = self._after(start, queue)
+            if through > began:
+                found[queue] = began
+        return found
+
+    def _leave_out(self, end: StreamOffset, queue: str, after: int) -> None:
+        """A part of the batch is not read now: nothing of it may count as done.
+
+        It was claimed, perhaps. Unless that is given back, its messages would be received with
+        the rest of the batch.
+        """
+        cause = not_read_now(queue, after, end.queues[queue])
+        self._losses.found((queue, end.queues[queue]), cause, _ADD_AGAIN)
+        if not self.options.consume:
+            return
+        machine = queue.partition("\\")[0].casefold()
+        owners = [one for one in self._endpoints if one.name.casefold() == machine]
+        if not owners:
+            raise InvalidParameter(
+                f"{cause}; what was claimed there cannot be given back, since no url leads there",
+                "Add the url of its queue manager until this batch is done.",
+            )
+        try:
+            owners[0].group(queue, self.options.group).release(end.stream)
+        except (QueueNotFound, StatusNotFound):
+            return  # it is gone, and its claims with it
+
+    def _known(self, end: StreamOffset, reads: Mapping[str, int]) -> dict[str, int]:
+        """The queues of a batch whose ids mean what they meant when it was planned.
+
+        What this reader has planned itself, last of all, needs no question.
+        """
+        asked = [
+            Wanted(queue, end.queues[queue], identity=end.identity(queue))
+            for queue in reads
+            if (plan := self._plans.get(queue)) is None or plan.end != end.queues[queue]
+        ]
+        lost = set()
+        for plan in self._planned(asked):
+            if plan.loss:
+                lost.add(plan.queue)
+                cause = not_the_same(plan.queue, end.queues[plan.queue], plan.loss)
+                self._losses.found((plan.queue, plan.identity.incarnation, plan.loss), cause)
+            elif not self.options.consume:
+                after, known = reads[plan.queue], end.purged.get(plan.queue, 0)
+                self._check_purge(plan, after, known)
+        return {queue: after for queue, after in reads.items() if queue not in lost}
+
+    def _extent(self, end: StreamOffset, queue: str, after: int) -> Extent:
+        through, strict = end.queues[queue], self.options.fail_on_data_loss
         if self._leases is not None and self.options.consume:
-            group = self._leases.claim(queue, through)
-            known_start = queue in start.queues or queue in end.began
-            if known_start and self.options.fail_on_data_loss:
+            incarnation = end.incarnations.get(queue, "")
+            claim = Claim(after, through, end.stream, not strict, incarnation)
+            group = self._leases.claim(queue, claim)
+            if strict:
                 _check_position(queue, after, group)
         place = self.places[queue]
-        if (plan := self._whole_plan(queue)) and (plan.after, plan.end) == (after, through):
+        plan = self._plans.get(queue)
+        if plan is not None and (plan.after, plan.end) == (after, through):
             cut = Cut(after, through, plan.messages, plan.bytes)
             return Extent(place, cut, plan.purged_through)
-        known = end.purged.get(queue, 0)
-        if self.options.fail_on_data_loss and not self.options.consume:
-            (now,) = place.endpoint.plan([Wanted(queue, through)])
-            check_loss(queue, after, known, now.purged_through)
-        return Extent(place, counted(place.endpoint, queue, after, through), known)
+        cut = counted(place.endpoint, queue, after, through)
+        return Extent(place, cut, end.purged.get(queue, 0))
 
-    def _whole_plan(self, queue: str) -> QueuePlan | None:
-        """The plan of the latest micro-batch, unless the goal may have cut it."""
-        plan = self._plans.get(queue)
-        whole = plan and (self._goal is None or plan.end < self._goal.get(queue, 0))
-        return plan if whole else None
+    # -- acknowledgments
 
     def commit(self, end: StreamOffset) -> None:
-        """Acknowledges, beside the stream, once its checkpoint is safe."""
-        if (leases := self._leases) is not None:
-            leases.beside(lambda: self._acknowledge(leases, end))
+        """Spark has this batch in its commit log."""
+        self._committed = end
+        self._acknowledge(end, end.queues.keys())
 
-    def _acknowledge(self, leases: Leases, end: StreamOffset) -> None:
+    def _acknowledge(self, end: StreamOffset, queues: Iterable[str]) -> None:
+        """Acknowledges a committed batch beside the stream, once its checkpoint is safe.
+
+        Only what its stream has claimed. The claims of a stream without a name, of version 1, are
+        acknowledged before a stream with a name goes on.
+        """
+        if (leases := self._leases) is None:
+            return
+        goals = {}
+        for queue in queues:
+            state, through = leases.states.get(queue), end.queues[queue]
+            goal = None if state is None else claimed_through(state, end.stream, through)
+            if goal is not None and goal > self._submitted.get(queue, 0):
+                goals[queue] = goal
+        if goals:
+            self._submitted |= goals
+            leases.beside(lambda: self._receive(leases, goals, end.stream))
+            if not end.stream:
+                leases.wait()
+
+    def _receive(self, leases: Leases, goals: Mapping[str, int], stream: str) -> None:
         sync_checkpoint(self.options.checkpoint, "commits")
-        leases.acknowledge(end.queues)
+        leases.acknowledge(goals, stream)
+
+
+def _identified(offset: StreamOffset, known: Mapping[str, Identity]) -> StreamOffset:
+    """The offset with what its lookup ids of some queues are."""
+    names = {queue.partition("\\")[0]: one.manager for queue, one in known.items()}
+    incarnations = {queue: one.incarnation for queue, one in known.items()}
+    created = {queue: one.created for queue, one in known.items()}
+    return offset._replace(
+        incarnations={**offset.incarnations, **incarnations},
+        created={**offset.created, **created},
+        managers={**offset.managers, **names},
+    )
+
+
+def _most(limits: Limits) -> dict[str, int | None]:
+    return {"max_messages": limits.messages, "max_bytes": limits.bytes}
+
+
+def _ended(plan: QueuePlan, end: int) -> QueuePlan:
+    """The plan with another end; which start gave that id is not known then."""
+    if plan.end == end:
+        return plan
+    return plan._replace(end=end, identity=plan.identity._replace(incarnation=""))
 
 
 def _check_position(queue: str, after: int, group: GroupState) -> None:
@@ -295,7 +438,7 @@ def _check_position(queue: str, after: int, group: GroupState) -> None:
     if group.position > after:
         raise MessageAlreadyReceived(
             f"group {group.name} of {queue} has acknowledged everything up to lookup id "
-            f"{group.position}, and this checkpoint wants what lies behind {after}",
+            f"{group.position}, and this checkpoint wants what lies after {after}",
             "The checkpoint is older than the group: go on from the group's position with a new "
             "checkpoint, or set failOnDataLoss to false.",
         )

@@ -11,7 +11,7 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
@@ -29,6 +29,7 @@ KEEP_S: Final = 3600.0  # as long as a reader may go on with the manifest it beg
 QUEUE_NAME: Final = "queue_name"
 """The column with the whole name of a queue whose folder cannot have it."""
 US_PER_S: Final = 1_000_000
+NO_INCARNATIONS: Final[Mapping[str, str]] = {}
 
 
 class Added(NamedTuple):
@@ -98,10 +99,18 @@ class LakeFiles:
         with self.manifests.change():
             yield
 
-    def add(self, staged: Path, rows: int, query: str, batch: int) -> Added:
+    def add(
+        self,
+        staged: Path,
+        rows: int,
+        query: str,
+        batch: int,
+        incarnations: Mapping[str, str] = NO_INCARNATIONS,
+    ) -> Added:
         """The files of one batch of so many rows; durable when this returns, all or none.
 
-        A batch that is there already is skipped, unless it has more messages now.
+        `incarnations` are those of its last ids, by queue. A batch that is there already is
+        skipped, unless it has more messages now.
         """
         found = self._staged_files(staged, rows)
         with self.manifests.change() as manifest:
@@ -118,6 +127,7 @@ class LakeFiles:
             for file in files:
                 last = manifest.through.get(file.queue, file.last_id)
                 manifest.through[file.queue] = max(last, file.last_id)
+                manifest.incarnations[file.queue] = incarnations.get(file.queue, "")
         return Added(tuple(files))
 
     def replace(self, old: Iterable[LakeFile], staged: Path) -> bool:

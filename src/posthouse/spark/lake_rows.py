@@ -13,7 +13,13 @@ from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from posthouse.model.errors import InvalidParameter
-from posthouse.spark.lake_files import QUEUE_NAME, Added, LakeFiles, file_uri
+from posthouse.spark.lake_files import (
+    NO_INCARNATIONS,
+    QUEUE_NAME,
+    Added,
+    LakeFiles,
+    file_uri,
+)
 
 # A folder has a name of 255 bytes, and a Java without a locale knows ASCII only.
 PLAIN_NAME: Final = r"^[A-Za-z0-9 ._$;-]{1,64}(\\[A-Za-z0-9 ._$;-]{1,130}){0,2}$"
@@ -26,7 +32,13 @@ DAY_US: Final = 86_400_000_000
 PARQUET: Final = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
 
 
-def add_batch(lake: LakeFiles, messages: DataFrame, query: str, batch: int) -> Added:
+def add_batch(
+    lake: LakeFiles,
+    messages: DataFrame,
+    query: str,
+    batch: int,
+    incarnations: Mapping[str, str] = NO_INCARNATIONS,
+) -> Added:
     """Writes one batch of a stream; messages that are there already are skipped.
 
     Not by the number of the batch: Spark does not sync its checkpoints, so after a power failure it
@@ -38,7 +50,7 @@ def add_batch(lake: LakeFiles, messages: DataFrame, query: str, batch: int) -> A
     _check_columns(messages.columns)
     with lake.staging() as folder:
         rows = save(messages.where(_is_new(manifest.through)), folder)
-        return lake.add(folder, rows, query, batch)
+        return lake.add(folder, rows, query, batch, incarnations)
 
 
 def _check_columns(names: Collection[str]) -> None:

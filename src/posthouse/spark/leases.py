@@ -1,25 +1,25 @@
 """What a stream holds at its queue managers: the leases of its group, renewed while it runs.
 
-Renewals and acknowledgments have a thread and connections of their own, so that neither waits for
+Renewals and acknowledgments have threads and connections of their own, so that neither waits for
 the other nor for Spark. Acknowledging is receiving and may take its time; at most one is under way.
+Leases are renewed side by side: a queue manager that does not answer, or has many queues, does not
+let those of others lapse.
 """
 
 from __future__ import annotations
 
-import os
-import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import Final
 
 from posthouse.client.errors import ClientConnectionError
-from posthouse.client.groups import GroupReader, GroupState
+from posthouse.client.groups import Claim, GroupReader, GroupState
 from posthouse.model.errors import SharingViolation
 from posthouse.spark.endpoint import Endpoint
 from posthouse.spark.places import Place
+from posthouse.spark.reader_names import is_dead
 
 CONSUME: Final = "consume"
 OBSERVE: Final = "observe"
@@ -27,23 +27,7 @@ RENEW_S: Final = 5.0  # a lease lasts 15 s, and no setting makes it shorter than
 TAKE_OVER_S: Final = 5.0  # waited beyond the end of a lease that its reader may have died with
 RETRY_S: Final = 0.5
 ACKNOWLEDGE_S: Final = 600.0
-
-
-def owner_of(checkpoint: str) -> str:
-    """Who reads, in words that stay the same when the stream is started again.
-
-    A new reader with the same checkpoint takes over at once, and so does one of the same driver:
-    its process is the parent of the one that we run in. Others wait until the lease lapses.
-    """
-    if checkpoint:
-        return f"checkpoint {checkpoint}"
-    parent = os.getppid()
-    try:
-        began = Path(f"/proc/{parent}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-        since = began[19]
-    except (OSError, IndexError):
-        since = "?"
-    return f"driver {socket.gethostname()} {parent} {since}"
+RENEWED_BY_ONE: Final = 32  # leases of a queue manager that one thread renews
 
 
 class Leases:
@@ -54,10 +38,11 @@ class Leases:
         self.mode = mode
         self.owner = owner
         self.epochs: dict[str, int] = {}
+        self.states: dict[str, GroupState] = {}
         self._places: dict[str, Place] = {}
-        self._renewing = Worker("posthouse lease", self._renew_all, RENEW_S)
+        self._renewers: list[Renewer] = []
         self._acknowledging = Worker("posthouse acknowledge", None, None)
-        self._own: dict[tuple[str, Endpoint], Endpoint] = {}
+        self._own: dict[Endpoint, Endpoint] = {}
         self._ended = False
 
     def take(self, place: Place, position: int | None) -> GroupState:
@@ -70,39 +55,67 @@ class Leases:
                 break
             except SharingViolation:
                 left_s = self._lapses_in_s(place)
-                if until is None:
-                    until = time.monotonic() + (left_s or 0.0) + TAKE_OVER_S
-                if left_s is None or time.monotonic() > until:
+                if until is None and left_s is not None:
+                    until = time.monotonic() + left_s + TAKE_OVER_S
+                if until is None or time.monotonic() > until:
                     raise
-            time.sleep(RETRY_S)
-        self.epochs[place.queue] = state.epoch
+            if left_s:
+                time.sleep(RETRY_S)
+        self.epochs[place.queue], self.states[place.queue] = state.epoch, state
         self._places[place.queue] = place
-        self._renewing.start()
+        self._renewer(place).add(place.queue, state.epoch)
         return state
 
     def _lapses_in_s(self, place: Place) -> float | None:
-        """When the lease ends; None: another group or an exclusive reader is in the way."""
-        state = place.endpoint.find_group(place.queue, self.group)
-        return state.lease_left_ms / 1000 if state is not None and state.leased else None
+        """When the lease ends; None: it has, or another group or an exclusive reader has the queue.
 
-    def claim(self, queue: str, through: int) -> GroupState:
+        A living lease is left alone. One whose reader has died on this machine is ended here.
+        """
+        state = place.endpoint.find_group(place.queue, self.group)
+        if state is None or not state.leased:
+            return None
+        if is_dead(state.owner):
+            group = place.endpoint.group(place.queue, self.group)
+            with suppress(SharingViolation):  # another reader has it by now
+                group.end(self.mode, state.owner, state.epoch)
+                return 0.0
+        return state.lease_left_ms / 1000
+
+    def _renewer(self, place: Place) -> Renewer:
+        """One that has room for another queue of this queue manager."""
+        for one in self._renewers:
+            if one.endpoint is place.endpoint and len(one.epochs) < RENEWED_BY_ONE:
+                return one
+        made = Renewer(place.endpoint, self.group, self.mode, self.owner)
+        self._renewers.append(made)
+        return made
+
+    def claim(self, queue: str, claim: Claim) -> GroupState:
         """Makes sure, durably, that nobody else takes what a batch is about to read."""
         group = self._places[queue].endpoint.group(queue, self.group)
-        return group.claim(self.epochs[queue], through)
+        state = group.claim(self.epochs[queue], claim)
+        self.states[queue] = state
+        return state
 
     def beside(self, task: Callable[[], None]) -> None:
         """Does something beside the stream, when what was begun before is done."""
         self._acknowledging.do(task)
 
-    def acknowledge(self, queues: Mapping[str, int]) -> None:
-        """Receives up to these ids."""
+    def wait(self) -> None:
+        """Until what was begun beside the stream is done; raises what went wrong."""
+        self._acknowledging.wait()
+
+    def acknowledge(self, queues: Mapping[str, int], stream: str) -> None:
+        """Receives up to these ids what the stream has claimed."""
         for queue, through in queues.items():
             if queue in self.epochs:
-                self._group("acknowledge", queue).acknowledge(self.epochs[queue], through)
+                group = self._group(queue)
+                group.acknowledge(self.epochs[queue], through, stream)
 
     def check(self) -> None:
         """Raises what went wrong beside the stream: somebody else has taken over, say."""
-        self._renewing.check()
+        for one in self._renewers:
+            one.worker.check()
         self._acknowledging.check()
 
     def end(self) -> None:
@@ -110,7 +123,8 @@ class Leases:
         if self._ended:
             return
         self._ended = True
-        self._renewing.stop()
+        for one in self._renewers:
+            one.worker.stop()
         for queue, epoch in self.epochs.items():
             with suppress(SharingViolation):  # somebody else has it by now
                 group = self._places[queue].endpoint.group(queue, self.group)
@@ -122,25 +136,40 @@ class Leases:
         with suppress(ClientConnectionError):
             self.end()
 
-    def _renew_all(self) -> None:
-        for queue, epoch in list(self.epochs.items()):
-            try:
-                self._group("renew", queue).renew(self.mode, self.owner, epoch)
-            except ClientConnectionError:
-                continue  # it may be starting again; who reads meanwhile is told so
-
-    def _group(self, use: str, queue: str) -> GroupReader:
-        """The group through a connection of one of the threads."""
+    def _group(self, queue: str) -> GroupReader:
+        """The group through a connection of the thread that acknowledges."""
         endpoint = self._places[queue].endpoint
-        key = (use, endpoint)
-        if key not in self._own:
+        if endpoint not in self._own:
             manager = endpoint.manager
-            if use == "renew":  # renewed every few seconds anyway
-                manager = manager._replace(retry_s=0.0)
-            if use == "acknowledge":
-                manager = manager._replace(timeout_s=max(ACKNOWLEDGE_S, manager.timeout_s))
-            self._own[key] = Endpoint(manager)
-        return self._own[key].group(queue, self.group)
+            manager = manager._replace(timeout_s=max(ACKNOWLEDGE_S, manager.timeout_s))
+            self._own[endpoint] = Endpoint(manager)
+        return self._own[endpoint].group(queue, self.group)
+
+
+class Renewer:
+    """Renews some leases of one queue manager, in a thread and over a connection of its own."""
+
+    def __init__(self, endpoint: Endpoint, group: str, mode: str, owner: str) -> None:
+        self.endpoint = endpoint
+        self.epochs: dict[str, int] = {}
+        manager = endpoint.manager
+        self._mine = Endpoint(
+            manager._replace(timeout_s=min(RENEW_S, manager.timeout_s), retry_s=0.0)
+        )
+        self._group = group
+        self._mode = mode
+        self._owner = owner
+        self.worker = Worker("posthouse lease", self._renew, RENEW_S)
+
+    def add(self, queue: str, epoch: int) -> None:
+        """One more lease."""
+        self.epochs[queue] = epoch
+        self.worker.start()
+
+    def _renew(self) -> None:
+        for queue, epoch in list(self.epochs.items()):
+            with suppress(ClientConnectionError):  # it may be starting again; who reads is told so
+                self._mine.group(queue, self._group).renew(self._mode, self._owner, epoch)
 
 
 class Worker:
@@ -169,6 +198,12 @@ class Worker:
             self.check()
             self._task = task
             self._changed.notify_all()
+
+    def wait(self) -> None:
+        """Until what was handed over is done; raises what went wrong."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._task is None or self._failure or self._stopped)
+        self.check()
 
     def check(self) -> None:
         """Raises what went wrong."""
@@ -203,7 +238,13 @@ class Worker:
                 self._changed.notify_all()
 
 
-def committed_through(group: GroupState, through: int) -> int | None:
-    """How far a group can be acknowledged for a batch that is committed; None where it is."""
-    reachable = min(through, group.claimed) if group.mode == CONSUME else through
-    return reachable if reachable > group.position else None
+def claimed_through(state: GroupState, stream: str, through: int) -> int | None:
+    """Up to where a stream can acknowledge for a batch that is committed; None: nothing is left.
+
+    A consuming group's claim has to be the stream's own.
+    """
+    if state.mode != CONSUME:
+        return through if through > state.position else None
+    reachable = min(through, state.claimed)
+    own = state.stream == stream and reachable > state.claim_after
+    return reachable if own else None

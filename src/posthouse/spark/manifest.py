@@ -66,6 +66,8 @@ class Manifest(msgspec.Struct):
     """The highest lookup id of each queue."""
     managers: dict[str, str] = {}
     """The GUID of each queue manager, by name: lookup ids are only one manager's."""
+    incarnations: dict[str, str] = {}
+    """By queue, which start of its queue manager gave the id in `through`."""
 
     def has(self, query: str, batch: int) -> bool:
         """Whether a batch is here already."""

@@ -9,18 +9,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
+from posthouse.client.bulk_read import Identity
 from posthouse.model.errors import InvalidParameter
 
-VERSION: Final = 1
+VERSION: Final = 2
+FIRST_VERSION: Final = 1
 REMEDY: Final = "The checkpoint belongs to another source or a newer version: use a new one."
 
 
 class StreamOffset(NamedTuple):
     """Everything up to a queue's lookup id has been planned.
 
-    `purged` has the highest purged ids that were known then: only later purges lose something.
-    `epochs` are the leases under which a group's reader planned it. `began` has the ids behind
-    which the stream began with each queue: Spark keeps no offset of that, and asks for it again.
+    `stream` names the checkpoint: what its reader claims is acknowledged for this stream alone.
+    `starts` has the queues that the batch which ends here reads, and after which ids; no others are
+    in it. `incarnations`, `created` and `managers` (by computer name) tell which ids and queues
+    these are. `purged` has the highest purged ids that were known then: only later purges lose
+    something. `epochs` are the leases under which a group's reader planned it. `began` is version
+    1's: the ids after which the stream began with each queue.
     """
 
     group: str = ""
@@ -29,16 +34,35 @@ class StreamOffset(NamedTuple):
     purged: Mapping[str, int] = {}
     epochs: Mapping[str, int] = {}
     began: Mapping[str, int] = {}
+    stream: str = ""
+    starts: Mapping[str, int] | None = None  # None: version 1, which does not have them
+    incarnations: Mapping[str, str] = {}
+    created: Mapping[str, str] = {}
+    managers: Mapping[str, str] = {}
+
+    def identity(self, queue: str) -> Identity:
+        """What the lookup id of a queue is; empty where version 1 did not keep it."""
+        manager = self.managers.get(queue.partition("\\")[0], "")
+        return Identity(manager, self.incarnations.get(queue, ""), self.created.get(queue, ""))
 
     def to_json(self) -> dict[str, Any]:
         """As Spark gets it."""
-        json: dict[str, Any] = {"v": VERSION, "group": self.group, "queues": _sorted(self.queues)}
+        json: dict[str, Any] = {
+            "v": FIRST_VERSION if self.starts is None else VERSION,
+            "group": self.group,
+            "queues": _sorted(self.queues),
+            "urls": _sorted(self.urls),
+        }
         for name, values in (("epochs", self.epochs), ("purged", self.purged)):
             if known := {key: value for key, value in values.items() if value}:
                 json[name] = _sorted(known)
         if self.began:
             json["began"] = _sorted(self.began)
-        json["urls"] = _sorted(self.urls)
+        if self.starts is not None:
+            json["stream"] = self.stream
+            json["from"] = _sorted(self.starts)
+            for name in ("incarnations", "created", "managers"):
+                json[name] = _sorted(getattr(self, name))
         return dict(sorted(json.items()))
 
 
@@ -47,16 +71,21 @@ def _sorted(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def offset_of(json: object) -> StreamOffset:
-    """The offset that Spark hands back."""
-    if not isinstance(json, dict) or json.get("v") != VERSION:
+    """The offset that Spark hands back; those of version 1 have neither stream nor identity."""
+    if not isinstance(json, dict) or json.get("v") not in (FIRST_VERSION, VERSION):
         raise InvalidParameter("the checkpoint has an offset that is none of this source", REMEDY)
     return StreamOffset(
         group=str(json.get("group", "")),
         queues=_numbers(json, "queues"),
-        urls={str(name): str(url) for name, url in _part(json, "urls").items()},
+        urls=_texts(json, "urls"),
         purged=_numbers(json, "purged"),
         epochs=_numbers(json, "epochs"),
         began=_numbers(json, "began"),
+        stream=str(json.get("stream", "")),
+        starts=None if json["v"] == FIRST_VERSION else _numbers(json, "from"),
+        incarnations=_texts(json, "incarnations"),
+        created=_texts(json, "created"),
+        managers=_texts(json, "managers"),
     )
 
 
@@ -65,6 +94,10 @@ def _part(json: Mapping[str, Any], name: str) -> dict[Any, Any]:
     if not isinstance(part, dict):
         raise InvalidParameter(f"the offset's {name} are no object", REMEDY)
     return part
+
+
+def _texts(json: Mapping[str, Any], name: str) -> dict[str, str]:
+    return {str(key): str(value) for key, value in _part(json, name).items()}
 
 
 def _numbers(json: Mapping[str, Any], name: str) -> dict[str, int]:

@@ -97,9 +97,11 @@ def found_places(
     options: SourceOptions, endpoints: Sequence[Endpoint], group: str = ""
 ) -> dict[str, tuple[Place, QueuePlan]]:
     """All queues of a read by their full names, each with what there is to read now."""
-    found = {}
+    found: dict[str, tuple[Place, QueuePlan]] = {}
     since_s = None if options.starting_time_s is None else max(0, ceil(options.starting_time_s))
-    for endpoint, queues in asked_of(options, endpoints).items():
+    asked = asked_of(options, endpoints)
+    check_names(endpoints)
+    for endpoint, queues in asked.items():
         wanted = [Wanted(queue, group=group, since=since_s) for queue in queues]
         for plan in endpoint.plan(wanted):
             found[plan.queue] = (Place(plan.queue, endpoint), plan)
@@ -107,6 +109,20 @@ def found_places(
     check_position("startingOffsets", options.starting, places)
     check_position("endingOffsets", options.ending, places)
     return found
+
+
+def check_names(endpoints: Sequence[Endpoint]) -> None:
+    """Queues are told apart by the names of their computers, so no two may have the same."""
+    seen: dict[str, Endpoint] = {}
+    for one in endpoints if len(endpoints) > 1 else ():
+        other = seen.setdefault(one.name.casefold(), one)
+        if other is not one:
+            raise InvalidParameter(
+                f"{other.manager.url} and {one.manager.url} lead to queue managers with the same "
+                f"computer name, {one.name}",
+                "Leave one of them out if it is named twice; two queue managers of one name are "
+                "read by two streams.",
+            )
 
 
 def urls_of(places: Mapping[str, Place]) -> dict[str, str]:

@@ -12,7 +12,8 @@ from pyspark.sql.datasource import InputPartition
 
 from posthouse.client import bulk_read
 from posthouse.client.bulk_read import Cut, Wanted
-from posthouse.model.errors import MessageAlreadyReceived
+from posthouse.spark.data_loss import DataLoss as DataLoss
+from posthouse.spark.data_loss import check_loss as check_loss
 from posthouse.spark.endpoint import Endpoint, borrowed
 from posthouse.spark.options import Manager, SourceOptions
 from posthouse.spark.places import Place
@@ -24,18 +25,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 PORTION_BYTES: Final = 32 << 20
 PORTIONS_MAX: Final = 10_000
-
-
-class DataLoss(MessageAlreadyReceived):
-    """Messages that a read had still to see have been purged."""
-
-    def __init__(self, queue: str, after: int, purged_through: int) -> None:
-        super().__init__(
-            f"{queue} was purged up to lookup id {purged_through}, "
-            f"and this read wanted what lies behind {after}",
-            "To go on with what is left set failOnDataLoss to false (archive: --allow-loss); "
-            "or begin anew with another checkpoint.",
-        )
 
 
 class Extent(NamedTuple):
@@ -130,9 +119,3 @@ def _settle_in() -> None:
     That takes longer than a small task; modules stay anyway.
     """
     gc.freeze()
-
-
-def check_loss(queue: str, after: int, known: int, purged_through: int) -> None:
-    """Raises where a purge that was not known takes what lies behind `after`."""
-    if purged_through > max(after, known):
-        raise DataLoss(queue, after, purged_through)

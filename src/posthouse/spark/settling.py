@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
+from posthouse.client.bulk_read import Wanted
 from posthouse.client.groups import GroupReader, GroupState
 from posthouse.model.errors import InvalidParameter, QueueNotFound, SharingViolation
 from posthouse.spark.checkpoints import (
@@ -18,8 +19,9 @@ from posthouse.spark.checkpoints import (
     require_checkpoint,
     sync_checkpoint,
 )
+from posthouse.spark.data_loss import DataLoss, not_the_same
 from posthouse.spark.endpoint import Endpoint
-from posthouse.spark.leases import ACKNOWLEDGE_S, committed_through
+from posthouse.spark.leases import ACKNOWLEDGE_S, claimed_through
 from posthouse.spark.offsets import StreamOffset
 from posthouse.spark.options import Manager, managers, texts
 
@@ -96,18 +98,32 @@ def _settle_queue(endpoint: Endpoint, offset: StreamOffset, queue: str, through:
         raise QueueNotFound(
             f"{queue} has no group {offset.group}", "Nothing is claimed then; nothing is lost."
         )
+    _check_identity(endpoint, offset, queue, through)
     group, epoch = endpoint.group(queue, offset.group), offset.epochs.get(queue)
-    reachable, received = committed_through(state, through), 0
+    reachable, received = claimed_through(state, offset.stream, through), 0
     if reachable is not None:
-        state, received = _acknowledge(group, epoch, reachable)
+        state, received = _acknowledge(group, epoch, reachable, offset.stream)
     if epoch is not None and state.leased and state.epoch == epoch:
         group.end(state.mode, state.owner, epoch)
     return Settled(queue, offset.group, state.position, received)
 
 
-def _acknowledge(group: GroupReader, epoch: int | None, through: int) -> tuple[GroupState, int]:
+def _check_identity(endpoint: Endpoint, offset: StreamOffset, queue: str, through: int) -> None:
+    """Refuses ids that mean something else where they are to be acknowledged."""
+    (plan,) = endpoint.plan([Wanted(queue, through, identity=offset.identity(queue))])
+    if plan.loss:
+        raise DataLoss(
+            not_the_same(queue, through, plan.loss),
+            "Nothing was acknowledged: the messages that are there now were not read by this "
+            "stream. Start it again, with failOnDataLoss=false or another checkpoint.",
+        )
+
+
+def _acknowledge(
+    group: GroupReader, epoch: int | None, through: int, stream: str
+) -> tuple[GroupState, int]:
     """As the reader that planned the batch, or, where another came after it, as nobody."""
     if epoch is not None:
         with suppress(SharingViolation):
-            return group.acknowledge(epoch, through)
-    return group.acknowledge(None, through)
+            return group.acknowledge(epoch, through, stream)
+    return group.acknowledge(None, through, stream)

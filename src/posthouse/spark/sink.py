@@ -1,9 +1,10 @@
 """Writing tables and streams to queues: staged by the tasks, published once by the driver.
 
 Each task stages its rows at the queue manager under (query, batch, partition, attempt), durable and
-seen by nobody. The commit publishes the stages of the attempts that count, in one step, and the
-queue manager remembers the last batch of each query: a batch that comes again is not sent again.
-Attempts have random numbers: those of Spark begin anew with a retried stage or a new driver.
+unseen. The commit publishes the stages of the attempts that count, in one step, and the queue
+manager remembers the last batch of each query, with what it was made of: a batch that comes again
+is not sent again, and another one under its number is refused. Attempts have random numbers: those
+of Spark begin again with a retried stage or a new driver.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from hashlib import sha256
 from itertools import chain
 from typing import Any, Final
 from uuid import uuid4
@@ -31,6 +33,7 @@ from pyspark.sql.types import StructType
 from posthouse.client import stages
 from posthouse.client.bulk_http import BulkHttp
 from posthouse.client.errors import ClientConnectionError, refused
+from posthouse.client.stages import Signature
 from posthouse.model.errors import InvalidParameter, QueueError
 from posthouse.spark.bad_rows import (
     NOT_PUBLISHED,
@@ -41,7 +44,7 @@ from posthouse.spark.bad_rows import (
     good_rows,
     refuse,
 )
-from posthouse.spark.checkpoints import sync_checkpoint
+from posthouse.spark.checkpoints import batch_content, sync_checkpoint
 from posthouse.spark.endpoint import http_now
 from posthouse.spark.msmq_options import MsmqSink, is_msmq, msmq_sink
 from posthouse.spark.msmq_sink import (
@@ -53,8 +56,9 @@ from posthouse.spark.msmq_sink import (
 )
 from posthouse.spark.options import Manager
 from posthouse.spark.rows import RowMap
-from posthouse.spark.sink_options import SinkOptions, Writing, sink_options
+from posthouse.spark.sink_options import QUERY_LENGTH_MAX, SinkOptions, Writing, sink_options
 
+SEPARATOR: Final = "\\"
 PIECE_MAX: Final = 8 << 20  # bytes of rows that travel together
 AGAIN_MAX: Final = 16 << 20  # bytes of a partition that can be sent again when the way breaks
 _ATTEMPT_BITS: Final = 62
@@ -62,6 +66,7 @@ _NO_PARTITION: Final = 0x7FFFFFFF
 _log = logging.getLogger(__name__)
 _QUERY: Final = "sql.streaming.queryId"
 _BATCH: Final = "streaming.sql.batchId"
+_RUN: Final = "spark.jobGroup.id"  # of a stream's jobs: the id of its run
 
 
 @dataclass(frozen=True)
@@ -73,6 +78,7 @@ class Staged(WriterCommitMessage):
     partition: int
     attempt: int | None  # None: there were no rows
     bad: int
+    run: str = ""  # of the stream
 
 
 def writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> DataSourceWriter:
@@ -80,9 +86,11 @@ def writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> D
     made = _sink(options, schema, overwrite)
     if isinstance(made, Straight):
         return StraightBatch(made)
-    query, batch = made.options.query or uuid4().hex, made.options.batch
+    query, batch = uuid4().hex, made.options.batch
+    if made.options.query:
+        query = written_as(made.options.query, made.options.writing.queue)
     made.probe(query, batch)
-    return BatchSink(made, query, batch)
+    return BatchSink(made, query, batch, secrets.token_hex(8))
 
 
 def stream_writer(
@@ -97,6 +105,14 @@ def stream_writer(
             "a stream has a query id and batch ids of its own", "Leave queryId and batchId out."
         )
     return StreamSink(made, _checkpoint(options))
+
+
+def written_as(query: str, queue: str) -> str:
+    """The name of a query's writes to one queue: each queue has its own last batch."""
+    name = f"{query} > {queue.replace('/', SEPARATOR).casefold()}"
+    if len(name) > QUERY_LENGTH_MAX or not name.isprintable():
+        name = sha256(name.encode()).hexdigest()
+    return name if queue else query
 
 
 def _checkpoint(options: Mapping[str, str]) -> str:
@@ -168,24 +184,28 @@ class Sink:
         with bulk_http(self.options.manager) as http:
             stages.stage(http, query, batch, _NO_PARTITION, 0, rows.schema, [rows])
 
-    def stage(self, query: str, batch: int, batches: Iterable[Any]) -> Staged:
+    def stage(self, query: str, batch: int, batches: Iterable[Any], writer: str = "") -> Staged:
         """Stages the rows of a task under a key that nobody else has."""
+        signature = Signature("", _run(), writer)
         partition, attempt = _context().partitionId(), secrets.randbits(_ATTEMPT_BITS)
         made = StageRows(self._rows, self.options.writing, query, batch, partition)
         pieces = made.pieces(batches)
         first = next(pieces, None)
         if first is None:
-            return Staged(query, batch, partition, None, 0)
+            return Staged(query, batch, partition, None, 0, signature.run)
         rows = _sent_again(chain((first,), pieces))
         key = (query, batch, partition, attempt)
         with bulk_http(self.options.manager) as http:
             try:
-                stages.stage(http, *key, made.schema, rows, self.options.writing.queue)
+                queue = self.options.writing.queue
+                stages.stage(http, *key, made.schema, rows, queue, signature)
             except QueueError as error:
                 raise made.refused(error) from None
-        return Staged(*key, made.bad)
+        return Staged(*key, made.bad, signature.run)
 
-    def publish(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+    def publish(
+        self, messages: Sequence[WriterCommitMessage | None], content: str = "", writer: str = ""
+    ) -> None:
         """Publishes what the tasks staged; done before: nothing more happens."""
         staged = [message for message in messages if isinstance(message, Staged)]
         if not staged:
@@ -196,20 +216,10 @@ class Sink:
             _log.warning("%d rows that cannot be messages go to %s", bad, queue)
         counting = [(one.partition, one.attempt) for one in staged if one.attempt is not None]
         query, batch = staged[0].query, staged[0].batch
+        signature = Signature(content, staged[0].run, writer)
         with bulk_http(self.options.manager) as http:
-            if stages.publish(http, query, batch, counting).already:
+            if stages.publish(http, query, batch, counting, signature).already:
                 _log.info("batch %d of query %s was published before", batch, query)
-                self._warn_of_the_past(http, query, batch)
-
-    def _warn_of_the_past(self, http: BulkHttp, query: str, batch: int) -> None:
-        """Spark repeats its last batch only; an earlier one means a checkpoint that was reset."""
-        last = stages.progress(http, query).batch
-        if last is not None and last > batch:
-            _log.warning(
-                "query %s has published its batch %d, so its batch %d is not sent again; "
-                "what is to be sent again needs a new checkpoint, or a new queryId",
-                query, last, batch,
-            )  # fmt: skip
 
     def discard(self, query: str, batch: int) -> None:
         """Gives up what was staged; what cannot be reached expires there by itself."""
@@ -317,6 +327,13 @@ def _context() -> TaskContext:
     return context
 
 
+def _run() -> str:
+    """The run of the stream that this task is of, `foreachBatch` included; else nothing."""
+    context = _context()
+    run = context.getLocalProperty(_RUN) if context.getLocalProperty(_QUERY) else None
+    return run or ""
+
+
 def _streaming() -> tuple[str, int]:
     """Query and batch of the stream that this task is of."""
     context = _context()
@@ -329,18 +346,19 @@ def _streaming() -> tuple[str, int]:
 class BatchSink(DataSourceArrowWriter):
     """Writes a table; the same object commits."""
 
-    def __init__(self, sink: Sink, query: str, batch: int) -> None:
+    def __init__(self, sink: Sink, query: str, batch: int, writer: str) -> None:
         self._sink = sink
         self._query = query
         self._batch = batch
+        self._writer = writer
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
         """In a task."""
-        return self._sink.stage(self._query, self._batch, iterator)
+        return self._sink.stage(self._query, self._batch, iterator, self._writer)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """When all tasks are done. Nobody comes again with a name that was made up for this."""
-        self._sink.publish(messages)
+        self._sink.publish(messages, writer=self._writer)
         if not self._sink.options.query:
             self._sink.forget(self._query)
 
@@ -363,11 +381,11 @@ class StreamSink(DataSourceStreamArrowWriter):
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """When all tasks of a batch are done; perhaps for the second time.
 
-        What the batch was made of survives a power failure before the batch does: planned anew with
-        other rows it would count as published.
+        What the batch was made of survives a power failure before the batch does, and is kept with
+        it: other rows under its number do not count as published.
         """
         sync_checkpoint(self._checkpoint, "offsets")
-        self._sink.publish(messages)
+        self._sink.publish(messages, batch_content(self._checkpoint, batchId))
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """When one has failed, or the commit."""

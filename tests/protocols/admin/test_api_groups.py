@@ -11,7 +11,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from posthouse.client.bulk_http import BulkHttp
-from posthouse.client.groups import GroupReader
+from posthouse.client.groups import Claim, GroupReader
 from posthouse.engine.settings import EngineSettings
 from posthouse.model.errors import SharingViolation
 from posthouse.security.accounts import Role
@@ -327,7 +327,7 @@ def test_a_client_reads_for_a_group(tmp_path: Path) -> None:
                 group = reader.lease("consume", "night", "earliest")
                 assert (group.epoch, group.lag_messages) == (1, 4)
                 assert reader.renew("consume", "night", 1).leased
-                assert reader.claim(1, ids[2]).claimed_messages == 3
+                assert reader.claim(1, Claim(0, ids[2])).claimed_messages == 3
                 group, received = reader.acknowledge(1, ids[1])
                 assert (group.position, received) == (ids[1], 2)
                 assert not reader.end("consume", "night", 1).leased
@@ -336,7 +336,7 @@ def test_a_client_reads_for_a_group(tmp_path: Path) -> None:
                 assert reader.show() == group
                 reader.lease("consume", "night")
                 with pytest.raises(SharingViolation, match="newer reader"):
-                    reader.claim(1, ids[3])
+                    reader.claim(1, Claim(ids[2], ids[3]))
 
         await _in_a_thread(read)
         assert await rig.labels() == ["3"]

@@ -28,16 +28,25 @@ ROWS = [{"body": b"body %d" % n, "label": f"label {n}"} for n in range(20)]
 
 
 async def put(
-    rig: ApiRig, data: Any, path: str = KEY, queue: str = ORDERS, **options: Any
+    rig: ApiRig,
+    data: Any,
+    path: str = KEY,
+    queue: str = ORDERS,
+    content: str = "",
+    **options: Any,
 ) -> Reply:
     if queue:
         path += f"?queue={quote(queue, safe='')}"
+    path += f"&content={content}" if content else ""
     headers = {"Content-Type": ARROW, **options.pop("headers", {})}
     return await rig.ask("PUT", path, raw=data, headers=headers, **options)
 
 
-async def publish(rig: ApiRig, batch: int = 0, *stages: tuple[int, int], **options: Any) -> Reply:
+async def publish(
+    rig: ApiRig, batch: int = 0, *stages: tuple[int, int], content: str = "", **options: Any
+) -> Reply:
     body = {"query": QUERY, "batch": batch, "stages": [list(one) for one in stages]}
+    body["content"] = content
     return await rig.post("/api/v1/publish", body, **options)
 
 
@@ -100,9 +109,11 @@ def test_rows_that_are_sent_in_different_ways_arrive_in_their_order(tmp_path: Pa
 def test_a_published_batch_takes_no_more_stages(tmp_path: Path) -> None:
     async def work(rig: ApiRig) -> None:
         await rig.create()
-        await publish(rig, 3)
-        staged = await put(rig, stream(table(ROWS)))
+        await publish(rig, 0, content="offsets")
+        staged = await put(rig, stream(table(ROWS)), content="offsets")
         assert staged.json == {"messages": 0, "bytes": 0, "already": True}
+        refused = await put(rig, stream(table(ROWS)), content="others")
+        assert refused.json["error"]["name"] == "MQ_ERROR_TRANSACTION_SEQUENCE"
         await settled(rig)
         assert not rig.desk.manager.stages.stages
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from posthouse.engine.claims import ClaimRange
 from posthouse.engine.group import Group
 from posthouse.model.group_names import GroupMode
 from tests.engine.rig import RECEIVE
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
 CONSUME, OBSERVE = GroupMode.CONSUME, GroupMode.OBSERVE
 READ = "read_in_bulk"
+STREAM = "a checkpoint"
 
 
 def group_of(world: World, queue: str, name: str = "reader") -> Group:
@@ -32,12 +34,13 @@ def lease(world: World, queue: str, mode: GroupMode = CONSUME, name: str = "read
 
 def claim(world: World, queue: str, through: int) -> None:
     group = group_of(world, queue)
-    world.run(lambda m: m.groups.claim(group, group.definition.epoch, through))
+    asked = ClaimRange(through, group.definition.position, STREAM)
+    world.run(lambda m: m.groups.claim(group, group.definition.epoch, asked))
 
 
 def acknowledge(world: World, queue: str, through: int, name: str = "reader") -> None:
     group = group_of(world, queue, name)
-    world.run(lambda m: m.groups.acknowledge(group, group.definition.epoch, through))
+    world.run(lambda m: m.groups.acknowledge(group, group.definition.epoch, through, STREAM))
 
 
 def claim_some(world: World) -> None:
@@ -99,7 +102,7 @@ def acknowledge_at_random(day: Day) -> None:
     if group is not None and group.has_claims:
         through = day.chance.randint(group.definition.position, group.definition.claimed)
         epoch = group.definition.epoch
-        day.world.run(lambda m: m.groups.acknowledge(group, epoch, through))
+        day.world.run(lambda m: m.groups.acknowledge(group, epoch, through, STREAM))
 
 
 def release_at_random(day: Day) -> None:

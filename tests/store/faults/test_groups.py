@@ -10,8 +10,17 @@ from collections.abc import Callable
 
 import pytest
 
+from posthouse.engine.claims import ClaimRange
 from posthouse.engine.groups import Groups
-from tests.store.faults.group_steps import OBSERVE, acknowledge, claim, group_of, ids_of, lease
+from tests.store.faults.group_steps import (
+    OBSERVE,
+    STREAM,
+    acknowledge,
+    claim,
+    group_of,
+    ids_of,
+    lease,
+)
 from tests.store.faults.operations import STOCK, Call, Holds, Make, Operation, Scene, bodies
 from tests.store.faults.test_no_answer_before_sync import HastyDriver, outcome
 from tests.store.faults.world import WatchedDriver, World
@@ -92,11 +101,29 @@ def _end_lease(scene: Scene) -> Call:
     return lambda m: m.groups.end_lease(group, 1)
 
 
-@operation("claim", holds=told(1, 3, 2))
+def claimed_by(stream: str, skipped: int) -> Holds:
+    """Whose claim it is, and how many messages lie between it and the group's position."""
+
+    def holds(world: World) -> bool:
+        group = world.queue("stock").groups["reader"]
+        passed = [n for n in ids_of(world, "stock") if group.definition.position < n <= group.begin]
+        return (group.definition.stream, len(passed)) == (stream, skipped)
+
+    return holds
+
+
+@operation("claim", holds=lambda world: told(1, 3, 2)(world) and claimed_by(STREAM, 0)(world))
 def _claim(scene: Scene) -> Call:
     lease(scene.world, "stock")
     group, through = group_of(scene.world, "stock"), ids_of(scene.world, "stock")[1]
-    return lambda m: m.groups.claim(group, 1, through)
+    return lambda m: m.groups.claim(group, 1, ClaimRange(through, 0, STREAM))
+
+
+@operation("claim", "in the middle", lambda w: told(1, 3, 2)(w) and claimed_by(STREAM, 1)(w))
+def _claim_in_the_middle(scene: Scene) -> Call:
+    lease(scene.world, "stock")
+    group, ids = group_of(scene.world, "stock"), ids_of(scene.world, "stock")
+    return lambda m: m.groups.claim(group, 1, ClaimRange(ids[2], ids[0], STREAM, skip=True))
 
 
 def _claimed(scene: Scene, count: int) -> Call:
@@ -104,7 +131,7 @@ def _claimed(scene: Scene, count: int) -> Call:
     ids = ids_of(scene.world, "stock")
     claim(scene.world, "stock", ids[2])
     group = group_of(scene.world, "stock")
-    return lambda m: m.groups.acknowledge(group, 1, ids[count - 1])
+    return lambda m: m.groups.acknowledge(group, 1, ids[count - 1], STREAM)
 
 
 @operation("acknowledge", "all", bodies("stock"))

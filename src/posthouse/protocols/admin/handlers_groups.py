@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from posthouse.engine.claims import ClaimRange
 from posthouse.engine.group import Acknowledging, Group
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.queue import Queue
@@ -27,6 +28,7 @@ from posthouse.protocols.admin.types_groups import (
     LeaseBody,
     PositionBody,
     QueueGroupsParams,
+    ReleaseBody,
     ReleasedJson,
 )
 from posthouse.security.rights import GET_QUEUE_PROPERTIES
@@ -108,8 +110,10 @@ def _values(manager: QueueManager, group: Group) -> dict[str, Any]:
         "queue": group.queue.name,
         "mode": definition.mode.value,
         "position": definition.position,
+        "claim_after": group.begin if group.has_claims else definition.position,
         "claimed": max(definition.claimed, definition.position),
         "claimed_messages": groups.claimed_messages(group),
+        "stream": definition.stream if group.has_claims else "",
         "epoch": definition.epoch,
         "owner": definition.owner,
         "leased": groups.is_leased(group),
@@ -183,9 +187,16 @@ def _own(manager: QueueManager, context: Context, params: GroupParams) -> Group:
 def claim_messages(
     manager: QueueManager, context: Context, params: GroupParams, body: ClaimBody
 ) -> GroupJson:
-    """Claims messages, durably: they are nobody else's until acknowledged or released."""
+    """Claims messages, durably: they are nobody else's until acknowledged or released.
+
+    Messages that the group has not acknowledged and that lie below `after` refuse the claim: its
+    reader has not read them. So does the claim of another stream, unless all of it is read again.
+    """
     group = _own(manager, context, params)
-    manager.groups.claim(group, body.epoch, body.through)
+    if body.incarnation:
+        manager.incarnations.check(body.incarnation, body.through)
+    asked = ClaimRange(body.through, body.after, body.stream, body.skip)
+    manager.groups.claim(group, body.epoch, asked)
     return group_json(manager, group)
 
 
@@ -194,6 +205,7 @@ def acknowledge_messages(
 ) -> Steps[AcknowledgedJson]:
     """Acknowledges claimed messages: they are received, in commits of at most 8 MiB.
 
+    What lies below the claim is not received, and what another stream has claimed is refused.
     Answered when the last of them is durable. What is acknowledged already may be so again. Without
     an epoch it is for a reader that has ended, and refused while the group is leased.
     """
@@ -201,7 +213,7 @@ def acknowledge_messages(
 
     def begin(manager: QueueManager) -> None:
         group = _own(manager, context, params)
-        begun.append(manager.groups.acknowledge(group, body.epoch, body.through))
+        begun.append(manager.groups.acknowledge(group, body.epoch, body.through, body.stream))
 
     yield Decide(begin)
     (work,) = begun
@@ -216,11 +228,11 @@ def acknowledge_messages(
 
 
 def release_group(
-    manager: QueueManager, context: Context, params: GroupParams, body: Nothing
+    manager: QueueManager, context: Context, params: GroupParams, body: ReleaseBody
 ) -> ReleasedJson:
     """Ends lease and claims of a group whose reader is lost; its messages are anybody's again."""
     group = _own(manager, context, params)
-    released = manager.groups.release(group)
+    released = manager.groups.release(group, body.stream)
     context.tell(
         manager, "group_released", queue=group.queue.name, group=group.name, messages=released
     )

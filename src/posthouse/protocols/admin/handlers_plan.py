@@ -9,7 +9,8 @@ from typing import Any, Final, TypeVar
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.order import FOREVER
 from posthouse.engine.queue import Queue, QueueRole
-from posthouse.model.errors import InvalidParameter
+from posthouse.model.errors import InvalidParameter, MessageAlreadyReceived
+from posthouse.model.guids import format_guid
 from posthouse.model.message_json import time_text
 from posthouse.model.properties import QueueAccessType
 from posthouse.protocols.admin.context import Context, opened
@@ -19,6 +20,7 @@ from posthouse.protocols.admin.types import Nothing
 from posthouse.protocols.admin.types_bulk import (
     PARTS_MAX,
     CutJson,
+    IdentityJson,
     PlanBody,
     PlanJson,
     PlanQueueBody,
@@ -32,6 +34,7 @@ LOOK_MS: Final = 4  # between looks while nothing is new
 AGAIN_MS: Final = 200  # what was locked may be free without anything new
 REMEDY: Final = "Install it where the queue manager runs: pip install 'posthouse[spark]'."
 T = TypeVar("T")
+Planned = tuple[PlanQueueJson, IdentityJson]
 
 
 def rows_module() -> Any:
@@ -100,17 +103,20 @@ def plan_reads(context: Context, params: Nothing, body: PlanBody) -> Steps[PlanJ
         if newest != seen or left_ms < LOOK_MS or left_ms % AGAIN_MS < LOOK_MS:
             seen = newest
             plans = yield from _planned(context, made, body.queues)
-            if any(plan.latest > plan.after for plan in plans):
+            if any(plan.latest > plan.after or identity.loss for plan, identity in plans):
                 break
         if left_ms >= LOOK_MS:
             yield context.services.pause(LOOK_MS / 1000)
-    return PlanJson(queue_manager=core.settings.computer_name, queues=plans)
+    return PlanJson(
+        queue_manager=core.settings.computer_name,
+        guid=format_guid(core.guid),
+        queues=[plan for plan, _ in plans],
+        identities=[identity for _, identity in plans],
+    )
 
 
-def _planned(
-    context: Context, made: Any, queues: list[PlanQueueBody]
-) -> Steps[list[PlanQueueJson]]:
-    plans = list[PlanQueueJson]()
+def _planned(context: Context, made: Any, queues: list[PlanQueueBody]) -> Steps[list[Planned]]:
+    plans = list[Planned]()
     for asked in queues:
         plans.append((yield from _Plan(context, made, asked).steps()))
     return plans
@@ -124,10 +130,11 @@ class _Plan:
         self._asked = asked
         self._all = (0, 0)
         self._highest = 0
+        self._name_of: Callable[[int], str] = str
 
-    def steps(self) -> Steps[PlanQueueJson]:
+    def steps(self) -> Steps[Planned]:
         asked, reading = self._asked, self._range
-        plan = yield from reading.looked(self._bounds)
+        plan, known = yield from reading.looked(self._bounds)
         reading.through = plan.latest
         if asked.since is not None:
             yield from self._begin(plan, asked.since)
@@ -137,17 +144,19 @@ class _Plan:
             yield from self._count(plan)
         else:
             plan.messages, plan.bytes = self._all
-        return plan
+        known.incarnation = self._name_of(plan.end)
+        return plan, known
 
-    def _bounds(self, manager: QueueManager, queue: Queue) -> PlanQueueJson:
-        order, after = queue.state.order, self._asked.after
+    def _bounds(self, manager: QueueManager, queue: Queue) -> Planned:
+        order, (after, known) = queue.state.order, goes_on(manager, queue, self._asked)
+        self._name_of = manager.incarnations.of
         lanes = [order.lane(priority) for priority in order.used]
         firsts = [first[0] for first in (lane.first() for lane in lanes) if first]
         lasts = [last[0] for last in (next(lane.before(FOREVER), None) for lane in lanes) if last]
         self._all = queue.state.count, queue.state.bytes
         self._highest = max(lasts, default=0)
-        latest = max(_latest(manager, queue, self._asked, self._highest), after)
-        return PlanQueueJson(
+        latest = max(_latest(manager, queue, self._asked, after, self._highest), after)
+        plan = PlanQueueJson(
             queue=queue.name,
             earliest=min(firsts, default=0),
             latest=latest,
@@ -158,6 +167,7 @@ class _Plan:
             purged_through=manager.groups.purged_through(queue),
             created_time=time_text((queue.parent or queue).definition.create_time),
         )
+        return plan, known
 
     def _begin(self, plan: PlanQueueJson, since: int) -> Steps[None]:
         """Goes past what arrived before."""
@@ -187,13 +197,49 @@ class _Plan:
                 return
 
 
-def _latest(manager: QueueManager, queue: Queue, asked: PlanQueueBody, highest: int) -> int:
+def _latest(
+    manager: QueueManager, queue: Queue, asked: PlanQueueBody, after: int, highest: int
+) -> int:
     """The last message that a reader may have; who consumes waits for what others have locked."""
+    highest = highest if asked.through is None else min(highest, asked.through)
     group = queue.groups.get(asked.group)
     if not asked.group or (group is not None and not group.consumes):
         return highest
-    locked = manager.groups.first_locked(queue, asked.after)
+    locked = manager.groups.first_locked(queue, after)
     return highest if locked is None else min(highest, locked - 1)
+
+
+# -- identity
+
+
+def goes_on(manager: QueueManager, queue: Queue, asked: PlanQueueBody) -> tuple[int, IdentityJson]:
+    """After which id a reader goes on, and whether what it has of earlier ids still holds."""
+    given, incarnations, after = asked.identity, manager.incarnations, asked.after
+    known = IdentityJson(incarnation="", created=created_of(queue), loss="")
+    if given is None:
+        if after > incarnations.last_id():
+            raise MessageAlreadyReceived(
+                f"no message of {queue.name} has had the lookup id {after}: the queue manager, or "
+                "the home that it was started with, is another one",
+                "Read from the beginning: what is there now has lower lookup ids.",
+            )
+        return after, known
+    end = incarnations.end_of(given.incarnation) if given.incarnation else incarnations.last_id()
+    if given.manager and given.manager.lower() != format_guid(manager.identifier).lower():
+        known.loss, after = "manager", 0
+    elif after and end is None:
+        known.loss, after = "incarnation", 0
+    elif end is not None and after > end:
+        known.loss, after = "beyond", end if given.incarnation else 0
+    elif given.created and given.created != known.created:
+        known.loss = "queue"
+    return after, known
+
+
+def created_of(queue: Queue) -> str:
+    """What tells a queue from one that had its name before; numbers are given once."""
+    whole = queue.parent or queue  # journals and subqueues go with their queue
+    return f"{whole.definition.create_time}.{whole.number}"
 
 
 # -- parts

@@ -7,7 +7,7 @@ from typing import Any
 from zlib import crc32
 
 from posthouse.engine.manager import QueueManager
-from posthouse.engine.stage import StagedRun, StageKey, Target, Upload
+from posthouse.engine.stage import Signature, StagedRun, StageKey, Target, Upload
 from posthouse.model.errors import QueueError
 from posthouse.model.message_json import time_text
 from posthouse.protocols.admin.context import Context, Inflow
@@ -56,7 +56,8 @@ def put_stage(context: Context, params: StageParams, body: Nothing) -> Steps[Sta
         raise Unavailable("a stream of Arrow's goes over HTTP", "Send it with PUT, over HTTP.")
     rows = _rows_module()
     key = StageKey(params.query, params.batch, params.partition, params.attempt)
-    upload = yield from at_once(lambda manager: manager.stages.begin(key, context.caller))
+    signature = Signature(params.content, params.run, params.writer)
+    upload = yield from at_once(lambda m: m.stages.begin(key, context.caller, signature))
     if upload is None:
         while (yield inflow.next()).value is not None:
             inflow.done()
@@ -182,9 +183,11 @@ def publish_batch(
     """Publishes a batch: all messages of the stages named become available, in one commit.
 
     Other stages of the batch are dropped. A stage that is missing or has expired refuses all of
-    it. A batch that is published, or a later one that is, makes it `already` done.
+    it. The last batch published by this query may come again: `already` done. A lower number, or
+    another content or another write under the same number, is refused: nothing of it is published.
     """
-    done = manager.stages.publish(body.query, body.batch, body.stages, context.caller)
+    signature = Signature(body.content, body.run, body.writer)
+    done = manager.stages.publish(body.query, body.batch, body.stages, context.caller, signature)
     return PublishedJson(messages=done.messages, already=done.already)
 
 

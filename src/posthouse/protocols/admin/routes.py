@@ -208,7 +208,15 @@ ROUTES: Final[tuple[Route, ...]] = (
         tg.AcknowledgeBody,
         steps=True,
     ),
-    _route("POST", _GROUP + "/release", OPERATE, groups.release_group, tg.ReleasedJson, _G),
+    _route(
+        "POST",
+        _GROUP + "/release",
+        OPERATE,
+        groups.release_group,
+        tg.ReleasedJson,
+        _G,
+        tg.ReleaseBody,
+    ),
     _route("PATCH", _GROUP, OPERATE, groups.set_group, tg.GroupJson, _G, tg.PositionBody),
     _route("DELETE", _GROUP, OPERATE, groups.delete_group, t.Done, _G),
     # batches of messages that are published as one commit

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import Meta
 
@@ -33,11 +33,21 @@ class ArrowParams(Json):
     constants: bool = False
 
 
+class IdentityBody(Json):
+    """Where a reader has `after` from: an earlier plan's answers. Empty: it is not known."""
+
+    manager: Annotated[str, Meta(max_length=64)] = ""
+    incarnation: Annotated[str, Meta(max_length=64)] = ""
+    created: Annotated[str, Meta(max_length=64)] = ""
+
+
 class PlanQueueBody(Json):
     """A queue, and what to plan of it.
 
-    `since` begins with the first message that arrived then or later, `max_messages` and
-    `max_bytes` say where to end at the latest; one message is always in. For the name of a group
+    `since` begins with the first message that arrived then or later; `through`, `max_messages` and
+    `max_bytes` say where to end at the latest; of the limits one message is always in. A reader
+    that goes on after an earlier plan sends the `identity` of `after` along, and learns whether it
+    still holds. Without it an `after` that no message has had is refused. For the name of a group
     that consumes, the end lies before the first message that somebody else has locked.
     """
 
@@ -47,6 +57,8 @@ class PlanQueueBody(Json):
     since: Annotated[int, Meta(ge=0, le=U32_MAX)] | None = None
     max_messages: Limit | None = None
     max_bytes: Limit | None = None
+    through: Position | None = None
+    identity: IdentityBody | None = None
 
 
 class PlanBody(Json):
@@ -60,8 +72,8 @@ class PlanQueueJson(Json):
     """What there is to read: messages and their bytes above `after`, up to `end`.
 
     `earliest` is the first message's id, 0 without any; `latest` the last one's, or `after`.
-    Purges have taken messages with ids up to `purged_through`. A queue that was deleted and made
-    anew has another `created_time`; journals and subqueues have that of their queue.
+    Purges have taken messages with ids up to `purged_through`. Journals and subqueues have the
+    `created_time` of their queue.
     """
 
     queue: str
@@ -75,11 +87,27 @@ class PlanQueueJson(Json):
     created_time: str
 
 
+class IdentityJson(Json):
+    """What the ids of a plan are: `end` was given by the start that `incarnation` names.
+
+    Each start of a queue manager has another random name, and each queue another `created`. `loss`
+    is why the identity of `after` does not hold: another queue `manager` answers, the `queue` was
+    deleted and made again, this home does not have that `incarnation`, or the id lies `beyond` what
+    was given. The plan then begins where nothing is passed over that is there now.
+    """
+
+    incarnation: str
+    created: str
+    loss: Literal["", "manager", "queue", "incarnation", "beyond"]
+
+
 class PlanJson(Json):
-    """A plan, in the order that was asked for."""
+    """A plan, in the order that was asked for; `identities` has an entry for each queue."""
 
     queue_manager: str
+    guid: str
     queues: list[PlanQueueJson]
+    identities: list[IdentityJson]
 
 
 class SplitBody(Json):

@@ -17,6 +17,8 @@ GroupName = Annotated[str, Meta(pattern=NAME_PATTERN, max_length=NAME_LENGTH_MAX
 Owner = Annotated[str, Meta(min_length=1, max_length=OWNER_LENGTH_MAX)]
 Epoch = Annotated[int, Meta(ge=1, le=_ID_MAX)]
 Position = Annotated[int, Meta(ge=0, le=_ID_MAX)]
+StreamName = Annotated[str, Meta(max_length=64)]
+Incarnation = Annotated[str, Meta(max_length=64)]
 Begin = Position | Literal["earliest", "latest"]
 ModeWord = Literal["consume", "observe"]
 
@@ -56,17 +58,37 @@ class LeaseBody(Part):
 
 
 class ClaimBody(Part):
-    """Everything up to this lookup id is to be kept from others."""
+    """The messages with lookup ids above `after`, up to `through`, are to be kept from others.
+
+    Without `after` it is everything that the group has not acknowledged. Where messages lie between
+    the group's position and `after` the claim is refused, or leaves them out if `skip` is true.
+    `stream` names the reader's checkpoint: only it acknowledges what it has claimed. `incarnation`
+    is that of `through`, as a plan names it; an unknown one is refused.
+    """
 
     epoch: Epoch
     through: Position
+    after: Position | None = None
+    stream: StreamName = ""
+    skip: bool = False
+    incarnation: Incarnation = ""
 
 
 class AcknowledgeBody(Part):
-    """Everything up to this id is dealt with; without an epoch: by a reader that has ended."""
+    """What is claimed up to this id is dealt with; without an epoch: by a reader that has ended.
+
+    `stream` is the one of the claim.
+    """
 
     through: Position
     epoch: Epoch | None = None
+    stream: StreamName = ""
+
+
+class ReleaseBody(Part):
+    """With a stream: only what that stream has claimed."""
+
+    stream: StreamName | None = None
 
 
 class PositionBody(Part):
@@ -78,17 +100,20 @@ class PositionBody(Part):
 class GroupJson(Part):
     """A group: what it has acknowledged and claimed, who reads for it, how far it is behind.
 
-    Messages with lookup ids up to `position` are acknowledged, those up to `claimed` are kept from
-    others. What was received elsewhere, expired, purged or moved away is counted since the group
-    was made. The bytes of a lag of more than a few messages are an estimate.
+    Messages with lookup ids up to `position` are acknowledged, those above `claim_after` and up to
+    `claimed` are kept from others, for the reader of `stream`. What was received elsewhere,
+    expired, purged or moved away is counted since the group was made. The bytes of a lag of more
+    than a few messages are an estimate.
     """
 
     name: str
     queue: str
     mode: ModeWord
     position: int
+    claim_after: int
     claimed: int
     claimed_messages: int
+    stream: str
     epoch: int
     owner: str
     leased: bool

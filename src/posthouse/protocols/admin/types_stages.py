@@ -15,12 +15,14 @@ STAGES_MAX = 100_000  # named in one publish
 QueryName = Annotated[str, Meta(min_length=1, max_length=200)]
 Batch = Annotated[int, Meta(ge=0, le=NUMBER_MAX)]
 Partition = Annotated[int, Meta(ge=0, le=PARTITION_MAX)]
+Known = Annotated[str, Meta(max_length=128)]
 
 
 class StageParams(Json):
     """A stage: what one attempt at a partition of a query's batch writes.
 
-    `queue` is where rows go that name no destination themselves.
+    `queue` is where rows go that name no destination themselves. `content`, `run` and `writer` are
+    those of the publish, as far as they are known by now.
     """
 
     query: QueryName
@@ -28,6 +30,9 @@ class StageParams(Json):
     partition: Partition
     attempt: Batch
     queue: OptionalName = ""
+    content: Known = ""
+    run: Known = ""
+    writer: Known = ""
 
 
 class BatchParams(Json):
@@ -52,15 +57,22 @@ class StagedJson(Json):
 
 
 class PublishBody(Json):
-    """The batch, and of each partition the attempt that counts."""
+    """The batch, and of each partition the attempt that counts.
+
+    The last published batch is known by its number and by what is given here: the `content` it was
+    made of (a hash of offsets, say), the `run` of the stream, and the `writer` that publishes it.
+    """
 
     query: QueryName
     batch: Batch
     stages: Annotated[list[tuple[Partition, Batch]], Meta(max_length=STAGES_MAX)]
+    content: Known = ""
+    run: Known = ""
+    writer: Known = ""
 
 
 class PublishedJson(Json):
-    """How many messages it was; `already`: this batch, or a later one, was published before."""
+    """How many messages it was; `already`: this batch was published before."""
 
     messages: int
     already: bool

@@ -1,0 +1,72 @@
+"""Messages that a stream had still to read and that are not there: an error, or a warning once."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from posthouse.model.errors import MessageAlreadyReceived
+
+_log = logging.getLogger(__name__)
+GO_ON: Final = (
+    "To go on with what is there set failOnDataLoss to false (archive: --allow-loss); "
+    "or begin again with another checkpoint."
+)
+_WHY: Final = {
+    "manager": "another queue manager answers there now, one that was made again",
+    "queue": "it was deleted and made again since then",
+    "incarnation": "this home of the queue manager never gave it: the home was put back from a "
+    "copy or a backup",
+    "beyond": "this home of the queue manager has not given it yet: the home was put back from a "
+    "copy or a backup",
+}
+
+
+class DataLoss(MessageAlreadyReceived):
+    """Messages that a read had still to see are gone."""
+
+    def __init__(self, cause: str, remedy: str = GO_ON) -> None:
+        super().__init__(cause, remedy)
+
+
+class Losses:
+    """What becomes of losses: strict readers fail, others go on and are told once of each."""
+
+    def __init__(self, strict: bool) -> None:
+        self.strict = strict
+        self._told: set[object] = set()
+
+    def found(self, key: object, cause: str, remedy: str = GO_ON) -> None:
+        """Raises, or warns unless a loss under this key was told of before."""
+        if self.strict:
+            raise DataLoss(cause, remedy)
+        if key not in self._told:
+            self._told.add(key)
+            _log.warning("data loss: %s", cause)
+
+
+def purged(queue: str, after: int, purged_through: int) -> str:
+    """The loss of messages that were purged before they were read."""
+    return (
+        f"{queue} was purged up to lookup id {purged_through}, "
+        f"and this read wanted what lies after {after}"
+    )
+
+
+def not_the_same(queue: str, after: int, loss: str) -> str:
+    """The loss of an identity: what the lookup id of an offset meant is not there."""
+    return f"{queue}: the checkpoint has read up to lookup id {after}, and {_WHY[loss]}"
+
+
+def not_read_now(queue: str, after: int, through: int) -> str:
+    """The loss of a part of a batch that was planned with other options."""
+    return (
+        f"the batch that is to be done again has messages ({after}, {through}] of {queue}, which "
+        "this stream does not read now"
+    )
+
+
+def check_loss(queue: str, after: int, known: int, purged_through: int) -> None:
+    """Raises where a purge that was not known takes what lies after `after`."""
+    if purged_through > max(after, known):
+        raise DataLoss(purged(queue, after, purged_through))
