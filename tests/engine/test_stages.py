@@ -205,7 +205,7 @@ def test_two_writes_of_one_run_are_two(rig: Rig) -> None:
     publish(rig, 0, (0, 0), run="run", writer="first")
     assert publish(rig, 0, (0, 0), run="run", writer="first").already
     second = Signature(run="run", writer="second")
-    with pytest.raises(BatchDiffers, match="a second write.*queryId of its own"):
+    with pytest.raises(BatchDiffers, match=r"a second write.*queryId of its own"):
         rig.run(lambda m: m.stages.begin(key_of(0, attempt=1), rig.admin, second))
 
 

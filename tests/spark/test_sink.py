@@ -17,10 +17,10 @@ from pyspark.sql.functions import udf
 
 import posthouse
 from posthouse.client.stages import progress, stage
-from posthouse.model.errors import QueueError
+from posthouse.model.errors import QueueError, TransactionSequence
 from posthouse.spark.options import Manager
 from posthouse.spark.schema import message_schema
-from posthouse.spark.sink import Sink, Staged, bulk_http, row_map
+from posthouse.spark.sink import Sink, Staged, bulk_http, row_map, written_as
 from posthouse.spark.sink_options import sink_options
 from tests.process.spark_office import SparkOffice, path_of
 
@@ -188,8 +188,13 @@ def test_write_with_a_name_and_a_number_is_done_once(
     """For foreachBatch and for whatever is run again after a crash."""
     name = queue()
     table = spark.range(10).selectExpr("cast(id as string) as body")
-    for batch in (0, 0, 1, 0, 1):
+    for batch in (0, 0, 1, 1):
         write(table, queue=path_of(name), queryId=f"nightly {name}", batchId=batch)
+    assert office.count(name) == 20
+    with pytest.raises(Exception, match="has published its batch 1, and now comes with batch 0"):
+        write(table, queue=path_of(name), queryId=f"nightly {name}", batchId=0)
+    with pytest.raises(Exception, match="3 messages, and the published one has 10"):
+        write(table.limit(3), queue=path_of(name), queryId=f"nightly {name}", batchId=1)
     assert office.count(name) == 20
     assert stages(office) == []
 
@@ -201,7 +206,7 @@ def test_empty_table_is_a_batch_too(
     nothing = spark.range(0).selectExpr("cast(id as string) as body")
     write(nothing, queue=path_of(name), queryId=name, batchId=4)
     manager = Manager(office.url, str(office.token_file), None, 30.0)
-    assert progress(bulk_http(manager), name).batch == 4
+    assert progress(bulk_http(manager), written_as(name, path_of(name))).batch == 4
     assert office.count(name) == 0
 
 
@@ -425,16 +430,13 @@ def test_of_several_attempts_the_one_that_was_committed_counts(
     assert office.bodies(query) == [b"second"]
 
 
-def test_batch_of_long_ago_is_warned_of(
-    office: SparkOffice, sink: Sink, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_batch_of_long_ago_is_refused(office: SparkOffice, sink: Sink) -> None:
     """A checkpoint whose logs were deleted begins with batch 0 again, under the old name."""
     query = short(sink)
     sink.publish([Staged(query, 7, 0, None, 0)])
     sink.publish([Staged(query, 7, 0, None, 0)])
-    assert not caplog.records
-    sink.publish([Staged(query, 3, 0, None, 0)])
-    assert "has published its batch 7, so its batch 3 is not sent again" in caplog.text
+    with pytest.raises(TransactionSequence, match="its batch 7, and now comes with batch 3"):
+        sink.publish([Staged(query, 3, 0, None, 0)])
 
 
 def test_abort_after_a_commit_whose_answer_was_lost_takes_nothing_back(

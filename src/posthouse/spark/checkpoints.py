@@ -248,25 +248,11 @@ def check_own(path: str, end: StreamOffset) -> None:
 def batch_content(path: str, batch: int) -> str:
     """What a batch was made of, as its checkpoint has it; empty where that is not on a local disk.
 
-    Of our own offsets it is the stream and the lookup ids: leases and addresses may change.
+    Spark writes this file once for each batch: another one under its number is another batch.
     """
     root = _local_root(path)
     try:
-        text = "" if root is None else (root / "offsets" / str(batch)).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        return ""
-    lines = [_content(line) for line in text.splitlines()[2:]]
-    return sha256("\n".join(lines).encode()).hexdigest() if lines else ""
-
-
-def _content(line: str) -> str:
-    """A source's line, which may have its name in front."""
-    name, brace, rest = line.partition("{")
-    try:
-        found = json.loads(brace + rest)
-    except ValueError:
-        return line
-    if "urls" not in found or "queues" not in found:
-        return line
-    known = {"stream": found.get("stream", ""), "queues": found["queues"]}
-    return name + json.dumps(known, sort_keys=True)
+        data = b"" if root is None else (root / "offsets" / str(batch)).read_bytes()
+    except OSError:
+        data = b""
+    return sha256(data).hexdigest() if data else ""
