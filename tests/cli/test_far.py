@@ -108,8 +108,10 @@ def test_messages_of_another_computer_are_written_in_every_way(ph: Reading, tmp_
     assert row.split()[-1] == "e"
 
 
-@pytest.mark.parametrize("mode", OUTPUT_MODES, ids=" ".join)
-@pytest.mark.parametrize("choice", ["one", "many", "following", "lookup"])
+@pytest.mark.parametrize(
+    ("choice", "mode"),
+    [*(("many", mode) for mode in OUTPUT_MODES), ("one", []), ("following", []), ("lookup", [])],
+)
 def test_what_cannot_be_printed_stays_in_the_other_queue(
     ph: Reading, mode: list[str], choice: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -54,7 +54,6 @@ def test_a_reader_that_is_killed_while_it_syncs_leaves_the_message_in_the_queue(
     strace = [
         "strace",
         "-f",
-        "--seccomp-bpf",
         "-qq",
         "-o",
         "/dev/null",
