@@ -270,6 +270,18 @@ class TestEvidence:
         assert "unit/test_unit.py::test_live: failed" in done.stderr
         assert rows(project)["dead"].startswith("done: ")
 
+    def test_another_machine_believes_the_committed_result(self, project: Path) -> None:
+        shutil.rmtree(project / ".conformance")
+        before = (project / conformance_results.FILE).read_bytes()
+        assert "; 0 run now" in tool("conformance_evidence", project).stdout
+        assert (project / conformance_results.FILE).read_bytes() == before
+        tests = project / "tests" / "unit" / "test_unit.py"
+        edit(tests, "== 7", "== 3 + 4")
+        edit(tests, "next_one([adding.add(1, 1), 1]) == 1", "next_one([adding.add(1, 1)]) == 2")
+        assert "; 2 run now" in tool("conformance_evidence", project).stdout
+        assert rows(project)["live"].startswith("done: ")
+        assert rows(project)["dead"].startswith("open; no test counts: ")
+
 
 class TestStale:
     def test_what_was_just_collected_is_current(self, measured: Path) -> None:

@@ -6,7 +6,8 @@ test of code that only tests call proves nothing. The result is conformance/evid
 docs/conformance.md is printed from it.
 
 What the tests ran is kept in `.conformance`, which belongs to this machine: the next run repeats
-only the tests whose text, helpers or functions changed. `--all` forgets it first.
+only the tests whose text, helpers or functions changed. A machine without it believes the committed
+result and runs the tests that are new or whose text changed. `--all` believes nothing and runs all.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import shutil
 import subprocess
 import sys
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -135,6 +136,19 @@ def unchanged(cache: Path, digests: Digests, seen: dict[str, Seen], found: Found
     }
 
 
+def believed(results: Results | None, seen: dict[str, Seen], found: Found) -> set[str]:
+    """The tests that this machine never ran and that the committed result knows as they are."""
+    if results is None:
+        return set()
+    known = results.counted | {name: row.digest for name, row in results.uncounted.items()}
+    marked = found.marked
+    return {
+        name
+        for name, digest in found.digests.items()
+        if name not in seen and (name not in marked or known.get(name) == digest)
+    }
+
+
 # --- running ------------------------------------------------------------------------------------
 
 
@@ -205,17 +219,36 @@ def why_not(seen: Seen | None, doors: Doors, reached: set[str]) -> str:
     return ""
 
 
-def judge(found: Found, seen: dict[str, Seen], doors: Doors, reached: set[str]) -> Results:
-    """The tests that name rules, parted into those that count and the others."""
-    reasons = {name: why_not(seen.get(name), doors, reached) for name in found.marked}
-    counted = {name: found.digests[name] for name, reason in reasons.items() if not reason}
-    uncounted = {
-        name: Uncounted(found.digests[name], reason) for name, reason in reasons.items() if reason
-    }
-    functions: set[str] = set()
-    for name in counted:
-        functions |= conformance_reach.called_by_test(seen[name].calls, doors)
-    return Results(counted, uncounted, frozenset(functions))
+class Judge:
+    """Parts the tests that name rules into those that count and the others."""
+
+    def __init__(
+        self, found: Found, seen: dict[str, Seen], doors: Doors, before: Results | None
+    ) -> None:
+        self._found = found
+        self._seen = seen
+        self._doors = doors
+        self._before = before
+
+    def results(self, reached: set[str], present: set[str]) -> Results:
+        """What is believed of earlier collections, and what this machine saw."""
+        before = self._before
+        reached = reached | (before.reached & present if before else set())
+        reasons = {name: self._why_not(name, reached) for name in self._found.marked}
+        digests = self._found.digests
+        counted = {name: digests[name] for name, reason in reasons.items() if not reason}
+        uncounted = {
+            name: Uncounted(digests[name], reason) for name, reason in reasons.items() if reason
+        }
+        functions = set(before.functions & present) if before else set()
+        for name in counted.keys() & self._seen.keys():
+            functions |= conformance_reach.called_by_test(self._seen[name].calls, self._doors)
+        return Results(counted, uncounted, frozenset(functions), frozenset(reached))
+
+    def _why_not(self, name: str, reached: set[str]) -> str:
+        if name not in self._seen and self._before is not None:
+            return "" if self._before.counts(name) else self._before.why_not(name)
+        return why_not(self._seen.get(name), self._doors, reached)
 
 
 # --- the command --------------------------------------------------------------------------------
@@ -227,23 +260,31 @@ def collect(root: Path, arguments: list[str], again: bool) -> list[str]:
     cache = root / CACHE
     if again:
         shutil.rmtree(cache, ignore_errors=True)
+    before = None if again else conformance_results.read(root)
     found = find_tests(root, doors)
     digests = Digests(root, found)
     seen = read_cache(cache)
-    due = found.digests.keys() - unchanged(cache, digests, seen, found)
-    print(f"{len(found.digests)} tests name rules or enter through doors; {len(due)} run now")
-    marked = found.marked
-    counts = {name: PARAMETERS_OF_RULES if name in marked else PARAMETERS_OF_DOORS for name in due}
-    code = run_tests(root, cache, counts, arguments) if due else 0
+    known = unchanged(cache, digests, seen, found) | believed(before, seen, found)
+    code = run_due(root, cache, found, found.digests.keys() - known, arguments)
     seen = {name: each for name, each in read_cache(cache).items() if name in found.digests}
+    cache.mkdir(exist_ok=True)
     kept = {name: digests.of_test(name, each) for name, each in seen.items()}
     (cache / DIGESTS).write_text(json.dumps(kept, indent=0, sort_keys=True), encoding="utf-8")
-    results = judge(found, seen, doors, reached_functions(root, doors, seen))
+    reached = reached_functions(root, doors, seen) if seen else set()
+    results = Judge(found, seen, doors, before).results(reached, set(digests.functions))
     conformance_results.write(root, results)
     problems = conformance.run(root, check=False, complete=True)
     if code not in ALL_RUN:
         problems.append(f"pytest ended with {code}: run it again, it goes on where it was")
     return problems + [f"{name}: failed" for name in failed(results)]
+
+
+def run_due(root: Path, cache: Path, found: Found, due: Iterable[str], arguments: list[str]) -> int:
+    """Run the tests that are due; the exit code of pytest, or 0 where there are none."""
+    marked = found.marked
+    counts = {name: PARAMETERS_OF_RULES if name in marked else PARAMETERS_OF_DOORS for name in due}
+    print(f"{len(found.digests)} tests name rules or enter through doors; {len(counts)} run now")
+    return run_tests(root, cache, counts, arguments) if counts else 0
 
 
 def failed(results: Results) -> list[str]:

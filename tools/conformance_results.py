@@ -1,8 +1,9 @@
 """conformance/evidence.json: which tests count for their rules, as `make conformance` found it.
 
-It has the digest of each test that counts, the others with the reason why they do not count, and
-the functions of src that the tests call themselves. `make test` only compares it with the tests
-and the source: a test that changed or is new, or a function that is gone, makes it stale.
+It has the digest of each test that counts, the others with the reason why they do not count, the
+functions of src that the tests call themselves, and all functions that are reached. `make test`
+only compares it with the tests and the source: a test that changed or is new, or a function that
+tests call and that is gone, makes it stale.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ class Results(NamedTuple):
     counted: dict[str, str]
     uncounted: dict[str, Uncounted]
     functions: frozenset[str]
+    reached: frozenset[str]
 
     def counts(self, test: str) -> bool:
         """Whether a test counts for its rules."""
@@ -50,21 +52,32 @@ def read(root: Path) -> Results | None:
     if not path.exists():
         return None
     data = json.loads(path.read_text(encoding="utf-8"))
-    functions = {f"{file}:{name}" for file, names in data["functions"].items() for name in names}
     uncounted = {name: Uncounted(*row) for name, row in data["uncounted"].items()}
-    return Results(data["counted"], uncounted, frozenset(functions))
+    functions, reached = joined(data["functions"]), joined(data["reached"])
+    return Results(data["counted"], uncounted, functions, reached)
+
+
+def joined(names: Mapping[str, list[str]]) -> frozenset[str]:
+    """The names of functions from their files and the rest."""
+    return frozenset(f"{file}:{name}" for file, inside in names.items() for name in inside)
+
+
+def parted(functions: Iterable[str]) -> dict[str, list[str]]:
+    """The names of functions by their files."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for function in sorted(functions):
+        file, _, name = function.rpartition(":")
+        found[file].append(name)
+    return found
 
 
 def write(root: Path, results: Results) -> None:
     """The file, with a line for each test and for each module: two branches merge well."""
-    by_file: dict[str, list[str]] = defaultdict(list)
-    for function in sorted(results.functions):
-        file, _, name = function.rpartition(":")
-        by_file[file].append(name)
     parts: dict[str, Mapping[str, object]] = {
         "counted": results.counted,
         "uncounted": results.uncounted,
-        "functions": by_file,
+        "functions": parted(results.functions),
+        "reached": parted(results.reached),
     }
     blocks = [f"{json.dumps(name)}: {{\n{block(rows)}\n}}" for name, rows in parts.items()]
     (root / FILE).write_text("{\n" + ",\n".join(blocks) + "\n}\n", encoding="utf-8")
