@@ -317,6 +317,7 @@ class TestAudit:
         lines = done.stdout.splitlines()
         assert any(line.startswith("noticed: TINY 1/live [src/tiny/adding.py:") for line in lines)
         assert any(line.startswith("not noticed: TINY 1/blind [") for line in lines)
+        assert any("noticed: TINY 1/killed [src/tiny/" in line for line in lines)
         assert re.search(r"^\d of 7 noticed$", done.stdout, re.MULTILINE)
         assert {path: path.read_bytes() for path in (measured / "src").rglob("*.py")} == before
 

@@ -2,9 +2,10 @@
 
 For each rule that is drawn, a small mistake (those of tools/mutants.py) is made in lines that only
 the tests of this rule run; where there are none, in those of its lines that the fewest other tests
-run. Then the rule's tests run, and one of them must fail. A mistake may change nothing that can be
-seen, so up to three are tried before the rule counts as not noticed. All of this happens in copies
-of the tree, which are removed at the end.
+run. What other processes run for a test is known by function: where that is all, the lines of the
+functions count. Then the rule's tests run, and one of them must fail. A mistake may change nothing
+that can be seen, so up to three are tried before the rule counts as not noticed. All of this
+happens in copies of the tree, which are removed at the end.
 
 It needs a current collection: run `make conformance` first.
 """
@@ -16,14 +17,23 @@ import random
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import SimpleQueue
 from typing import NamedTuple
 
-from tools import conformance, conformance_evidence, conformance_reach, mutants
+from tools import (
+    conformance,
+    conformance_digests,
+    conformance_evidence,
+    conformance_reach,
+    mutants,
+)
+from tools.conformance_evidence import Seen
 from tools.conformance_lines import Line, Lines, read_lines
+from tools.conformance_reach import Doors
 from tools.mutants import Mutant, Tree
 
 ATTEMPTS = 3
@@ -74,12 +84,28 @@ def done_rules(root: Path, tests: dict[str, list[str]]) -> dict[str, tuple[str, 
     }
 
 
+class Functions:
+    """Which tests run which function, in whatever process."""
+
+    def __init__(self, seen: dict[str, Seen], doors: Doors) -> None:
+        self._of_test = {
+            name: conformance_reach.functions_run(each.calls, doors) for name, each in seen.items()
+        }
+        self._counts = Counter(name for each in self._of_test.values() for name in each)
+
+    def others(self, tests: tuple[str, ...]) -> dict[str, int]:
+        """The functions that some tests run, and how many other tests run them."""
+        own = Counter(name for test in tests for name in self._of_test.get(test, ()))
+        return {name: self._counts[name] - count for name, count in own.items()}
+
+
 class Chooser:
     """Chooses mistakes for a rule, with a seed of the run and the rule."""
 
-    def __init__(self, root: Path, lines: Lines, seed: int) -> None:
+    def __init__(self, root: Path, lines: Lines, functions: Functions, seed: int) -> None:
         self._root = root
         self._lines = lines
+        self._functions = functions
         self._seed = seed
 
     def draw(self, rule: str, tests: tuple[str, ...]) -> Drawn:
@@ -87,7 +113,7 @@ class Chooser:
         chance = random.Random(f"{self._seed} {rule}")
         pool: list[tuple[int, Mutant]] = []
         by_others: dict[int, list[Line]] = {}
-        for line, others in self._others(tests).items():
+        for line, others in (self._others(tests) or self._others_by_function(tests)).items():
             by_others.setdefault(others, []).append(line)
         for others, lines in sorted(by_others.items()):
             found = [(others, mutant) for mutant in self._mistakes(lines)]
@@ -104,6 +130,15 @@ class Chooser:
             for line in self._lines.of_test.get(test, set()):
                 own[line] = own.get(line, 0) + 1
         return {line: self._lines.counts[line] - count for line, count in own.items()}
+
+    def _others_by_function(self, tests: tuple[str, ...]) -> dict[Line, int]:
+        found: dict[Line, int] = {}
+        for function, others in self._functions.others(tests).items():
+            file, _, name = function.rpartition(":")
+            source = (self._root / file).read_text(encoding="utf-8")
+            lines = conformance_digests.lines_of_functions(source).get(name, set())
+            found |= {(file, line): others for line in lines}
+        return found
 
     def _mistakes(self, lines: list[Line]) -> Iterator[Mutant]:
         by_file: dict[str, set[int]] = {}
@@ -182,17 +217,31 @@ def line_of(verdict: Verdict) -> str:
 # --- the command --------------------------------------------------------------------------------
 
 
-def check_current(root: Path, tests: set[str]) -> None:
-    """Refuse to work with a collection of other tests or another source."""
-    doors = conformance_reach.read_doors(root / "conformance" / "doors.toml")
-    found = conformance_evidence.find_tests(root, doors)
-    cache = root / conformance_evidence.CACHE
-    seen = conformance_evidence.read_cache(cache)
-    digests = conformance_evidence.Digests(root, found)
-    left = tests - conformance_evidence.unchanged(cache, digests, seen, found)
-    if left:
-        names = ", ".join(sorted(left)[:ATTEMPTS])
-        raise conformance.BadInput(f"the collection is older than {names}: run make conformance")
+class Collection:
+    """What `make conformance` kept on this machine."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._cache = root / conformance_evidence.CACHE
+        self._doors = conformance_reach.read_doors(root / "conformance" / "doors.toml")
+        self._seen = conformance_evidence.read_cache(self._cache)
+
+    def check_current(self, tests: set[str]) -> None:
+        """Refuse to work with what other tests or another source left."""
+        found = conformance_evidence.find_tests(self._root, self._doors)
+        digests = conformance_evidence.Digests(self._root, found)
+        known = conformance_evidence.unchanged(self._cache, digests, self._seen, found)
+        if left := sorted(tests - known):
+            names = ", ".join(left[:ATTEMPTS])
+            raise conformance.BadInput(
+                f"this machine did not run {names} as it is now: run make conformance, or"
+                " python -m tools.conformance_evidence --all -n 2 where it never ran"
+            )
+
+    def chooser(self, tests: set[str], seed: int) -> Chooser:
+        """Knows the lines and functions of the tests."""
+        lines = read_lines(self._root, self._cache, tests)
+        return Chooser(self._root, lines, Functions(self._seen, self._doors), seed)
 
 
 def audit(options: argparse.Namespace, say: Callable[[str], None] = print) -> list[Verdict]:
@@ -202,9 +251,9 @@ def audit(options: argparse.Namespace, say: Callable[[str], None] = print) -> li
     names = random.Random(options.seed).sample(sorted(rules), min(options.rules, len(rules)))
     chosen = {rule: rules[rule] for rule in options.only or names}
     tests = {test for each in chosen.values() for test in each}
-    check_current(root, tests)
-    lines = read_lines(root, root / conformance_evidence.CACHE, tests)
-    chooser = Chooser(root, lines, options.seed)
+    collection = Collection(root)
+    collection.check_current(tests)
+    chooser = collection.chooser(tests, options.seed)
     drawn = [chooser.draw(rule, chosen[rule]) for rule in chosen]
     say(f"{len(drawn)} of {len(rules)} rules that are done, seed {options.seed}")
     auditor = Auditor(say)

@@ -107,6 +107,14 @@ def first_lines(source: str) -> dict[str, int]:
     return found
 
 
+def lines_of_functions(source: str) -> dict[str, set[int]]:
+    """The lines of every function of a module, by its name."""
+    found: dict[str, set[int]] = {}
+    for name, node in definitions(ast.parse(source), ""):
+        found.setdefault(name, set()).update(range(node.lineno, (node.end_lineno or 0) + 1))
+    return found
+
+
 # --- what a test leans on -----------------------------------------------------------------------
 
 
