@@ -72,7 +72,6 @@ def test_a_new_queue_manager_has_the_documented_defaults() -> None:
     assert new.public_encryption_key_list == new.public_signing_key_list == b""
 
 
-@pytest.mark.spec("MS-MQDMPR 3.1.1.1/1")
 def test_short_and_qualified_name_are_two_attributes() -> None:
     attributes = QueueManager.directory_attributes()
     assert {"computer_name", "qualified_computer_name"} <= attributes

@@ -148,14 +148,15 @@ def test_a_new_queue_manager_enters_itself_in_the_configured_site(site: str) -> 
     "MS-MQDMPR 3.1.1.1/9",
     "MS-MQDMPR 3.1.1.1/10",
     "MS-MQDMPR 3.1.1.1/12",
+    "MS-MQDMPR 3.1.1.1/1",
 )
 @pytest.mark.parametrize("routing", [False, True])
 def test_a_new_queue_manager_enters_itself_with_the_documented_defaults(routing: bool) -> None:
-    rig = Rig(directory_source=AUTHORITY, routing_server=routing)
+    rig = Rig(directory_source=AUTHORITY, routing_server=routing, dns_domain="example.com")
     (order,) = rig.run(lambda m: m.mirroring.take(Changes([], [], True, "1")))
     new = order.value
     assert new.identifier == rig.manager.identifier
-    assert new.computer_name == "ALPHA"
+    assert (new.computer_name, new.qualified_computer_name) == ("ALPHA", "ALPHA.example.com")
     assert new.queue_manager_version == ""
     assert new.journal_quota == 0xFFFFFFFF
     assert (new.foreign_system, new.remote_access_server) == (False, False)

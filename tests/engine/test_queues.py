@@ -123,6 +123,7 @@ def test_what_is_not_set_has_the_documented_default(rig: PostRig) -> None:
     "MS-MQDMPR 3.1.1.2/3",
     "MS-MQDMPR 3.1.1.2/9",
     "MS-MQDMPR 3.1.7.1.3/14",
+    "MS-MQDMPR 3.1.1.2/1",
 )
 def test_everything_asked_for_is_kept_over_a_restart(rig: PostRig) -> None:
     asked = {field.name for field in fields(QueueProperties)} - {"pathname", "transactional"}

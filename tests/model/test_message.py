@@ -102,7 +102,6 @@ def test_a_message_with_a_sequence_is_transactional() -> None:
     assert Message(transactional_message_sequence_identifier=TxSequenceId(0, 0)).is_transactional
 
 
-@pytest.mark.spec("MS-MQDMPR 3.1.1.12/7")
 @given(st.integers(0, 0xFFFF))
 def test_any_class_is_carried(code: int) -> None:
     validate(Message(message_class=code))

@@ -323,6 +323,7 @@ def test_the_command_line_goes_before_the_settings(tmp_path: Path) -> None:
     assert (machine.name, machine.listen, machine.ports) == ("LINE", "127.0.0.3", "ephemeral")
 
 
+@pytest.mark.spec("MS-MQDMPR 3.1.3/1")
 def test_the_host_gives_its_name_where_none_is_set(tmp_path: Path) -> None:
     expected = socket.gethostname().partition(".")[0]
     with EmbeddedQueueManager(tmp_path) as opened:

@@ -114,6 +114,7 @@ def test_a_port_in_the_name_is_another_destination(alpha: Machine, beta: Machine
     "MS-MQQB 3.1.5.2.1/1",
     "MS-MQQB 3.1.5.4.2/3",
     "MS-MQDMPR 3.1.1.3/4",
+    "MS-MQDMPR 3.1.1.3/7",
 )
 def test_the_history_tells_how_a_session_was_opened(alpha: Machine, beta: Machine) -> None:
     seen: list[OutgoingQueueState] = []
@@ -126,6 +127,7 @@ def test_the_history_tells_how_a_session_was_opened(alpha: Machine, beta: Machin
         STATUS.ESTABLISHED,
     ]
     assert {attempt.error for attempt in history(queue)} == {0}
+    assert {attempt.time for attempt in history(queue)} == {alpha.net.clock.utc_seconds}
     assert {attempt.next_hops for attempt in history(queue)} == {("IP=10.0.0.2",)}
     assert seen.index(STATE.WAITING) < seen.index(STATE.CONNECTED)
     assert queue.outgoing is not None
@@ -211,7 +213,7 @@ def test_a_name_is_resolved_with_every_connection(alpha: Machine, beta: Machine,
 
 
 @pytest.mark.spec("MS-MQQB 3.1.5.2.1/2", "MS-MQQB 3.1.5.2/2", "MS-MQDMPR 3.1.1.3/4")
-@pytest.mark.spec("MS-MQQB 3.1.1.1.1.1/3")
+@pytest.mark.spec("MS-MQQB 3.1.1.1.1.1/3", "MS-MQDMPR 3.1.1.3/7")
 def test_a_host_that_nobody_knows_is_looked_for_again(alpha: Machine, net: Net) -> None:
     name = r"DIRECT=OS:beta\private$\orders"
     alpha.send(name, b"one")

@@ -520,6 +520,16 @@ def test_a_peer_that_is_silent_for_long_loses_the_session(
     assert end.session.state is CLOSED
 
 
+@pytest.mark.spec("MS-MQQB 3.1.3.2/2")
+def test_no_timer_of_acknowledgments_runs_in_a_new_session(end: SendingEnd) -> None:
+    end.open()
+    begun = end.machine.clock.now_ms
+    assert end.session.next_deadline_ms() == begun + SETTINGS.cleanup_ms
+    number = end.put(b"one")
+    end.attach(number)
+    assert end.session.next_deadline_ms() == begun + 20_000  # now one is waited for
+
+
 @pytest.mark.spec("MS-MQQB 3.1.2.4/1")
 def test_the_wait_for_an_acknowledgment_begins_with_the_first_message_only(
     end: SendingEnd,
@@ -726,7 +736,9 @@ def test_the_pauses_grow_as_the_table_says(end: SendingEnd) -> None:
         assert len(end.user_messages()) == 1, f"after {pause_ms} ms"
 
 
-@pytest.mark.spec("MS-MQQB 3.1.2.6/2", "MS-MQQB 3.1.6.5/3", "MS-MQQB 3.1.3.2/5")
+@pytest.mark.spec(
+    "MS-MQQB 3.1.2.6/2", "MS-MQQB 3.1.6.5/3", "MS-MQQB 3.1.3.2/5", "MS-MQDMPR 3.1.1.4/3"
+)
 def test_the_next_resend_is_there_for_administrators(end: SendingEnd) -> None:
     number = end.put_transaction(b"one")
     end.open()

@@ -170,7 +170,11 @@ def test_states_tell_how_far_a_connection_is(web: Web, alpha: Machine, site: Sit
 
 
 @pytest.mark.spec(
-    "MC-MQSRM 3.1.2.4/1", "MC-MQSRM 3.1.6.4/1", "MC-MQSRM 3.1.6.4/2", "MC-MQSRM 3.1.7.7/4"
+    "MC-MQSRM 3.1.2.4/1",
+    "MC-MQSRM 3.1.6.4/1",
+    "MC-MQSRM 3.1.6.4/2",
+    "MC-MQSRM 3.1.7.7/4",
+    "MC-MQSRM 3.1.7.9/1",
 )
 def test_an_idle_connection_is_closed_and_the_next_message_opens_another(
     web: Web, alpha: Machine, site: Site

@@ -51,7 +51,9 @@ def test_a_stream_message_stays_until_its_receipt(web: Web, alpha: Machine, beta
 
 
 @pytest.mark.spec("MC-MQSRM 3.1.7.2.3/13")
-@pytest.mark.spec("MC-MQSRM 3.1.2.2/1", "MC-MQSRM 3.1.3.2/2", "MC-MQSRM 3.1.7.2.3/13")
+@pytest.mark.spec(
+    "MC-MQSRM 3.1.2.2/1", "MC-MQSRM 3.1.3.2/2", "MC-MQSRM 3.1.7.2.3/13", "MS-MQDMPR 3.1.1.4/3"
+)
 def test_the_receipt_wait_timer_runs_from_the_first_message_on(web: Web, alpha: Machine) -> None:
     web.site("10.0.0.2")
     alpha.send(TO, b"no stream")
@@ -66,7 +68,11 @@ def test_the_receipt_wait_timer_runs_from_the_first_message_on(web: Web, alpha: 
 
 @pytest.mark.spec("MC-MQSRM 3.1.1.1.6/6")
 @pytest.mark.spec(
-    "MC-MQSRM 3.1.2.2/2", "MC-MQSRM 3.1.6.2/1", "MC-MQSRM 3.1.6.2/3", "MC-MQSRM 3.1.1.1.6/6"
+    "MC-MQSRM 3.1.2.2/2",
+    "MC-MQSRM 3.1.6.2/1",
+    "MC-MQSRM 3.1.6.2/3",
+    "MC-MQSRM 3.1.1.1.6/6",
+    "MC-MQSRM 3.1.3.1/4",
 )
 def test_messages_without_receipt_are_sent_again_in_order_by_the_table(
     web: Web, alpha: Machine
