@@ -72,7 +72,8 @@ class Clerk:
         return self.log.read_text(errors="replace")
 
     def wait(self) -> None:
-        assert self.process.wait(END_S) == 0, self.said()
+        """Until it ends, with the code that says that some jobs failed."""
+        assert self.process.wait(END_S) == 1, self.said()
 
     def kill(self) -> None:
         """`kill -9` of the program alone: what it started has to notice."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pwd
 import shutil
@@ -16,6 +17,7 @@ from posthouse import qms
 from posthouse.model.bindery import NWOT_JOB_SERVER
 from posthouse.model.errors import QmsError
 from posthouse.model.job_types import PYSPARK
+from posthouse.qms import namespaces
 from posthouse.qms.objects import FileServer, ServicedJob
 from posthouse.qms.serving import JobFailed, Task
 from posthouse.qms.sessions import SessionDoor
@@ -101,8 +103,74 @@ def test_a_program_runs_as_nobody_and_reads_nothing_that_is_private(
     text = TELLING.format(private=[str(key), f"/proc/{os.getpid()}/environ"])
     told = Programs("local[1]", [home]).run(task(text.encode()), office.url)
     who = f"{NOBODY.pw_uid} {NOBODY.pw_gid} []"
-    assert told == f"{who} pht_ True Permission denied Permission denied [] 1"
-    assert not list(ground.glob("posthouse-program-*"))
+    assert told == f"{who} pht_ True Permission denied No such file or directory [] 1"
+    assert not list(ground.glob("posthouse-program*"))
+
+
+LINGERING = """
+import fcntl, os
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        lock = open({lock!r}, "a")
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        open(os.environ["POSTHOUSE_JOB_PROGRESS"], "w").write("1/1 locked\\n")
+        import signal
+        signal.pause()
+    os._exit(0)
+os.wait()
+ready = open("ready", "w")
+while True:
+    try:
+        fcntl.flock(open({lock!r}, "a"), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(open({lock!r}, "a"), fcntl.LOCK_UN)
+    except OSError:
+        break
+    import time
+    time.sleep(0.01)
+own = [name for name in os.listdir("/proc") if name.isdigit()]
+try:
+    beside = os.listdir(os.path.dirname(os.environ["HOME"]))
+except OSError as error:
+    beside = error.strerror
+print(os.getpid(), len(own), beside)
+"""
+
+
+@needs_python
+def test_what_a_program_starts_ends_with_it_and_it_sees_nothing_of_others(
+    task: Callable[..., Task],
+    office: SparkOffice,
+    of_system: None,
+    ground: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A process of one program used to outlive it and read the token of the next one."""
+    monkeypatch.setattr(tempfile, "tempdir", str(ground))
+    lock = ground / "lock"
+    lock.touch()
+    lock.chmod(0o666)
+    text = LINGERING.format(lock=str(lock))
+    told = Programs("local[1]", []).run(task(text.encode()), office.url)
+    assert told == "1 2 Permission denied"
+    with lock.open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # its holder is gone
+
+
+def test_without_namespaces_the_programs_of_one_user_run(
+    task: Callable[..., Task], office: SparkOffice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/nonexistent")
+    namespaces._found.cache_clear()
+    try:
+        programs, taken = Programs("local[1]", [], trusted=True), task(b"print('ran')")
+        assert programs.run(taken, office.url) == "ran"
+        assert programs.run(taken, office.url) == "ran"
+        programs._owner = "SOMEBODY"
+        with pytest.raises(JobFailed, match=r"cannot be kept apart here, .* one of SOMEBODY"):
+            programs.run(taken, office.url)
+    finally:
+        namespaces._found.cache_clear()
 
 
 @pytest.mark.spec("QMS Servicing/14")

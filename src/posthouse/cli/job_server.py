@@ -219,6 +219,7 @@ def spark(
     from posthouse.protocols.admin.types import StatusJson
 
     need_spark()
+    os.umask(0o077)  # rows, reports and lakes are their readers' own business
     from posthouse.qms.serving import QueueServer
     from posthouse.spark.job_programs import Programs
     from posthouse.spark.job_worker import SparkWorker

@@ -1,14 +1,16 @@
 """PySpark files as applications of their own (decision 17).
 
-A program is somebody else's code: it runs in a process of its own, in a folder of its own, with a
-clean environment, a token cut to its client's rights and, where this server may choose, as another
-user of the system, who cannot read the queue manager's home.
+A program is somebody else's code. It runs in a namespace of its own, so that it sees no process of
+others and everything it starts ends with it; in a folder of its own, whose name others cannot guess
+or list; with a clean environment, a token cut to its client's rights and, where this server may
+choose, as another user of the system, who cannot read the queue manager's home.
 """
 
 from __future__ import annotations
 
 import os
 import pwd
+import secrets
 import shlex
 import shutil
 import stat
@@ -18,6 +20,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from posthouse.qms import namespaces
 from posthouse.qms.commands import Command, about, clean_environment, fetched, run
 from posthouse.qms.serving import JobFailed, Task
 from posthouse.spark.homes import spark_home
@@ -65,13 +68,17 @@ class Programs:
             )
         self._trusted = trusted
         self._timeout_s = timeout_s
+        self._owner: str | None = None  # whose programs run, where they cannot be kept apart
 
     def run(self, task: Task, url: str) -> str:
         """One program to its end; what it printed last is its result."""
         token = task.door.client_token(task.queue.id, task.number, code=True)
         self._check()
-        with tempfile.TemporaryDirectory(prefix="posthouse-program-") as name:
-            folder = Path(name)
+        with tempfile.TemporaryDirectory(prefix="posthouse-programs-") as name:
+            parent = Path(name)
+            parent.chmod(0o711)  # who knows the name of a folder in it gets there; nobody lists it
+            folder = parent / secrets.token_hex(16)
+            folder.mkdir(0o700)
             file = fetched(task, folder)
             program = folder / "program.py"
             shutil.copyfile(file, program)
@@ -85,10 +92,23 @@ class Programs:
                 "POSTHOUSE_URL": url,
                 "POSTHOUSE_TOKEN_FILE": str(token_file),
             }
-            words = (sys.executable, "-I", str(program))
-            command = Command(words, environment, folder, self._timeout_s, *self._user())
+            command = self._command(task, program, environment)
             self._give(folder)
             return run(command, task, file)
+
+    def _command(self, task: Task, program: Path, environment: dict[str, str]) -> Command:
+        words, user = (sys.executable, "-I", str(program)), self._user()
+        separate = namespaces.apart(words, *user)
+        if separate is not None:
+            return Command(separate, environment, program.parent, self._timeout_s)
+        self._owner = self._owner or task.owner
+        if task.owner != self._owner:
+            raise JobFailed(
+                "programs of several users cannot be kept apart here, and this server has run "
+                f"one of {self._owner}. Start a server for each user, or let it make process "
+                "namespaces (unshare and setpriv of util-linux)"
+            )
+        return Command(words, environment, program.parent, self._timeout_s, *user)
 
     def _user(self) -> tuple[int | None, int | None]:
         if self._identity is None or self._identity.user == os.geteuid():
