@@ -42,5 +42,5 @@ def remedy(queue: Queue) -> str:
     return (
         "Let the group's reader go on. If it has ended, posthouse pipeline settle CHECKPOINT ends "
         "what it has finished; to give all of them back to the queue: "
-        f"posthouse group release {path} {queue.consumer.name}."
+        f"{queue.consumer.freeing}."
     )

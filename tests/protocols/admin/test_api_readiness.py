@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from posthouse.engine.claims import ClaimRange
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.queue import Queue
 from posthouse.model.errors import MachineQuotaExceeded
@@ -116,7 +117,7 @@ def claim_two(manager: QueueManager) -> None:
     queue = orders_of(manager)
     ids = sorted(place.lookup_id for place, _ in queue.state.order.forward())
     group = manager.groups.lease(queue, "g", GroupMode.CONSUME, "me")
-    manager.groups.claim(group, group.definition.epoch, ids[1])
+    manager.groups.claim(group, group.definition.epoch, ClaimRange(ids[1]))
 
 
 def end_lease(manager: QueueManager) -> None:
