@@ -90,6 +90,12 @@ def test_consumers(server: Serving, path: str) -> None:
             assert (await messages.next()).body == b"b"  # type: ignore[union-attr]
             await messages.done()
         assert [message.body async for message in queue.browse()] == [b"c"]
+        last = await queue.peek(0)
+        async with queue.consume(lookup_id=last.lookup_id) as messages:
+            assert (await messages.next()).body == b"c"  # type: ignore[union-attr]
+        assert await queue.count() == 1, "it was not done, and is back"
+        taken = [message.body async for message in queue.consume(lookup_id=last.lookup_id)]
+        assert (taken, await queue.count()) == ([b"c"], 0)
 
     run(server, work)
 
