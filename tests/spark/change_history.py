@@ -2,11 +2,14 @@
 
 A history is drawn from a seed: a stream of one or two queues into a sink, and what people and
 accidents do to it. It drives the real stream reader, client and queue manager in Spark's order of
-calls (`model_spark.py`). Whatever happens, it may end in errors, and must keep three promises:
+calls (`model_spark.py`). Whatever happens, it may end in errors, and must keep these promises:
 
 1. No message is gone from its queue that the sink does not have.
 2. None is in the sink twice.
-3. A run that ends without an error, and reads what is there, has all of it in the sink.
+3. A run with `availableNow` that ends without an error has all that was there in the sink, and has
+   received what it consumed.
+4. A stream to which only kills, failing sinks and new limits happen gets on, and empties its
+   queues.
 
 What a user does with open eyes is not counted as broken. This is the whole list:
 
@@ -28,6 +31,8 @@ from random import Random
 from typing import Any, NamedTuple
 from uuid import uuid4
 
+from pyspark.errors import PySparkException
+
 from posthouse.client.errors import ClientConnectionError
 from posthouse.model.errors import QueueError
 from posthouse.spark import settle
@@ -46,7 +51,8 @@ from tests.spark.change_sinks import (
 from tests.spark.model_spark import IDLE, Checkpoint, MicroBatches, Sink, Steps
 
 QUEUES = ("a", "b")
-REFUSALS = (QueueError, ClientConnectionError, SinkFailed)
+GROUPS = ("g0", "g1", "g2")
+REFUSALS = (QueueError, ClientConnectionError, SinkFailed, PySparkException)
 STARTS = 3  # by a supervisor, when a stream ends with an error
 
 
@@ -81,6 +87,7 @@ class History:
         self.folder = folder
         self.log: list[str] = []
         self.is_gentle = True  # nothing was done that a stream may refuse
+        self.is_refused = False  # the last run was
         # the account
         self.sent: dict[bytes, Where] = {}
         self.given_up: set[bytes] = set()
@@ -97,7 +104,7 @@ class History:
         self.queues: list[str] = list(draw.choice([("a",), ("a", "b"), ("a", "b")]))
         self.pattern = False
         self.limit = draw.choice([0, 1, 2, 3, 5])
-        self.starting = draw.choice(["earliest", "earliest", "latest"])
+        self.starting = draw.choice(["earliest", "earliest", "earliest", "latest", "latest"])
         self.group = "g0"
         self.retry_for = draw.choice(["0", "5"])
         self.names_checkpoint = draw.random() < 0.5
@@ -109,7 +116,7 @@ class History:
         """The whole history."""
         self.say(f"{self.sink} consumes={self.consumes} limit={self.limit} {self.starting}")
         self.begin()
-        for _ in range(self.random.randrange(2, 6)):
+        for _ in range(self.random.randrange(1, 5)):
             self.act()
             self.check()
         self.end()
@@ -126,13 +133,13 @@ class History:
         if self.random.random() < 0.7:
             self.run()
 
-    def act(self) -> None:
-        """Something happens."""
-        acts: list[tuple[int, Callable[[], None]]] = [
+    def acts(self) -> list[tuple[int, Callable[[], None]]]:
+        """What may happen, and how often beside the others."""
+        return [
             (3, self.run),
             (2, self.change_limit),
-            (2, self.change_queues),
-            (2, self.change_group),
+            (4, self.change_queues),
+            (4, self.change_group),
             (1, self.change_managers),
             (2, self.renew_home),
             (1, self.copy_home),
@@ -145,13 +152,18 @@ class History:
             (1, self.second_reader),
             (1, self.make_queue_again),
         ]
-        weights, calls = zip(*acts, strict=True)
+
+    def act(self) -> None:
+        """Something happens."""
+        weights, calls = zip(*self.acts(), strict=True)
         (act,) = self.random.choices(calls, weights)
         act()
         if self.random.random() < 0.7:
             self.send()
-        for _ in range(self.random.choice([0, 1, 1, 2])):
+        for _ in range(self.random.choice([0, 1, 1, 2, STARTS])):
             self.run()
+        if self.is_refused and self.random.random() < 0.4:
+            self.take_another_checkpoint()
 
     def end(self) -> None:
         """A supervisor starts the stream until it ends well; then its last batch is settled."""
@@ -276,12 +288,12 @@ class History:
             return TwoQueues(self.town.target, (two[0], two[1]), f"split-{self.seed}", attempt)
         return TableSink(self.table, attempt)
 
-    def run(self, *, calm: bool = False) -> bool:
+    def run(self, *, calm: bool = False, fails_at: int = -1) -> bool:
         """One start of the stream; whether it ended well."""
         draw = self.random
         trigger = AVAILABLE_NOW
-        fails_at = killed_at = -1
-        if not calm:
+        killed_at = -1
+        if not calm and fails_at < 0:
             trigger = draw.choice([AVAILABLE_NOW] * 4 + [ONCE, PROCESSING_TIME])
             fails_at = draw.choice([-1, -1, -1, 0, 1, 2])
             killed_at = draw.choice([-1, -1, draw.randrange(40)])
@@ -289,32 +301,43 @@ class History:
             self.unread |= {b for server, queue in self.read_queues() for b in server.bodies(queue)}
         there = {body for server, queue in self.read_queues() for body in server.bodies(queue)}
         self.say(f"run {trigger} queues={self._reading()} fails={fails_at} killed={killed_at}")
-        reader = None
         try:
-            reader, query = self.started(fails_at)
-            ended = self._drive(query.run(trigger), killed_at, calm=calm)
+            ended = self._attempt(trigger, fails_at, killed_at, calm=calm)
         except REFUSALS as error:
-            self.say(f"  {type(error).__name__}: {str(error)[:300]}")
-            self._crashed(reader)
+            self.say(f"  {type(error).__name__}: {str(error)[-300:]}")
+            self.is_refused = not isinstance(error, SinkFailed)
             return False
+        self.is_refused = False
+        if ended and trigger == AVAILABLE_NOW:
+            self._check_run(there)
+        return ended and trigger == AVAILABLE_NOW
+
+    def _attempt(self, trigger: str, fails_at: int, killed_at: int, *, calm: bool) -> bool:
+        """One driver; False: it was killed."""
+        drivers, ended = self.town.drivers, False
+        reader, query = self.started(fails_at)
+        try:
+            ended = self._drive(query.run(trigger), killed_at, calm=calm)
+        finally:
+            (drivers.ended if ended else drivers.killed)(reader)
         if not ended:
             self.say("  killed")
-            self._crashed(reader)
-            return False
-        self.town.drivers.ended(reader)
-        if trigger == AVAILABLE_NOW:
-            left = there - self.in_sink().keys() - self.unread - self.given_up
-            if left:
-                raise self.broken(f"{sorted(left)} were passed over without a word")
-        return trigger == AVAILABLE_NOW
+        return ended
+
+    def _check_run(self, there: set[bytes]) -> None:
+        """The third promise, of a run that began when these messages were there."""
+        sink = self.in_sink()
+        left = there - sink.keys() - self.unread - self.given_up
+        if left:
+            raise self.broken(f"{sorted(left)} were passed over without a word")
+        kept = {body for server, queue in self.read_queues() for body in server.bodies(queue)}
+        claimed = kept & there & sink.keys() - self.again.keys()
+        if self.consumes and claimed:
+            raise self.broken(f"{sorted(claimed)} are in the sink and not received")
 
     def _reading(self) -> str:
         names = "*" if self.pattern else "+".join(self.queues)
         return f"{names}@{'+'.join(server.name for server in self.servers)}/{self.group}"
-
-    def _crashed(self, reader: Any) -> None:
-        if reader is not None:
-            self.town.drivers.killed(reader)
 
     def _drive(self, steps: Steps, killed_at: int, *, calm: bool) -> bool:
         """Goes through the calls of a run; False: the driver was killed."""
@@ -343,15 +366,19 @@ class History:
 
     def change_queues(self) -> None:
         """Another list. One that leaves a queue out may be refused while a batch has it."""
+        if self.random.random() < 0.5:
+            self.send()
+            self.run(fails_at=0)
         self.pattern = self.random.random() < 0.2
         self.queues = list(self.random.choice([("a",), ("b",), ("a", "b")]))
         self.is_gentle = False
         self.say(f"queues {'*' if self.pattern else self.queues}")
 
     def change_group(self) -> None:
-        self.group = self.random.choice(["g0", "g1", "g2"])
+        self.group = self.random.choice([name for name in GROUPS if name != self.group])
+        self.starting = self.random.choice([self.starting, "earliest", "earliest"])
         self.is_gentle = False
-        self.say(f"group {self.group}")
+        self.say(f"group {self.group}, {self.starting}")
 
     def change_managers(self) -> None:
         town = self.town

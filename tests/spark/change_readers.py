@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
 
 from posthouse.spark import leases
-from posthouse.spark.leases import Worker
-from tests.spark.change_servers import Clock
+from posthouse.spark.leases import Leases, Worker
+from tests.spark.change_servers import Clock, Server
 
 
 class Drivers:
     """All readers that live. Who waits for a lease lets time pass, in which they renew theirs."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, servers: Iterable[Server]) -> None:
         self._clock = clock
+        self._servers = list(servers)
         self._living: list[Any] = []
 
     def patch(self, patch: pytest.MonkeyPatch) -> None:
         """Waiting for leases takes no time."""
         patch.setattr(leases, "time", self)
+        patch.setattr(leases, "RETRY_S", 4.0)
 
     def monotonic(self) -> float:
         return time.monotonic() + self._clock.passed_ms / 1000
@@ -30,8 +33,9 @@ class Drivers:
         """Time passes."""
         self._clock.passed_ms += int(seconds * 1000)
         for reader in self._living:
-            if reader._course is not None and reader._course._leases is not None:
-                reader._course._leases._renew_all()
+            for held in leases_of(reader):
+                for renewer in held._renewers:
+                    renewer._renew()
 
     def begun(self, reader: Any) -> None:
         self._living.append(reader)
@@ -42,15 +46,26 @@ class Drivers:
         reader.stop()
 
     def killed(self, reader: Any) -> None:
-        """As `kill -9` of the driver: nothing more is said to the queue manager."""
+        """As `kill -9` of the driver: nothing more is asked, and its leases lapse."""
         if reader in self._living:
             self._living.remove(reader)
-        course = reader._course
-        if course is None:
-            return
-        if course._leases is not None:
-            for part in vars(course._leases).values():
-                if isinstance(part, Worker):
-                    part.stop()
-        for endpoint in course._endpoints:
-            endpoint.close()
+        for held in leases_of(reader):
+            for worker in workers_of(held):
+                worker.stop()
+            for server in self._servers:
+                server.end_leases(held.owner)
+        if reader._course is not None:
+            for endpoint in reader._course._endpoints:
+                endpoint.close()
+
+
+def leases_of(reader: Any) -> Iterator[Leases]:
+    """What a reader holds, if it has begun."""
+    course = reader._course
+    if course is not None and course._leases is not None:
+        yield course._leases
+
+
+def workers_of(held: Leases) -> list[Worker]:
+    """The threads of a reader."""
+    return [held._acknowledging, *(renewer.worker for renewer in held._renewers)]
