@@ -32,7 +32,8 @@ _PAUSE_LAST_S: Final = 5.0
 _REUSE_S: Final = 20.0  # a connection that was idle for longer may be closed at the other end
 _REPEATABLE: Final = frozenset({"GET", "HEAD", "PUT", "DELETE"})
 _OK: Final = (200, 201)
-_AWAY: Final = (ServerUnreachable, SessionLost, ServiceNotAvailable)
+AWAY: Final = (ServerUnreachable, SessionLost, ServiceNotAvailable)
+"""What a queue manager is missed by; anything else it has answered."""
 _GATEWAY: Final = (502, 503, 504)  # from a proxy whose queue manager does not answer
 _ERROR_MAX: Final = 1 << 16
 
@@ -226,7 +227,7 @@ class BulkHttp:
         while True:
             try:
                 answer = ask()
-            except _AWAY as error:
+            except AWAY as error:
                 self.close()
                 if not is_kept and not retries.pause(self.url, error):
                     raise

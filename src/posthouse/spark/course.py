@@ -5,8 +5,10 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Final
 
+from posthouse.client.bulk_http import AWAY
 from posthouse.client.bulk_read import Cut, Identity, QueuePlan, Wanted
 from posthouse.client.groups import Claim, GroupState
 from posthouse.model.errors import (
@@ -17,14 +19,33 @@ from posthouse.model.errors import (
 )
 from posthouse.spark.batch import starting
 from posthouse.spark.checkpoints import check_own, sync_checkpoint
-from posthouse.spark.data_loss import Losses, not_read_now, not_the_same, purged
+from posthouse.spark.data_loss import (
+    GO_ON_WITHOUT,
+    Losses,
+    deleted,
+    not_read_now,
+    not_the_same,
+    purged,
+)
 from posthouse.spark.endpoint import Endpoint
 from posthouse.spark.leases import CONSUME, OBSERVE, Leases, claimed_through
 from posthouse.spark.limits import Limits, shares
 from posthouse.spark.offsets import StreamOffset
 from posthouse.spark.options import SourceOptions
-from posthouse.spark.places import Place, found_places, urls_of
+from posthouse.spark.places import (
+    Place,
+    Places,
+    check_asked,
+    check_names,
+    check_positions,
+    key_of,
+    matches,
+    queues_of,
+    urls_of,
+    wanted_of,
+)
 from posthouse.spark.portions import Extent, Portion, counted, portions
+from posthouse.spark.reach import Reach
 from posthouse.spark.reader_names import reader_name
 
 WAIT_MS: Final = 100  # for something new; Spark asks again at once
@@ -59,7 +80,13 @@ class Course:
         self._committed: StreamOffset | None = None
         self._submitted: dict[str, int] = {}  # what is acknowledged, or about to be
         mode = CONSUME if options.consume else OBSERVE
-        self._leases = Leases(options.group, mode, reader_name()) if options.group else None
+        self._reach = Reach(self._endpoints)
+        self._deleted: set[str] = set()  # queues that are gone, and that the stream goes on without
+        self._postponed: set[str] = set()  # of the acknowledgments, those that met nobody
+        self._leases: Leases | None = None
+        if options.group:
+            patient = not self._reach.is_shared
+            self._leases = Leases(options.group, mode, reader_name(), patient=patient)
 
     @property
     def _plan_group(self) -> str:
@@ -68,14 +95,37 @@ class Course:
 
     def begin(self) -> None:
         """Looks where everything is, and takes the leases."""
-        for place, plan in self._found():
-            self._join(place, plan)
+        self._join_found()
 
-    def _found(self) -> list[tuple[Place, QueuePlan]]:
-        """Queues that are not known yet."""
+    def _join_found(self) -> None:
+        """Takes in the queues that are not known yet, of all queue managers that answer."""
         self._looked_at = time.monotonic()
-        found = found_places(self.options, self._endpoints)
-        return [pair for queue, pair in found.items() if queue not in self.places]
+        answers = self._reach.answers(self._endpoints, self._found)
+        check_names(list(answers))
+        if not self._reach.away():
+            check_asked(self.options, {one: queues for one, (queues, _) in answers.items()})
+            check_positions(self.options, [found for _, found in answers.values()])
+        for endpoint, (_, found) in answers.items():
+            self._reach.attempt(endpoint, partial(self._join_all, found))
+
+    def _found(self, endpoint: Endpoint) -> tuple[list[str], Places]:
+        """The queues of one queue manager: as they are asked for, and as they are."""
+        queues = queues_of(self.options, endpoint)
+        if not queues:
+            return [], {}
+        wanted = wanted_of(self.options, queues)
+        if self._losses.strict:
+            plans = list(endpoint.plan(wanted))
+        else:
+            plans, gone = endpoint.plan_there(wanted)
+            for one in gone:
+                self._losses.found(("missing", one.queue), f"there is no queue {one.queue}")
+        return queues, {plan.queue: (Place(plan.queue, endpoint), plan) for plan in plans}
+
+    def _join_all(self, found: Places, _: Endpoint) -> None:
+        for queue, (place, plan) in found.items():
+            if queue not in self.places:
+                self._join(place, plan)
 
     def _join(self, place: Place, plan: QueuePlan) -> None:
         queue = place.queue
@@ -106,7 +156,20 @@ class Course:
 
     def first(self) -> StreamOffset:
         """Where the stream begins without a checkpoint."""
+        self._need(self._reach.away(), "a stream begins with all of its queue managers")
         return self._offset(self._first)
+
+    def away(self) -> list[str]:
+        """The addresses of queue managers that do not answer."""
+        return [endpoint.manager.url for endpoint in self._reach.away()]
+
+    def _need(self, endpoints: Iterable[Endpoint], why: str) -> None:
+        """Waits for queue managers without which nothing can be done."""
+        needed = [one for one in endpoints if self._reach.is_away(one)]
+        for endpoint in needed:
+            self._reach.wait_for(endpoint, why)
+        if needed:
+            self._join_found()
 
     def last(self) -> StreamOffset:
         """The last message of every queue."""
@@ -129,7 +192,7 @@ class Course:
         What ends at `start` is in Spark's commit log by now, so it is acknowledged: beside the
         stream, or here where the goal is reached and Spark does not ask again.
         """
-        self._check()
+        self._check(start)
         claimed = self._claimed_after(start)
         plans = self._plans_of(start, claimed) if claimed else self._plans_after(start, limits)
         by_queue = {plan.queue: plan for plan in self._held(start, plans, limits)}
@@ -161,7 +224,8 @@ class Course:
 
     def _plans_of(self, start: StreamOffset, ends: Mapping[str, int]) -> list[QueuePlan]:
         """Plans with ends that were chosen before, whether messages with these ids are there."""
-        plans = self._planned(self._wanted(start, queue, through=ends[queue]) for queue in ends)
+        wanted = [self._wanted(start, queue, through=ends[queue]) for queue in ends]
+        plans = self._planned(wanted, needed=True)
         return [plan if plan.loss else _ended(plan, ends[plan.queue]) for plan in plans]
 
     def _end(self, start: StreamOffset, plans: Mapping[str, QueuePlan]) -> StreamOffset:
@@ -175,17 +239,57 @@ class Course:
             began={},
         )
         certain = [plan for plan in plans.values() if plan.end == end.queues.get(plan.queue)]
-        return self._offset(_identified(end, {plan.queue: plan.identity for plan in certain}))
+        whole = _identified(end, {plan.queue: plan.identity for plan in certain})
+        return self._offset(whole.without(self._deleted))
 
-    def _check(self) -> None:
-        """What happened beside the stream; new queues, where a pattern tells which are read."""
+    def _check(self, start: StreamOffset) -> None:
+        """What happened beside the stream: failures, new queues, queues that are gone."""
         if self._leases is not None:
             self._leases.check()
-        if not self.options.queue_pattern or self._goal is not None:
-            return
-        if time.monotonic() - self._looked_at >= LOOK_S:
-            for place, plan in self._found():
-                self._join(place, plan)
+        if (not self._first.queues and not self.places) or self._is_look_due():
+            self._join_found()
+        unknown = [one for one in self._reach.away() if one.manager.url not in start.urls.values()]
+        self._need(unknown, "the checkpoint has none of its queues")
+        for queue in start.queues.keys() - self.places.keys() - self._deleted:
+            if self._is_deleted(queue):
+                self._leave(queue, start.queues[queue])
+
+    def _is_look_due(self) -> bool:
+        """Whether there may be queues to join: new ones, or those of one that was away."""
+        if self._goal is not None:
+            return False
+        joined = {place.endpoint for place in self.places.values()}
+        may_join = self.options.queue_pattern or not joined.issuperset(self._endpoints)
+        return bool(may_join) and time.monotonic() - self._looked_at >= LOOK_S
+
+    def _is_deleted(self, queue: str) -> bool:
+        """Whether a queue is missing that the options mean, of a queue manager that answers."""
+        owner = self._owner(queue)
+        if owner is None or self._reach.is_away(owner):
+            return False
+        if self.options.queue_pattern:
+            return matches(queue, self.options.queue_pattern, owner.name)
+        named = {key_of(name, owner.name) for name in self.options.queues}
+        return key_of(queue, owner.name) in named
+
+    def _owner(self, queue: str) -> Endpoint | None:
+        """The queue manager of a queue, by its computer name; None: none that has answered."""
+        machine = queue.partition("\\")[0].casefold()
+        known = [one for one in self._endpoints if not self._reach.is_away(one)]
+        return next((one for one in known if one.name.casefold() == machine), None)
+
+    def _leave(self, queue: str, after: int) -> None:
+        """A queue is gone: that is a loss, and later offsets do not carry it along."""
+        self._losses.found(("deleted", queue), deleted(queue, after), GO_ON_WITHOUT)
+        self._deleted.add(queue)
+        self.places.pop(queue, None)
+        if self._leases is not None:
+            self._leases.forget(queue)
+
+    def _out_of_reach(self) -> set[str]:
+        """The queues of queue managers that are away."""
+        places = self.places.items()
+        return {queue for queue, place in places if self._reach.is_away(place.endpoint)}
 
     def _after(self, start: StreamOffset, queue: str) -> int:
         """Where a queue goes on; one that came later begins with its first message."""
@@ -256,12 +360,21 @@ class Course:
             return plans
         return self._planned(wanted, WAIT_SHARED_MS)
 
-    def _planned(self, wanted: Iterable[Wanted], wait_ms: int = 0) -> list[QueuePlan]:
-        """One question for each queue manager."""
+    def _planned(
+        self, wanted: Iterable[Wanted], wait_ms: int = 0, *, needed: bool = False
+    ) -> list[QueuePlan]:
+        """One question for each queue manager; those that are away are left out unless `needed`."""
         asks: dict[Endpoint, list[Wanted]] = {}
         for one in wanted:
             asks.setdefault(self.places[one.queue].endpoint, []).append(one)
-        return [plan for endpoint, some in asks.items() for plan in endpoint.plan(some, wait_ms)]
+        if needed:
+            answers = {one: one.plan_there(some, wait_ms) for one, some in asks.items()}
+        else:
+            answers = self._reach.answers(asks, lambda one: one.plan_there(asks[one], wait_ms))
+        for _, gone in answers.values():
+            for one in gone:
+                self._leave(one.queue, one.after)
+        return [plan for plans, _ in answers.values() for plan in plans]
 
     def _check_purges(self, start: StreamOffset, plans: Iterable[QueuePlan]) -> None:
         for plan in plans:
@@ -283,6 +396,11 @@ class Course:
         sync_checkpoint(self.options.checkpoint, "offsets")
         check_own(self.options.checkpoint, end)
         reads = self._reads(start, end)
+        urls = {
+            end.urls.get(queue.partition("\\")[0]) for queue in reads.keys() - self.places.keys()
+        }
+        missing = [one for one in self._reach.away() if one.manager.url in urls]
+        self._need(missing, "the batch that is to be done again has messages of its queues")
         for queue in sorted(reads.keys() - self.places.keys()):
             self._leave_out(end, queue, reads.pop(queue))
         reads = self._known(end, reads)
@@ -325,6 +443,9 @@ class Course:
         It was claimed, perhaps. Unless that is given back, its messages would be received with
         the rest of the batch.
         """
+        if self._is_deleted(queue):
+            self._leave(queue, after)
+            return
         cause = not_read_now(queue, after, end.queues[queue])
         self._losses.found((queue, end.queues[queue]), cause, _ADD_AGAIN)
         if not self.options.consume:
@@ -352,7 +473,7 @@ class Course:
             if (plan := self._plans.get(queue)) is None or plan.end != end.queues[queue]
         ]
         lost = set()
-        for plan in self._planned(asked):
+        for plan in self._planned(asked, needed=True):
             if plan.loss:
                 lost.add(plan.queue)
                 cause = not_the_same(plan.queue, end.queues[plan.queue], plan.loss)
@@ -360,6 +481,7 @@ class Course:
             elif not self.options.consume:
                 after, known = reads[plan.queue], end.purged.get(plan.queue, 0)
                 self._check_purge(plan, after, known)
+        lost |= self._deleted
         return {queue: after for queue, after in reads.items() if queue not in lost}
 
     def _extent(self, end: StreamOffset, queue: str, after: int) -> Extent:
@@ -394,7 +516,9 @@ class Course:
         if (leases := self._leases) is None:
             return
         goals = {}
-        for queue in queues:
+        while self._postponed:
+            self._submitted.pop(self._postponed.pop(), None)
+        for queue in set(queues) - self._out_of_reach():
             state, through = leases.states.get(queue), end.queues[queue]
             goal = None if state is None else claimed_through(state, end.stream, through)
             if goal is not None and goal > self._submitted.get(queue, 0):
@@ -407,7 +531,13 @@ class Course:
 
     def _receive(self, leases: Leases, goals: Mapping[str, int], stream: str) -> None:
         sync_checkpoint(self.options.checkpoint, "commits")
-        leases.acknowledge(goals, stream)
+        for queue, through in goals.items():
+            try:
+                leases.acknowledge({queue: through}, stream)
+            except AWAY:
+                if leases.patient:
+                    raise
+                self._postponed.add(queue)  # it is acknowledged when the next batch is planned
 
 
 def _identified(offset: StreamOffset, known: Mapping[str, Identity]) -> StreamOffset:

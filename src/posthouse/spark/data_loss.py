@@ -22,6 +22,12 @@ _WHY: Final = {
 }
 
 
+GO_ON_WITHOUT: Final = (
+    "What was in it and not read is lost. To go on without it set failOnDataLoss to false until a "
+    "batch is done (archive: --allow-loss), or read a list of queues or a pattern without it."
+)
+
+
 class DataLoss(MessageAlreadyReceived):
     """Messages that a read had still to see are gone."""
 
@@ -56,6 +62,11 @@ def purged(queue: str, after: int, purged_through: int) -> str:
 def not_the_same(queue: str, after: int, loss: str) -> str:
     """The loss of an identity: what the lookup id of an offset meant is not there."""
     return f"{queue}: the checkpoint has read up to lookup id {after}, and {_WHY[loss]}"
+
+
+def deleted(queue: str, after: int) -> str:
+    """The loss of a queue that is not there any more."""
+    return f"{queue}, of which this checkpoint has read up to lookup id {after}, was deleted"
 
 
 def not_read_now(queue: str, after: int, through: int) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -10,11 +10,15 @@ from posthouse.client import bulk_read
 from posthouse.client.bulk_http import RETRY_S, BulkHttp, segment
 from posthouse.client.bulk_read import Cut, QueuePlan, Wanted
 from posthouse.client.groups import GroupReader, GroupState
-from posthouse.model.errors import InvalidParameter
+from posthouse.model.errors import InvalidParameter, QueueDeleted, QueueNotFound
 from posthouse.spark.options import Manager
 
 UNREAD_KINDS: Final = ("internal", "outgoing")
 """Queues of the queue manager's own, which nobody reads as a table."""
+
+GONE: Final = (QueueNotFound, QueueDeleted)
+"""Refusals of a queue that is not there."""
+IMPATIENT_S: Final = 5.0
 
 _idle: dict[Manager, list[BulkHttp]] = {}
 
@@ -33,6 +37,35 @@ class Endpoint:
         if not self._name:
             self._name = str(self._http.call("GET", "/status")["name"])
         return self._name
+
+    def ask_name(self) -> str:
+        """The queue manager's name, asked for whether it is known or not."""
+        self._name = ""
+        return self.name
+
+    @contextmanager
+    def impatient(self) -> Iterator[None]:
+        """While this lasts nothing is asked twice, and nothing waits long for an answer."""
+        http = self._http
+        patience = http.retry_s, http.timeout_s
+        http.retry_s, http.timeout_s = 0.0, min(http.timeout_s, IMPATIENT_S)
+        try:
+            yield
+        finally:
+            http.retry_s, http.timeout_s = patience
+
+    def plan_there(
+        self, wanted: Sequence[Wanted], wait_ms: int = 0
+    ) -> tuple[list[QueuePlan], list[Wanted]]:
+        """Plans of the queues that are there, and what was wanted of those that are gone."""
+        try:
+            return list(self.plan(wanted, wait_ms)), []
+        except GONE:
+            if len(wanted) == 1:
+                return [], list(wanted)
+        found = [self.plan_there([one]) for one in wanted]
+        plans = [plan for some, _ in found for plan in some]
+        return plans, [one for _, gone in found for one in gone]
 
     def plan(self, wanted: Iterable[Wanted], wait_ms: int = 0) -> tuple[QueuePlan, ...]:
         """What there is to read, in the order that was asked for."""

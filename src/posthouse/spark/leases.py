@@ -14,10 +14,11 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Final
 
+from posthouse.client.bulk_http import AWAY
 from posthouse.client.errors import ClientConnectionError
 from posthouse.client.groups import Claim, GroupReader, GroupState
-from posthouse.model.errors import SharingViolation
-from posthouse.spark.endpoint import Endpoint
+from posthouse.model.errors import ServiceNotAvailable, SharingViolation
+from posthouse.spark.endpoint import GONE, Endpoint
 from posthouse.spark.places import Place
 from posthouse.spark.reader_names import is_dead
 
@@ -33,10 +34,11 @@ RENEWED_BY_ONE: Final = 32  # leases of a queue manager that one thread renews
 class Leases:
     """The leases of one group on all queues of a stream."""
 
-    def __init__(self, group: str, mode: str, owner: str) -> None:
+    def __init__(self, group: str, mode: str, owner: str, *, patient: bool = True) -> None:
         self.group = group
         self.mode = mode
         self.owner = owner
+        self.patient = patient  # waits for a queue manager that is away when it acknowledges
         self.epochs: dict[str, int] = {}
         self.states: dict[str, GroupState] = {}
         self._places: dict[str, Place] = {}
@@ -112,6 +114,11 @@ class Leases:
                 group = self._group(queue)
                 group.acknowledge(self.epochs[queue], through, stream)
 
+    def forget(self, queue: str) -> None:
+        """A queue is gone, and what was held there with it."""
+        for held in (self.epochs, self.states, *(one.epochs for one in self._renewers)):
+            held.pop(queue, None)  # type: ignore[attr-defined]
+
     def check(self) -> None:
         """Raises what went wrong beside the stream: somebody else has taken over, say."""
         for one in self._renewers:
@@ -126,9 +133,10 @@ class Leases:
         for one in self._renewers:
             one.worker.stop()
         for queue, epoch in self.epochs.items():
-            with suppress(SharingViolation):  # somebody else has it by now
-                group = self._places[queue].endpoint.group(queue, self.group)
-                group.end(self.mode, self.owner, epoch)
+            endpoint = self._places[queue].endpoint
+            # Somebody else has it by now, or it is away or deleted: then the lease lapses.
+            with suppress(SharingViolation, *AWAY, *GONE), endpoint.impatient():
+                endpoint.group(queue, self.group).end(self.mode, self.owner, epoch)
 
     def close(self) -> None:
         """Waits for what is under way, and ends the leases as far as they can be reached."""
@@ -141,7 +149,10 @@ class Leases:
         endpoint = self._places[queue].endpoint
         if endpoint not in self._own:
             manager = endpoint.manager
-            manager = manager._replace(timeout_s=max(ACKNOWLEDGE_S, manager.timeout_s))
+            manager = manager._replace(
+                timeout_s=max(ACKNOWLEDGE_S, manager.timeout_s),
+                retry_s=manager.retry_s if self.patient else 0.0,
+            )
             self._own[endpoint] = Endpoint(manager)
         return self._own[endpoint].group(queue, self.group)
 
@@ -168,7 +179,8 @@ class Renewer:
 
     def _renew(self) -> None:
         for queue, epoch in list(self.epochs.items()):
-            with suppress(ClientConnectionError):  # it may be starting again; who reads is told so
+            # It may be starting again, or the queue is deleted: whoever plans is told so.
+            with suppress(ClientConnectionError, ServiceNotAvailable, *GONE):
                 self._mine.group(queue, self._group).renew(self._mode, self._owner, epoch)
 
 

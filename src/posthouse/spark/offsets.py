@@ -6,7 +6,7 @@ sorted, values are whole numbers and texts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final, NamedTuple
 
 from posthouse.client.bulk_read import Identity
@@ -45,6 +45,14 @@ class StreamOffset(NamedTuple):
         manager = self.managers.get(queue.partition("\\")[0], "")
         return Identity(manager, self.incarnations.get(queue, ""), self.created.get(queue, ""))
 
+    def without(self, queues: Collection[str]) -> StreamOffset:
+        """An offset that does not carry these queues along."""
+        if not queues:
+            return self
+        names = ("queues", "purged", "epochs", "began", "incarnations", "created")
+        kept: dict[str, Any] = {name: _left(getattr(self, name), queues) for name in names}
+        return self._replace(**kept)
+
     def to_json(self) -> dict[str, Any]:
         """As Spark gets it."""
         json: dict[str, Any] = {
@@ -64,6 +72,10 @@ class StreamOffset(NamedTuple):
             for name in ("incarnations", "created", "managers"):
                 json[name] = _sorted(getattr(self, name))
         return dict(sorted(json.items()))
+
+
+def _left(values: Mapping[str, Any], queues: Collection[str]) -> dict[str, Any]:
+    return {queue: value for queue, value in values.items() if queue not in queues}
 
 
 def _sorted(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -27,45 +27,49 @@ def key_of(queue: str, name: str) -> str:
 
 
 def asked_of(options: SourceOptions, endpoints: Sequence[Endpoint]) -> dict[Endpoint, list[str]]:
-    """The queues to ask each queue manager for.
+    """The queues to ask each queue manager for."""
+    found = {one: queues_of(options, one) for one in endpoints}
+    check_asked(options, found)
+    return {one: queues for one, queues in found.items() if queues}
+
+
+def queues_of(options: SourceOptions, endpoint: Endpoint) -> list[str]:
+    """The queues to ask one queue manager for.
 
     `.\\private$\\orders` is a queue of every one of them, `ALPHA\\private$\\orders` of one.
     """
     if options.queue_pattern:
-        found = {one: list(_matching(one, options.queue_pattern)) for one in endpoints}
-    elif len(endpoints) == 1:
-        found = {endpoints[0]: list(options.queues)}
-    else:
-        found = _shared_out(options.queues, endpoints)
-    if not any(found.values()):
-        raise QueueNotFound(
-            f"no queue matches {options.queue_pattern}", "Look with `posthouse queue list`."
-        )
-    return {one: queues for one, queues in found.items() if queues}
+        pattern, name = options.queue_pattern, endpoint.name
+        return [path for path in endpoint.queue_paths() if matches(path, pattern, name)]
+    if len(options.managers) == 1:
+        return list(options.queues)
+    own = (".", endpoint.name.casefold())
+    return [queue for queue in options.queues if queue.partition("\\")[0].casefold() in own]
 
 
-def _matching(endpoint: Endpoint, pattern: str) -> Iterable[str]:
-    """Journals and subqueues only for a pattern that says so: with a semicolon."""
-    wanted = key_of(pattern, endpoint.name).replace("[", "[[]")
-    for path in endpoint.queue_paths():
-        if (";" in path) <= (";" in pattern) and fnmatchcase(key_of(path, endpoint.name), wanted):
-            yield path
+def matches(path: str, pattern: str, name: str) -> bool:
+    """Whether a pattern means a queue of the queue manager of that name.
+
+    Journals and subqueues only where the pattern has a semicolon.
+    """
+    wanted = key_of(pattern, name).replace("[", "[[]")
+    return (";" in path) <= (";" in pattern) and fnmatchcase(key_of(path, name), wanted)
 
 
-def _shared_out(queues: Iterable[str], endpoints: Sequence[Endpoint]) -> dict[Endpoint, list[str]]:
-    found: dict[Endpoint, list[str]] = {one: [] for one in endpoints}
-    for queue in queues:
-        machine = queue.partition("\\")[0].casefold()
-        owners = [one for one in endpoints if machine in (".", one.name.casefold())]
-        if not owners:
-            names = ", ".join(one.name for one in endpoints)
+def check_asked(options: SourceOptions, asked: Mapping[Endpoint, Sequence[str]]) -> None:
+    """Refuses a pattern that no queue matches, and queues that none of the queue managers has."""
+    known = {queue for queues in asked.values() for queue in queues}
+    for queue in options.queues:
+        if queue not in known:
+            names = ", ".join(one.name for one in asked)
             raise QueueNotFound(
                 f"none of the queue managers {names} has {queue}",
                 "Add the url of its queue manager, or write .\\ for a queue of all of them.",
             )
-        for one in owners:
-            found[one].append(queue)
-    return found
+    if not known:
+        raise QueueNotFound(
+            f"no queue matches {options.queue_pattern}", "Look with `posthouse queue list`."
+        )
 
 
 def number_of(position: Position, queue: str, name: str) -> int | None:
@@ -93,22 +97,33 @@ def check_position(option: str, position: Position, places: Iterable[Place]) -> 
             )
 
 
-def found_places(
-    options: SourceOptions, endpoints: Sequence[Endpoint], group: str = ""
-) -> dict[str, tuple[Place, QueuePlan]]:
-    """All queues of a read by their full names, each with what there is to read now."""
-    found: dict[str, tuple[Place, QueuePlan]] = {}
-    since_s = None if options.starting_time_s is None else max(0, ceil(options.starting_time_s))
+Places = dict[str, tuple[Place, QueuePlan]]
+"""Queues of a read by their full names, each with what there is to read now."""
+
+
+def found_places(options: SourceOptions, endpoints: Sequence[Endpoint], group: str = "") -> Places:
+    """All queues of a read."""
     asked = asked_of(options, endpoints)
     check_names(endpoints)
+    found: Places = {}
     for endpoint, queues in asked.items():
-        wanted = [Wanted(queue, group=group, since=since_s) for queue in queues]
-        for plan in endpoint.plan(wanted):
-            found[plan.queue] = (Place(plan.queue, endpoint), plan)
-    places = [place for place, _ in found.values()]
+        plans = endpoint.plan(wanted_of(options, queues, group))
+        found |= {plan.queue: (Place(plan.queue, endpoint), plan) for plan in plans}
+    check_positions(options, [found])
+    return found
+
+
+def wanted_of(options: SourceOptions, queues: Iterable[str], group: str = "") -> list[Wanted]:
+    """The first question about some queues."""
+    since_s = None if options.starting_time_s is None else max(0, ceil(options.starting_time_s))
+    return [Wanted(queue, group=group, since=since_s) for queue in queues]
+
+
+def check_positions(options: SourceOptions, found: Iterable[Places]) -> None:
+    """Every queue that an option names a position of is one that is read."""
+    places = [place for some in found for place, _ in some.values()]
     check_position("startingOffsets", options.starting, places)
     check_position("endingOffsets", options.ending, places)
-    return found
 
 
 def check_names(endpoints: Sequence[Endpoint]) -> None:

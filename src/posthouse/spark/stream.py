@@ -61,8 +61,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return start if end is None else end.to_json()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """The last message of every queue, for those who look at the stream's progress."""
-        return self.course.last().to_json()
+        """The last message of every queue, for those who look at the stream's progress.
+
+        Queue managers that do not answer are in it as `away`.
+        """
+        last, away = self.course.last().to_json(), self.course.away()
+        return {**last, "away": away} if away else last
 
     def prepareForTriggerAvailableNow(self) -> None:
         """From now on the stream ends where the queues end at this moment."""
