@@ -18,7 +18,7 @@ from posthouse.engine.queue import OutgoingQueueState, Queue
 from posthouse.model.enumerations import QueueAccessType
 from posthouse.model.guids import format_guid
 from posthouse.model.message import Message
-from posthouse.protocols.binary.sending import SendingQueues, Taken
+from posthouse.protocols.binary.sending import Fetched, SendingQueues, Taken
 from posthouse.protocols.binary.settings import BinarySettings
 from posthouse.wire.message import deserialize
 from tests.engine.cost import steps
@@ -153,6 +153,33 @@ def test_a_queue_that_may_not_send_holds_up_no_other(state: OutgoingQueueState) 
     assert queue.outgoing is not None
     queue.outgoing.state = state
     assert line.taken() == [(SECOND, 3)]
+
+
+@pytest.mark.spec("MS-MQDMPR 3.1.7.3.9/2")
+def test_what_is_under_way_lends_its_queue_no_priority() -> None:
+    line = Line()
+    line.post(FIRST, 7)
+    assert line.taken() == [(FIRST, 7)]
+    line.post(FIRST, 1)
+    line.post(SECOND, 4)
+    assert line.taken() == [(SECOND, 4), (FIRST, 1)]
+
+
+def test_one_urgent_message_does_not_give_the_others_of_its_queue_a_turn() -> None:
+    line = Line()
+    line.post(SECOND, 3, 3)
+    assert line.taken(1) == [(SECOND, 3)]
+    line.post(FIRST, 3, 3, 7)
+    assert line.taken(2) == [(FIRST, 7), (SECOND, 3)]
+    assert line.taken() == 2 * [(FIRST, 3)]
+
+
+def test_a_queue_that_is_detached_before_its_turn_gives_nothing() -> None:
+    line = Line()
+    line.post(FIRST, 3)
+    assert line.queues.detach(number_of(line, FIRST), Fetched())
+    assert not line.queues.wait
+    assert line.taken() == []
 
 
 def test_a_message_that_is_free_again_goes_by_its_priority() -> None:
