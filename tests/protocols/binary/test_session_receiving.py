@@ -111,7 +111,7 @@ def test_thirty_two_stored_messages_are_acknowledged_at_once() -> None:
     ]
 
 
-@pytest.mark.spec("MS-MQQB 3.1.2.5/1", "MS-MQQB 3.1.6.4/1")
+@pytest.mark.spec("MS-MQQB 3.1.2.5/1", "MS-MQQB 3.1.6.4/1", "MS-MQQB 3.1.5.8.2/5")
 def test_express_messages_are_acknowledged_after_half_the_ack_wait(end: End) -> None:
     end.receive(*express(1))
     end.wait(4_000)
