@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 import time
 from collections.abc import Iterable
@@ -62,6 +63,19 @@ class SparkOffice:
 
     def bodies(self, queue: str) -> list[bytes]:
         return [message.body for message in self.qm.queue(path_of(queue)).browse()]
+
+    def copy_home(self) -> None:
+        """A copy of the stopped home, as docs/deploy.md says."""
+        self.server.stop()
+        shutil.copytree(self.server.home, self.server.home.with_name("copy"))
+        self.server.start()
+
+    def put_back(self) -> None:
+        """The copy takes the place of the home."""
+        self.server.stop()
+        shutil.rmtree(self.server.home)
+        shutil.copytree(self.server.home.with_name("copy"), self.server.home)
+        self.server.start()
 
     def lapse(self) -> None:
         """The time of all leases is over: their readers have died."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -172,3 +173,26 @@ def test_a_new_queue_manager_of_an_old_name_is_refused(
         manifest.managers["ALPHA"] = "00000000-0000-0000-0000-000000000000"
     with pytest.raises(InvalidParameter, match="another queue manager"):
         archived(queue())
+
+
+def test_a_lake_refuses_a_home_that_gives_its_ids_again(
+    spark: SparkSession, folder: Path, tmp_path: Path
+) -> None:
+    """L6: what the put-back home got was taken for what the lake has, and received unwritten."""
+    with ExitStack() as running:
+        frail = SparkOffice(tmp_path / "frail", running)
+        frail.create("orders", "more")
+        access = {"url": frail.url, "token_file": frail.token_file, "spark": spark}
+        frail.send("orders", numbered(3))
+        frail.copy_home()
+        frail.send("orders", numbered(3, "lost"))
+        archive(path_of("orders"), folder, consume=True, **access)  # type: ignore[arg-type]
+        frail.put_back()
+        frail.send("orders", numbered(3, "new"))
+        for queues in (["orders"], ["orders", "more"]):
+            with pytest.raises(InvalidParameter, match=r"never gave.*another folder"):
+                archive(map(path_of, queues), folder, consume=True, **access)  # type: ignore[arg-type]
+        assert frail.bodies("orders")[-3:] == numbered(3, "new")
+        done = archive(path_of("orders"), tmp_path / "other", consume=True, **access)  # type: ignore[arg-type]
+        assert done.messages == 6
+        assert frail.count("orders") == 0

@@ -93,11 +93,10 @@ class Query:
 
 
 class House:
-    """A queue manager whose home can be copied, put back and thrown away."""
+    """A queue manager whose home can be thrown away."""
 
-    def __init__(self, folder: Path, running: ExitStack, name: str = "ALPHA") -> None:
-        self.office = SparkOffice(folder, running, name)
-        self._copy = folder / "copy"
+    def __init__(self, folder: Path, running: ExitStack) -> None:
+        self.office = SparkOffice(folder, running)
 
     def options(self, *queues: str, **more: str) -> dict[str, str]:
         access = {"url": self.office.url, "tokenFile": str(self.office.token_file)}
@@ -105,18 +104,6 @@ class House:
 
     def consuming(self, *queues: str, **more: str) -> dict[str, str]:
         return self.options(*queues, consume="onCommit", **{"group": "shop", **more})
-
-    def copy(self) -> None:
-        """As docs/deploy.md says: of a stopped one."""
-        self.office.server.stop()
-        shutil.copytree(self.office.server.home, self._copy)
-        self.office.server.start()
-
-    def put_back(self) -> None:
-        self.office.server.stop()
-        shutil.rmtree(self.office.server.home)
-        shutil.copytree(self._copy, self.office.server.home)
-        self.office.server.start()
 
     def make_again(self) -> None:
         """A container without its volume: the same name and address, and nothing else."""
@@ -229,10 +216,10 @@ def test_a_home_that_was_put_back_gives_ids_again_and_none_is_passed_by(
     wanted = house.consuming("orders") if consume else house.options("orders")
     office.send("orders", numbered(0, 3))
     query.run(wanted)
-    house.copy()
+    office.copy_home()
     office.send("orders", numbered(3, 6))
     query.run(wanted)
-    house.put_back()
+    office.put_back()
     office.send("orders", numbered(100, 103))
     with pytest.raises(DataLoss, match="put back from a copy"):
         query.run(wanted)

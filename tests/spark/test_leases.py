@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import os
+import re
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from queue import SimpleQueue
 from types import SimpleNamespace
 
 import pytest
 
+from posthouse.client.groups import GroupReader, GroupState
 from posthouse.model.errors import InvalidParameter, SharingViolation
 from posthouse.spark import leases as module
 from posthouse.spark.endpoint import Endpoint
 from posthouse.spark.leases import CONSUME, Leases, Worker
 from posthouse.spark.options import Manager
 from posthouse.spark.places import Place
+from posthouse.spark.reader_names import _began as began
+from posthouse.spark.reader_names import is_dead, reader_name
 from tests.process.spark_office import SparkOffice
 
 MakeQueue = Callable[..., str]
@@ -96,6 +104,65 @@ def test_a_lease_that_has_ended_is_free(
     first.end()
     assert readers("second").take(place, 0).owner == "second"
     office.qm.queue(place.queue.replace("ALPHA", ".")).purge()
+
+
+def test_no_two_readers_have_one_name() -> None:
+    assert reader_name() != reader_name()
+    assert not is_dead(reader_name())
+
+
+def test_a_process_that_is_gone_is_known_on_its_own_machine_only() -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
+        name = re.sub(r"process \d+\.\d+", f"process {child.pid}.{began(child.pid)}", reader_name())
+        assert not is_dead(name)
+        child.kill()
+    assert is_dead(name)
+    assert is_dead(re.sub(r"process \d+\.\d+", f"process {os.getpid()}.1", reader_name()))
+    assert not is_dead(name.replace(")", "f)"))
+    assert not is_dead(re.sub(r"\([0-9a-f]+\)", "(0123456789ab)", name))
+    assert not is_dead("driver somewhere")
+
+
+def test_the_lease_of_a_dead_reader_is_taken_at_once(
+    place: Place, readers: Callable[[str], Leases], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = re.sub(r"process \d+\.\d+", "process 4194303.1", reader_name())
+    dead = readers(gone)
+    place.endpoint.group(place.queue, dead.group).lease(CONSUME, gone, 0)
+    monkeypatch.setattr(module.time, "sleep", lambda _: pytest.fail("it waits"))
+    assert readers("heir").take(place, 0).owner == "heir"
+
+
+def test_leases_are_renewed_beside_a_queue_manager_that_does_not_answer(
+    office: SparkOffice,
+    place: Place,
+    queue: MakeQueue,
+    readers: Callable[[str], Leases],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One that hangs, and more queues than one thread renews."""
+    monkeypatch.setattr(module, "RENEWED_BY_ONE", 2)
+    leases, hung, renewed = readers("reader"), threading.Event(), SimpleQueue[str]()
+    real = module.GroupReader.renew
+
+    def renew(group: GroupReader, mode: str, owner: str, epoch: int) -> GroupState:
+        if group.queue == place.queue:
+            hung.wait(PATIENCE_S)
+        state = real(group, mode, owner, epoch)
+        renewed.put(group.queue)
+        return state
+
+    monkeypatch.setattr(module.GroupReader, "renew", renew)
+    away = Place(place.queue, Endpoint(place.endpoint.manager))
+    leases.take(away, 0)
+    others = {f"ALPHA\\private$\\{queue()}" for _ in range(5)}
+    for other in others:
+        leases.take(Place(other, place.endpoint), 0)
+    seen = set[str]()
+    while not others <= seen:
+        seen.add(renewed.get(timeout=PATIENCE_S))
+    assert place.queue not in seen
+    hung.set()
 
 
 def test_a_worker_does_one_thing_after_the_other() -> None:

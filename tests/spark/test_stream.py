@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import re
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -162,4 +165,47 @@ def test_a_checkpoint_that_a_power_failure_cut_short_loses_and_repeats_nothing(
         (folder / "offsets" / entry).unlink(missing_ok=True)
     streams.run({**given, "maxMessagesPerTrigger": "100"})
     assert streams.batches == {0: numbered(0, 3), 1: numbered(3, 6), 2: numbered(6, 8)}
+    assert office.count(name) == 0
+
+
+def test_asynchronous_progress_tracking_is_refused(
+    office: SparkOffice, queue: MakeQueue, options: Options, spark: SparkSession, tmp_path: Path
+) -> None:
+    """The reader cannot see the setting; it sees that a batch is read before the last is committed.
+
+    Claims stay, so nothing that Spark's log does not have is taken by others.
+    """
+    name = queue()
+    office.send(name, numbered(0, 40))
+    wanted = options(name, consume="onCommit", group="aside", maxMessagesPerTrigger=1)
+    frame = spark.readStream.format("posthouse").options(**wanted).load()
+    writer = frame.writeStream.format("noop").option("asyncProgressTrackingEnabled", True)
+    writer = writer.option("asyncProgressTrackingCheckpointIntervalMs", 60_000)
+    query = writer.option("checkpointLocation", str(tmp_path / "aside")).start()
+    try:
+        assert "tracks its progress asynchronously" in failure(
+            lambda: query.awaitTermination(PATIENCE_S)
+        )
+    finally:
+        query.stop()
+    assert office.count(name) >= 38
+
+
+def test_a_killed_reader_makes_way_for_its_successor_at_once(
+    office: SparkOffice, queue: MakeQueue, options: Options, streams: Streams
+) -> None:
+    """Its process is gone, and the successor on the same machine can see that."""
+    name = queue()
+    office.send(name, numbered(0, 2))
+    wanted = options(name, consume="onCommit", group="heirs")
+    query = streams.start(wanted, processingTime="0 seconds")
+    query.processAllAvailable()
+    (group,) = office.qm.call("GET", f"/queues/{path_of(name)}/groups")["groups"]
+    reader = re.fullmatch(r"reader \w+ of process (\d+)\..*", group["owner"])
+    assert reader is not None
+    os.kill(int(reader[1]), signal.SIGKILL)
+    failure(query.processAllAvailable)
+    office.send(name, numbered(2, 4))
+    streams.run(wanted)
+    assert streams.rows == numbered(0, 4)
     assert office.count(name) == 0

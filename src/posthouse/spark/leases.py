@@ -57,12 +57,13 @@ class Leases:
                 break
             except SharingViolation:
                 left_s = self._lapses_in_s(place)
+                if left_s == 0.0:
+                    continue  # it was a dead reader's
                 if until is None and left_s is not None:
                     until = time.monotonic() + left_s + TAKE_OVER_S
                 if until is None or time.monotonic() > until:
                     raise
-            if left_s:
-                time.sleep(RETRY_S)
+            time.sleep(RETRY_S)
         self.epochs[place.queue], self.states[place.queue] = state.epoch, state
         self._places[place.queue] = place
         self._renewer(place).add(place.queue, state.epoch)

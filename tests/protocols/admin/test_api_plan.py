@@ -42,7 +42,6 @@ def test_a_plan_says_what_is_there(tmp_path: Path) -> None:
         await rig.create()
         empty = await plan(rig)
         assert (empty["earliest"], empty["latest"], empty["messages"]) == (0, 0, 0)
-        assert (await plan(rig, after=77))["end"] == 77
         ids = [await rig.send(label=str(number), priority=number) for number in range(8)]
         whole = await plan(rig)
         assert whole["queue"] == r"ALPHA\private$\orders"
@@ -53,6 +52,68 @@ def test_a_plan_says_what_is_there(tmp_path: Path) -> None:
         behind = await plan(rig, after=whole["earliest"] + 2)
         assert (behind["messages"], behind["after"]) == (5, whole["earliest"] + 2)
         assert behind["bytes"] * 8 == whole["bytes"] * 5
+
+    with_api(tmp_path, work)
+
+
+async def known(rig: ApiRig, **asked: Any) -> tuple[Any, Any, str]:
+    """The plan of the queue, what its ids are, and who answers."""
+    reply = await rig.post(PLAN, {"queues": [{"queue": ORDERS, **asked}]})
+    assert reply.status == 200, reply
+    answer = reply.json
+    return answer["queues"][0], answer["identities"][0], answer["guid"]
+
+
+def test_a_reader_without_an_identity_is_refused_what_no_message_has_had(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        rows = await filled(rig, 2)
+        last = rows[-1]["lookup_id"]
+        assert (await plan(rig, after=last))["end"] == last
+        reply = await rig.post(PLAN, {"queues": [{"queue": ORDERS, "after": last + 1}]})
+        assert reply.json["error"]["name"] == "MQ_ERROR_MESSAGE_ALREADY_RECEIVED"
+        assert f"has had the lookup id {last + 1}" in reply.json["error"]["cause"]
+
+    with_api(tmp_path, work)
+
+
+def test_a_plan_says_what_its_ids_are_and_whether_earlier_ones_hold(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        rows = await filled(rig, 3)
+        first, last = rows[0]["lookup_id"], rows[-1]["lookup_id"]
+        _, identity, guid = await known(rig)
+        assert identity["loss"] == ""
+        assert guid == (await rig.get("/api/v1/status")).json["guid"]
+        mine = {
+            "manager": guid,
+            "incarnation": identity["incarnation"],
+            "created": identity["created"],
+        }
+        later, again, _ = await known(rig, after=first, identity=mine)
+        assert (later["messages"], again) == (2, identity)
+        for wrong, after, loss, safe in (
+            ({"manager": "0" * 32}, first, "manager", 0),
+            ({"incarnation": "0123456789abcdef"}, first, "incarnation", 0),
+            ({"created": "1.1"}, first, "queue", first),
+            ({}, last + 1, "beyond", last),
+            ({"incarnation": ""}, last + 1, "beyond", 0),
+        ):
+            found, held, _ = await known(rig, after=after, identity={**mine, **wrong})
+            assert (held["loss"], found["after"]) == (loss, safe), wrong
+            assert found["messages"] == sum(row["lookup_id"] > safe for row in rows)
+        nothing, held, _ = await known(rig, after=last, identity=mine)
+        assert (nothing["messages"], held["loss"]) == (0, "")
+
+    with_api(tmp_path, work)
+
+
+def test_a_plan_ends_where_it_is_told_to(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        ids = [row["lookup_id"] for row in await filled(rig, 5)]
+        some = await plan(rig, after=ids[0], through=ids[2])
+        assert (some["end"], some["messages"]) == (ids[2], 2)
+        assert (await plan(rig, through=ids[4] + 9))["end"] == ids[4]
+        over = await plan(rig, after=ids[2], through=ids[1])
+        assert (over["end"], over["messages"]) == (ids[2], 0)
 
     with_api(tmp_path, work)
 
