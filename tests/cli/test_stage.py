@@ -58,3 +58,17 @@ def test_a_batch_is_discarded_when_it_is_confirmed(ph: Posthouse) -> None:
     assert ph("stage", "discard", QUERY, "4", "--yes").out == "1 stages are dropped.\n"
     assert ph("stage", "list", "--json").lines == []
     assert ph("stage", "discard", QUERY, "4", "--yes", "--json").value == {"stages": 0}
+
+
+def test_a_query_is_forgotten_when_it_is_confirmed(ph: Posthouse, server: Serving) -> None:
+    """Its batches may begin again then; what it has published stays."""
+    admin = Caller.administrator()
+    server.ask(lambda manager: manager.stages.publish(QUERY, 4, [(1, 2)], admin))
+    told = ph("stage", "forget", QUERY, "--dry-run").out
+    assert told.startswith(f"It would be forgotten that {QUERY} has published batch 4")
+    assert ph("stage", "forget", QUERY, stdin=b"n\n", terminal=True).code == 1
+    assert ph("stage", "show", QUERY, "--json").value["batch"] == 4
+    assert ph("stage", "forget", QUERY, "--yes").out == f"{QUERY} is forgotten.\n"
+    assert ph("stage", "show", QUERY, "--json").value["batch"] is None
+    assert ph("queue", "show", QUEUE, "--json").value["messages"] == 3
+    assert ph("stage", "forget", QUERY, "--yes", "--json").code == 0

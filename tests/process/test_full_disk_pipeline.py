@@ -13,7 +13,7 @@ import pytest
 from posthouse.client import bulk_read, stages
 from posthouse.client.bulk_http import BulkHttp
 from posthouse.client.bulk_read import Wanted
-from posthouse.client.groups import GroupReader
+from posthouse.client.groups import Claim, GroupReader
 from posthouse.model.errors import InsufficientResources
 from tests.process.offices import wait_until
 from tests.process.spark_office import SparkOffice, path_of
@@ -70,7 +70,7 @@ def test_a_full_disk_refuses_batches_and_loses_none(disk: Path) -> None:
         group = GroupReader(http, path_of(QUEUE), "archive")
         epoch = group.lease("consume", "full", "earliest").epoch
         (plan,) = bulk_read.plan(http, [Wanted(path_of(QUEUE))]).queues
-        group.claim(epoch, plan.end)
+        group.claim(epoch, Claim(0, plan.end))
         read = bulk_read.read(http, path_of(QUEUE), 0, plan.end, ["lookup_id"])
         assert sum(batch.num_rows for batch in read) == published * ROWS
         assert group.acknowledge(epoch, plan.end)[1] == published * ROWS

@@ -12,7 +12,7 @@ import posthouse
 from posthouse.client import bulk_read, stages
 from posthouse.client.bulk_http import BulkHttp
 from posthouse.client.bulk_read import Wanted
-from posthouse.client.groups import GroupReader
+from posthouse.client.groups import Claim, GroupReader
 from tests.process.shop import ORDERS
 from tests.process.test_strace_door import account, traced
 
@@ -32,7 +32,7 @@ def work(home: Path) -> None:
             stages.stage(http, "q", batch, 0, 0, rows.schema, rows.to_batches(), ORDERS)
             stages.publish(http, "q", batch, [(0, 0)])
             (plan,) = bulk_read.plan(http, [Wanted(ORDERS)]).queues
-            group.claim(epoch, plan.end)
+            group.claim(epoch, Claim(0, plan.end))
             assert group.acknowledge(epoch, plan.end)[1] == ROWS
 
 
