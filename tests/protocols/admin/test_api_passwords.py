@@ -7,6 +7,7 @@ from base64 import b64encode
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 
 import posthouse
@@ -178,5 +179,55 @@ def test_the_loop_goes_on_while_passwords_are_checked_and_few_are_at_a_time(
         assert await status(rig, "dave", SECRET) == 429
         assert not first.done()
         assert await first == 200
+
+    with_api(tmp_path, work)
+
+
+def test_guesses_count_of_clients_that_do_not_wait_for_the_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(passwords, "FAILURES_PER_NETWORK", 2)
+
+    async def work(rig: ApiRig) -> None:
+        logins = rig.admin.passwords
+        dear = make_verifier(SECRET, b"s" * 16)  # as every real one
+        await rig.run(lambda m: m.accounts.add("dave", http=dear))
+        host, _, port = rig.url.removeprefix("http://").partition(":")
+        upgrade = "Connection: Upgrade\r\nUpgrade: posthouse/1\r\n"
+        for path, more in (("status", ""), ("session", upgrade)):
+            _, writer = await asyncio.open_connection(host, int(port))
+            head = f"GET /api/v1/{path} HTTP/1.1\r\nHost: localhost\r\n{more}"
+            login = basic("dave", f"wrong for {path}")["Authorization"]
+            writer.write(f"{head}Authorization: {login}\r\n\r\n".encode())
+            while not logins._checking:
+                await rig.run(lambda m: None)
+            writer.transport.abort()
+            while rig.server.open:
+                await rig.run(lambda m: None)
+            while logins._checking:  # its thread still works: so does the place that it takes
+                await rig.run(lambda m: None)
+        assert await status(rig, "dave", SECRET) == 429
+
+    with_api(tmp_path, work)
+
+
+def test_only_who_was_let_in_keeps_the_place_of_a_connection(tmp_path: Path) -> None:
+    async def proven(rig: ApiRig, path: str, headers: dict[str, str]) -> bool:
+        async with aiohttp.ClientSession() as http, http.get(rig.url + path, headers=headers):
+            (connection,) = (one for one in rig.server.open if one not in before)
+            return not connection.admission.unproven
+
+    before: set[Any] = set()
+
+    async def work(rig: ApiRig) -> None:
+        await add(rig, "dave")
+        before.update(rig.server.open)
+        assert not await proven(rig, "/healthz", basic("x", "y"))
+        assert not await proven(rig, "/api/v1/status", {"Host": "localhost:x", **basic("x", "y")})
+        for _ in range(6):  # 401, then 429
+            assert not await proven(rig, "/api/v1/status", basic("x", "y"))
+        assert await proven(rig, "/api/v1/status", basic("dave", SECRET))
+        assert await proven(rig, "/readyz", basic("dave", SECRET))
+        assert await proven(rig, "/api/v1/users", basic("dave", SECRET))  # let in, not allowed
 
     with_api(tmp_path, work)

@@ -76,6 +76,7 @@ class HttpFace:
         pending: Pending,
         body_size_max: int,
         body_timeout_s: float,
+        identified: Callable[[web.BaseRequest], None],
     ) -> None:
         self._api = api
         self._gate = gate
@@ -86,6 +87,7 @@ class HttpFace:
         self._pending = pending
         self._body_size_max = body_size_max
         self._body_timeout_s = body_timeout_s
+        self._identified = identified
         self._portions = asyncio.Semaphore(PORTIONS_MAX)
         self.closing = False  # every answer is the last of its connection
 
@@ -143,14 +145,17 @@ class HttpFace:
     async def _identify(self, request: web.BaseRequest, *, browsed: bool = False) -> Identity:
         """Who asks, by a token or by a password."""
         login = self._gate.login_of(request.headers)
-        if login is not None:
-            return await self._passwords.identify(login, request.remote or "")
-        return self._gate.identify(request.headers, int(time.time()), browsed=browsed)
+        if login is None:
+            identity = self._gate.identify(request.headers, int(time.time()), browsed=browsed)
+        else:
+            identity = await self._passwords.identify(login, request.remote or "")
+        self._identified(request)
+        return identity
 
     async def _readiness(self, request: web.BaseRequest) -> HttpAnswer:
         """Whether messages are taken; a turn of the engine has looked at the disk before."""
-        told = "Authorization" in request.headers
-        if told or self._gate.is_local:
+        told = "Authorization" in request.headers or self._gate.is_local
+        if told:
             self._gate.check(request.headers)
             await self._identify(request)
         if self.closing:
@@ -159,7 +164,7 @@ class HttpFace:
             )
         if self._pages.healthy:
             await self._decided(lambda manager: None)
-        return self._pages.readiness(request.method, told=told or self._gate.is_local)
+        return self._pages.readiness(request.method, told=told)
 
     async def _decided(self, call: Call) -> Answer:
         """A turn of the engine."""
@@ -179,6 +184,7 @@ class HttpFace:
         if answer.error is not None:
             return refusal(answer.error)
         assert isinstance(answer.value, str)
+        self._identified(request)
         return HttpAnswer(200, answer.value.encode("ascii"), "text/plain")
 
     async def _api_answer(

@@ -45,6 +45,10 @@ FAILURES_MS: Final = 60_000
 NETWORKS_MAX: Final = 10_000
 REMEMBERED_MS: Final = 60_000  # a right password is not checked again for this long
 REMEMBERED_MAX: Final = 1_000
+WRONG: Final = (
+    "An administrator looks at the user's doors with posthouse user list, and sets another "
+    "password with posthouse user passwd NAME."
+)
 
 
 def _now_ms() -> int:
@@ -73,6 +77,7 @@ class PasswordLogins:
         self._guard = LoginGuard()
         self._failures: Bounded[str, deque[int]] = Bounded(NETWORKS_MAX)
         self._checking: Counter[str] = Counter()
+        self._checks: set[asyncio.Task[bool]] = set()
         self._known: Bounded[bytes, _Known] = Bounded(REMEMBERED_MAX)
         self._key = os.urandom(32)  # of what is remembered: no password is kept
         self._threads = ThreadPoolExecutor(THREADS, "passwords")  # none starts before it is needed
@@ -85,14 +90,27 @@ class PasswordLogins:
         if known is not None and known.verifier is verifier and self._now_ms() < known.until_ms:
             return self._identity(login.user)
         self._check_pace(login.user, network)
+        # A client that leaves before its answer is counted as one that waits for it.
+        check = asyncio.create_task(self._check(login, address, verifier))
+        self._checks.add(check)
+        check.add_done_callback(self._checks.discard)
+        right = await asyncio.shield(check)
+        if not right or self._verifier(login.user) is not verifier:  # it may have changed meanwhile
+            raise Unauthorized("the user name or the password is wrong", WRONG)
+        self._known[mark] = _Known(verifier, self._now_ms() + REMEMBERED_MS)
+        return self._identity(login.user)
+
+    async def _check(self, login: Login, address: str, verifier: ScryptVerifier) -> bool:
+        """Whether the password is right; takes a place until its thread has ended."""
+        network = network_of(address)
         with self._checked(network):
             loop = asyncio.get_running_loop()
             right = await loop.run_in_executor(self._threads, verifier.accepts, login.password)
-        if not right or self._verifier(login.user) is not verifier:  # it may have changed meanwhile
-            raise self._refused(login.user, address, network)
-        self._guard.succeeded(login.user, network)
-        self._known[mark] = _Known(verifier, self._now_ms() + REMEMBERED_MS)
-        return self._identity(login.user)
+        if right:
+            self._guard.succeeded(login.user, network)
+        else:
+            self._failed(login.user, address, network)
+        return right
 
     def _mark(self, login: Login) -> bytes:
         text = f"{user_key(login.user)}\0{login.password}".encode("utf-8", "surrogatepass")
@@ -138,15 +156,10 @@ class PasswordLogins:
             if not self._checking[network]:
                 del self._checking[network]
 
-    def _refused(self, user: str, address: str, network: str) -> Unauthorized:
+    def _failed(self, user: str, address: str, network: str) -> None:
         now = self._now_ms()
         self._guard.failed(user, network, now)
         if network not in self._failures:
             self._failures[network] = deque(maxlen=FAILURES_PER_NETWORK)
         self._failures[network].append(now)
         self._told(user[:NAME_TOLD_MAX], address, "wrong user name or password")
-        return Unauthorized(
-            "the user name or the password is wrong",
-            "An administrator looks at the user's doors with posthouse user list, and sets another "
-            "password with posthouse user passwd NAME.",
-        )

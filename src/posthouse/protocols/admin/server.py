@@ -57,8 +57,6 @@ from posthouse.store.log import LogStore
 LINE_MAX: Final = 1 << 16  # a filter in a query, percent-encoded
 GATHERERS: Final = 2  # bulk reads beside each other; more would only wait for each other
 POLL_S: Final = 0.02  # while a stop waits for what has begun
-# A client that vanished is noticed within a minute: what it has locked is others' then.
-_NOT_LET_IN: Final = frozenset({401, 403})
 
 
 @dataclass(frozen=True)
@@ -188,6 +186,7 @@ class AdminDoor(ABC):
             pending=admin.pending,
             body_size_max=admin.settings.body_size_max,
             body_timeout_s=admin.settings.body_timeout_s,
+            identified=self._identified,
         )
         self.web = web.Server(self._handle, handler_cancellation=True)
         self._listener: Listener | None = None
@@ -228,13 +227,16 @@ class AdminDoor(ABC):
             return web.Response(status=505)
         connection.busy += 1
         try:
-            response = await self.face.respond(request)
-            if "Authorization" in request.headers and response.status not in _NOT_LET_IN:
-                connection.admission.prove()
-            return response
+            return await self.face.respond(request)
         finally:
             connection.busy -= 1
             connection.idle_since = asyncio.get_running_loop().time()
+
+    def _identified(self, request: web.BaseRequest) -> None:
+        """The peer is known: its connection keeps its place."""
+        connection = self.handlers.get(request.protocol)
+        if connection is not None:
+            connection.admission.prove()
 
     # -- the end
 
