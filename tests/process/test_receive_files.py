@@ -19,6 +19,7 @@ from tests.client.serving import Serving, serving
 QUEUE = "./private$/orders"
 BODY = b"\x00\xff" * 60_000
 RECEIVE = [sys.executable, "-m", "posthouse.cli.main", "receive", QUEUE]
+SEND = [sys.executable, "-m", "posthouse.cli.main", "send", QUEUE]
 KILLED = -9
 
 
@@ -51,17 +52,7 @@ def test_a_reader_that_is_killed_while_it_syncs_leaves_the_message_in_the_queue(
 ) -> None:
     """The first sync is of the body, the second of its properties, the third of the folder."""
     inject = f"inject=fsync:signal=KILL:when={sync}"
-    strace = [
-        "strace",
-        "-f",
-        "-qq",
-        "-o",
-        "/dev/null",
-        "-e",
-        "trace=fsync",
-        "-e",
-        inject,
-    ]
+    strace = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=fsync", "-e", inject]
     killed = run(server, [*strace, *RECEIVE, "--out", str(tmp_path)], capture_output=True)
     assert (killed.returncode, killed.stdout) == (KILLED, "")
     assert queue.receive(30).body == BODY, "it goes back when the server sees the broken session"
@@ -104,3 +95,26 @@ def test_a_full_output_ends_without_a_traceback(server: Serving, queue: posthous
     assert done.returncode == 1
     assert done.stderr.splitlines()[1:] == ["standard output: No space left on device"]
     assert queue.receive(30).body == BODY
+
+
+def test_a_closed_output_is_an_error_and_leaves_the_message_in_the_queue(
+    server: Serving, queue: posthouse.Queue
+) -> None:
+    closed = ["bash", "-c", 'exec "$@" >&-', "-"]
+    done = run(server, [*closed, *RECEIVE, "--raw"], stderr=subprocess.PIPE)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[1:] == ["standard output: Bad file descriptor"]
+    assert queue.receive(30).body == BODY
+    done = run(server, [*closed, *SEND, "--body", "x"], stderr=subprocess.PIPE)
+    assert (done.returncode, done.stderr) == (1, "standard output: Bad file descriptor\n")
+    assert queue.receive(30).body == b"x", "it was sent; its identifier could not be printed"
+
+
+def test_a_closed_input_is_empty(server: Serving, queue: posthouse.Queue) -> None:
+    closed = ["bash", "-c", 'exec "$@" <&-', "-"]
+    refused = run(server, [*closed, *SEND], capture_output=True)
+    assert (refused.returncode, queue.count()) == (2, 1)
+    assert "the message has no body" in refused.stderr
+    for option in ("--lines", "--body-file"):
+        done = run(server, [*closed, *SEND, option, "-"], capture_output=True)
+        assert (done.returncode, done.stderr) == (0, "")

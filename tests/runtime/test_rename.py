@@ -83,6 +83,19 @@ def test_what_cannot_be_renamed_stays(tmp_path: Path) -> None:
     assert rename(tmp_path, "ALPHA").notes == ()
 
 
+def test_names_that_differ_in_case_only_are_one_name_to_others(tmp_path: Path) -> None:
+    EmbeddedQueueManager(tmp_path, name="Alpha").close()
+    renamed = rename(tmp_path, "ALPHA")
+    assert (renamed.old, renamed.name, renamed.notes) == ("Alpha", "ALPHA", ())
+    assert current_name(tmp_path) == "ALPHA"
+
+
+def test_a_name_that_cannot_be_one_is_refused_with_what_helps_here(tmp_path: Path) -> None:
+    with pytest.raises(InvalidParameter, match="cannot be the name") as refused:
+        rename(tmp_path, "a b")
+    assert "posthouse serve" not in refused.value.remedy
+
+
 def test_public_queues_of_a_shared_directory_are_in_the_way(tmp_path: Path) -> None:
     with EmbeddedQueueManager(tmp_path, name="ALPHA") as opened:
         opened.create_queue(PUBLIC, QueueProperties())

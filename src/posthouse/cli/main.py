@@ -162,12 +162,28 @@ def _verbs(error: Any) -> Iterator[str]:
         yield f"Commands of that name: {', '.join(names)}."
 
 
+def _open_closed_streams() -> None:
+    """Streams that the caller closed: input is empty, output fails when something is printed.
+
+    Nothing printed may seem to have been delivered, and no file or socket gets their numbers.
+    """
+    if sys.stdin is None:
+        sys.stdin = os.fdopen(os.open(os.devnull, os.O_RDONLY), "r")
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w")
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
+
+
 def main() -> None:
     """The entry point of the `posthouse` program."""
+    _open_closed_streams()
     code = run(sys.argv[1:])
     try:
         sys.stdout.flush()
-    except OSError:  # and at the end of the process nothing is to be written either
+    except OSError as error:  # and at the end of the process nothing is to be written either
+        if not code and not isinstance(error, BrokenPipeError):
+            complain(f"standard output: {error.strerror or error}")
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = code or REFUSED
     sys.exit(code)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from typing import Final
 
 from posthouse.engine.machine import kept_record
 from posthouse.engine.queue import DEADLETTER, QueueDefinition, QueueType, decode_definition
@@ -14,6 +15,9 @@ from posthouse.model.names import PathName
 from posthouse.model.paths import check_computer
 from posthouse.model.queue_parts import NameFault
 
+START_REMEDY: Final = (
+    "Give it another one: posthouse serve --name NAME, or name in [queue_manager]."
+)
 _U32 = struct.Struct("<I")
 
 
@@ -54,14 +58,13 @@ def chosen_name(state: State, wanted: str, host: str, home: str) -> str:
     return kept
 
 
-def checked_name(name: str) -> str:
+def checked_name(name: str, remedy: str = START_REMEDY) -> str:
     """The name itself, where it can be one."""
     try:
         check_computer(name)
     except NameFault as fault:
         raise InvalidParameter(
-            f"{name!r} cannot be the name of this computer: {fault}",
-            "Give it another one: posthouse serve --name NAME, or name in [queue_manager].",
+            f"{name!r} cannot be the name of this computer: {fault}", remedy
         ) from None
     return name
 

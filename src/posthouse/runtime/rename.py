@@ -36,7 +36,7 @@ class Renamed(NamedTuple):
 
 def rename(home: Path, name: str, config: Path | None = None) -> Renamed:
     """Keeps a new name; raises QueueError, with nothing changed, where that cannot be."""
-    checked_name(name)
+    checked_name(name, "Choose another one, such as BETA.")
     require_store(home)
     settings = read_settings(config or home / SETTINGS_NAME, must_exist=config is not None)
     taken = Home(home)
@@ -127,18 +127,17 @@ def _keep(manager: QueueManager, name: str) -> None:
 
 
 def _notes(old: str, name: str, found: _Found, settings: Settings) -> list[str]:
-    """What does not follow by itself."""
-    if old == name:
+    """What does not follow by itself; names that differ in case only are one name to others."""
+    if old.casefold() == name.casefold():
         return []
     notes = [
-        f"Senders that use {old} in a name do not reach this queue manager any more, unless "
-        f"[queue_manager] aliases has it and the name still leads to this machine: "
-        f'aliases = ["{old}"].'
+        f"Senders that use {old} in a name reach this queue manager only if [queue_manager] "
+        f'aliases has it (aliases = ["{old}"]) and the name still leads to this machine.'
     ]
     if found.outgoing_messages:
         notes.append(
-            f"{found.outgoing_messages:,} messages wait for other computers; the names of response "
-            f"and administration queues in them still have {old}."
+            f"Messages that wait for other computers: {found.outgoing_messages:,}; the names of "
+            f"response and administration queues in them still have {old}."
         )
     if found.has_certificate:
         notes.append(
