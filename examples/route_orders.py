@@ -10,7 +10,7 @@ import argparse
 
 from pyspark.sql import functions as f
 
-from posthouse.spark import session, settle
+from posthouse.spark import session
 
 
 def main() -> None:
@@ -33,7 +33,6 @@ def main() -> None:
         .option("queue", given.queue)
         .option("consume", "onCommit")
         .option("group", "route-orders")
-        .option("checkpoint", given.checkpoint)
         .option("maxMessagesPerTrigger", 100_000)
         .load()
     )
@@ -49,8 +48,6 @@ def main() -> None:
         .start()
     )
     query.awaitTermination()
-    # Spark tells a source of a committed batch when it plans the next one; the last has no next.
-    settle(given.checkpoint, token_file=given.token_file)
     print(f"{given.queue} is routed")
 
 

@@ -101,6 +101,8 @@ def _settle_queue(endpoint: Endpoint, offset: StreamOffset, queue: str, through:
     _check_identity(endpoint, offset, queue, through)
     group, epoch = endpoint.group(queue, offset.group), offset.epochs.get(queue)
     reachable, received = claimed_through(state, offset.stream, through), 0
+    if reachable is None and state.claim_after < min(through, state.claimed):
+        reachable = min(through, state.claimed)  # another stream's: refused, with what frees it
     if reachable is not None:
         state, received = _acknowledge(group, epoch, reachable, offset.stream)
     if epoch is not None and state.leased and state.epoch == epoch:
