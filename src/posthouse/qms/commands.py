@@ -293,7 +293,8 @@ def _text(data: bytes) -> str:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """With all that it started."""
+    """With all that it started, also a namespace whose first process left the group."""
+    started = _children(process)
     for number, grace_s in ((signal.SIGTERM, GRACE_S), (signal.SIGKILL, None)):
         if process.poll() is not None:
             break
@@ -303,9 +304,25 @@ def _end(process: subprocess.Popen[bytes]) -> None:
             process.wait(grace_s)
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)  # what outlived it
+    for child in started:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            signal.pidfd_send_signal(child, signal.SIGKILL)
+        os.close(child)
     for stream in (process.stdout, process.stderr):
         if stream is not None:
             stream.close()
+
+
+def _children(process: subprocess.Popen[bytes]) -> list[int]:
+    """Descriptors of the processes that a running one has started itself."""
+    found: list[int] = []
+    if process.poll() is None:
+        with contextlib.suppress(OSError):
+            listed = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
+            for number in listed.split():
+                with contextlib.suppress(ProcessLookupError):
+                    found.append(os.pidfd_open(int(number)))
+    return found
 
 
 def _outcome(code: int, watched: _Watched) -> str:

@@ -14,7 +14,8 @@ from functools import cache
 from typing import Final
 
 _UNSHARE: Final = ("--pid", "--fork", "--kill-child=KILL", "--mount-proc", "--")
-_SETPRIV: Final = ("--clear-groups", "--no-new-privs", "--")
+# Linux forgets the signal of `--kill-child` when the user changes.
+_SETPRIV: Final = ("--clear-groups", "--no-new-privs", "--pdeathsig=keep", "--")
 _TRY_S: Final = 10.0
 
 
@@ -37,11 +38,13 @@ def _found() -> tuple[list[str], list[str]]:
     unshare, setpriv = shutil.which("unshare"), shutil.which("setpriv")
     if unshare is None or setpriv is None:
         return [], []
-    own_user = [] if os.geteuid() == 0 else ["--user", "--map-current-user"]
+    is_root = os.geteuid() == 0
+    own_user = [] if is_root else ["--user", "--map-current-user"]
     words = [unshare, *own_user, *_UNSHARE]
+    tries = [setpriv, *_SETPRIV, "true"] if is_root else ["true"]
     try:
         tried = subprocess.run(
-            [*words, "true"], capture_output=True, timeout=_TRY_S, stdin=subprocess.DEVNULL
+            [*words, *tries], capture_output=True, timeout=_TRY_S, stdin=subprocess.DEVNULL
         )
     except (OSError, subprocess.SubprocessError):
         return [], []
