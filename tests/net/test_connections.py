@@ -96,7 +96,7 @@ def test_a_host_with_many_addresses_of_one_network_counts_once() -> None:
     assert source_of("2001:db8:1:2::7") == source_of("2001:db8:1:2:ffff::") == "2001:db8:1:2::/64"
     assert source_of("2001:db8:1:3::7") != source_of("2001:db8:1:2::7")
     assert source_of("fe80::1%eth0") == "fe80::/64"
-    assert source_of("127.0.0.1") == "127.0.0.1"
+    assert source_of("127.0.0.1") == source_of("::ffff:127.0.0.1") == "127.0.0.1"
     assert source_of("no:address") == "no:address"
 
 

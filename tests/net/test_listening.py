@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import resource
 import socket
 import ssl
@@ -17,6 +18,7 @@ import pytest
 
 from posthouse.net.connections import TOO_MANY_OF_ADDRESS, Admission, Connections
 from posthouse.net.listening import NO_DESCRIPTOR, Listener
+from posthouse.net.sockets import bound_sockets
 
 DATA = Path(__file__).parent.parent / "client" / "data"
 
@@ -121,6 +123,53 @@ def test_what_a_listener_closes_leaves_nothing_behind() -> None:
             house.knock()
 
     on_loop(run)
+
+
+def test_a_connection_that_had_no_turn_yet_leaves_nothing_behind() -> None:
+    async def run() -> None:
+        house = House(Connections(10, 10))
+        knocking = house.knock()
+        house.listener._accept(house.listener._sockets[0])
+        assert house.connections.count == 1
+        house.listener.close()
+        assert await is_closed(knocking)
+        assert house.connections.count == 0
+        knocking.close()
+
+    on_loop(run)
+
+
+def test_a_listener_that_cannot_start_keeps_no_descriptor() -> None:
+    async def run() -> None:
+        house = House(Connections())
+        before = len(os.listdir("/proc/self/fd"))
+        with pytest.raises(OSError, match="in use"):
+            Listener(Echo, Connections(), house.refused.update).start(*house.address[:2])
+        assert len(os.listdir("/proc/self/fd")) == before
+        house.listener.close()
+
+    on_loop(run)
+
+
+def test_a_name_is_listened_on_where_this_machine_has_its_addresses(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def found(*addresses: str) -> None:
+        entries = [
+            (socket.AF_INET6 if ":" in one else socket.AF_INET, 0, 0, "", (one, 0))
+            for one in addresses
+        ]
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *args, **more: entries)
+
+    for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):
+        found("127.0.0.1", "2001:db8::1", "127.0.0.2")
+        bound = bound_sockets("name", 0, kind)
+        assert [one.getsockname()[0] for one in bound] == ["127.0.0.1", "127.0.0.2"]
+        for one in bound:
+            one.close()
+        found("2001:db8::1")
+        with pytest.raises(OSError, match="assign|not supported"):
+            bound_sockets("name", 0, kind)
 
 
 def test_without_a_descriptor_newcomers_are_reset_and_the_others_served() -> None:

@@ -194,11 +194,16 @@ class Unproven:
 
 
 def source_of(address: str) -> str:
-    """What is counted as one address: of IPv6 the network of 64 bits that one host has."""
+    """What is counted as one address: of IPv6 the network of 64 bits that one host has.
+
+    An IPv4 address that came over IPv6 is an IPv4 one.
+    """
     if ":" not in address:
         return address
     try:
-        number = int(IPv6Address(address.partition("%")[0]))
+        found = IPv6Address(address.partition("%")[0])
     except ValueError:
         return address
-    return f"{IPv6Address(number >> 64 << 64)}/64"
+    if found.ipv4_mapped is not None:
+        return str(found.ipv4_mapped)
+    return f"{IPv6Address(int(found) >> 64 << 64)}/64"

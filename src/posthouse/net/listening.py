@@ -56,7 +56,11 @@ class Listener:
 
     def start(self, host: str, port: int) -> tuple[Any, ...]:
         """Listens on an address; returns the first socket's own address. `::` is both families."""
-        return self.start_on(bound_sockets(host, port))
+        try:
+            return self.start_on(bound_sockets(host, port))
+        except OSError:
+            self.close()
+            raise
 
     def start_on(self, sockets: list[socket.socket]) -> tuple[Any, ...]:
         """Listens on sockets that are bound already."""
@@ -135,7 +139,16 @@ class Listener:
         task = self._loop.create_task(self._serve(connection, admission))
         admission.drop = task.cancel
         self._starting.add(task)
-        task.add_done_callback(self._starting.discard)
+        task.add_done_callback(lambda task: self._begun(task, connection, admission))
+
+    def _begun(
+        self, task: asyncio.Task[None], connection: socket.socket, admission: Admission
+    ) -> None:
+        """Also of a task that was cancelled before its first step."""
+        self._starting.discard(task)
+        if task.cancelled():
+            admission.leave()
+            connection.close()
 
     async def _serve(self, connection: socket.socket, admission: Admission) -> None:
         """Up to the moment when the protocol of the connection has it."""
@@ -145,10 +158,6 @@ class Listener:
             more = {"ssl": self._tls, "ssl_handshake_timeout": self._handshake_s}
         try:
             await self._loop.connect_accepted_socket(lambda: protocol, connection, **more)
-        except asyncio.CancelledError:
-            admission.leave()
-            connection.close()
-            raise
         except (TimeoutError, OSError, ssl.SSLError) as error:
             admission.leave()
             connection.close()

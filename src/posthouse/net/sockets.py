@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 from contextlib import suppress
 from threading import Thread
@@ -12,6 +13,7 @@ LOCAL: Final = "local"  # the address of whoever comes through a socket of this 
 GONE: Final = "unknown"  # the address of a peer that has left already
 # A peer that vanished is noticed within a minute, also where nothing is to be sent.
 _KEEPALIVE: Final = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
+_NOT_HERE: Final = frozenset({errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL})
 # Also a name that is none for the resolver, and a system that has no thread for it: whatever it is,
 # the link has to hear of it, or it would wait for ever.
 UNREACHABLE: Final = (OSError, ValueError, RuntimeError)
@@ -77,7 +79,10 @@ def address_of_peer(connection: socket.socket) -> str:
 
 
 def bound_sockets(host: str, port: int, kind: int = socket.SOCK_STREAM) -> list[socket.socket]:
-    """Sockets bound to an address; on `::` one for both families, as MSMQ does."""
+    """Sockets bound to an address; on `::` one for both families, as MSMQ does.
+
+    Of the addresses of a name those count that this machine has.
+    """
     both = host == "::" and socket.has_dualstack_ipv6()
     found = dict.fromkeys(
         (family, where)
@@ -86,19 +91,33 @@ def bound_sockets(host: str, port: int, kind: int = socket.SOCK_STREAM) -> list[
         )
     )
     sockets: list[socket.socket] = []
-    try:
-        for family, where in found:
-            sockets.append(one := socket.socket(family, kind))
-            if family == socket.AF_INET6:
-                one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, not both)
-            if kind == socket.SOCK_STREAM:
-                one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            one.bind(where)
-    except OSError:
+    missing: OSError | None = None
+    for family, where in found:
+        try:
+            sockets.append(_bound(family, kind, where, v6_only=not both))
+        except OSError as error:
+            missing = error
+            if error.errno not in _NOT_HERE:
+                break
+    if missing is not None and (not sockets or missing.errno not in _NOT_HERE):
         for one in sockets:
             one.close()
-        raise
+        raise missing
     return sockets
+
+
+def _bound(family: int, kind: int, where: Any, *, v6_only: bool) -> socket.socket:
+    one = socket.socket(family, kind)
+    try:
+        if family == socket.AF_INET6:
+            one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, v6_only)
+        if kind == socket.SOCK_STREAM:
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        one.bind(where)
+    except OSError:
+        one.close()
+        raise
+    return one
 
 
 def shown_address(address: tuple[Any, ...]) -> str:

@@ -434,6 +434,22 @@ async def test_a_ping_is_answered_to_where_it_came_from_and_nothing_else_is() ->
         transport.close()
 
 
+def test_pings_are_answered_on_a_name_with_several_addresses(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    entries = [(socket.AF_INET, 0, 0, "", (one, 0)) for one in ("127.0.0.1", "127.0.0.2")]
+
+    async def run() -> None:
+        beta = Server("BETA")
+        with monkeypatch.context() as patched:
+            patched.setattr(socket, "getaddrinfo", lambda *args, **more: entries)
+            await beta.start("name")
+        assert beta.ping_address.startswith("127.0.0.1:")
+        await beta.stop()
+
+    asyncio.run(run())
+
+
 @pytest.mark.spec("MS-MQQB 2.1.2/2", "MS-MQQB 2.1.2/3")
 @on_loop
 async def test_a_ping_of_ours_is_answered_on_the_port_it_was_sent_from() -> None:

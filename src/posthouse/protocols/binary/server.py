@@ -146,7 +146,9 @@ class PingServer:
     async def start(self, host: str, port: int) -> str:
         """Listens; returns `address:port`."""
         loop = asyncio.get_running_loop()
-        (bound,) = bound_sockets(host, port, socket.SOCK_DGRAM)
+        bound, *others = bound_sockets(host, port, socket.SOCK_DGRAM)
+        for other in others:  # a name may have several addresses
+            other.close()
         self._transport, _ = await loop.create_datagram_endpoint(
             lambda: _Requests(self._node.protocol), sock=bound
         )
