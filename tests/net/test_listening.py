@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import resource
 import socket
 import ssl
@@ -142,10 +141,10 @@ def test_a_connection_that_had_no_turn_yet_leaves_nothing_behind() -> None:
 def test_a_listener_that_cannot_start_keeps_no_descriptor() -> None:
     async def run() -> None:
         house = House(Connections())
-        before = len(os.listdir("/proc/self/fd"))
+        before = len(list(Path("/proc/self/fd").iterdir()))
         with pytest.raises(OSError, match="in use"):
             Listener(Echo, Connections(), house.refused.update).start(*house.address[:2])
-        assert len(os.listdir("/proc/self/fd")) == before
+        assert len(list(Path("/proc/self/fd").iterdir())) == before
         house.listener.close()
 
     on_loop(run)
@@ -168,7 +167,7 @@ def test_a_name_is_listened_on_where_this_machine_has_its_addresses(
         for one in bound:
             one.close()
         found("2001:db8::1")
-        with pytest.raises(OSError, match="assign|not supported"):
+        with pytest.raises(OSError, match=r"assign|not supported"):
             bound_sockets("name", 0, kind)
 
 
