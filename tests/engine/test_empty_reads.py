@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from posthouse.engine.empty_reads import claimed
+from posthouse.model.properties import MessageSeekAction
 from tests.engine.group_rig import GroupRig
 from tests.engine.rig import RECEIVE
 
 IO_TIMEOUT = 0xC00E001B
+NOT_FOUND = 0xC00E0088
 
 
 def test_claims_of_a_group_that_has_ended_are_named_with_what_frees_them() -> None:
@@ -34,9 +36,13 @@ def test_messages_that_a_transaction_has_locked_are_counted() -> None:
     rig.send("q", b"1", tx=tx)
     rig.commit(tx)
     other = rig.begin("t2")
-    rig.receive("q", transaction=other)
+    taken = rig.receive("q", transaction=other)
     with rig.refused(IO_TIMEOUT, r"of 1 messages 1 are locked .*posthouse transaction list"):
         rig.receive("q")
+    with rig.refused(NOT_FOUND, r"is locked by a transaction .*posthouse transaction list"):
+        rig.lookup(
+            rig.open("q", RECEIVE), taken.read.lookup_id, MessageSeekAction.CURRENT, peek=False
+        )
 
 
 def test_an_empty_queue_is_just_empty() -> None:

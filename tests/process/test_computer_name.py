@@ -101,3 +101,23 @@ def test_an_embedded_queue_manager_follows_the_same_rule(tmp_path: Path) -> None
         assert qm.queue(QUEUE).receive(timeout=0).body == b"express"
     with posthouse.open(tmp_path) as qm:
         assert qm.status().name == "ALPHA"
+
+
+def test_a_damaged_store_and_wrong_settings_are_told_and_nothing_is_renamed(tmp_path: Path) -> None:
+    with posthouse.open(tmp_path, name="ALPHA") as qm:
+        qm.create_queue(QUEUE).send(b"one", recoverable=True)
+    settings = tmp_path / "bad.toml"
+    settings.write_text("[queue_manager\n")
+    wrong = command("rename", "BETA", "--home", tmp_path, "--config", settings)
+    assert wrong.returncode == 2
+    assert wrong.stderr.startswith(f"{settings}: not TOML")
+    (log,) = (tmp_path / "store").glob("*.log")
+    content = bytearray(log.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    log.write_bytes(content)
+    damaged = command("rename", "BETA", "--home", tmp_path)
+    assert (damaged.returncode, damaged.stdout) == (1, "")
+    assert damaged.stderr.startswith("Not renamed: the store is damaged: ")
+    assert f"posthouse doctor --store {tmp_path}" in damaged.stderr
+    assert "Traceback" not in wrong.stderr + damaged.stderr
+    assert log.read_bytes() == content

@@ -9,6 +9,7 @@ import typer
 
 from posthouse.cli.command import Home, Json, Yes, confirm
 from posthouse.cli.output import print_json, say
+from posthouse.cli.start_errors import opening
 from posthouse.protocols.admin.control import default_home
 from posthouse.runtime.rename import Renamed, current_name
 from posthouse.runtime.rename import rename as rename_home
@@ -40,8 +41,9 @@ def rename(
     Example: posthouse rename BETA --home ./alpha
     """
     place = home or default_home()
-    confirm(lambda: f"Rename {current_name(place)} ({place}) to {name}?", yes)
-    renamed = rename_home(place, name, config)
+    with opening(place, "Not renamed"):
+        confirm(lambda: f"Rename {current_name(place)} ({place}) to {name}?", yes)
+        renamed = rename_home(place, name, config)
     if json:
         print_json(renamed._asdict())
     else:

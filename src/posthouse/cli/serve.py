@@ -11,14 +11,12 @@ import typer
 
 from posthouse import __version__
 from posthouse.cli.output import complain, print_json, print_pairs, say
+from posthouse.cli.start_errors import opening
 from posthouse.protocols.admin.control import default_home
 from posthouse.runtime.ports import PortSet
 from posthouse.runtime.serve import NotStarted, Options, run
-from posthouse.runtime.settings_file import SettingsError
-from posthouse.store.errors import FormatUnknown, StoreDamaged, StoreError
 
 REFUSED = 1
-WRONG_USAGE = 2
 
 
 def register(app: typer.Typer) -> None:
@@ -84,20 +82,8 @@ def serve(
     tell = _tell if json else _welcome if sys.stdout.isatty() else None
     options = Options(place, config, name, listen, ports, ready_file, __version__, tell)
     try:
-        outcome = run(options, standard_doors)
-    except SettingsError as error:
-        for problem in str(error).splitlines():
-            complain(problem)
-        raise typer.Exit(WRONG_USAGE) from None
-    except StoreError as error:
-        complain(_explained(error, place))
-        raise typer.Exit(REFUSED) from None
-    except PermissionError as error:
-        complain(
-            f"Not started: {error.filename or place}: {error.strerror}. Run as the owner of the "
-            "home, or name one of your own with --home."
-        )
-        raise typer.Exit(REFUSED) from None
+        with opening(place, "Not started"):
+            outcome = run(options, standard_doors)
     except NotStarted as error:
         complain(f"Not started: {error}.")
         raise typer.Exit(REFUSED) from None
@@ -121,12 +107,3 @@ def _welcome(ready: dict[str, object]) -> None:
         print_pairs({"home": str(ready["home"]), **endpoints})
         say("Ctrl-C stops it.")
         sys.stdout.flush()
-
-
-def _explained(error: StoreError, home: Path) -> str:
-    """The cause and what to do; nothing in the store has been changed."""
-    if isinstance(error, StoreDamaged):
-        return f"Not started: {error}.".replace("--store HOME", f"--store {home}")
-    if isinstance(error, FormatUnknown):
-        return f"Not started: {error}."
-    return f"Not started: {error}. Free the disk or repair it, then start again."

@@ -6,6 +6,7 @@ from posthouse.engine.core import Core, Lock, decode_extra, encode_extra
 from posthouse.engine.cursor import Cursor, CursorEvent, CursorState
 from posthouse.engine.descriptor import OpenQueueDescriptor
 from posthouse.engine.effects import READ_IN_DOUBT, Read
+from posthouse.engine.empty_reads import remedy
 from posthouse.engine.order import START, Place
 from posthouse.engine.queue import Queue, QueueRole
 from posthouse.engine.records import KEPT, Change, Row
@@ -140,6 +141,12 @@ class Reading:
             return number
         if not peek:
             self.core.groups.check_taking(queue, self.row(number).lookup_id)
+            if number in self.core.locks:
+                raise MessageNotFound(
+                    f"the message with lookup id {lookup_id} is locked by a transaction or a "
+                    "reader that has not ended",
+                    remedy(queue),
+                )
             raise MessageNotFound(f"the message with lookup id {lookup_id} is not available")
         if self.core.locks[number].purged:
             raise MessageAlreadyReceived(f"the message with lookup id {lookup_id} is purged")

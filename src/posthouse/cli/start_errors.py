@@ -1,0 +1,45 @@
+"""What commands print that open a home themselves and cannot: settings, a damaged store, rights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import typer
+
+from posthouse.cli.command import REFUSED
+from posthouse.cli.output import complain
+from posthouse.runtime.settings_file import SettingsError
+from posthouse.store.errors import FormatUnknown, StoreDamaged, StoreError
+
+WRONG_USAGE = 2
+
+
+@contextmanager
+def opening(home: Path, outcome: str) -> Iterator[None]:
+    """Turns errors of the start into a line and an exit code; `outcome` begins the line."""
+    try:
+        yield
+    except SettingsError as error:
+        for problem in str(error).splitlines():
+            complain(problem)
+        raise typer.Exit(WRONG_USAGE) from None
+    except StoreError as error:
+        complain(f"{outcome}: {_explained(error, home)}")
+        raise typer.Exit(REFUSED) from None
+    except PermissionError as error:
+        complain(
+            f"{outcome}: {error.filename or home}: {error.strerror}. Run as the owner of the "
+            "home, or name one of your own with --home."
+        )
+        raise typer.Exit(REFUSED) from None
+
+
+def _explained(error: StoreError, home: Path) -> str:
+    """The cause and what to do; nothing in the store has been changed."""
+    if isinstance(error, StoreDamaged):
+        return f"{error}.".replace("--store HOME", f"--store {home}")
+    if isinstance(error, FormatUnknown):
+        return f"{error}."
+    return f"{error}. Free the disk or repair it, then start again."
