@@ -229,8 +229,8 @@ class Collection:
     def check_current(self, tests: set[str]) -> None:
         """Refuse to work with what other tests or another source left."""
         found = conformance_evidence.find_tests(self._root, self._doors)
-        digests = conformance_evidence.Digests(self._root, found)
-        known = conformance_evidence.unchanged(self._cache, digests, self._seen, found)
+        digests = conformance_evidence.present_digests(self._root, found)
+        known = conformance_evidence.unchanged(digests, self._seen)
         if left := sorted(tests - known):
             names = ", ".join(left[:ATTEMPTS])
             raise conformance.BadInput(

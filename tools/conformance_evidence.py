@@ -18,7 +18,6 @@ import os
 import shutil
 import subprocess
 import sys
-from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -51,6 +50,7 @@ class Seen(NamedTuple):
     outcomes: set[str]
     calls: set[Call]
     runs: list[Run]
+    folder: Path  # of the collection
 
 
 # --- which tests --------------------------------------------------------------------------------
@@ -80,21 +80,31 @@ def find_tests(root: Path, doors: Doors) -> Found:
     return Found(wanted, collector.tests)
 
 
-class Digests:
-    """Tells what a test depends on: its text, its helpers, and the functions that it ran."""
+class Digests(NamedTuple):
+    """What tests depend on: their own texts with their helpers, and the functions of src."""
 
-    def __init__(self, root: Path, found: Found) -> None:
-        self._found = found
-        self._helpers = conformance_digests.Helpers(root)
-        self.functions = conformance_digests.of_source(root)
+    tests: dict[str, str]
+    functions: dict[str, str]
 
-    def of_test(self, name: str, seen: Seen | None) -> str:
-        """The digest of everything that a test depends on; it ran what was seen."""
-        helpers = self._helpers.of_file(f"tests/{name.partition('::')[0]}")
-        ran = sorted({call.function for call in seen.calls}) if seen else []
-        files = sorted({f"{function.rpartition(':')[0]}:<module>" for function in ran})
-        parts = [f"{each} {self.functions.get(each, 'gone')}" for each in (*ran, *files)]
-        return conformance_digests.digest(self._found.digests[name], helpers, *parts)
+    def same(self, other: Digests, name: str, seen: Seen) -> bool:
+        """Whether a test, which ran what was seen, depends on the same in both."""
+        files = {f"{call.function.rpartition(':')[0]}:<module>" for call in seen.calls}
+        ran = {call.function for call in seen.calls} | files
+        return self.tests.get(name) == other.tests.get(name) and all(
+            self.functions.get(each) == other.functions.get(each) for each in ran
+        )
+
+
+def present_digests(root: Path, found: Found) -> Digests:
+    """Those of the project as it is."""
+    helpers = conformance_digests.Helpers(root)
+    tests = {
+        name: conformance_digests.digest(
+            digest, helpers.of_file(f"tests/{name.partition('::')[0]}")
+        )
+        for name, digest in found.digests.items()
+    }
+    return Digests(tests, conformance_digests.of_source(root))
 
 
 # --- what was kept ------------------------------------------------------------------------------
@@ -104,9 +114,9 @@ def read_cache(cache: Path) -> dict[str, Seen]:
     """What all earlier collections saw; of a test the last time counts."""
     found: dict[str, Seen] = {}
     for folder in runs_of(cache):
-        fresh: dict[str, Seen] = defaultdict(lambda: Seen(set(), set(), []))
+        fresh: dict[str, Seen] = {}
         for run in conformance_reach.read_runs(folder):
-            seen = fresh[name_of(run.test)]
+            seen = fresh.setdefault(name_of(run.test), Seen(set(), set(), [], folder))
             seen.calls.update(run.calls)
             seen.runs.append(run)
             if not run.command:
@@ -125,15 +135,24 @@ def name_of(nodeid: str) -> str:
     return nodeid.partition("[")[0].removeprefix("tests/")
 
 
-def unchanged(cache: Path, digests: Digests, seen: dict[str, Seen], found: Found) -> set[str]:
+def unchanged(digests: Digests, seen: dict[str, Seen]) -> set[str]:
     """The tests that passed when they last ran and of which nothing changed since."""
-    path = cache / DIGESTS
-    kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    return {
-        name
-        for name in found.digests.keys() & kept.keys() & seen.keys()
-        if "failed" not in seen[name].outcomes and digests.of_test(name, seen[name]) == kept[name]
-    }
+    found: set[str] = set()
+    for folder in {each.folder for each in seen.values()}:
+        then = read_digests(folder)
+        found |= {
+            name
+            for name, each in seen.items()
+            if each.folder == folder
+            and "failed" not in each.outcomes
+            and digests.same(then, name, each)
+        }
+    return found & digests.tests.keys()
+
+
+def read_digests(folder: Path) -> Digests:
+    """Those of the project when a collection began."""
+    return Digests(**json.loads((folder / DIGESTS).read_text(encoding="utf-8")))
 
 
 def believed(results: Results | None, seen: dict[str, Seen], found: Found) -> set[str]:
@@ -152,14 +171,20 @@ def believed(results: Results | None, seen: dict[str, Seen], found: Found) -> se
 # --- running ------------------------------------------------------------------------------------
 
 
-def run_tests(root: Path, cache: Path, counts: dict[str, int], arguments: list[str]) -> int:
-    """Run some tests, each with some of its parameters, and follow everything that they start.
-
-    What is seen goes to the cache.
-    """
+def new_folder(cache: Path, digests: Digests) -> Path:
+    """The folder of the next collection; one that is broken off goes on there where it was."""
     last = runs_of(cache)
     folder = cache / str(int(last[-1].name) + 1 if last else 1)
     folder.mkdir(parents=True)
+    (folder / DIGESTS).write_text(json.dumps(digests._asdict()), encoding="utf-8")
+    return folder
+
+
+def run_tests(root: Path, folder: Path, counts: dict[str, int], arguments: list[str]) -> int:
+    """Run some tests, each with some of its parameters, and follow everything that they start.
+
+    What is seen goes to the folder.
+    """
     chosen = sorted(f"tests/{name}" for name in counts)
     rows = [f"{count} tests/{name}\n" for name, count in sorted(counts.items())]
     (folder / "wanted").write_text("".join(rows), encoding="utf-8")
@@ -262,14 +287,13 @@ def collect(root: Path, arguments: list[str], again: bool) -> list[str]:
         shutil.rmtree(cache, ignore_errors=True)
     before = None if again else conformance_results.read(root)
     found = find_tests(root, doors)
-    digests = Digests(root, found)
+    digests = present_digests(root, found)
     seen = read_cache(cache)
-    known = unchanged(cache, digests, seen, found) | believed(before, seen, found)
-    code = run_due(root, cache, found, found.digests.keys() - known, arguments)
+    known = unchanged(digests, seen) | believed(before, seen, found)
+    due = found.digests.keys() - known
+    print(f"{len(found.digests)} tests name rules or enter through doors; {len(due)} run now")
+    code = run_due(root, new_folder(cache, digests), found, due, arguments) if due else 0
     seen = {name: each for name, each in read_cache(cache).items() if name in found.digests}
-    cache.mkdir(exist_ok=True)
-    kept = {name: digests.of_test(name, each) for name, each in seen.items()}
-    (cache / DIGESTS).write_text(json.dumps(kept, indent=0, sort_keys=True), encoding="utf-8")
     reached = reached_functions(root, doors, seen) if seen else set()
     results = Judge(found, seen, doors, before).results(reached, set(digests.functions))
     conformance_results.write(root, results)
@@ -279,12 +303,13 @@ def collect(root: Path, arguments: list[str], again: bool) -> list[str]:
     return problems + [f"{name}: failed" for name in failed(results)]
 
 
-def run_due(root: Path, cache: Path, found: Found, due: Iterable[str], arguments: list[str]) -> int:
-    """Run the tests that are due; the exit code of pytest, or 0 where there are none."""
+def run_due(
+    root: Path, folder: Path, found: Found, due: Iterable[str], arguments: list[str]
+) -> int:
+    """Run the tests that are due; returns the exit code of pytest."""
     marked = found.marked
     counts = {name: PARAMETERS_OF_RULES if name in marked else PARAMETERS_OF_DOORS for name in due}
-    print(f"{len(found.digests)} tests name rules or enter through doors; {len(counts)} run now")
-    return run_tests(root, cache, counts, arguments) if counts else 0
+    return run_tests(root, folder, counts, arguments)
 
 
 def failed(results: Results) -> list[str]:
