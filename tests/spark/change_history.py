@@ -19,6 +19,10 @@ What a user does with open eyes is not counted as broken. This is the whole list
 - Checkpoint thrown away, reset, put back from a copy or changed for another one: what is still in
   its queue may be read again; a consuming stream leaves there only the batch in flight.
 - `startingOffsets=latest`: what was there before may stay unread, in its queue.
+
+With each change of the checkpoint the sinks that know a batch by its number alone get a new name:
+another table, another `queryId` in `foreachBatch`. Under the old name a batch of the same number
+and size as the last one counts as written.
 """
 
 from __future__ import annotations
@@ -93,7 +97,7 @@ class History:
         self.given_up: set[bytes] = set()
         self.again: Counter[bytes] = Counter()
         self.unread: set[bytes] = set()
-        self.table: dict[str, dict[int, list[bytes]]] = {}
+        self.table: dict[str, dict[int, list[bytes]]] = {}  # by the name of the output
         self._copies: dict[str, tuple[Path, set[bytes]]] = {}
         self._kept: list[Path] = []  # copies of checkpoints
         # the stream
@@ -109,6 +113,7 @@ class History:
         self.retry_for = draw.choice(["0", "5"])
         self.names_checkpoint = draw.random() < 0.5
         self.checkpoint = self._new_checkpoint()
+        self.output = 0  # which table, which `queryId`
 
     # -- drawing
 
@@ -140,7 +145,7 @@ class History:
             (2, self.change_limit),
             (4, self.change_queues),
             (4, self.change_group),
-            (1, self.change_managers),
+            (2, self.change_managers),
             (2, self.renew_home),
             (1, self.copy_home),
             (2, self.put_home_back),
@@ -224,6 +229,7 @@ class History:
 
     def may_come_again(self) -> None:
         """What is in a queue and in the sink, when the stream forgets how far it is."""
+        self.output += 1
         sink = self.in_sink()
         for body in set(self.in_queues()) & sink.keys():
             self.again[body] = max(self.again[body], sink[body])
@@ -285,8 +291,12 @@ class History:
         if self.sink == "queue":
             return QueueSink(self.town.target, copies, attempt)
         if self.sink == "two":
-            return TwoQueues(self.town.target, (two[0], two[1]), f"split-{self.seed}", attempt)
-        return TableSink(self.table, attempt)
+            return TwoQueues(self.town.target, (two[0], two[1]), self.output_name, attempt)
+        return TableSink(self.table.setdefault(self.output_name, {}), attempt)
+
+    @property
+    def output_name(self) -> str:
+        return f"output-{self.seed}-{self.output}"
 
     def run(self, *, calm: bool = False, fails_at: int = -1) -> bool:
         """One start of the stream; whether it ended well."""
@@ -487,8 +497,10 @@ class History:
         first = self.checkpoint
         alive = self._some(steps, self.random.randrange(1, 14))
         self.checkpoint = self._new_checkpoint()
+        self.output += 1
         self.run(calm=True)
         second, self.checkpoint = self.checkpoint, first
+        self.output -= 1
         self.say(f"first reader goes on ({alive})")
         alive = alive and self._some(steps, 1000)
         self.town.drivers.killed(reader)

@@ -128,14 +128,14 @@ class TwoQueues:
 
 
 class TableSink:
-    """A table to which each query adds its batches once, by number, as careful sinks do.
+    """A table to which a query adds its batches once, by number, as careful sinks do.
 
     Spark repeats the last batch of a query, so that one is replaced. An earlier one is refused.
     """
 
-    def __init__(self, table: dict[str, dict[int, list[bytes]]], attempt: Attempt) -> None:
+    def __init__(self, batches: dict[int, list[bytes]], attempt: Attempt) -> None:
         self._attempt = attempt
-        self._batches = table.setdefault(attempt.checkpoint.query, {})
+        self._batches = batches
 
     def take(self, batch: int, partitions: Sequence[InputPartition]) -> Steps:
         yield "tasks"

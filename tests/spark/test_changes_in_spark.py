@@ -53,7 +53,7 @@ class SparkHistory(History):
         steps = iter(range(1000))
 
         def table(rows: DataFrame, batch: int) -> None:
-            batches = self.table.setdefault(self.checkpoint.query, {})
+            batches = self.table.setdefault(self.output_name, {})
             if batches and batch < max(batches):
                 raise RuntimeError(FAILED)
             bodies = [bytes(row.body) for row in rows.collect()]
@@ -62,7 +62,7 @@ class SparkHistory(History):
             batches[batch] = bodies
 
         def two(rows: DataFrame, batch: int) -> None:
-            names = {"queryId": f"split-{self.seed}", "batchId": str(batch)}
+            names = {"queryId": self.output_name, "batchId": str(batch)}
             for number, queue in enumerate((even, odd)):
                 some = rows.where(f"cast(right(string(body), 1) as int) % 2 = {number}")
                 options = {**target, **names, "queue": f".\\private$\\{queue}"}
