@@ -199,3 +199,22 @@ def test_a_flipped_bit_in_a_checkpoint_is_noticed(at: int, bit: int) -> None:
     damaged.flip_bit(NEWEST, at, bit)
     with pytest.raises(StoreDamaged):
         read_checkpoint(damaged, NEWEST, read_head(damaged, NEWEST))
+
+
+def test_a_checkpoint_that_does_not_fit_is_not_begun() -> None:
+    """It would use up what the log needs while it is written, and fail all the same."""
+    disk = SimDisk(capacity=64 << 20)
+    rig = opened(disk)
+    for _ in range(3000):
+        rig.send()
+    rig.keep()
+    before = checkpoint_names(disk.names())
+    disk.fill_up(200 << 10)  # less than 3000 rows take
+    rig.tidy()
+    assert rig.store._upkeep.checkpoints.failures == 0  # type: ignore[attr-defined]
+    assert checkpoint_names(disk.names()) == before
+    disk.fill_up(8 << 20)
+    rig.send()
+    rig.keep()
+    rig.tidy()
+    assert len(checkpoint_names(disk.names())) == len(before) + 1

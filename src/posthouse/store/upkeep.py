@@ -16,7 +16,7 @@ from posthouse.store.checkpoint import (
     take_picture,
     write_file,
 )
-from posthouse.store.compact import SMALL_PARTS, Compactor, Leaving
+from posthouse.store.compact import MARGIN, SMALL_PARTS, Compactor, Leaving
 from posthouse.store.disk import Disk
 from posthouse.store.errors import StoreDamaged
 from posthouse.store.files import SegmentFiles
@@ -160,7 +160,13 @@ class Upkeep:
         size = self.settings.checkpoint_ratio * ROW_ESTIMATE * len(self.state.table)
         behind = self.writer.bytes_written - self._bytes_at_checkpoint
         enough = behind + self.compactor.blocked_bytes >= max(self.settings.segment_size, size)
-        return enough or self.checkpoint_wanted or self._is_worth_a_checkpoint()
+        due = enough or self.checkpoint_wanted or self._is_worth_a_checkpoint()
+        return due and self._checkpoint_fits()
+
+    def _checkpoint_fits(self) -> bool:
+        """One that does not fit would take what the log needs meanwhile, and come to nothing."""
+        free, _ = self.disk.free_space()
+        return len(self.state.table) * ROW_ESTIMATE + MARGIN <= free
 
     def _is_worth_a_checkpoint(self) -> bool:
         """While nothing waits it is small, so it may come early."""
