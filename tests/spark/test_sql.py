@@ -150,6 +150,8 @@ def test_texts_of_csv_are_no_formulas(spark: SparkSession) -> None:
     _, *cells = (next(csv.reader([line])) for line in csv_lines(frame))
     found = [cell[0] if cell else "" for cell in cells]
     assert found == [f"'{text}" for text in texts[:5]] + texts[5:]
+    bodies = spark.createDataFrame([(bytearray(b"\xfb\xef"),)], "`=n` binary")
+    assert list(csv_lines(bodies)) == ["'=n", "++8="]
 
 
 def test_rows_are_parquet(odd: DataFrame, tmp_path: Path) -> None:

@@ -105,15 +105,18 @@ def _json_line(row: Values) -> str:
 def csv_lines(frame: DataFrame) -> Iterator[str]:
     """A line with the names, and one for each row; a line of CSV may have several of text.
 
-    A text that a spreadsheet would run as a formula gets an apostrophe in front of it.
+    A text that a spreadsheet would run as a formula gets an apostrophe in front of it. Values of
+    other types do not, such as bytes, whose base64 may begin with a plus.
     """
-    yield _csv_line(frame.columns)
-    for texts in text_rows(frame):
-        yield _csv_line(map(_without_formula, texts))
+    yield _csv_line(map(_without_formula, frame.columns))
+    for cells in cells_of(frame):
+        yield _csv_line(map(_without_formula, cells))
 
 
-def _without_formula(text: str) -> str:
-    return f"'{text}" if text[:1] in _FORMULA and not _NUMBER.fullmatch(text) else text
+def _without_formula(value: Any) -> str:
+    text = _text(value)
+    is_formula = isinstance(value, str) and text[:1] in _FORMULA and not _NUMBER.fullmatch(text)
+    return f"'{text}" if is_formula else text
 
 
 def _csv_line(cells: Iterable[str]) -> str:
