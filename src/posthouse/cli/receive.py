@@ -83,6 +83,7 @@ def receive(
     """Take messages from a queue and print all of each: properties, then the body as text or hex.
 
     A message leaves the queue after it has been written out; one that could not be written stays.
+    What a pipe has taken counts as written: limit it with --count, not with `| head`.
     Without a message in time the exit code is 1. A queue of another computer is read over remote
     read with --user NAME, or with --authentication none as anonymous.
 
