@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import hashlib
 import inspect
-import textwrap
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
@@ -26,14 +25,21 @@ def digest(*parts: str) -> str:
 
 def of_test(function: Callable[..., Any]) -> str:
     """The digest of a test function; `""` where its source cannot be had."""
-    try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(function))))
-    except (OSError, SyntaxError):
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    node = functions_of(code.co_filename).get(code.co_firstlineno) if code else None
+    if node is None:
         return ""
-    for node in tree.body:
-        if isinstance(node, Definition):
-            node.decorator_list = [mark for mark in node.decorator_list if not is_spec(mark)]
-    return digest(plain(tree))
+    node.decorator_list = [mark for mark in node.decorator_list if not is_spec(mark)]
+    return digest(plain(ast.Module([node], [])))
+
+
+@cache
+def functions_of(file: str) -> dict[int, Definition]:
+    """The functions of a file by their first lines, decorators included."""
+    path = Path(file)
+    tree = ast.parse(path.read_text(encoding="utf-8") if path.exists() else "")
+    found = [node for node in ast.walk(tree) if isinstance(node, Definition)]
+    return {min(each.lineno for each in (node, *node.decorator_list)): node for node in found}
 
 
 def is_spec(mark: ast.expr) -> bool:
