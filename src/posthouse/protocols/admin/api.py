@@ -220,7 +220,8 @@ def _content(route: Route, body: bytes) -> Any:
         raise BodyTooLarge(f"this request has at most {_SMALL} bytes", "Ask in several portions.")
     try:
         decoded = _decoded(route, body)
-        json.loads(body, object_pairs_hook=_without_repeats)
+        # Numbers are not looked at: very long ones are more than Python reads.
+        json.loads(body, object_pairs_hook=_without_repeats, parse_int=str, parse_float=str)
         return decoded
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise BadRequest(f"the body: {error}") from None
