@@ -123,6 +123,7 @@ FAULTS: Mapping[str, Fault] = {
         Fault(ids_beyond_the_last_are_nothing_new, 85),
         Fault(queues_left_out_are_done),
         Fault(lower_batches_are_published, 9),
+        Fault(equal_numbers_are_equal_batches, 224),
         Fault(two_writes_are_one),
         Fault(names_may_be_shared, 8),
         Fault(leases_are_taken_over, 99),
