@@ -241,6 +241,7 @@ class TestEvidence:
         )
 
     def test_the_result_is_kept_with_digests(self, measured: Path) -> None:
+        assert "Not measured yet" not in (measured / "docs" / "conformance.md").read_text()
         results = conformance_results.read(measured)
         assert results is not None
         assert results.counts("unit/test_unit.py::test_live")

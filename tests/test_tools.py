@@ -99,6 +99,7 @@ class TestConformance:
         )
         assert "| 2 | Second. (decision 7, O3) | waiting for part 9: because |" in page
         assert "### SAMPLE 1.2" in page
+        assert "**Not measured yet**" in page
 
     def test_a_rule_by_ruling_is_not_done_though_it_has_tests(self, project: Path) -> None:
         excuse(project, "SAMPLE 1.2/1", 'ruling = "decision 74"')

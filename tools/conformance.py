@@ -26,6 +26,11 @@ from tools.conformance_results import Results
 ROOT = Path(__file__).parent.parent
 STATES = ("done", "by ruling", "waiting", "not done", "open")
 NO_RULES = ("doors.toml", "status.toml")
+UNMEASURED = [
+    "**Not measured yet**: there is no `conformance/evidence.json`, so a rule is *done* here if a",
+    "test names it. `make conformance` measures which tests count (testing.md).",
+    "",
+]
 ENTRY_KEYS = {"rules", "reason", "waits_for", "ruling"}
 
 
@@ -229,6 +234,7 @@ def render(evidence: Evidence) -> str:
         "part of the project brings it. *not done*: left out, with the reason. *open*: not decided",
         "yet. Where we depart from the letter of a document, `deviations.md` says why.",
         "",
+        *([] if evidence.results else UNMEASURED),
         table_row("document", "rules", *STATES),
         table_row("---", *["---:"] * (1 + len(STATES))),
     ]
