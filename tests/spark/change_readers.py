@@ -52,6 +52,7 @@ class Drivers:
         for held in leases_of(reader):
             for worker in workers_of(held):
                 worker.stop()
+            held.disconnect()
             for server in self._servers:
                 server.end_leases(held.owner)
         if reader._course is not None:

@@ -118,6 +118,7 @@ class Server:
         await self._door.stop(1)
         await self._desk.stop()
         self._lock.close()
+        close_files(self.home)
 
     def kill(self) -> None:
         """As `kill -9` does."""

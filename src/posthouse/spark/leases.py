@@ -144,6 +144,12 @@ class Leases:
         self._acknowledging.stop()
         with suppress(ClientConnectionError):
             self.end()
+        self.disconnect()
+
+    def disconnect(self) -> None:
+        """Gives the connections of the threads back, which have ended."""
+        for endpoint in (*self._own.values(), *(one.mine for one in self._renewers)):
+            endpoint.close()
 
     def _group(self, queue: str) -> GroupReader:
         """The group through a connection of the thread that acknowledges."""
@@ -165,7 +171,7 @@ class Renewer:
         self.endpoint = endpoint
         self.epochs: dict[str, int] = {}
         manager = endpoint.manager
-        self._mine = Endpoint(
+        self.mine = Endpoint(
             manager._replace(timeout_s=min(RENEW_S, manager.timeout_s), retry_s=0.0)
         )
         self._group = group
@@ -182,7 +188,7 @@ class Renewer:
         for queue, epoch in list(self.epochs.items()):
             # It may be starting again, or the queue is deleted: whoever plans is told so.
             with suppress(ClientConnectionError, ServiceNotAvailable, *GONE):
-                self._mine.group(queue, self._group).renew(self._mode, self._owner, epoch)
+                self.mine.group(queue, self._group).renew(self._mode, self._owner, epoch)
 
 
 class Worker:
