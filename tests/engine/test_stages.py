@@ -209,11 +209,21 @@ def test_two_writes_of_one_run_are_two(rig: Rig) -> None:
         rig.run(lambda m: m.stages.begin(key_of(0, attempt=1), rig.admin, second))
 
 
-def test_a_batch_that_is_done_again_in_another_run_is_known(rig: Rig) -> None:
+def test_a_batch_of_another_stream_is_another(rig: Rig) -> None:
+    """`foreachBatch` with a new checkpoint under an old name, and just as many messages."""
     stage(rig, key_of(0), ("orders", BODIES))
-    publish(rig, 0, (0, 0), run="run", writer="first")
+    publish(rig, 0, (0, 0), run="stream/run", writer="first")
+    other = Signature(run="other/run", writer="second")
+    with pytest.raises(BatchDiffers, match=r"of another checkpoint.*another queryId"):
+        rig.run(lambda m: m.stages.begin(key_of(0, attempt=1), rig.admin, other))
+
+
+@pytest.mark.parametrize("stream", ["", "stream/"])
+def test_a_batch_that_is_done_again_in_another_run_is_known(rig: Rig, stream: str) -> None:
+    stage(rig, key_of(0), ("orders", BODIES))
+    publish(rig, 0, (0, 0), run=f"{stream}run", writer="first")
     stage(rig, key_of(0, attempt=1), ("orders", BODIES))
-    assert publish(rig, 0, (0, 1), run="later", writer="second").already
+    assert publish(rig, 0, (0, 1), run=f"{stream}later", writer="second").already
     assert rig.bodies("orders") == BODIES
     assert not rig.manager.stages.stages
 

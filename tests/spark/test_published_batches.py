@@ -132,3 +132,23 @@ def test_a_checkpoint_that_was_reset_is_refused(
     with pytest.raises(Exception, match=r"and now comes with .*posthouse stage forget"):
         files.run_into({**access, "queue": path_of(name)})
     assert sorted(office.bodies(name)) == [b"%d" % number for number in range(batches)]
+
+
+def test_a_new_checkpoint_under_an_old_name_is_refused(
+    office: SparkOffice,
+    queue: MakeQueue,
+    files: Files,
+    writing: Callable[[DataFrame, str, int], None],
+) -> None:
+    """Its batch has the number and the size of the last one that was written, and other rows."""
+    name = queue()
+
+    def write(batch: DataFrame, number: int) -> None:
+        writing(batch.selectExpr("value as body"), name, number)
+
+    files.add("1")
+    files.run(write)
+    shutil.rmtree(files.checkpoint)
+    with pytest.raises(Exception, match=r"of another checkpoint.*posthouse stage forget"):
+        files.run(write)
+    assert office.bodies(name) == [b"1"]

@@ -66,7 +66,8 @@ class Stage(msgspec.Struct, array_like=True):
 class Signature(NamedTuple):
     """By what a batch is known beside its number; empty: that is not known.
 
-    `content` is what it was made of, `run` the run of a stream that wrote it, `writer` one write.
+    `content` is what it was made of, `run` the run of a stream that wrote it, with the stream in
+    front (`stream/run`) where that has a name that stays, `writer` one write.
     """
 
     content: str = ""
@@ -99,7 +100,12 @@ class Query(msgspec.Struct, array_like=True):
             return self.content == other.content
         if self.run and self.run == other.run:
             return False
-        return None
+        return False if self.is_of_other_stream(other) else None
+
+    def is_of_other_stream(self, other: Signature) -> bool:
+        """Whether both runs name their stream, as `stream/run`, and it is not the same one."""
+        mine, theirs = self.run.partition("/"), other.run.partition("/")
+        return bool(mine[1] and theirs[1]) and mine[0] != theirs[0]
 
 
 class Published(NamedTuple):

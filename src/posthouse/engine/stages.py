@@ -164,8 +164,7 @@ class Stages:
             raise BatchPast(query, batch, known.batch)
         same = known.is_same(signature)
         if same is False:
-            why = "it was made of other offsets" if known.content else "it is a second write"
-            raise BatchDiffers(query, batch, why)
+            raise BatchDiffers(query, batch, _difference(known, signature))
         return bool(same)
 
     def _check_room(self, user: bytes) -> None:
@@ -554,6 +553,14 @@ class Stages:
         if self._due_utc is None:
             return None
         return self.core.now_ms + max(self._due_utc - self.core.utc, 0) * 1000
+
+
+def _difference(known: Query, other: Signature) -> str:
+    if known.content and other.content:
+        return "it was made of other offsets"
+    if known.is_of_other_stream(other):
+        return "it is of another checkpoint"
+    return "it is a second write"
 
 
 def _check_protection(queue: Queue) -> None:

@@ -328,10 +328,14 @@ def _context() -> TaskContext:
 
 
 def _run() -> str:
-    """The run of the stream that this task is of, `foreachBatch` included; else nothing."""
+    """Stream and run that this task is of, `foreachBatch` included; else nothing.
+
+    The stream is the id that Spark keeps in its checkpoint.
+    """
     context = _context()
-    run = context.getLocalProperty(_RUN) if context.getLocalProperty(_QUERY) else None
-    return run or ""
+    stream = context.getLocalProperty(_QUERY)
+    run = context.getLocalProperty(_RUN) if stream else None
+    return f"{stream}/{run}" if run else ""
 
 
 def _streaming() -> tuple[str, int]:
