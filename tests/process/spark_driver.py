@@ -57,7 +57,7 @@ class Job(msgspec.Struct):
     streams: list[Stream]
     settings: dict[str, str] = {}
     follow: bool = True  # else it takes what is there and ends
-    settled: bool = True  # what the last batches took is acknowledged at the end
+    once: bool = False  # one batch of all that is there; what it took stays claimed at the end
 
 
 # -- the process
@@ -201,7 +201,7 @@ def main(path: str) -> None:
         batches = follow(spark, job)
     else:
         batches = take_all(spark, job)
-    for stream in job.streams if job.settled else ():
+    for stream in () if job.once else job.streams:
         settle(stream.checkpoint, token_file=job.token_file)
     tell(done=True, batches=batches)
     spark.stop()
@@ -233,6 +233,8 @@ def begin(spark: SparkSession, job: Job, stream: Stream) -> StreamingQuery:
     else:
         sink = rows.writeStream.format("parquet").option("path", stream.target)
     sink = sink.queryName(stream.group).option("checkpointLocation", stream.checkpoint)
+    if job.once:
+        return sink.trigger(once=True).start()
     return (sink if job.follow else sink.trigger(availableNow=True)).start()
 
 

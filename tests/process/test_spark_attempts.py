@@ -78,11 +78,16 @@ def test_what_runs_again_is_sent_once(post: Post) -> None:
     failing = post.stream("queue", "fails")
     streams = [failing, post.stream("queue"), post.stream("parquet")]
     sent = [post.fill(stream) for stream in streams]
-    said = post.run(*streams, settings={"spark.log.level": "WARN"}, settled=False)
+    said = post.run(*streams, settings={"spark.log.level": "WARN"})
     assert said.count(FAILURE) >= committed(failing) + 1 >= 3
     for stream, bodies in zip(streams, sent, strict=True):
         shop.each_once(post.found(stream), bodies, set())
-        assert post.office.count(stream.queue) > 0, "the last batch is not acknowledged"
+        assert post.office.count(stream.queue) == 0, "a run acknowledges its last batch"
+        bodies |= post.fill(stream)
+    post.run(*streams, once=True)
+    for stream, bodies in zip(streams, sent, strict=True):
+        shop.each_once(post.found(stream), bodies, set())
+        assert post.office.count(stream.queue) > 0, "that of `once` waits for the next run"
         forget_commit(stream)
         bodies |= post.fill(stream)
     post.run(*streams)

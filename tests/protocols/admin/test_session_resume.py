@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from posthouse.engine.books import books_of
 from posthouse.engine.client_sessions import KEPT_S, NAMES_MAX, UNANSWERED_MAX
 from posthouse.engine.records import TABLE_CLIENT_SESSION, WANT_ARRIVAL, WANT_RECEIVE
 from posthouse.engine.settings import EngineSettings
@@ -475,8 +476,8 @@ class Day:
 
     def check(self) -> Day:
         """What was answered before the power went is there."""
-        told, books = self.memory.told, self.rig.manager.books
-        orders, ledger = books(self.rig.queue("orders")), books(self.rig.queue("ledger"))
+        told = self.memory.told
+        orders, ledger = (books_of(self.rig.queue(name)) for name in ("orders", "ledger"))
         sent = sum(len(answer) for answer in told.values() if isinstance(answer, tuple))
         committed = sum(isinstance(answer, payloads.Done) for answer in told.values())
         assert orders.accepted >= sent

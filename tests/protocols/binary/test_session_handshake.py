@@ -157,7 +157,7 @@ def test_an_initiator_is_open_behind_the_parameters_of_the_acceptor() -> None:
 @pytest.mark.parametrize("role", Role)
 def test_a_new_session_is_neither_active_nor_acknowledged_nor_direct(role: Role) -> None:
     end = End(role=role, server_guid=PEER_GUID)
-    assert not end.session.direct
+    assert not end.session.terms.direct
     assert not end.session._received_ack
     end.open()
     end.wait(SETTINGS.cleanup_ms - 1)
