@@ -8,6 +8,7 @@ and fails on demand (design.md 4).
 import errno
 import os
 import stat
+import weakref
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
@@ -210,6 +211,7 @@ class RealDisk(Disk):
             make_directory(self.path)
         self._descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._kept: list[int] = []
+        weakref.finalize(self, _close_all, self._kept)  # also of a disk that was left open
         self._keep()
 
     def _keep(self) -> None:
@@ -285,14 +287,18 @@ class RealDisk(Disk):
     def close(self) -> None:
         """Give the directory's descriptor back."""
         descriptor, self._descriptor = self._descriptor, -1
-        for one in (descriptor, *self._kept):
-            if one >= 0:
-                os.close(one)
-        self._kept = []
+        _close_all(self._kept)
+        if descriptor >= 0:
+            os.close(descriptor)
 
     def _change(self, name: str) -> None:
         if self.read_only:
             raise refused(name)
+
+
+def _close_all(descriptors: list[int]) -> None:
+    while descriptors:
+        os.close(descriptors.pop())
 
 
 def plain(name: str) -> str:
