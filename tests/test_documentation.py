@@ -147,6 +147,32 @@ def test_every_ruling_that_a_rule_names_is_explained() -> None:
     assert sorted(rulings - explained) == []
 
 
+CITED = re.compile(
+    r"[Dd]ecisions? (\d+(?:(?:, | and )\d+)*)"
+    r"|([Ss]tate-machines \d+(?:\.\d+)?(?: [a-z]\b)?|design\.md \d|errata \d+\.\d+|wire-advice \d)"
+)
+
+
+def cited_points(text: str) -> set[str]:
+    """The decisions and facts that a source file names."""
+    points = set()
+    for numbers, fact in CITED.findall(text):
+        points |= set(re.findall(r"\d+", numbers)) if numbers else {fact.lower()}
+    return points
+
+
+def test_every_decision_and_fact_that_the_code_cites_is_on_its_page() -> None:
+    words = (DOCS / "decisions.md").read_text(encoding="utf-8")
+    known = set(re.findall(r"^\| ([^|]+) \|", words, re.MULTILINE))
+    cited = {
+        point: path.name
+        for path in (ROOT / "src").rglob("*.py")
+        for point in cited_points(path.read_text(encoding="utf-8"))
+    }
+    assert len(cited) > 90
+    assert {point: name for point, name in cited.items() if point not in known} == {}
+
+
 def test_the_python_of_the_readme_works_as_printed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
