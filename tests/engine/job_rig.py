@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from posthouse.engine.bindery_stations import Station
 from posthouse.engine.books import lines_of
 from posthouse.engine.queue import JOB_FILES
+from posthouse.engine.settings import QmsSettings
 from posthouse.model.bindery import (
     GROUP_MEMBERS,
     GROUPS_IM_IN,
@@ -32,11 +34,13 @@ PATH = "SYS:SYSTEM"
 class JobRig(Rig):
     """ANNA and BERT use the queue, OTTO operates it, SRV1 and SRV2 service it, EVA is a stranger.
 
-    SUPERVISOR has made everything and is in none of the sets.
+    SUPERVISOR has made everything and is in none of the sets. Names are shown before a login, as
+    the documents have it; `names=False` is the default of the product.
     """
 
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(**settings)
+    def __init__(self, names: bool = True, **settings: Any) -> None:
+        qms = settings.pop("qms", QmsSettings())
+        super().__init__(qms=replace(qms, names_before_login=names), **settings)
         self.begin_stations()
         for name in ("ANNA", "BERT", "OTTO", "EVA"):
             self.bindery("create_object", self.super, NWOT_USER, name)

@@ -224,7 +224,7 @@ class Bindery(Accounting):
 
     def delete_object(self, station: Station, kind: int, name: str) -> None:
         """NWDeleteObject (0x33): supervisors only. A queue goes as by NWDestroyQueue."""
-        one = self.objects.get(kind, object_name(name))
+        one = self.named(station, kind, object_name(name))
         allowed = self.is_supervisor(station) and one.id not in FIXED_IDS
         self.require(allowed, NO_OBJECT_DELETE, f"delete {one.name}", station)
         if one.stored.sid:
@@ -248,7 +248,7 @@ class Bindery(Accounting):
 
     def rename_object(self, station: Station, kind: int, name: str, new_name: str) -> None:
         """Rename (0x34): supervisors only. Users keep the names of their accounts."""
-        one, new_name = self.objects.get(kind, object_name(name)), object_name(new_name)
+        one, new_name = self.named(station, kind, object_name(name)), object_name(new_name)
         fixed = one.id in FIXED_IDS or kind == NWOT_USER
         allowed = self.is_supervisor(station) and not fixed
         self.require(allowed, NO_OBJECT_RENAME, f"rename {one.name}", station)
@@ -259,13 +259,21 @@ class Bindery(Accounting):
         self.core.commit(change)
 
     def get_object_id(self, station: Station, kind: int, name: str) -> ObjectInfo:
-        """NWGetObjectID (0x35); for anybody: the answer of a keyed login needs the ID (4.3)."""
-        return self.objects.get(kind, object_name(name)).info
+        """NWGetObjectID (0x35); for anybody: the answer of a keyed login needs the ID (4.3).
+
+        A stranger gets an ID for any name, so that it does not show who exists.
+        """
+        return self._told(station, kind, object_name(name))
+
+    def _told(self, station: Station, kind: int, name: str) -> ObjectInfo:
+        if self.is_stranger(station) and self.objects.find(kind, name) is None:
+            return ObjectInfo(self.objects.decoy_id(kind, name), kind, name, 0, 0, False)
+        return self.objects.get(kind, name).info
 
     def get_object_name(self, station: Station, object_id: int) -> ObjectInfo:
         """NWGetObjectName (0x36)."""
         one = self.objects.by_id.get(object_id)
-        if one is None:
+        if one is None or (self.is_stranger(station) and not self._is_visible(station, one)):
             raise QmsError(NO_SUCH_OBJECT, f"there is no object {object_id:08X}")
         self._check_visible(station, one)
         return one.info
@@ -276,17 +284,20 @@ class Bindery(Accounting):
         for one in self.objects.after(last_id):
             if kind not in (NWOT_WILD, one.type) or not matches(pattern, one.name):
                 continue
-            if self.may_read(station, one, one.stored.security):
+            if self._is_visible(station, one):
                 return one.info
         raise QmsError(NO_SUCH_OBJECT, "no further object fits")
 
+    def _is_visible(self, station: Station, one: BinderyObject) -> bool:
+        return self.may_read(station, one, one.stored.security)
+
     def _check_visible(self, station: Station, one: BinderyObject) -> None:
-        allowed = self.may_read(station, one, one.stored.security)
+        allowed = self._is_visible(station, one)
         self.require(allowed, NO_OBJECT_READ, f"see {one.name}", station)
 
     def change_object_security(self, station: Station, kind: int, name: str, security: int) -> None:
         """Change Object Security (0x38): supervisors only."""
-        one = self.objects.get(kind, object_name(name))
+        one = self.named(station, kind, object_name(name))
         check_security(security)
         self.require(self.is_supervisor(station), NO_OBJECT_CREATE, f"change {one.name}", station)
         change = Change()
@@ -300,7 +311,7 @@ class Bindery(Accounting):
         self, station: Station, kind: int, name: str, prop: str, flags: int, security: int
     ) -> None:
         """NWCreateProperty (0x39): for whoever may write the object."""
-        one, prop = self.objects.get(kind, object_name(name)), property_name(prop)
+        one, prop = self.named(station, kind, object_name(name)), property_name(prop)
         check_security(security)
         allowed = self._may_change(station, one, prop, one.stored.security) and prop != PASSWORD
         self.require(allowed, NO_PROPERTY_CREATE, f"create {prop} of {one.name}", station)
@@ -314,7 +325,7 @@ class Bindery(Accounting):
 
     def delete_property(self, station: Station, kind: int, name: str, prop: str) -> None:
         """Delete Property (0x3A)."""
-        one, found = self._property(kind, name, prop)
+        one, found = self._property(station, kind, name, prop)
         allowed = self._may_change(station, one, found.name, found.stored.security)
         self.require(allowed, NO_PROPERTY_DELETE, f"delete {found.name} of {one.name}", station)
         change = Change()
@@ -325,7 +336,7 @@ class Bindery(Accounting):
         self, station: Station, kind: int, name: str, prop: str, security: int
     ) -> None:
         """Change Property Security (0x3B): for whoever may write object and property."""
-        one, found = self._property(kind, name, prop)
+        one, found = self._property(station, kind, name, prop)
         check_security(security)
         allowed = self._may_change(station, one, found.name, found.stored.security)
         allowed = allowed and self.may_write(station, one, one.stored.security)
@@ -340,7 +351,7 @@ class Bindery(Accounting):
         self, station: Station, kind: int, name: str, instance: int, pattern: str
     ) -> PropertyInfo:
         """NWScanProperty (0x3C): the next one that fits and may be read."""
-        one, pattern = self.objects.get(kind, object_name(name)), scan_pattern(pattern)
+        one, pattern = self.named(station, kind, object_name(name)), scan_pattern(pattern)
         self._check_visible(station, one)
         first = 0 if instance == _FIRST else instance + 1
         seen = [
@@ -362,7 +373,7 @@ class Bindery(Accounting):
         self, station: Station, kind: int, name: str, prop: str, segment: int
     ) -> PropertyValue:
         """NWReadPropertyValue (0x3D): one segment, counted from 1."""
-        one, found = self._property(kind, name, prop)
+        one, found = self._property(station, kind, name, prop)
         allowed = self.may_read(station, one, found.stored.security)
         self.require(allowed, NO_PROPERTY_READ, f"read {found.name} of {one.name}", station)
         count = _segments(found)
@@ -381,7 +392,7 @@ class Bindery(Accounting):
         more: bool = False,
     ) -> None:
         """NWWritePropertyValue (0x3E); without `more` later segments are dropped."""
-        one, found = self._property(kind, name, prop)
+        one, found = self._property(station, kind, name, prop)
         self._check_writable(station, one, found)
         if found.is_set:
             raise QmsError(WRITE_TO_SET, f"{found.name} of {one.name} is a set")
@@ -402,7 +413,7 @@ class Bindery(Accounting):
     ) -> None:
         """NWAddObjectToSet (0x41)."""
         one, found = self._set(station, kind, name, prop)
-        other = self.objects.get(member_kind, object_name(member))
+        other = self.named(station, member_kind, object_name(member))
         if found.name == Q_OPERATORS and other.type not in (NWOT_USER, NWOT_USER_GROUP):
             raise QmsError(NO_SUCH_OBJECT, f"{other.name} is no user and no group")
         if found.has(other.id):
@@ -417,7 +428,7 @@ class Bindery(Accounting):
     ) -> None:
         """NWDeleteObjectFromSet (0x42)."""
         one, found = self._set(station, kind, name, prop)
-        other = self.objects.get(member_kind, object_name(member))
+        other = self.named(station, member_kind, object_name(member))
         if not found.has(other.id):
             raise QmsError(NO_SUCH_MEMBER, f"{other.name} is not in {found.name} of {one.name}")
         change = Change()
@@ -428,17 +439,17 @@ class Bindery(Accounting):
         self, station: Station, kind: int, name: str, prop: str, member_kind: int, member: str
     ) -> bool:
         """Is Object In Set (0x43)."""
-        one, found = self._property(kind, name, prop)
+        one, found = self._property(station, kind, name, prop)
         allowed = self.may_read(station, one, found.stored.security)
         self.require(allowed, NO_PROPERTY_READ, f"read {found.name} of {one.name}", station)
         if not found.is_set:
             raise QmsError(NOT_A_SET, f"{found.name} of {one.name} is no set")
-        return found.has(self.objects.get(member_kind, object_name(member)).id)
+        return found.has(self.named(station, member_kind, object_name(member)).id)
 
     def _set(
         self, station: Station, kind: int, name: str, prop: str
     ) -> tuple[BinderyObject, Property]:
-        one, found = self._property(kind, name, prop)
+        one, found = self._property(station, kind, name, prop)
         self._check_writable(station, one, found)
         if not found.is_set:
             raise QmsError(NOT_A_SET, f"{found.name} of {one.name} is no set")
@@ -446,8 +457,10 @@ class Bindery(Accounting):
 
     # -- rights
 
-    def _property(self, kind: int, name: str, prop: str) -> tuple[BinderyObject, Property]:
-        one = self.objects.get(kind, object_name(name))
+    def _property(
+        self, station: Station, kind: int, name: str, prop: str
+    ) -> tuple[BinderyObject, Property]:
+        one = self.named(station, kind, object_name(name))
         return one, self.objects.property_of(one, property_name(prop))
 
     def _check_writable(self, station: Station, one: BinderyObject, prop: Property) -> None:

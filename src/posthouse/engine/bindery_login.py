@@ -7,6 +7,7 @@ servers, keep their own. Either is sealed with the key file, and bound to the ob
 from __future__ import annotations
 
 import hmac
+from zlib import crc32
 
 import msgspec
 
@@ -43,6 +44,7 @@ from posthouse.security.netware_hash import (
 from posthouse.security.sids import ADMINISTRATORS
 
 PASSWORD_MAX = 127
+DECOY_COUNTS = 1024  # of wrong passwords for names that no object has
 
 
 class BinderyLogins(BinderyRights):
@@ -124,32 +126,45 @@ class BinderyLogins(BinderyRights):
             if error.completion != ILLEGAL_NAME:
                 raise
             one = None
-        counted = self._counted(one)
         where = network_of(station.address)
-        if self.guard.wait_ms(counted, where, self.core.now_ms):
+        if self.guard.wait_ms(self._counted(one, name), where, self.core.now_ms):
             raise QmsError(INTRUDER_LOCKOUT, f"too many wrong passwords came from {where}")
         if one is None:
-            self._failed(station, None, "unknown object")
+            self._failed(station, None, "unknown object", name)
+            self._hide_from(station, name)
             raise QmsError(NO_SUCH_OBJECT, f"there is no object {excerpt(name)} of type {kind}")
         if self._verifier(one) is None:
+            if self.is_stranger(station):
+                self._failed(station, one, "disabled or without a password")
+            self._hide_from(station, name)
             raise QmsError(LOGIN_DISABLED, f"{one.name} is disabled or has no password")
         return one
+
+    def _hide_from(self, station: Station, name: str) -> None:
+        """Strangers get one answer for all: a wrong password, no such object, no password."""
+        if self.is_stranger(station):
+            raise _wrong_password(name)
 
     def _proved(self, station: Station, one: BinderyObject, right: bool) -> None:
         if not right:
             self._failed(station, one, "wrong password")
-            raise QmsError(FAILURE, f"the password of {one.name} is wrong")
+            raise _wrong_password(one.name)
         self.guard.succeeded(self._counted(one), network_of(station.address))
 
-    def _failed(self, station: Station, one: BinderyObject | None, why: str) -> None:
+    def _failed(
+        self, station: Station, one: BinderyObject | None, why: str, name: str = ""
+    ) -> None:
         core, where = self.core, network_of(station.address)
-        self.guard.failed(self._counted(one), where, core.now_ms)
+        self.guard.failed(self._counted(one, name), where, core.now_ms)
         core.refusals["ncp_login_refused"] += 1
         core.event("ncp_login_refused", object=one.name if one else "", address=where, why=why)
 
-    def _counted(self, one: BinderyObject | None) -> str:
-        """Names that are nobody's share one count, or somebody could make up so many."""
-        return "" if one is None else f"{one.id:08X}"
+    def _counted(self, one: BinderyObject | None, name: str = "") -> str:
+        """Under what failures count. Names without an object share a few counts: a stranger who
+        makes up names must neither push out other counts nor see that they are made up."""
+        if one is not None:
+            return f"{one.id:08X}"
+        return f"?{crc32(name.upper().encode()) % DECOY_COUNTS}"
 
     def _taken_key(self, station: Station) -> bytes:
         key, station.login_key = station.login_key, b""
@@ -254,3 +269,7 @@ def _answers(key: bytes, verifier: bytes | None, answer: bytes) -> bool:
 
 def _owner(one: BinderyObject) -> bytes:
     return b"object %d" % one.id
+
+
+def _wrong_password(name: str) -> QmsError:
+    return QmsError(FAILURE, f"the password of {excerpt(name)} is wrong")

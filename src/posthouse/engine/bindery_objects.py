@@ -6,6 +6,7 @@ members changes at the cost of one. IDs are never given twice.
 
 from __future__ import annotations
 
+import hmac
 import struct
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator
@@ -29,7 +30,8 @@ from posthouse.model.errors import QmsError
 FIRST_ID = 0x00010001
 ID_MAX = 0xFFFFFFF0
 IDENTITY_PROPERTIES = frozenset({SECURITY_EQUALS, GROUPS_IM_IN, GROUP_MEMBERS})
-_OBJECT, _PROPERTY, _MEMBER = b"o", b"p", b"m"
+_OBJECT, _PROPERTY, _MEMBER, _DECOYS = b"o", b"p", b"m", b"d"
+_DECOY_KEY_SIZE = 32
 _ID = struct.Struct(">I")
 _IDS = struct.Struct(">II")
 
@@ -154,7 +156,23 @@ class BinderyObjects:
                 self._load_member(owner_id, member, key[9:].decode())
         change = Change()
         self._drop_dynamic(change)
+        self._decoy_key = dict(entries).get(_DECOYS, b"") or self._new_decoy_key(change)
         self.core.effects.commit(change)
+
+    def _new_decoy_key(self, change: Change) -> bytes:
+        key = self.core.random_bytes(_DECOY_KEY_SIZE)
+        self.core.define(TABLE_BINDERY, _DECOYS, key, change)
+        return key
+
+    def decoy_id(self, kind: int, name: str) -> int:
+        """An ID for a name that no object has, always the same one, among those in use.
+
+        The range doubles with the number of objects: an ID that moved with each new object would
+        show that it belongs to none.
+        """
+        used = self._ids[-1] - FIRST_ID if self._ids else 0
+        mark = hmac.digest(self._decoy_key, b"%d:%b" % (kind, name.encode()), "sha256")
+        return FIRST_ID + (int.from_bytes(mark[:4]) & ((1 << max(used, 1).bit_length()) - 1))
 
     def _load_property(self, owner_id: int, name: str, value: bytes) -> None:
         """Its object may be missing where the loss of damaged records was accepted."""

@@ -18,11 +18,13 @@ from posthouse.model.bindery import (
     NO_OBJECT,
     NWOT_USER_GROUP,
     OBJECT,
+    Q_DIRECTORY,
     SECURITY_EQUALS,
     SUPERVISOR_ID,
     SUPERVISOR_LEVEL,
     AccessLevel,
 )
+from posthouse.model.completion_codes import NO_SUCH_OBJECT
 from posthouse.model.errors import QmsError
 from posthouse.security.accounts import Door
 
@@ -111,7 +113,21 @@ class BinderyRights:
     def may_read(self, station: Station, one: BinderyObject, security: int) -> bool:
         """Whether the low nibble lets it in. NetWare itself is nobody who could ask."""
         needed = security & 0x0F
+        if Q_DIRECTORY in one.properties and self.is_stranger(station):
+            return False
         return needed < NETWARE and self.level(station, one) >= needed
+
+    def is_stranger(self, station: Station) -> bool:
+        """Whether names are withheld from a station: it has not logged in."""
+        open_to_all = self.core.settings.qms.names_before_login
+        return not open_to_all and self.object_of(station) is None
+
+    def named(self, station: Station, kind: int, name: str) -> BinderyObject:
+        """An object by type and name. For a stranger only objects exist that anyone may read."""
+        one = self.objects.get(kind, name)
+        if self.is_stranger(station) and not self.may_read(station, one, one.stored.security):
+            raise QmsError(NO_SUCH_OBJECT, f"there is no object {name} of type {kind}")
+        return one
 
     def may_write(self, station: Station, one: BinderyObject, security: int) -> bool:
         """Whether the high nibble does."""

@@ -25,6 +25,7 @@ class QmsSettings:
     file_max: int = 1 << 30  # bytes of one job file
     history_max: int = 10_000  # jobs that have ended and are remembered
     empty_passwords: bool = False
+    names_before_login: bool = False  # of job queues and users, to clients of any address
     bridge_retry_s: int = 5  # a job queue that takes no jobs is tried again after it
     local_clock: bool = True  # of entry and execution times; the runtime knows the time zone
 

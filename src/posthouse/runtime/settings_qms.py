@@ -73,6 +73,13 @@ class QmsSection(Struct, frozen=True):
     empty_passwords: Annotated[
         bool, Meta(description="Lets objects of the bindery have an empty password.")
     ] = _qms.empty_passwords
+    names_before_login: Annotated[
+        bool,
+        Meta(
+            description="Shows clients that have not logged in the names of job queues, and whether "
+            "a user exists, as NetWare does."
+        ),
+    ] = _qms.names_before_login
     bridge_retry_s: Annotated[
         int,
         Meta(
@@ -99,6 +106,7 @@ class QmsSection(Struct, frozen=True):
             file_max=self.file_max,
             history_max=self.history_max,
             empty_passwords=self.empty_passwords,
+            names_before_login=self.names_before_login,
             bridge_retry_s=self.bridge_retry_s,
             local_clock=self.clock == "local",
         )

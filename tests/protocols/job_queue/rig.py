@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, cast
 
 from posthouse.client.ncp_calls import NcpCalls
 from posthouse.client.ncp_core import NcpConversation
 from posthouse.client.ncp_link import NcpLink
 from posthouse.engine.bindery_stations import Station
+from posthouse.engine.settings import QmsSettings
 from posthouse.model.bindery import NWOT_USER, SUPERVISOR
 from posthouse.model.errors import QmsError
 from posthouse.protocols.job_queue.protocol import NcpProtocol
@@ -26,10 +28,17 @@ JOB_QUEUE, JOB_SERVER = 0x0A, 5
 
 
 class NcpRig(Rig):
-    """A queue manager with NCP on it."""
+    """A queue manager with NCP on it.
 
-    def __init__(self, settings: NcpSettings | None = None, **engine: Any) -> None:
-        super().__init__(**engine)
+    Names are shown before a login, as the documents have it; `names=False` is the default of the
+    product.
+    """
+
+    def __init__(
+        self, settings: NcpSettings | None = None, names: bool = True, **engine: Any
+    ) -> None:
+        qms = engine.pop("qms", QmsSettings())
+        super().__init__(qms=replace(qms, names_before_login=names), **engine)
         self.ncp_settings = settings or NcpSettings()
         self.serve()
 
