@@ -12,7 +12,9 @@ from posthouse.engine.queue import Queue
 from posthouse.engine.records import Change
 from posthouse.engine.remote import Peer
 from posthouse.engine.rows import DELIVERY, FINAL_ACK
+from posthouse.model.message_classes import CLASS_BITS
 from posthouse.wire.glance import NAMES_AT, Glance
+from posthouse.wire.headers import HOP_COUNT_MAX, HOPS
 from posthouse.wire.packet import Packet
 from posthouse.wire.tail import USER_TAIL
 
@@ -158,6 +160,17 @@ def is_late(seen: Glance, utc: int) -> bool:
     """Whether its time to reach the queue was over when it came (state-machines 4.1 c)."""
     reach = seen.time_to_reach_queue
     return reach != INFINITE and seen.sent_time + reach < utc
+
+
+def out_of_range(seen: Glance) -> str:
+    """What no queue manager sends, or nothing: a hop count above the maximum, a class of bits that
+    classes do not have ([MS-MQMQ] 2.2.19.2, 2.2.18.1.6)."""
+    hops, message_class = seen.user_flags & HOPS, seen.message_class
+    if hops > HOP_COUNT_MAX:
+        return f"a message that has passed {hops} routing servers, above {HOP_COUNT_MAX}"
+    if message_class & ~CLASS_BITS:
+        return f"a message of class {message_class:#06x}, which cannot be one"
+    return ""
 
 
 def last_of(core: Core, queue: Queue, source: bytes, format_name: str) -> tuple[int, int]:

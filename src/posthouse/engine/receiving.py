@@ -18,6 +18,7 @@ from posthouse.engine.arriving import (
     Run,
     SequencePlace,
     is_late,
+    out_of_range,
     refused_of,
     source_of,
 )
@@ -137,6 +138,8 @@ class Receiving:
             try:
                 if seen.user_flags & OVER_HTTP:
                     return at, "a message that travels over HTTP"
+                if why := out_of_range(seen):
+                    return at, why
                 Packet(packet, seen).check()
                 if ack_class(packet, seen.base_flags, seen.user_flags) and self._is_here(seen):
                     read_order_ack(packet, seen)  # the bodies of both kinds are of one size
@@ -473,7 +476,7 @@ class Receiving:
         They go to one queue of this machine, come from one source, ask for no answers, and are
         either new to the history or the next ones of one sequence.
         """
-        if not looks or not are_alike(looks):
+        if not looks or not are_alike(looks) or out_of_range(looks[0]):
             return None
         core, first = self.core, looks[0]
         source, address, now = first.source_guid, first.address_guid, core.utc

@@ -36,6 +36,7 @@ NACK_RECEIVE_TIMEOUT_AT_SENDER: Final = 0xC003
 NACK_RECEIVE_REJECTED: Final = 0xC004
 
 CLASS_CODE_MAX: Final = 0xFFFF
+CLASS_BITS: Final = 0xE1FF  # of which every class is made, those of applications too
 
 _NEGATIVE: Final = 0x8000
 _RECEIVE: Final = 0x4000
