@@ -164,6 +164,7 @@ def test_a_home_of_another_user(posthouse: Posthouse, tmp_path: Path) -> None:
         ("./orders", f"Did you mean '{ORDERS}'?"),
         ("./private", "A shell replaces $orders inside double quotes."),
         ("./private/orders", f"Private queues have a dollar sign: '{ORDERS}'."),
+        ("./private$orders", f"A slash follows private$: '{ORDERS}'."),
         (
             ".private$orders",
             "A shell removes backslashes outside quotes. Write the name in single quotes: "
@@ -198,9 +199,13 @@ def test_queues_that_one_may_not_see_are_not_suggested(
     assert "Did you mean" not in said.err
     listed = ph("queue", "list", *url)
     assert (listed.code, listed.out) == (0, "")
-    assert "There is no queue that you may look at." in listed.err
+    assert "There is no queue that you may list." in listed.err
+    assert "`posthouse queue grant PATH WHO get-properties`" in listed.err
     assert ph("queue", "list", *url, "--json") == (0, "", "")
-    ph("queue", "grant", ORDERS, "dave", "peek,get-properties")
+    ph("queue", "grant", ORDERS, "dave", "peek")
+    assert ph("queue", "list", *url) == listed
+    ph("queue", "grant", ORDERS, "dave", "get-properties")
+    assert "orders" in ph("queue", "list", *url).out
     assert f"Did you mean '{ORDERS}'?" in ph("peek", "./private$/order", *url).err
     ph("user", "delete", "dave", "--yes")
 
@@ -244,6 +249,29 @@ def test_what_is_not_there_brings_the_command(
     said = ph(*words, stdin=b"a long password\n")
     assert said.code == 1
     assert command in said.err
+
+
+def test_a_job_that_is_not_there_brings_the_list(ph: Posthouse) -> None:
+    ph("job", "queue", "create", "EMPTY")
+    said = ph("job", "show", "EMPTY", "99")
+    assert said.code == 1
+    assert "List the jobs with `posthouse job list QUEUE`" in said.err
+
+
+def test_a_public_queue_made_by_its_short_name_is_told_as_public(ph: Posthouse) -> None:
+    said = ph("queue", "create", "./public")
+    assert said.code == 0
+    assert "ALPHA\\public  PUBLIC=" in said.out
+    assert "This is a public queue" in said.err
+    assert "public" not in ph("queue", "create", "./private$/local").err
+    ph("queue", "delete", "./public", "--yes")
+
+
+def test_choices_are_listed_without_escapes(posthouse: Posthouse) -> None:
+    said = posthouse("completion")
+    assert said.code == main.WRONG_USAGE
+    assert "  bash" in said.err.replace(",", "")
+    assert "\\t" not in said.err
 
 
 def test_a_job_server_that_is_not_enrolled(ph: Posthouse) -> None:

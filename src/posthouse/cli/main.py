@@ -142,7 +142,7 @@ def run(arguments: Sequence[str]) -> int:
 def _tell_usage(error: Any) -> None:
     """What is wrong with a command line, in lines of ours: it may hold anything."""
     for line in error.format_message().splitlines():
-        complain(line)
+        complain(line.replace("\t", "  "))
     for hint in _verbs(error):
         complain(hint)
     if error.ctx is not None:

@@ -28,6 +28,7 @@ NAMED: Final = ("source", "path", "destination", "to", "queue")  # parameters th
 
 _EATEN_DOLLAR: Final = re.compile(r"(.*[^\\/])[\\/]private", re.IGNORECASE)
 _NO_DOLLAR: Final = re.compile(r"(.*[^\\/])[\\/]private[\\/]([^\\/]+)", re.IGNORECASE)
+_NO_SLASH: Final = re.compile(r"(.*[^\\/])[\\/]private\$([^\\/]+)", re.IGNORECASE)
 _EATEN_BACKSLASHES: Final = re.compile(r"(.*[^\\/$])private\$([^\\/]+)", re.IGNORECASE)
 
 
@@ -49,6 +50,8 @@ def _spelling(text: str) -> str:
         )
     if found := _NO_DOLLAR.fullmatch(text):
         return f"Private queues have a dollar sign: '{found[1]}/private$/{found[2]}'."
+    if found := _NO_SLASH.fullmatch(text):
+        return f"A slash follows private$: '{found[1]}/private$/{found[2]}'."
     if found := _EATEN_BACKSLASHES.fullmatch(text):
         return (
             "A shell removes backslashes outside quotes. Write the name in single quotes: "

@@ -27,8 +27,12 @@ from posthouse.protocols.admin.types import (
 
 NO_QUOTA = "none"
 NO_QUEUES = (
-    "There is no queue that you may look at. `posthouse queue create './private$/NAME'` makes one; "
-    "its owner gives the right to look by `posthouse queue grant PATH WHO peek`."
+    "There is no queue that you may list. `posthouse queue create './private$/NAME'` makes one; "
+    "the owner of a queue lets you list it with `posthouse queue grant PATH WHO get-properties`."
+)
+PUBLIC_MADE = (
+    "This is a public queue: its name is in the directory. A private queue has private$ in its "
+    "name, such as './private$/orders'."
 )
 T = TypeVar("T")
 
@@ -112,6 +116,8 @@ def create(
         # By its identifier a public queue is known to others: `directory queue add` takes it.
         name = queue.guid_name if queue.kind == "public" else queue.format_name
         say(f"{queue.path}  {name}")
+        if queue.kind == "public":
+            complain(PUBLIC_MADE)
 
 
 def _quota(text: str) -> int | None:
@@ -132,7 +138,7 @@ def list_queues(
         bool, typer.Option("--system", help="Journals and dead letters too.")
     ] = False,
 ) -> None:
-    """List the queues that you may look at.
+    """List the queues whose properties you may see (the right get-properties).
 
     Of outgoing queues it shows how far their messages have come: unsent; sent and not yet
     acknowledged; arrived, but whether they were read is not known yet.

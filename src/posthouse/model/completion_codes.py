@@ -128,7 +128,7 @@ TABLE: Final = """\
   Wait until jobs are serviced, or raise `[qms] jobs_max`.
 0x89D5 ERR_NO_Q_JOB
   The queue has no such job, or none that this server may service now.
-  List the jobs of the queue; a server asks again later.
+  List the jobs with `posthouse job list QUEUE`; a server asks again later.
 0x89D6 ERR_NO_Q_JOB_RIGHTS
   This job is not the caller's to change, start or end in this way.
   Ask its owner or an operator of the queue.
