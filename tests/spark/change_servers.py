@@ -118,6 +118,7 @@ class Server:
         await self._door.stop(1)
         await self._desk.stop()
         self._lock.close()
+        self._store.disk.close()  # which would close its descriptors again later
         close_files(self.home)
 
     def kill(self) -> None:
@@ -133,6 +134,7 @@ class Server:
         await self._door.stop(0)
         self._desk._writer.close()
         self._lock.close()
+        self._store.disk.close()  # which would close its descriptors again later
         close_files(self.home)
 
     def restart(self) -> None:
