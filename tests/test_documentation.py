@@ -13,7 +13,6 @@ import pytest
 from posthouse.cli import main
 from posthouse.cli.commands_page import commands, commands_page
 from posthouse.model.message_columns import BODY_TEXT, NAMES
-from posthouse.runtime.ports import STANDARD_PORTS, PortSet, port_of
 from posthouse.spark.options import SOURCE
 from posthouse.spark.sink_options import SINK
 
@@ -47,23 +46,6 @@ def test_every_command_helps_with_an_example(name: str, capsys: pytest.CaptureFi
 def test_the_page_of_commands_says_what_the_program_says() -> None:
     """Made by: python -m posthouse.cli.commands_page > docs/commands.md"""
     assert (DOCS / "commands.md").read_text(encoding="utf-8") == commands_page()
-
-
-def test_the_container_file_names_what_is_there() -> None:
-    page = (DOCS / "deploy.md").read_text(encoding="utf-8")
-    (file,) = re.findall(r"```dockerfile\n(.*?)```", page, re.DOTALL)
-    lines = [line.split() for line in file.splitlines()]
-    copied = [word for line in lines if line[0] == "COPY" for word in line[1:-1]]
-    assert [name for name in copied if not (ROOT / name).exists()] == []
-    (exposed,) = [line[1:] for line in lines if line[0] == "EXPOSE"]
-    known = {port_of(name, PortSet.USER) for name in STANDARD_PORTS}
-    assert {int(port.partition("/")[0]) for port in exposed} <= known
-    words = " ".join(re.findall(r'"([^"]+)"', file)).split()
-    options = {
-        option for parameter in COMMANDS["posthouse serve"].params for option in parameter.opts
-    }
-    assert words[:2] == ["posthouse", "serve"]
-    assert {word for word in words if word.startswith("--")} <= options
 
 
 @pytest.mark.parametrize("package", TOURS)

@@ -69,6 +69,11 @@ PEERS = {
         probe=("unshare", "--mount", "mount", "-t", "tmpfs", "posthouse", "/mnt"),
         why="is a small disk that fills up (it takes root to mount one)",
     ),
+    "systemd": Peer(
+        package="systemd",
+        probe=("systemd-analyze", "--version"),
+        why="checks the unit and the account of the service in deploy/",
+    ),
     "nginx": Peer(
         package="nginx",
         probe=("nginx", "-v"),
