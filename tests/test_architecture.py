@@ -28,7 +28,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "directory": {"model", "wire", "security"},
     "engine": PURE,
     "store": PURE | {"engine"},
-    "net": set(),
+    "net": {"model"},
     "rpc": {"model", "wire", "security", "net"},
     "protocols": CORE | {"net", "rpc"},
     "runtime": DOORS,

@@ -105,6 +105,18 @@ def test_a_purge_of_many_is_answered_when_all_of_it_is_durable(rig: Rig, kept: b
     assert rig.queue("q").state.count == 0
 
 
+@pytest.mark.parametrize(("kept", "first"), [(False, 400), (True, 200)])
+def test_messages_that_leave_something_take_more_of_a_step(kept: bool, first: int) -> None:
+    """A dead letter or an answer costs many times what a plain end costs."""
+    rig = Rig(step_messages=400)
+    rig.create("q")
+    fill(rig, 500, negative_journaling_requested=kept)
+    answers = purge(rig)
+    assert rig.queue("q").state.count == 500 - first
+    finish(rig, answers)
+    assert len(rig.bodies(DEAD_LETTERS)) == (500 if kept else 0)
+
+
 def test_a_single_call_returns_when_the_last_step_is_durable(rig: Rig) -> None:
     fill(rig)
     reader = rig.open("q", RECEIVE)

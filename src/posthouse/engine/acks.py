@@ -10,6 +10,7 @@ from __future__ import annotations
 from posthouse.engine.admission import Admitted
 from posthouse.engine.core import Core
 from posthouse.engine.descriptor import QueueAccessType
+from posthouse.engine.owed_answers import OwedAnswers
 from posthouse.engine.queue import Queue
 from posthouse.engine.records import (
     FLAG_AUTHENTICATED,
@@ -63,6 +64,7 @@ class Acks:
 
     def __init__(self, core: Core) -> None:
         self.core = core
+        self.owed = OwedAnswers(core)
 
     # -- administration acknowledgments
 
@@ -176,7 +178,7 @@ class Acks:
 
         The queue may be deleted by now.
         """
-        if self.is_enough(source):
+        if self.is_enough(source) or not self.may_answer(source):
             return False
         found = self.core.transfer.all_at(queue, source)
         sent = [
@@ -190,13 +192,17 @@ class Acks:
         waiting = self.core.registry.find_outgoing(order_queue_of(source))
         return source == NULL_GUID or (waiting is not None and waiting.state.count >= ANSWERS_MAX)
 
+    def may_answer(self, source: bytes) -> bool:
+        """Whether order and final acknowledgments to a machine have anywhere to go."""
+        return source == self.core.guid or self.owed.has_way(source)
+
     def _order(self, source: bytes, info: IncomingTransactionalTransferInfo) -> bool:
         body = OrderAck.of(info.sequence_id, info.sequence_number)
         if source == self.core.guid:  # a way around that leads back here
             return self.core.transfer.order_acknowledged(info.sequence_id, info.sequence_number)
         direct = info.format_name.upper().startswith("DIRECT=")
         name = self._order_queue(source, direct, info.address)
-        return self._send(source, order_ack(body, name, self._origin()), 0, None)
+        return self._send(source, order_ack(body, name, self._origin()), info.address, None)
 
     def final(self, packet: bytes, message_class: int, address: str, change: Change | None) -> None:
         """A FinalAck for a transactional message of another machine; nothing for any other.
@@ -213,10 +219,12 @@ class Acks:
                 message_class, source, seen.ordinal, sequence_id, number
             )
             return
+        if not self.may_answer(source):
+            return
         direct = isinstance(Packet(packet, seen).destination_queue, DirectName)
         name = self._order_queue(source, direct, address)
         body = FinalAck(sequence_id, number, min(previous, number - 1), source, seen.ordinal)
-        self._send(source, final_ack(body, message_class, name, self._origin()), 0, change)
+        self._send(source, final_ack(body, message_class, name, self._origin()), address, change)
 
     def _order_queue(self, source: bytes, direct: bool, address: str) -> OrderQueue:
         """How the sender's order queue is named on the wire: as it named our queue.
@@ -231,7 +239,7 @@ class Acks:
     def _origin(self) -> Origin:
         return Origin(self.core.guid, self.core.ordinals.next(), self.core.utc)
 
-    def _send(self, source: bytes, packet: bytes, flags: int, change: Change | None) -> bool:
+    def _send(self, source: bytes, packet: bytes, address: str, change: Change | None) -> bool:
         """Into the outgoing queue that belongs to the machine, however the packet names it.
 
         No quota refuses it: without these answers its sender keeps what it sent.
@@ -243,6 +251,7 @@ class Acks:
             self._dropped(0, error)
             return False
         seen = glance(packet)
-        admitted = Admitted(target, packet, seen, flags_of(seen, flags))
+        admitted = Admitted(target, packet, seen, flags_of(seen, 0))
         core.sending.accept(admitted, None, b"", "", change)
+        self.owed.note(source, address)
         return True

@@ -169,6 +169,7 @@ class QueueManager(ManagerReads):
         self.stages.load()
         self.transactions.recover()
         self.two_phase.load()
+        self.core.acks.owed.load()
         self.moving.end_doomed()
         self.moving.empty_deleted()
         for queue in self.queues.all():

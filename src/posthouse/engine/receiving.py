@@ -90,6 +90,7 @@ _CLASSES: dict[type[QueueError], int] = {
     MessageNotAuthenticated: NACK_BAD_SIGNATURE,
     IllegalPropertyValue: NACK_BAD_ENCRYPTION,
 }
+STEP_MESSAGES = 128  # that differ from each other, of one call; the rest is handed in again
 _NAMES_MAX = 1024
 _PRIVACY_OPTIONAL = 1
 _KEPT = frozenset({NACK_QUEUE_EXCEED_QUOTA, NACK_HOP_COUNT_EXCEEDED})  # as dead letters here
@@ -114,11 +115,12 @@ class Receiving:
         """A batch of packets of one session, in their order.
 
         The first that is malformed, or finds no room in the machine, ends it: those in front of it
-        are dealt with, it and the others are not.
+        are dealt with, it and the others are not. Of many that are not alike the first are.
         """
         run = self._run(peer, packets, looks)
         if run is not None:
             return self._take_run(peer, run)
+        packets, looks = packets[:STEP_MESSAGES], looks[:STEP_MESSAGES]
         sound, why = self._sound(packets, looks)
         batch, dealt_with = Batch(peer), 0
         with self.core.untold():

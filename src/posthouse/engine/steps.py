@@ -12,20 +12,22 @@ from posthouse.engine.settings import EngineSettings
 from posthouse.model.errors import QueueError
 
 _RECORDED = 64  # bytes that the log needs for the end or the new row of a message
+ANSWERED_MAX = 200  # messages of a step that leave something when they end, which takes longer
 
 
 class Allowance:
     """What is left of a turn's step."""
 
-    __slots__ = ("bytes", "messages")
+    __slots__ = ("_answered", "bytes", "messages")
 
     def __init__(self, settings: EngineSettings) -> None:
         self.messages = settings.step_messages
         self.bytes = settings.step_bytes
+        self._answered = max(1, settings.step_messages // ANSWERED_MAX)
 
     def spend(self, row: Row) -> None:
         """A message ends; an acknowledgment of that may repeat its body."""
-        self.messages -= 1
+        self.messages -= self._answered if row.wants else 1
         self.bytes -= _RECORDED + (row.size if row.wants & WANT_ACKNOWLEDGMENT else 0)
 
     @property

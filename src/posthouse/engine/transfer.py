@@ -103,6 +103,8 @@ class Transfer:
         self.core = core
         self.connection_active = True
         self.seal: Seal = lambda packet, seen, now_ms: packet  # [MS-MQQB] 3.1.7.1.5
+        # Which queue managers have a session with us now; all of them where no protocol can tell.
+        self.is_connected: Callable[[bytes], bool] = lambda guid: True
         self.sequences = Sequences(core)
         self.machines = Machines(core)
         # By queue and source, then by the name of the queue that the sequence is for.

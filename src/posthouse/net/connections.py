@@ -11,8 +11,9 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Callable
-from ipaddress import IPv6Address
 from typing import Final
+
+from posthouse.model.networks import source_of
 
 CONNECTIONS_MAX: Final = 10_000
 CONNECTIONS_PER_ADDRESS_MAX: Final = 2_500
@@ -191,19 +192,3 @@ class Unproven:
             return None
         source = next(iter(self._with[self.most]))
         return next(iter(self._of[source]))
-
-
-def source_of(address: str) -> str:
-    """What is counted as one address: of IPv6 the network of 64 bits that one host has.
-
-    An IPv4 address that came over IPv6 is an IPv4 one.
-    """
-    if ":" not in address:
-        return address
-    try:
-        found = IPv6Address(address.partition("%")[0])
-    except ValueError:
-        return address
-    if found.ipv4_mapped is not None:
-        return str(found.ipv4_mapped)
-    return f"{IPv6Address(int(found) >> 64 << 64)}/64"

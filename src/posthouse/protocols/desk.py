@@ -25,6 +25,30 @@ Call = Callable[[QueueManager], object]
 Release = Callable[[Answer], None]
 
 
+class Turns(Protocol):
+    """How doors share the turns of the loop: bytes of a peer may have to wait for the next one."""
+
+    def is_crowded(self) -> bool:
+        """Whether the turn has lasted long enough, or others wait for the next one already."""
+        ...
+
+    def later(self, work: Callable[[], None]) -> None:
+        """Runs work in one of the next turns, in the order in which it came."""
+        ...
+
+
+class OneTurn:
+    """Turns without an end, for doors that are tried without a loop."""
+
+    def is_crowded(self) -> bool:
+        """Never."""
+        return False
+
+    def later(self, work: Callable[[], None]) -> None:
+        """At once."""
+        work()
+
+
 class Desk(Protocol):
     """Where doors hand in their calls."""
 

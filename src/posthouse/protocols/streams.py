@@ -19,6 +19,7 @@ from posthouse.net.sockets import (
     look_up,
     words_of,
 )
+from posthouse.protocols.desk import OneTurn, Turns
 from posthouse.protocols.memory import (
     RECEIVE,
     SEND,
@@ -79,6 +80,7 @@ class Stream(asyncio.BufferedProtocol, ABC):
         self._holder: Holder | None = None
         self._address = ""
         self._paused = False  # by the owner
+        self._waiting = b""  # bytes of the peer that wait for the next turn
         self._large = False  # something larger than small requests is on its way
         self._linger: asyncio.TimerHandle | None = None
         self.writable = True
@@ -114,16 +116,39 @@ class Stream(asyncio.BufferedProtocol, ABC):
     def get_buffer(self, sizehint: int) -> memoryview:
         """Where the next bytes go; few while much is held, for they cannot be put back."""
         node, memory = self._node, self._node.memory
-        return node.buffer if 4 * memory.held < memory.limit else node.small_buffer
+        ample = 4 * memory.held < memory.limit and not node.turns.is_crowded()
+        return node.buffer if ample else node.small_buffer
 
     def buffer_updated(self, nbytes: int) -> None:
         """Bytes of the peer."""
-        if self._owner is not None and not self._node.stopping:
-            self._owner.receive(bytes(self._node.buffer[:nbytes]))
-            self._count()
-            admission = self._admission
-            if admission is not None and admission.unproven and self.is_proven:
-                admission.prove()
+        if self._owner is None or self._node.stopping:
+            return
+        data = bytes(self._node.buffer[:nbytes])
+        if self._waiting:  # read before reading was paused
+            self._waiting += data
+        elif self._node.turns.is_crowded():
+            self._waiting = data
+            self._read_or_wait()
+            self._node.turns.later(self._take_waiting)
+        else:
+            self._take(data)
+
+    def _take(self, data: bytes) -> None:
+        owner = self._owner
+        if owner is None or self._node.stopping:
+            return
+        owner.receive(data)
+        self._count()
+        admission = self._admission
+        if admission is not None and admission.unproven and self.is_proven:
+            admission.prove()
+
+    def _take_waiting(self) -> None:
+        """The turn has come in which there is time for the peer's bytes."""
+        data, self._waiting = self._waiting, b""
+        if data:
+            self._take(data)
+            self._read_or_wait()
 
     def pause_writing(self) -> None:
         """The peer does not read fast enough."""
@@ -142,6 +167,7 @@ class Stream(asyncio.BufferedProtocol, ABC):
         """The end, whoever made it."""
         if not self._address:
             return
+        self._take_waiting()
         if self._linger is not None:
             self._linger.cancel()
         if self._holder is not None:
@@ -197,6 +223,7 @@ class Stream(asyncio.BufferedProtocol, ABC):
         if holder is None or owner is None:
             return
         held, unsynced, bytes_of = owner.held_bytes, owner.unsynced_bytes, holder.bytes
+        held += len(self._waiting)
         unsent = self._unsent()
         if held != bytes_of[RECEIVE]:
             holder.hold(RECEIVE, held)
@@ -238,7 +265,7 @@ class Stream(asyncio.BufferedProtocol, ABC):
         if self._transport.is_closing():
             return
         short = self._holder is not None and self._holder.waiting
-        if self._paused or short or self.is_deaf or self._node.stopping:
+        if self._paused or short or self._waiting or self.is_deaf or self._node.stopping:
             self._transport.pause_reading()
         else:
             self._transport.resume_reading()
@@ -269,6 +296,7 @@ class StreamNode:
         self.connections = connections or Connections()
         self.now = now
         self.stopping = False
+        self.turns: Turns = OneTurn()
         self.machine: Machine
         self.open: set[Stream] = set()
         self.buffer = memoryview(bytearray(READ_BUFFER))

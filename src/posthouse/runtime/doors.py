@@ -12,6 +12,7 @@ from posthouse.protocols.admin.pgm_metrics import pgm_metrics
 from posthouse.protocols.admin.server import Admin, AdminServer, AdminSettings, ControlSocket
 from posthouse.protocols.admin.session_handles import SessionLimits
 from posthouse.protocols.admin.srmp_metrics import srmp_metrics
+from posthouse.protocols.admin.turn_metrics import turn_metrics
 from posthouse.protocols.binary.server import BinaryNode, BinaryServer, PingServer
 from posthouse.protocols.job_queue.server import NcpNode, NcpServer
 from posthouse.protocols.remote_read.server import (
@@ -78,6 +79,7 @@ def binary_node(service: Service) -> BinaryNode | None:
         connections=service.connections(),
     )
     node.protocol.on_event = event_writer(service.log)
+    node.turns = service.desk
     return node
 
 
@@ -233,7 +235,7 @@ def make_admin(
         memory=service.memory,
         binary=None if node is None else node.protocol.figures,
         remote_read=None if reads is None else reads.figures,
-        more_metrics=more_metrics,
+        more_metrics=[*more_metrics, lambda: turn_metrics(service.desk.turn_times)],
         store=service.started.store,
         refresh=None if service.directory is None else service.directory.refresh,
         busy=lambda: service.desk.busy,

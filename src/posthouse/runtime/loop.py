@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from bisect import bisect_left
+from collections import deque
 from collections.abc import Callable
 from queue import SimpleQueue
 from threading import Thread
@@ -20,6 +21,7 @@ from posthouse.model.errors import OperationCancelled, RemoteProtocolError, Serv
 from posthouse.protocols.admin.pacing import Busy
 from posthouse.protocols.desk import Answer, Call, Release
 from posthouse.runtime.driver import Driver
+from posthouse.runtime.turns import TurnMeter, TurnTimes
 
 T = TypeVar("T")
 
@@ -36,6 +38,7 @@ INLINE_BATCH = 6144  # bytes
 TRIAL_EVERY = 256  # syncs in the thread, where the wait for the interpreter counts as the disk's
 TRIAL_SYNCS = 16  # on the loop tell how quick the disk is
 CALM_SYNCS = 16  # so many quick, small syncs bring them back to the loop
+CROWDED_S = 0.01  # a turn that has lasted as long takes no more bytes of peers
 _AVERAGE_OF = 8
 _TIMER_MIN_S = 0.001  # a deadline that stays due may not spin
 _UPKEEP_EVERY_S = 0.005  # looking for something to do costs as much as a small turn
@@ -160,6 +163,8 @@ class Loop:
         self.on_upkeep: Callable[[], None] = lambda: None  # after each step of it
         self.policy = SyncPolicy()
         self.sync_times = SyncTimes()
+        self.turn_times = TurnTimes()
+        self._meter = TurnMeter(self.turn_times)
         self.turns = 0
         self._calls = 0
         self._busy_s = 0.0
@@ -168,6 +173,7 @@ class Loop:
         self._loop = asyncio.get_running_loop()
         self._writer = Writer(self._loop, driver.sync)
         self._open = False  # a turn has begun and not ended
+        self._later: deque[Callable[[], None]] = deque()  # waits for the next turn
         self._syncing = False  # in the writer thread
         self._untidy = True
         self._unfinished = False  # the last step of upkeep left something to do
@@ -205,6 +211,7 @@ class Loop:
         if not self._open:
             self._begin_turn()
         self._calls += 1
+        begun = time.perf_counter()
         try:
             self.driver.decide(call, release)
         except RemoteProtocolError:
@@ -212,6 +219,7 @@ class Loop:
         except BaseException as error:
             self._fail(error)
             raise
+        self._meter.called(call, time.perf_counter() - begun)
 
     async def call(self, call: Call) -> Answer:
         """The same for a door that awaits: its answer, refusals included."""
@@ -231,11 +239,44 @@ class Loop:
             raise answer.error
         return answer.value  # type: ignore[return-value]
 
+    # -- whose bytes wait for the next turn
+
+    def is_crowded(self) -> bool:
+        """Whether the turn has lasted long enough, or others wait for the next one already."""
+        return bool(self._later) or self._is_long
+
+    @property
+    def _is_long(self) -> bool:
+        return self._open and time.perf_counter() - self._begun_s > CROWDED_S
+
+    def later(self, work: Callable[[], None]) -> None:
+        """Runs work in one of the next turns, in the order in which it came."""
+        if not self._later:
+            self._loop.call_soon(self._run_later)
+        self._later.append(work)
+
+    def _run_later(self) -> None:
+        """As much of what waits as a turn has time for."""
+        while self._later:
+            work = self._later.popleft()
+            try:
+                work()
+            except Exception as error:  # the connection's own fault: others go on
+                self._loop.call_exception_handler(
+                    {"message": "a door broke over the bytes of a peer", "exception": error}
+                )
+            if self._is_long:
+                break
+        if self._later:
+            self._loop.call_soon(self._run_later)
+
     # -- turns
 
     def _begin_turn(self) -> None:
         if self.stopped:
             raise ServiceNotAvailable("the queue manager has stopped")
+        self._meter.begin()
+        begun = time.perf_counter()
         try:
             self.driver.begin_turn()
         except BaseException as error:
@@ -243,6 +284,7 @@ class Loop:
             raise
         self._open = True
         self._begun_s = time.perf_counter()
+        self._meter.did("what was due", self._begun_s - begun)
         self.turns += 1
         self._loop.call_soon(self._guarded, self._end_turn)
 
@@ -256,6 +298,7 @@ class Loop:
             begun_s = self._begun_s  # of this turn: answers may begin the next one
             self._after_turn()
             self._busy_s += time.perf_counter() - begun_s
+            self._meter.end(goes_on=self._open)
 
     def _after_turn(self) -> None:
         self._settle()
@@ -271,6 +314,7 @@ class Loop:
             begun = time.perf_counter()
             self.driver.sync()
             self._note(time.perf_counter() - begun)
+            self._meter.did("sync", time.perf_counter() - begun)
             self._release()
         else:
             self._syncing = True
@@ -285,7 +329,7 @@ class Loop:
             self._fail(error)
             return
         self._note(seconds)
-        self._guarded(self._after_sync)
+        self._guarded(lambda: self.measured(self._after_sync))
 
     def _after_sync(self) -> None:
         self._release()
@@ -298,9 +342,11 @@ class Loop:
 
     def _release(self) -> None:
         """A door that breaks over its answer does not keep the others from theirs."""
+        begun = time.perf_counter()
         while True:
             try:
                 self.driver.release()
+                self._meter.did("answers", time.perf_counter() - begun)
                 return
             except Exception as error:
                 self._loop.call_exception_handler(
@@ -334,14 +380,23 @@ class Loop:
     def _tidy_once(self) -> None:
         self._postponed = False
         self._tidied_at = self._loop.time()
+        begun = time.perf_counter()
         self._untidy = self._unfinished = self.driver.tidy()
         self.on_upkeep()
+        self._meter.did("upkeep of the store", time.perf_counter() - begun)
 
     def _tidy_again(self) -> None:
         """Now it is due, even where the timer was a little early."""
         self._upkeep = None
         self._tidied_at = -_UPKEEP_EVERY_S
-        self._tidy()
+        self.measured(self._tidy)
+
+    def measured(self, step: Callable[[], None]) -> None:
+        """Work outside the turns of calls, which keeps others waiting as they do."""
+        self._meter.begin()
+        step()
+        if not self._open:
+            self._meter.end(goes_on=False)
 
     # -- timers
 

@@ -51,6 +51,7 @@ from posthouse.runtime.settings_file import (
     name_fault,
     read_settings,
 )
+from posthouse.runtime.turns import SlowTurn
 from posthouse.security.peers import check_url
 from posthouse.store.errors import StoreError
 
@@ -325,6 +326,7 @@ class Server:
             self._coordinate()
             collect_seldom()
             self._announce()
+            loop.call_soon(desk.turn_times.restart, self._slow_turn)  # after the turns of the start
             keep_telling(self.notifier, loop.call_later)
             await self._ending.wait()
         except NotStarted as error:
@@ -445,6 +447,16 @@ class Server:
         if isinstance(cause, BaseException):
             details |= {"kind": type(cause).__name__, "cause": cause, "where": place_of(cause)}
         self.log.error("internal_error", **details)
+
+    def _slow_turn(self, turn: SlowTurn) -> None:
+        """Others waited meanwhile: this is a fault of ours, or more work than a turn may have."""
+        self.log.warning(
+            "slow_turn",
+            cpu_ms=round(1000 * turn.cpu_s),
+            calls=turn.calls,
+            longest=turn.longest,
+            longest_ms=round(1000 * turn.longest_s),
+        )
 
     def _look_for_damage(self) -> None:
         """Damage in front of what is read has stopped compaction, and nothing else."""

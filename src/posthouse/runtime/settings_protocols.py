@@ -31,6 +31,16 @@ class BinarySection(Struct, frozen=True):
         int,
         Meta(ge=1, le=1_000_000, description="Sessions that others have opened; more are refused."),
     ] = _binary.sessions_max
+    links_per_caller: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=10_000,
+            description="Connections at a time that answers to one address may cause, for machines"
+            " outside the directory that have called from there and gone. Answers beyond them wait"
+            " until their machine calls again.",
+        ),
+    ] = _binary.links_per_caller
     window: Annotated[
         int,
         Meta(ge=1, le=65_535, description="Messages that a peer may send unacknowledged."),
@@ -315,6 +325,7 @@ def binary_settings(binary: BinarySection, ping: PingSection) -> BinarySettings:
         window=binary.window,
         connect_timeout_ms=binary.connect_timeout_ms,
         sessions_max=binary.sessions_max,
+        links_per_caller=binary.links_per_caller,
         ack_from=tuple(binary.ack_from),
         refusal_linger_ms=binary.refusal_linger_ms,
         receive_ahead_bytes=binary.receive_ahead,

@@ -29,6 +29,7 @@ def srmp_node(service: Service) -> SrmpNode | None:
         trust=trust_context(service),
     )
     node.protocol.on_event = event_writer(service.log)
+    node.turns = service.desk
     return node
 
 

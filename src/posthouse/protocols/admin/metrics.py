@@ -33,7 +33,7 @@ CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class SyncTimes(Protocol):
-    """How long syncs took: bounds of buckets, how many in each and above the last, the sum."""
+    """How long something took: bounds of buckets, how many in each and above the last, the sum."""
 
     BOUNDS_S: tuple[float, ...]
     counts: list[int]
@@ -106,7 +106,9 @@ class Metrics(Collector):
         for ask in self.more:
             yield from ask()
         if self.sync_times is not None:
-            yield _histogram(self.sync_times)
+            yield histogram(
+                "posthouse_sync_seconds", "How long syncs of the log took.", self.sync_times
+            )
 
     def _about(self) -> Metric:
         about = GaugeMetricFamily(
@@ -179,14 +181,10 @@ def _counter(name: str, about: str, label: str, counts: Counter[str]) -> Metric:
     return family
 
 
-def _histogram(times: SyncTimes) -> Metric:
+def histogram(name: str, about: str, times: SyncTimes) -> Metric:
+    """A histogram of times."""
     buckets, total = list[tuple[str, float]](), 0
     for bound, count in zip((*map(str, times.BOUNDS_S), "+Inf"), times.counts, strict=True):
         total += count
         buckets.append((bound, total))
-    return HistogramMetricFamily(
-        "posthouse_sync_seconds",
-        "How long syncs of the log took.",
-        buckets=buckets,
-        sum_value=times.total_s,
-    )
+    return HistogramMetricFamily(name, about, buckets=buckets, sum_value=times.total_s)

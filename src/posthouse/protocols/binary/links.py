@@ -15,6 +15,7 @@ from posthouse.model.enumerations import ConnectionStatus
 from posthouse.model.guids import NULL_GUID
 from posthouse.model.names import parse_format_name
 from posthouse.model.next_hops import NextHop as HopText
+from posthouse.protocols.binary.caller_links import CallerLinks
 from posthouse.protocols.binary.establishing import Establishing
 from posthouse.protocols.binary.link import Link, LinkState
 from posthouse.protocols.binary.network import Network
@@ -87,6 +88,7 @@ class Links:
         # By GUIDs and addresses of the far end; in order, so that simulations repeat themselves.
         self._by_peer: dict[bytes | str, dict[Link, None]] = {}
         self._routes_seen = 0, 0  # versions of the directory, when routes were looked at last
+        self._callers = CallerLinks(self._reports, self.callers, settings.links_per_caller)
         self._carried: dict[int, Session] = {}
         self._cargo: dict[Session, set[int]] = {}
 
@@ -169,6 +171,9 @@ class Links:
             if session is not None:
                 self._carry(queue.number, session)
                 return
+            if found.key not in self._links and not self._callers.may_link(found, queue):
+                self._await(queue.number, found.guid)
+                return
             link = self._enter(queue.number, found.key, found)
         else:
             link = self._enter(queue.number, queue.definition.format_name, None)
@@ -182,6 +187,13 @@ class Links:
             self._begin(link, by_timer=True)
         else:
             self._tell_pause(queue.number, link)
+
+    def _await(self, number: int, guid: bytes) -> None:
+        """A queue waits, without link and timer, until its machine opens a session."""
+        self._leave(number)
+        self._reports.state([number], _STATE.NEED_VALIDATION)
+        self._reports.retry([number], None, "it waits for its queue manager to open a session")
+        self._callers.wait(number, guid)
 
     def _tell_pause(self, number: int, link: Link) -> None:
         """A queue waits as the others of its link do."""
@@ -218,6 +230,7 @@ class Links:
 
     def _leave(self, number: int) -> None:
         """A queue has nothing to send, or may not, or goes another way."""
+        self._callers.stop_waiting(number)
         session = self._carried.pop(number, None)
         if session is not None:
             self._cargo[session].discard(number)
@@ -237,6 +250,7 @@ class Links:
             link.state = LinkState.IDLE
             self._timers.forget(link)
             self._links.pop(link.key, None)
+            self._callers.left(link.key)
             self._forget_peers(link)
 
     def _know_peers(self, link: Link) -> None:
@@ -268,6 +282,8 @@ class Links:
         if seen == self._routes_seen:
             return
         self._routes_seen = seen
+        for number in self._callers.all_waiting():
+            self.look(number)
         for number, session in list(self._carried.items()):
             if self._is_astray(number, session):
                 self._leave(number)
@@ -335,6 +351,7 @@ class Links:
         """
         link = self._links.get(Destination("", None, guid).key)
         waiting = [] if link is None or link.session is not None else list(link.queues)
+        waiting += self._callers.awaited(guid)
         cargo = [number for session in sessions for number in self._cargo.get(session, ())]
         for number in waiting + cargo:
             session = self._carrier(guid, number)

@@ -7,6 +7,7 @@ from heapq import heappop, heappush
 
 from posthouse.protocols.binary.settings import BinarySettings
 
+ORDER_ACKS_AT_ONCE = 64  # that one turn sends; what else is due follows in the next
 Sequence = tuple[int, bytes]  # the local queue's number, and the GUID of the messages' source
 _STOPPED = -1
 
@@ -60,8 +61,8 @@ class OrderAckTimers:
 
     def due(self, now_ms: int) -> list[Sequence]:
         """Order Ack Send Timer Event: what is to be acknowledged now. Its timers are stopped."""
-        heap, due = self._heap, []
-        while heap and heap[0][0] <= now_ms:
+        heap, due = self._heap, list[Sequence]()
+        while heap and heap[0][0] <= now_ms and len(due) < ORDER_ACKS_AT_ONCE:
             _, sequence = heappop(heap)
             timer = self._timers.get(sequence)
             if timer is None or timer.due_ms == _STOPPED:

@@ -89,6 +89,7 @@ class BinaryProtocol:
         self._ack_from = frozenset(map(host_key, settings.ack_from))
         self._kept: set[Session] = set()  # whose address the engine has been told
         self._senders: dict[bytes, Session] = {}  # who sent in a sequence last, by its GUID
+        desk.manager.transfer.is_connected = self._by_guid.__contains__
 
     # -- from the engine
 
@@ -409,7 +410,8 @@ class BinaryProtocol:
 
         Acknowledgments that are owed when the sender has gone need to know where it was.
         """
-        self._order_acks.touched(session, sequences)
+        may_answer = self.desk.manager.core.acks.may_answer
+        self._order_acks.touched(session, tuple(one for one in sequences if may_answer(one[1])))
         self._note_sender(session, sequences)
         if session.role is Role.ACCEPTOR and session not in self._kept:
             self._kept.add(session)

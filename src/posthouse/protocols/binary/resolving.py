@@ -150,6 +150,19 @@ def _reached(manager: QueueManager, guid: bytes, *, called: bool = True) -> list
     return [Candidate(address, port or STANDARD_PORT, guid)]
 
 
+class Way(NamedTuple):
+    """What is known of the way to a queue manager: by others than itself, or where it came from."""
+
+    address: str
+    known: bool
+
+
+def way_to(manager: QueueManager, guid: bytes) -> Way:
+    """Whether the directory, or a session that we opened, has led to a queue manager."""
+    address, port = manager.transfer.address_of(guid) or ("", None)
+    return Way(address, port is not None or _machine(manager, guid) is not None)
+
+
 def reached_at(manager: QueueManager, guid: bytes) -> tuple[str, int | None]:
     """Where a queue manager was reached last; nowhere where the directory has moved it since."""
     address, port = manager.transfer.address_of(guid) or ("", None)

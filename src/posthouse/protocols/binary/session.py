@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 
 from posthouse.engine.remote import Peer, Verdict
 from posthouse.model.errors import QueueError, RemoteProtocolError
@@ -26,6 +25,7 @@ from posthouse.protocols.binary.breaches import (
 )
 from posthouse.protocols.binary.counting import ACK_BITS, WRAP, ReceivedCounts, SentCounts
 from posthouse.protocols.binary.handshake import Terms
+from posthouse.protocols.binary.intake import Intake, Portion
 from posthouse.protocols.binary.looking import look_at, recoverable_in
 from posthouse.protocols.binary.parties import Host as Host
 from posthouse.protocols.binary.parties import Role as Role
@@ -88,7 +88,7 @@ class Session:
         self.unsynced_bytes = 0  # handed to the engine, and not safe yet
 
         self._splitter = PacketSplitter()
-        self._peer = Peer(server_guid, peer_address)
+        self.peer = Peer(server_guid, peer_address)
         self._acknowledged: dict[SendingQueue, list[int]] = {}  # not yet told to the engine
         self._active_ms = self._opened_ms = -1  # SessionActive: when it was so last
         self._received_ack = False  # ReceivedAck
@@ -97,12 +97,12 @@ class Session:
         self._ack_owed = False  # a SessionAck is due, and the transport is not writable
         self._recoverable_since_ack = False
         self._reading = True
-        self._held: list[tuple[list[bytes], list[Glance], int]] = []  # not handed in yet
+        self._intake = Intake(desk)
 
         self._cleanup_ms = settings.cleanup_routing_ms if routing_server else settings.cleanup_ms
         self._quiet_ms = min(settings.cleanup_routing_ms, settings.cleanup_ms) // 2
         self._initialization_at = self._ack_wait_at = self._ack_send_at = self._linger_at = NEVER
-        self._ack_quiet_at = self._held_until = NEVER
+        self._ack_quiet_at = NEVER
         self._cleanup_at = now() + self._cleanup_ms
         self._told_ms = NEVER  # the deadline the host knows of
 
@@ -303,7 +303,7 @@ class Session:
         self.queues.peer = self.remote_guid
         self._host.opened(self)
         if self.is_open:
-            self._peer = self._host.peer_of(self)
+            self.peer = self._host.peer_of(self)
             self.pump()
 
     # -- user messages coming in
@@ -343,33 +343,21 @@ class Session:
             return
         size = sum(map(len, batch))
         self.unsynced_bytes += size
-        if self._held_until == NEVER:
-            self._give(batch, looks, size)
-        else:
-            self._held.append((batch, looks, size))
+        self._intake.take(self, Portion(batch, looks, size))
         if self._reading and self.unsynced_bytes > self._settings.receive_ahead_bytes:
             self._reading = False
             self._transport.pause()
 
-    def _give(self, batch: list[bytes], looks: list[Glance], size: int) -> None:
-        peer = self._peer
-        self._desk.decide(
-            lambda manager: manager.receive_packets(peer, batch, looks),
-            partial(self._safe, looks, size),
-        )
-
     def hold(self, until_ms: int) -> None:
         """What comes waits until `release`, or this time: it is to be known who sends it."""
-        self._held_until = until_ms
+        self._intake.held_until = until_ms
         self._rearm(until_ms)
 
     def release(self) -> None:
         """What has waited is handed in, in its order."""
-        self._held_until, held, self._held = NEVER, self._held, []
-        for batch, looks, size in held if self.is_open else ():
-            self._give(batch, looks, size)
+        self._intake.release(self)
 
-    def _safe(self, looks: list[Glance], size: int, answer: Answer) -> None:
+    def safe(self, looks: list[Glance], size: int, answer: Answer) -> None:
         """What was dealt with is on disk, and may be acknowledged (decision 39)."""
         self.unsynced_bytes -= size
         if self.state is SessionState.CLOSED:
@@ -527,7 +515,7 @@ class Session:
             self._ack_send_at,
             self._ack_quiet_at,
             self._linger_at,
-            self._held_until,
+            self._intake.held_until,
             self.queues.next_deadline_ms(),
         )
         return None if deadline == NEVER else deadline
@@ -546,7 +534,7 @@ class Session:
             self.close("the peer did not answer in time")
         if now >= self._cleanup_at:
             self._cleanup(now)
-        if now >= self._held_until:
+        if now >= self._intake.held_until:
             self.release()
         if now >= self._ack_wait_at:
             self._ack_wait_expired()

@@ -47,6 +47,7 @@ class BinarySettings:
     window: int = 64  # WindowSize, note 36
     connect_timeout_ms: int = 20_000
     sessions_max: int = 10_000
+    links_per_caller: int = 16  # ours: to machines known by their calls alone, of one address
     ack_from: tuple[str, ...] = ()  # decision 24: addresses whose order and final acks count
     refusal_linger_ms: int = 1_000  # a refused peer has so long to read why
     receive_ahead_bytes: int = 8 << 20  # received on one session and not yet on disk

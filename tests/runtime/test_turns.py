@@ -1,0 +1,141 @@
+"""Turns of the loop: what they take is measured, and what is too much waits for the next one."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from functools import partial
+from typing import NamedTuple
+
+import pytest
+
+from posthouse.runtime import loop as loop_module
+from posthouse.runtime.turns import SLOW_S, SlowTurn, TurnMeter, TurnTimes, name_of
+from tests.protocols.binary.socket_rig import Server, serving, until
+
+TO_BETA = r"DIRECT=TCP:127.0.0.1:{port}\private$\orders"
+
+
+def work(seconds: float) -> None:
+    """Takes processor time."""
+    begun = time.thread_time()
+    while time.thread_time() - begun < seconds:
+        pass
+
+
+def test_a_turn_is_measured_in_processor_time() -> None:
+    times = TurnTimes()
+    meter = TurnMeter(times)
+    meter.begin()
+    time.sleep(3 * SLOW_S)  # others have the processor
+    meter.end(goes_on=False)
+    assert (times.slow_count, times.slow) == (0, None)
+    assert sum(times.counts) == 1
+    meter.begin()
+    work(1.2 * SLOW_S)
+    meter.called(partial(work, 1), 0.01)
+    meter.did("answers", 0.02)
+    meter.end(goes_on=False)
+    assert times.slow_count == 1
+    assert times.longest_s > SLOW_S
+    assert times.slow is not None
+    assert times.slow[1:] == (1, "answers", 0.02)
+
+
+def test_of_turns_that_overlap_each_second_counts_once() -> None:
+    times = TurnTimes()
+    meter = TurnMeter(times)
+    meter.begin()
+    work(0.01)
+    meter.begin()  # its answers began the next one
+    meter.end(goes_on=True)
+    meter.end(goes_on=False)
+    assert 0.01 < times.total_s < times.longest_s + 0.005
+
+
+def test_what_was_slow_is_named_as_it_stands_in_the_program() -> None:
+    assert name_of("answers") == "answers"
+    assert name_of(partial(TurnTimes.note, 1)) == "runtime.turns:TurnTimes.note"
+    assert name_of(work).endswith("test_turns:work")
+    assert name_of(object()).endswith("object")
+
+
+class Figures(NamedTuple):
+    slow: int
+    turns: int
+
+
+def figures(server: Server) -> Figures:
+    times = server.desk.turn_times
+    return Figures(times.slow_count, sum(times.counts))
+
+
+def test_a_slow_call_is_reported_by_its_name() -> None:
+    async def run() -> None:
+        async with serving() as beta:
+            reported: list[SlowTurn] = []
+            beta.desk.turn_times.restart(reported.append)
+            await beta.desk.run(lambda manager: work(1.2 * SLOW_S))
+            await until(lambda: bool(reported))
+            (turn,) = reported
+            assert "test_a_slow_call_is_reported_by_its_name" in turn.longest
+            assert figures(beta).slow == 1 <= figures(beta).turns
+
+    asyncio.run(run())
+
+
+def test_what_waits_for_the_next_turn_runs_in_its_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop_module, "CROWDED_S", 0.0)
+
+    async def run() -> None:
+        async with serving() as beta:
+            desk, turns = beta.desk, list[int]()
+
+            def look() -> None:
+                desk.decide(lambda manager: turns.append(desk.turns), lambda answer: None)
+
+            def fail() -> None:
+                raise ValueError("of one door")
+
+            reported: list[object] = []
+            asyncio.get_running_loop().set_exception_handler(
+                lambda loop, context: reported.append(context["exception"])
+            )
+            assert not desk.is_crowded()
+            for work in (look, look, fail, look):
+                desk.later(work)
+            assert desk.is_crowded()
+            await until(lambda: len(turns) == 3)
+            assert sorted(set(turns)) == turns  # each in a turn of its own
+            assert [type(error) for error in reported] == [ValueError]
+            assert not desk.is_crowded()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("transactional", [False, True])
+def test_bytes_of_peers_wait_for_the_next_turn_and_come_in_order(
+    monkeypatch: pytest.MonkeyPatch, transactional: bool
+) -> None:
+    async def run() -> None:
+        async with serving() as beta, serving("ALPHA") as alpha, serving("GAMMA") as gamma:
+            waited: list[object] = []
+            later, crowded = beta.desk.later, itertools.cycle([True, True, False])
+            monkeypatch.setattr(beta.desk, "later", lambda work: (waited.append(0), later(work)))
+            monkeypatch.setattr(beta.desk, "is_crowded", lambda: next(crowded))
+            beta.node.turns = beta.desk
+            await beta.create("orders", transactional=transactional)
+            to, sent = TO_BETA.format(port=beta.port), {}
+            for sender, name in ((alpha, b"a%d"), (gamma, b"g%d")):
+                sent[name[:1]] = bodies = [name % number for number in range(400)]
+                send = sender.send_in_transaction if transactional else sender.send
+                for at in range(0, 400, 40):
+                    await send(to, *bodies[at : at + 40])
+            await until(lambda: beta.count("orders") == 800)
+            found = await beta.bodies("orders")
+            for name, bodies in sent.items():
+                assert [body for body in found if body.startswith(name)] == bodies
+            assert waited
+
+    asyncio.run(run())
