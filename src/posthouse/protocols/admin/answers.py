@@ -20,6 +20,7 @@ from posthouse.protocols.admin.refusals import (
     MethodNotAllowed,
     NotJson,
     TooManyLogins,
+    TooManyTokens,
     Unauthorized,
     error_json,
     status_of,
@@ -42,6 +43,7 @@ class HttpAnswer(NamedTuple):
     body: bytes
     content_type: str = JSON
     headers: Mapping[str, str] = MappingProxyType({})
+    last: bool = False  # the connection is closed after it
 
 
 def refusal(error: QueueError, *, browsed: bool = False) -> HttpAnswer:
@@ -54,7 +56,8 @@ def refusal(error: QueueError, *, browsed: bool = False) -> HttpAnswer:
         headers["Allow"] = ", ".join(error.allowed)
     if isinstance(error, TooManyLogins):
         headers["Retry-After"] = str(error.wait_s)
-    return HttpAnswer(status, encode_json(error_json(error)), JSON, headers)
+    last = isinstance(error, TooManyTokens)
+    return HttpAnswer(status, encode_json(error_json(error)), JSON, headers, last)
 
 
 def api_answer(status: int, body: bytes, method: str, path: str) -> HttpAnswer:

@@ -25,7 +25,7 @@ from posthouse.protocols.admin.gate import (
     Login,
     upgrade_headers,
 )
-from posthouse.protocols.admin.refusals import BadRequest
+from posthouse.protocols.admin.refusals import BadRequest, WrongToken
 from posthouse.protocols.admin.session import ClientSession
 from posthouse.protocols.memory import RECEIVE, SMALL_REQUEST, UNSYNCED, Buffer, Holder, Loan
 from posthouse.security.access import Caller
@@ -220,6 +220,9 @@ class Connection(asyncio.Protocol):
                 self._login = self._loop.create_task(self._log_in(login, rest))
                 return
             identity = self.door.gate.identify(headers, int(time.time()))
+        except WrongToken as error:
+            self._refuse_later(error)
+            return
         except QueueError as error:
             self._refuse(error)
             return
@@ -338,6 +341,16 @@ class Connection(asyncio.Protocol):
             self.transport.pause_reading()
         else:
             self.transport.resume_reading()
+
+    def _refuse_later(self, error: WrongToken) -> None:
+        """After the pause that wrong tokens of this address have come to."""
+        try:
+            pause_ms = self.admin.wrong_tokens.pause_ms(self._address)
+        except QueueError as too_many:
+            self._refuse(too_many)
+            return
+        self.transport.pause_reading()
+        self._set_timer(pause_ms / 1000, lambda: self._refuse(error))
 
     def _refuse(self, error: QueueError) -> None:
         self.admin.desk.manager.refused(error)

@@ -17,7 +17,7 @@ from multidict import CIMultiDict, MultiMapping
 from posthouse.engine.tokens import Tokens
 from posthouse.model.errors import AccessDenied, QueueError
 from posthouse.model.text import excerpt
-from posthouse.protocols.admin.refusals import BadRequest, Unauthorized
+from posthouse.protocols.admin.refusals import BadRequest, Unauthorized, WrongToken
 from posthouse.protocols.admin.routes import PREFIX
 from posthouse.security.access import Caller
 from posthouse.security.accounts import Role, split_token
@@ -112,7 +112,7 @@ class Gate:
         try:
             granted = self._tokens.authenticate(text, now_s)
         except AccessDenied as error:
-            raise Unauthorized(error.cause, error.remedy) from None
+            raise WrongToken(error.cause, error.remedy) from None
         token = granted.token
         return Identity(granted.caller, granted.role, token.id, token.expires_s)
 

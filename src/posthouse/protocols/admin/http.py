@@ -28,9 +28,10 @@ from posthouse.protocols.admin.handlers_two_phase import PEER_CALL, call_of
 from posthouse.protocols.admin.inflow import PORTIONS_MAX, Incoming
 from posthouse.protocols.admin.metrics import CONTENT_TYPE, Traffic
 from posthouse.protocols.admin.passwords import PasswordLogins
-from posthouse.protocols.admin.refusals import BadRequest, BodyTooLarge, OurFault
+from posthouse.protocols.admin.refusals import BadRequest, BodyTooLarge, OurFault, WrongToken
 from posthouse.protocols.admin.routes import ARROW
 from posthouse.protocols.admin.streaming import HEADERS, Streaming
+from posthouse.protocols.admin.wrong_tokens import WrongTokens
 from posthouse.protocols.desk import Answer, Call
 from posthouse.protocols.memory import RECEIVE, SEND, Holder, Loan, MemoryAccount
 
@@ -69,6 +70,7 @@ class HttpFace:
         api: Api,
         gate: Gate,
         passwords: PasswordLogins,
+        wrong_tokens: WrongTokens,
         pages: Pages,
         traffic: Traffic,
         *,
@@ -81,6 +83,7 @@ class HttpFace:
         self._api = api
         self._gate = gate
         self._passwords = passwords
+        self._wrong_tokens = wrong_tokens
         self._pages = pages
         self._traffic = traffic
         self._memory = memory
@@ -101,7 +104,9 @@ class HttpFace:
         response: web.StreamResponse = _response(answer)
         content = request.content
         unread = request.body_exists and not (content.at_eof() and content.exception() is None)
-        if self.closing or unread:  # a body that nobody reads is not the next request
+        if (
+            self.closing or unread or answer.last
+        ):  # a body that nobody reads is not the next request
             response.force_close()
         return response
 
@@ -146,11 +151,19 @@ class HttpFace:
         """Who asks, by a token or by a password."""
         login = self._gate.login_of(request.headers)
         if login is None:
-            identity = self._gate.identify(request.headers, int(time.time()), browsed=browsed)
+            identity = await self._by_token(request, browsed=browsed)
         else:
             identity = await self._passwords.identify(login, request.remote or "")
         self._identified(request)
         return identity
+
+    async def _by_token(self, request: web.BaseRequest, *, browsed: bool) -> Identity:
+        try:
+            return self._gate.identify(request.headers, int(time.time()), browsed=browsed)
+        except WrongToken:
+            pause_ms = self._wrong_tokens.pause_ms(request.remote or "")
+            await asyncio.sleep(pause_ms / 1000)
+            raise
 
     async def _readiness(self, request: web.BaseRequest) -> HttpAnswer:
         """Whether messages are taken; a turn of the engine has looked at the disk before."""

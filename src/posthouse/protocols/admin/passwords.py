@@ -51,7 +51,8 @@ WRONG: Final = (
 )
 
 
-def _now_ms() -> int:
+def monotonic_ms() -> int:
+    """The clock of waits."""
     return time.monotonic_ns() // 1_000_000
 
 
@@ -69,7 +70,7 @@ class PasswordLogins:
         self,
         accounts: Accounts,
         told: Told = lambda user, address, cause: None,
-        now_ms: Callable[[], int] = _now_ms,
+        now_ms: Callable[[], int] = monotonic_ms,
     ) -> None:
         self._accounts = accounts
         self._told = told  # each refusal, for the log

@@ -40,6 +40,10 @@ class Unauthorized(errors.AccessDenied):
     )
 
 
+class WrongToken(Unauthorized):
+    """A token was shown, and it is not good."""
+
+
 class TooManyLogins(errors.AccessDenied):
     """Passwords from this address are not looked at for a while."""
 
@@ -48,6 +52,10 @@ class TooManyLogins(errors.AccessDenied):
     def __init__(self, cause: str, wait_ms: int) -> None:
         self.wait_s = -(-wait_ms // 1000)
         super().__init__(cause, f"Wait {self.wait_s} s, or use a token.")
+
+
+class TooManyTokens(TooManyLogins):
+    """Many wrong tokens came from this address: its connection is closed."""
 
 
 class NoSuchPath(QueueError):

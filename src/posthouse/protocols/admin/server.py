@@ -42,10 +42,11 @@ from posthouse.protocols.admin.outside import (
     paused,
 )
 from posthouse.protocols.admin.pacing import SHARE, Busy, Pace
-from posthouse.protocols.admin.passwords import PasswordLogins
+from posthouse.protocols.admin.passwords import PasswordLogins, monotonic_ms
 from posthouse.protocols.admin.rates import SAMPLE_INTERVAL_MS, Rates
 from posthouse.protocols.admin.remote_read_metrics import AskFigures as AskRemoteRead
 from posthouse.protocols.admin.session_handles import SessionLimits
+from posthouse.protocols.admin.wrong_tokens import WrongTokens
 from posthouse.protocols.desk import Desk
 from posthouse.protocols.memory import (
     MemoryAccount,
@@ -104,6 +105,7 @@ class Admin:
         self.tokens = Tokens(manager.core, manager.accounts)
         self.tokens.gone = self.end_sessions_of
         self.passwords = PasswordLogins(manager.accounts, login_refused)
+        self.wrong_tokens = WrongTokens(login_refused, monotonic_ms)
         self.traffic = Traffic()
         self.pending = Pending()
         self.rates = Rates()
@@ -180,6 +182,7 @@ class AdminDoor(ABC):
             admin.api,
             gate,
             admin.passwords,
+            admin.wrong_tokens,
             admin.pages,
             admin.traffic,
             memory=admin.memory,
