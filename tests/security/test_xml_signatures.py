@@ -22,7 +22,14 @@ from posthouse.model.errors import MalformedPacket
 from posthouse.model.guids import parse_guid
 from posthouse.model.message_values import AuthenticationLevel, HashAlgorithm
 from posthouse.security.message_security import Signer
-from posthouse.security.xml_signatures import DRAFT, RSA_SHA1, RSA_SHA256, sign, verify
+from posthouse.security.xml_signatures import (
+    DRAFT,
+    RSA_SHA1,
+    RSA_SHA256,
+    XmlVerified,
+    sign,
+    verify,
+)
 from posthouse.wire.headers import SecurityFlags
 from posthouse.wire.srmp_envelope import read_envelope
 from posthouse.wire.srmp_message import SrmpMessage
@@ -147,7 +154,7 @@ def test_a_signature_names_no_sender_who_could_have_rights() -> None:
 
 def test_a_message_without_signature_proves_nothing() -> None:
     message, parts = received(b"")
-    assert verify(message, parts, ring()) == ("", False, None)
+    assert verify(message, parts, ring()) == XmlVerified()
 
 
 def test_a_certificate_that_nobody_registered_proves_nothing() -> None:

@@ -407,15 +407,15 @@ def test_no_label_can_break_the_envelope(label: str) -> None:
 
 @pytest.mark.spec("MC-MQSRM 3.1.7.2.4/26", "MC-MQSRM 3.1.7.2.4/2")
 def test_a_signature_is_made_over_the_parts() -> None:
-    seen: list[tuple[bytes, bytes, bytes]] = []
+    seen: list[tuple[bytes, bytes, bytes, int]] = []
 
-    def sign(body: bytes, extension: bytes, guid: bytes) -> bytes:
-        seen.append((body, extension, guid))
+    def sign(body: bytes, extension: bytes, guid: bytes, ordinal: int) -> bytes:
+        seen.append((body, extension, guid, ordinal))
         return b"<Signature/>"
 
     context = CONTEXT._replace(sign=sign)
-    found = text(context, body=b"body", extension=b"extension")
-    assert seen == [(b"body", b"extension", GUID)]
+    found = text(context, body=b"body", extension=b"extension", identifier=MessageId(GUID, 77))
+    assert seen == [(b"body", b"extension", GUID, 77)]
     assert "</Msmq><Signature/></se:Header>" in found
     assert "<Signature" not in text(context)
 

@@ -160,6 +160,7 @@ class QueueManager(ManagerReads):
         self.queues.load()
         self.transfer.load(self.record.sequence_timestamp)
         self.receiving.history.load()
+        self.receiving.signed.load()
         self.srmp.load()
         self.accounts.load()
         self.bindery.load()

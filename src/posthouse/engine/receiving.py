@@ -44,6 +44,7 @@ from posthouse.engine.rows import (
     row_of,
     wants_of,
 )
+from posthouse.engine.signed_history import Copy, SignedHistory, SignedMessage
 from posthouse.engine.targets import Targets
 from posthouse.model.errors import (
     AccessDenied,
@@ -105,6 +106,7 @@ class Receiving:
         self.core = core
         self.certificates = certificates
         self.history = MessageHistory(core)
+        self.signed = SignedHistory(core)
         self.targets = core.targets = Targets(core, directory)
         self.forwarding = Forwarding(core, directory)
         self._names: dict[str, Queue] = {}  # direct ones, by their key
@@ -312,11 +314,23 @@ class Receiving:
         flags = FLAG_REMOTE | arrival.flags
         admitted = core.admission.admit(queue, arrival.packet, arrival.seen, flags, False)
         sender = caller.sid if caller.authenticated else b""
-        core.sending.accept(admitted, None, sender, "", batch.change)
+        copy = self._copy(batch, queue, arrival)
+        if copy is Copy.REPLAYED:
+            raise Refusal(NACK_BAD_SIGNATURE)
+        if copy is Copy.NONE:
+            core.sending.accept(admitted, None, sender, "", batch.change)
         if place is not None:
             place.accept(batch.change)
             batch.sequences[place.key] = None
         core.tracing.received(arrival.packet, arrival.seen, batch.change)
+
+    def _copy(self, batch: Batch, queue: Queue, arrival: Arriving) -> Copy:
+        """Whether a signed message came into an authenticated queue before."""
+        if not arrival.signed:
+            return Copy.NONE
+        settings, seen = self.certificates.security.settings, arrival.seen
+        message = SignedMessage(arrival.signed, seen.source_guid, seen.ordinal)
+        return self.signed.enter(queue, message, batch.peer, settings, batch.change)
 
     def _connector(self, name: SingleName | None, seen: Glance) -> Queue | None:
         """The connector queue for a message to a queue of a foreign system."""
@@ -367,6 +381,7 @@ class Receiving:
         arrival.seen = verified.seen._replace(ack_flags=seen.ack_flags)
         if verified.authenticated:
             arrival.flags |= FLAG_AUTHENTICATED
+            arrival.signed = verified.digest
         return self.certificates.sender(verified)
 
     def guard(self, queue: Queue) -> Guard:

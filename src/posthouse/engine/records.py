@@ -427,3 +427,4 @@ TABLE_JOB_QUEUE = 23  # job queues, and the last number of each
 TABLE_JOB = 24  # jobs: what was asked for, how they stand, where their data is
 TABLE_JOB_HISTORY = 25  # what became of jobs
 TABLE_INCARNATION = 26  # the random name of each start, by its first lookup identifier
+TABLE_SIGNED = 31  # digests of signed messages that came into authenticated queues

@@ -24,6 +24,7 @@ from posthouse.engine.records import (
 )
 from posthouse.engine.remote import Peer
 from posthouse.engine.rows import flags_of, row_of, wants_of
+from posthouse.engine.signed_history import Copy, SignedMessage
 from posthouse.engine.srmp_redirects import url_text, web_name
 from posthouse.engine.srmp_runs import SrmpBatch
 from posthouse.engine.srmp_streams import Key, StreamPlace
@@ -354,7 +355,7 @@ class SrmpReceiving:
         one = Arriving(packet, glance(packet))
         one.flags = FLAG_REMOTE | (FLAG_AUTHENTICATED if verified.authenticated else 0)
         delivery_to = self._with_allowed_receipts(arrival, one)
-        self._accept(batch, arrival, queue, one, delivery_to)
+        self._accept(batch, arrival, queue, one, delivery_to, verified)
         if place is not None:
             receipts_to = self._receipts_to(arrival, place)
             if place.opens:
@@ -370,15 +371,33 @@ class SrmpReceiving:
         queue: Queue,
         one: Arriving,
         delivery_to: DirectName | None,
+        verified: XmlVerified,
     ) -> None:
         core, change = self.core, batch.change
         admitted = core.admission.admit(queue, one.packet, one.seen, one.flags, False)
+        if self._is_resent(batch, arrival, queue, verified):
+            return
         core.sending.accept(admitted, None, b"", "", change)
         if delivery_to is not None:
             flags = flags_of(one.seen, one.flags)
             row = row_of(one.seen, queue.number, core.utc, NEVER, flags, wants_of(one.seen))
             core.acks.administration(one.packet, row, ACK_REACH_QUEUE, change, delivery_to)
         core.tracing.received(one.packet, one.seen, change)
+
+    def _is_resent(
+        self, batch: SrmpBatch, arrival: SrmpArrival, queue: Queue, verified: XmlVerified
+    ) -> bool:
+        """Whether a signed message is in its authenticated queue already; refuses a replay."""
+        if not verified.digest:
+            return False
+        message, settings = arrival.message, self.certificates.security.settings
+        one_queue = verified.names_itself and not message.destination_mqf
+        signed = SignedMessage(verified.digest, message.source_guid, message.ordinal, one_queue)
+        history = self.receiving.signed
+        copy = history.enter(queue, signed, arrival.peer, settings, batch.change)
+        if copy is Copy.REPLAYED:
+            raise _Refused("what is signed came before under another identifier")
+        return copy is Copy.RESENT
 
     def _verified(self, arrival: SrmpArrival) -> XmlVerified:
         """Checking Message Signature (3.1.5.1.6.1)."""
@@ -541,6 +560,6 @@ class SrmpReceiving:
         packet = packet_of(message, arrival.parts, arrival.head, core.utc, verified.security)
         one = Arriving(packet, glance(packet)._replace(ack_flags=0))  # nobody answers a crowd
         one.flags = FLAG_REMOTE | (FLAG_AUTHENTICATED if verified.authenticated else 0)
-        self._accept(batch, arrival, queue, one, None)
+        self._accept(batch, arrival, queue, one, None, verified._replace(names_itself=False))
         if source[:16] != NULL_GUID or message.ordinal != 1:
             batch.note(source, one.seen)

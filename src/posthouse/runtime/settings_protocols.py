@@ -285,6 +285,23 @@ class SecuritySection(Struct, frozen=True):
     certificate_lifetime_s: Annotated[
         int, Meta(ge=1, le=DAY_S, description="How long a verified certificate is remembered.")
     ] = _security.certificate_lifetime_s
+    signed_history_s: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=365 * DAY_S,
+            description="How long what was signed is remembered of messages in authenticated "
+            "queues. A copy under another identifier is refused as a replay; 0 refuses none.",
+        ),
+    ] = _security.signed_history_s
+    signed_history_max: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=10_000_000,
+            description="How many of those messages are remembered; the oldest leave first.",
+        ),
+    ] = _security.signed_history_max
 
     def message_security(self) -> MessageSecuritySettings:
         """What the engine gets of it."""

@@ -76,8 +76,8 @@ class QmsSection(Struct, frozen=True):
     names_before_login: Annotated[
         bool,
         Meta(
-            description="Shows clients that have not logged in the names of job queues, and whether "
-            "a user exists, as NetWare does."
+            description="Shows clients that have not logged in the names of job queues, and "
+            "whether a user exists, as NetWare does."
         ),
     ] = _qms.names_before_login
     bridge_retry_s: Annotated[

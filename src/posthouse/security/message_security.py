@@ -47,7 +47,13 @@ from posthouse.security.sealing import (
     wrap_key,
 )
 from posthouse.security.settings import MessageSecuritySettings
-from posthouse.security.signing import SignatureKind, may_sign_with, sign, verify
+from posthouse.security.signing import (
+    SignatureKind,
+    content_digest,
+    may_sign_with,
+    sign,
+    verify,
+)
 from posthouse.wire.glance import SECURITY_SIZES, Glance
 from posthouse.wire.headers import QUEUE_DIRECT, QUEUE_NONE, SecurityFlags, UserFlags
 from posthouse.wire.optional import Provider, Security
@@ -61,6 +67,7 @@ IN_SECURITY_HEADER: Final[tuple[SignatureKind, ...]] = (
     SignatureKind.MSMQ_1_0,
 )
 IN_LIST_HEADER: Final[tuple[SignatureKind, ...]] = (SignatureKind.MSMQ_3_0,)
+NO_CORRELATION: Final = bytes(20)
 _PRIVACY_LEVEL_AT: Final = 40  # in a MessagePropertiesHeader
 _ENCRYPTED: Final = int(SecurityFlags.of(encrypted=1))
 _SENDER_TYPE: Final = int(SecurityFlags.of(sender_id_type=0xF))
@@ -125,6 +132,7 @@ class Verified(NamedTuple):
     sender_id: bytes = b""  # as claimed; it counts for more than everyone only if `proven_sid`
     refusal: int | None = None
     reason: str = ""
+    digest: bytes = b""  # of what is signed, if it proves a sender
 
     @property
     def proven_sid(self) -> bytes:
@@ -194,7 +202,14 @@ class MessageSecurity:
         except _Refused as refused:
             return Verified(packet, seen, False, 0, *claim, refused.message_class, refused.reason)
         marked = _marked(clear.data, clear.glance, kind)
-        return Verified(marked, clear.glance, kind is not None, int(kind or 0), *claim)
+        proved = Verified(marked, clear.glance, kind is not None, int(kind or 0), *claim)
+        return proved if kind is None else proved._replace(digest=self._digest(clear, kind))
+
+    def _digest(self, view: Packet, kind: SignatureKind) -> bytes:
+        assert view.security is not None
+        key = key_in_certificate(view.security.sender_certificate, self.settings.weak_algorithms)
+        assert key is not None  # its signature was good
+        return content_digest(view, kind, key)
 
     def _opened(self, view: Packet, security: Security, now_ms: int) -> Packet:
         """The message with its body in the clear and without its key."""
@@ -319,6 +334,9 @@ class MessageSecurity:
         assert properties is not None
         if not may_sign_with(properties.hash_algorithm):
             properties = properties._replace(hash_algorithm=self.settings.signing_hash)
+        if properties.correlation_id == NO_CORRELATION:
+            # The only field under the signature that can tell two messages of one content apart.
+            properties = properties._replace(correlation_id=self.random(len(NO_CORRELATION)))
         old = view.security or Security()
         flags = SecurityFlags(old.flags & UNVERIFIED)
         security = old._replace(

@@ -38,6 +38,8 @@ class MessageSecuritySettings(Struct, frozen=True, kw_only=True):
     certificate_cache_size: int = 53
     symmetric_key_lifetime_s: int = 600
     certificate_lifetime_s: int = 1200
+    signed_history_s: int = 7 * 24 * 3600
+    signed_history_max: int = 100_000
 
     @property
     def signing_hash(self) -> int:

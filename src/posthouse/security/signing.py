@@ -17,9 +17,11 @@ from typing import Any, Final
 from Cryptodome.Hash import MD2, MD4
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric.dsa import DSAPublicKey
 from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
 from cryptography.hazmat.primitives.asymmetric.utils import Prehashed
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from posthouse.model.message_values import WEAK_HASH_ALGORITHMS, AuthenticationLevel, HashAlgorithm
 from posthouse.wire.glance import ACKNOWLEDGMENTS
@@ -109,6 +111,17 @@ def hash_input(packet: Packet, kind: SignatureKind) -> bytes:
     if kind == SignatureKind.MSMQ_2_0:
         parts.append(destination)
     return b"".join(parts)
+
+
+def content_digest(packet: Packet, kind: SignatureKind, key: RSAPublicKey) -> bytes:
+    """What is signed, and by which key: equal for all copies of a signed message."""
+    return signed_digest(hash_input(packet, kind), key)
+
+
+def signed_digest(content: bytes, key: RSAPublicKey | DSAPublicKey) -> bytes:
+    """A digest of signed octets and the key that has signed them."""
+    owner = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    return hashlib.blake2b(content, key=hashlib.sha256(owner).digest(), digest_size=32).digest()
 
 
 def _message_fields(packet: Packet) -> bytes:

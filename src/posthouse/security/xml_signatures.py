@@ -26,6 +26,7 @@ from posthouse.model.message_values import AuthenticationLevel, HashAlgorithm
 from posthouse.security.certificates import key_in_certificate
 from posthouse.security.message_security import KeyRing, Signer
 from posthouse.security.providers import RSA_BITS_MAX, RSA_BITS_MIN
+from posthouse.security.signing import signed_digest
 from posthouse.wire.headers import SENDER_CERTIFICATE_SIZE_MAX, SecurityFlags
 from posthouse.wire.optional import Security
 from posthouse.wire.srmp_message import Reference, SignatureElement, SrmpMessage
@@ -76,6 +77,8 @@ class XmlVerified(NamedTuple):
     refusal: str = ""
     authenticated: bool = False
     security: Security | None = None  # for the packet: AU and AS are ours alone (decision 3)
+    digest: bytes = b""  # of what is signed, if it is authenticated
+    names_itself: bool = False  # the identifier of the message is signed
 
 
 class _Refused(Exception):
@@ -92,12 +95,29 @@ def verify(message: SrmpMessage, parts: Parts, keys: KeyRing, *, weak: bool = Fa
         return XmlVerified()
     try:
         covered = _check_references(element, message, parts, weak)
-        certificate = _signer_of(element, message, keys, weak)
+        named = _check_identifier(element, message)
+        certificate, key = _signer_of(element, message, keys, weak)
     except _Refused as refused:
         return XmlVerified(str(refused))
     known = covered and _is_known(certificate, message, keys)
     flags = _PROVEN if known else SecurityFlags(0)
-    return XmlVerified("", known, Security(flags, sender_certificate=certificate))
+    digest = signed_digest(element.signed_info, key) if known else b""
+    security = Security(flags, sender_certificate=certificate)
+    return XmlVerified("", known, security, digest, named)
+
+
+def identity_of(ordinal: int, guid: bytes) -> str:
+    """The Id of a SignedInfo of ours: a message is signed with its identifier."""
+    return f"message-{ordinal}-{write_guid(guid)}"
+
+
+def _check_identifier(element: SignatureElement, message: SrmpMessage) -> bool:
+    """Whether the identifier is signed; refuses that of another message."""
+    if not element.signed_id.startswith("message-"):
+        return False
+    if element.signed_id != identity_of(message.ordinal, message.source_guid):
+        raise _Refused("a signature that was made for another message")
+    return True
 
 
 def _is_known(certificate: bytes, message: SrmpMessage, keys: KeyRing) -> bool:
@@ -160,8 +180,10 @@ def _check_digest(reference: Reference, content: bytes, weak: bool) -> None:
         raise _Refused("a part that its digest does not fit")
 
 
-def _signer_of(element: SignatureElement, message: SrmpMessage, keys: KeyRing, weak: bool) -> bytes:
-    """The certificate whose key has signed: one that came along, or the sender's own.
+def _signer_of(
+    element: SignatureElement, message: SrmpMessage, keys: KeyRing, weak: bool
+) -> tuple[bytes, _Key]:
+    """The certificate whose key has signed, and the key: one that came along, or the sender's own.
 
     Decision 88: the document has the certificate attached and does not say where.
     """
@@ -174,7 +196,7 @@ def _signer_of(element: SignatureElement, message: SrmpMessage, keys: KeyRing, w
     for certificate in _certificates(element, message, keys):
         key = _public_key(certificate, weak)
         if key is not None and _fits(key, signature, element.signed_info, _METHODS[method]):
-            return certificate
+            return certificate, key
     raise _Refused("a signature by no certificate that came along or is known")
 
 
@@ -229,8 +251,17 @@ def _dss(signature: bytes) -> bytes:
 # -- messages to send
 
 
-def sign(body: bytes, extension: bytes, guid: bytes, hash_algorithm: int, signer: Signer) -> bytes:
+def sign(
+    body: bytes,
+    extension: bytes,
+    guid: bytes,
+    hash_algorithm: int,
+    signer: Signer,
+    ordinal: int | None = None,
+) -> bytes:
     """The Signature element for these parts of a message of ours, 3.1.7.2.4.
+
+    With an ordinal the identifier is signed, too: as the Id of SignedInfo, which XML-DSIG allows.
 
     It is made with RSA; broken hashes and keys of 512 bits are never used (decisions 36 and 54).
     """
@@ -243,8 +274,9 @@ def sign(body: bytes, extension: bytes, guid: bytes, hash_algorithm: int, signer
         for name, content in ((BODY, body), (EXTENSION, extension))
         if content
     )
+    own = "" if ordinal is None else f' Id="{identity_of(ordinal, guid)}"'
     info = (
-        f'<SignedInfo><SignatureMethod Algorithm="{method}"></SignatureMethod>'
+        f'<SignedInfo{own}><SignatureMethod Algorithm="{method}"></SignatureMethod>'
         f"{references}</SignedInfo>"
     )
     signature = signer.key.sign(info.encode(), PKCS1v15(), _METHODS[method])

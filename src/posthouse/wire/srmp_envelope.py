@@ -326,7 +326,8 @@ def _read_signature(element: Element, xml: bytes) -> SignatureElement:
         for certificate in _all(data, "X509Certificate")
     )
     literal = octets_of(xml, SIGNED_INFO_PATH)[0]
-    return SignatureElement(1, literal, methods, references, values, certificates)
+    signed_id = infos[0].attributes.get("Id", "")
+    return SignatureElement(1, literal, methods, references, values, certificates, signed_id)
 
 
 def _read_reference(element: Element) -> Reference:

@@ -92,6 +92,7 @@ class SignatureElement(NamedTuple):
     references: tuple[Reference, ...] = ()
     signature_values: tuple[str, ...] = ()
     certificates: tuple[str, ...] = ()  # KeyInfo/X509Data/X509Certificate, base64
+    signed_id: str = ""  # the attribute Id of SignedInfo
 
 
 class SrmpMessage(msgspec.Struct, gc=False):

@@ -75,7 +75,8 @@ class SrmpContext(NamedTuple):
     receipts_to: str  # sendReceiptsTo of the streams to this destination
     url_of: Callable[[FormatName], str | None] = url_of_web_name  # also of queues of ours
     destination: FormatName | None = None  # where the packet does not name it
-    sign: Callable[[bytes, bytes, bytes], bytes] | None = None  # body, extension, GUID -> Signature
+    # body, extension, GUID, ordinal -> Signature
+    sign: Callable[[bytes, bytes, bytes, int], bytes] | None = None
 
 
 class SrmpRequest(NamedTuple):
@@ -109,7 +110,7 @@ def _serialized(packet: bytes, seen: Glance, context: SrmpContext) -> SrmpReques
     body, extension = view.body, view.extension
     signature = b""
     if context.sign is not None and (body or extension):
-        signature = context.sign(body, extension, seen.source_guid)
+        signature = context.sign(body, extension, seen.source_guid, seen.ordinal)
     envelope = write_envelope(message, signature)
     content_type, payload = write_parts(
         envelope,

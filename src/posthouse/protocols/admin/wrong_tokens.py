@@ -25,7 +25,7 @@ CAUSE: Final = "wrong token"
 class _Guesses(NamedTuple):
     """The wrong tokens of one address: how many, and when the next answer is due."""
 
-    count: int = 0
+    wrong: int = 0
     next_ms: int = 0
 
 
@@ -43,7 +43,7 @@ class WrongTokens:
         before = self._guesses.pop(network, _Guesses())
         if now - before.next_ms >= FORGOTTEN_MS:
             before = _Guesses()
-        count = before.count + 1
+        count = before.wrong + 1
         due = now if count <= FREE else max(now, before.next_ms) + SPACING_MS
         full = due - now > WAIT_MAX_MS
         self._guesses[network] = _Guesses(count, before.next_ms if full else due)

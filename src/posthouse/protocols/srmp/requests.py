@@ -19,7 +19,7 @@ from posthouse.wire.glance import Glance, glance
 from posthouse.wire.packet import Packet
 from posthouse.wire.srmp_serialize import ORDER_QUEUE_PATH, SrmpContext, request_target, srmp_of
 
-Sign = Callable[[bytes, bytes, bytes], bytes]
+Sign = Callable[[bytes, bytes, bytes, int], bytes]
 
 
 class Unsendable(Exception):
@@ -89,8 +89,10 @@ class RequestMaker:
         return f"{scheme}://{shown}:{port}" if port else f"{scheme}://{shown}"
 
 
-def _sign(hash_algorithm: int, signer: Signer, body: bytes, extension: bytes, guid: bytes) -> bytes:
-    return sign(body, extension, guid, hash_algorithm, signer)
+def _sign(
+    hash_algorithm: int, signer: Signer, body: bytes, extension: bytes, guid: bytes, ordinal: int
+) -> bytes:
+    return sign(body, extension, guid, hash_algorithm, signer, ordinal)
 
 
 def _is_any(address: str) -> bool:
