@@ -86,6 +86,7 @@ RULES = {
     "killed": "a test of a process that is killed",
     "nothing": "a test that runs nothing",
     "blind": "a test that cannot fail",
+    "dosed": "a test that repeats itself",
 }
 DOOR_TESTS = """
 import subprocess
@@ -160,6 +161,17 @@ def test_nothing():
 @pytest.mark.spec("TINY 1/blind")
 def test_blind():
     adding.less(1, 1)
+
+
+@pytest.fixture
+def dose():
+    return lambda usual, soak: usual
+
+
+@pytest.mark.spec("TINY 1/dosed")
+@pytest.mark.parametrize("part", range(3))
+def test_dosed(part, dose):
+    assert adding.add(part, dose(1, 9)) == part + 1
 """
 DOORS = """
 commands = ["src/tiny/command.py:main"]
@@ -203,7 +215,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
     project = tmp_path_factory.mktemp("measured") / "project"
     build(project)
     done = tool("conformance_evidence", project)
-    assert "12 tests name rules or enter through doors; 12 run now" in done.stdout, done
+    assert "13 tests name rules or enter through doors; 13 run now" in done.stdout, done
     return project
 
 
@@ -220,7 +232,7 @@ def edit(path: Path, old: str, new: str) -> None:
 
 
 class TestEvidence:
-    @pytest.mark.parametrize("rule", ["live", "partly", "rare", "client", "killed"])
+    @pytest.mark.parametrize("rule", ["live", "partly", "rare", "client", "killed", "dosed"])
     def test_what_a_door_a_client_or_a_command_reaches_counts(
         self, measured: Path, rule: str
     ) -> None:
@@ -239,6 +251,11 @@ class TestEvidence:
         assert rows(measured)[rule].startswith(
             f"open; no test counts: unit/test_unit.py::test_{rule} ({reason}"
         )
+
+    def test_of_a_test_that_repeats_itself_one_part_runs(self, measured: Path) -> None:
+        (seen,) = (measured / ".conformance" / "1").glob("tests-*")
+        assert seen.read_text().count("::test_partly[") == 2
+        assert seen.read_text().count("::test_dosed[") == 1
 
     def test_the_result_is_kept_with_digests(self, measured: Path) -> None:
         assert "Not measured yet" not in (measured / "docs" / "conformance.md").read_text()
@@ -319,7 +336,7 @@ class TestAudit:
         assert any(line.startswith("noticed: TINY 1/live [src/tiny/adding.py:") for line in lines)
         assert any(line.startswith("not noticed: TINY 1/blind [") for line in lines)
         assert any("noticed: TINY 1/killed [src/tiny/" in line for line in lines)
-        assert re.search(r"^\d of 7 noticed$", done.stdout, re.MULTILINE)
+        assert re.search(r"^\d of 8 noticed$", done.stdout, re.MULTILINE)
         assert {path: path.read_bytes() for path in (measured / "src").rglob("*.py")} == before
 
     def test_it_finds_lines_that_moved_and_wants_a_current_collection(self, project: Path) -> None:

@@ -30,6 +30,7 @@ FOLDER = "POSTHOUSE_EVIDENCE"  # the environment variable with the folder that t
 TEST = "POSTHOUSE_EVIDENCE_TEST"  # the one that names the test that started a process
 ROOT = "POSTHOUSE_EVIDENCE_ROOT"  # the one with the project's folder
 ORIGINS = ("@asyncio", "@thread", "@spark", "@top")
+DOSE = "dose"  # the fixture of tests that repeat themselves (tests/conftest.py)
 LIBRARY = 0  # the number of code that is neither ours nor an origin
 IS_OPTIMIZED = 0x1  # set for functions, clear for the bodies of modules and classes
 
@@ -219,7 +220,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Only the tests that the collection lists, each with as many parameters as it says."""
+    """Only the tests that the collection lists, each with as many parameters as it says.
+
+    A test that repeats itself by a dose runs with one: its parameters are more of the same.
+    """
     folder = os.environ.get(FOLDER)
     wanted = Path(folder, "wanted") if folder else None
     if wanted is None or not wanted.exists():
@@ -231,6 +235,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     parted: dict[bool, list[pytest.Item]] = {True: [], False: []}
     for item in items:
         name = item.nodeid.partition("[")[0]
+        repeats = DOSE in getattr(item, "fixturenames", ())
+        if repeats:
+            left[name] = min(left.get(name, 0), 1)
         left[name] = left.get(name, 0) - 1
         parted[left[name] >= 0].append(item)
     config.hook.pytest_deselected(items=parted[False])
