@@ -173,8 +173,10 @@ def test_options_that_cannot_be_are_refused(how: Options, error: type[QueueError
 
 
 def test_an_unknown_option_is_refused() -> None:
-    with pytest.raises(TypeError, match="labell"):
+    with pytest.raises(TypeError, match=r"no option 'labell'; did you mean label\?"):
         options({"labell": "x"})  # type: ignore[typeddict-unknown-key]
+    with pytest.raises(TypeError, match="no option 'zzz'; there are label, priority, "):
+        Draft(b"", zzz=1)  # type: ignore[call-arg]
 
 
 @pytest.mark.parametrize("transactional", [False, True])

@@ -94,7 +94,20 @@ def options(values: SendOptions) -> Options:
     ack = known.get("ack", ())
     if not isinstance(ack, tuple):
         known["ack"] = tuple(ack.split(",")) if isinstance(ack, str) else tuple(ack)
-    return Options(**known)
+    try:
+        return Options(**known)
+    except TypeError:
+        unknown = known.keys() - set(Options._fields)
+        raise TypeError(_no_such_option(min(unknown))) from None
+
+
+def _no_such_option(name: str) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, Options._fields, 1)
+    if near:
+        return f"a message has no option {name!r}; did you mean {near[0]}?"
+    return f"a message has no option {name!r}; there are {', '.join(Options._fields)}"
 
 
 class Draft:
