@@ -208,6 +208,7 @@ def test_a_certificate_for_https_is_made_in_the_home(ph: Posthouse, tmp_path: Pa
     assert '\n[https]\ncertificate = "keys/tls.pem"\n' in made.out
     key = tmp_path / "new" / "keys" / "tls.key"
     assert key.stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "new").stat().st_mode & 0o777 == 0o700
     context = ssl.create_default_context(cafile=str(key.with_suffix(".pem")))
     context.load_cert_chain(key.with_suffix(".pem"), key)
     (authority,) = context.get_ca_certs()

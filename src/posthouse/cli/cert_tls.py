@@ -30,7 +30,8 @@ def make_tls(remote: Remote, hosts: list[str], days: int, *, replace: bool) -> N
         if file.exists() and not replace:
             raise typer.BadParameter(f"{file} is there already; --replace makes it anew")
     made = make_tls_files(hosts, int(datetime.now(UTC).timestamp()), min(days, DAYS_MAX))
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for path in (folder.parent, folder):  # a new home is private from its first moment on
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
     _write(certificate, made.certificate)
     _write(key, made.private_key)
     shown = {"certificate": f"{FOLDER}/{CERTIFICATE}", "private_key": f"{FOLDER}/{PRIVATE_KEY}"}
