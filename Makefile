@@ -8,6 +8,7 @@ SEED          ?= $(shell date +%s)
 MUTANTS_ARGS  ?=
 BENCH_ARGS    ?=
 RULES         ?= 60
+CONFORMANCE_ARGS ?=
 
 VENV  := .venv
 PY    := $(VENV)/bin/python
@@ -67,7 +68,7 @@ docs: $(READY) ## regenerates docs/conformance.md from the tests
 	@$(PY) -m tools.conformance
 
 conformance: $(READY) ## runs the tests of rules and doors, and writes which of them prove a rule
-	@$(PY) -m tools.conformance_evidence -n $(WORKERS) --dist worksteal
+	@$(PY) -m tools.conformance_evidence $(CONFORMANCE_ARGS) -n $(WORKERS) --dist worksteal
 
 conformance-audit: $(READY) ## plants a fault for RULES random rules and sees whether tests notice (SEED)
 	@$(PY) -m tools.conformance_audit --seed $(SEED) --rules $(RULES) --workers $(WORKERS) \

@@ -276,6 +276,21 @@ class TestEvidence:
         edit(project / "tests" / "door" / "test_door.py", "import sys\n", "import sys\nVALUE = 1\n")
         assert "; 4 run now" in tool("conformance_evidence", project).stdout
 
+    def test_quick_runs_what_is_new_or_changed_whatever_changed_in_src(self, project: Path) -> None:
+        edit(project / "src" / "tiny" / "adding.py", "one + other", "other + one")
+        edit(project / "src" / "tiny" / "client.py", "return 5", "return _five()")
+        (project / "src" / "tiny" / "client.py").open("a").write("\n\ndef _five():\n    return 5\n")
+        door = project / "tests" / "door" / "test_door.py"
+        edit(
+            door,
+            "def test_the_command",
+            "def test_new():\n    client.connect(1)\n\n\ndef test_the_command",
+        )
+        edit(project / "tests" / "unit" / "test_unit.py", "_secret() == 5", "_five() == 5")
+        assert "; 2 run now" in tool("conformance_evidence", project, "--quick").stdout
+        assert rows(project)["private"].startswith("done: ")
+        assert "evidence.json is stale" not in tool("conformance", project, "--check").stderr
+
     def test_what_is_mended_counts_and_what_fails_is_named(self, project: Path) -> None:
         edit(
             project / "src" / "tiny" / "command.py",

@@ -7,7 +7,8 @@ docs/conformance.md is printed from it.
 
 What the tests ran is kept in `.conformance`, which belongs to this machine: the next run repeats
 only the tests whose text, helpers or functions changed. A machine without it believes the committed
-result and runs the tests that are new or whose text changed. `--all` believes nothing and runs all.
+result and runs the tests that are new or whose text changed. So does `--quick` on any machine,
+whatever changed in src. `--all` believes nothing and runs all.
 """
 
 from __future__ import annotations
@@ -155,8 +156,8 @@ def read_digests(folder: Path) -> Digests:
     return Digests(**json.loads((folder / DIGESTS).read_text(encoding="utf-8")))
 
 
-def believed(results: Results | None, seen: dict[str, Seen], found: Found) -> set[str]:
-    """The tests that this machine never ran and that the committed result knows as they are."""
+def believed(results: Results | None, found: Found) -> set[str]:
+    """The tests that the committed result has as they are, and those that name no rule."""
     if results is None:
         return set()
     known = results.counted | {name: row.digest for name, row in results.uncounted.items()}
@@ -164,8 +165,27 @@ def believed(results: Results | None, seen: dict[str, Seen], found: Found) -> se
     return {
         name
         for name, digest in found.digests.items()
-        if name not in seen and (name not in marked or known.get(name) == digest)
+        if name not in marked or known.get(name) == digest
     }
+
+
+class Known(NamedTuple):
+    """What is known before a collection: of this machine, and of the committed result."""
+
+    seen: dict[str, Seen]
+    results: Results | None
+
+    def tests(self, digests: Digests, found: Found, *, quick: bool) -> set[str]:
+        """The tests that need not run.
+
+        `quick` takes the word of the committed result also for what this machine ran, except for
+        what failed here.
+        """
+        committed = believed(self.results, found)
+        if not quick:
+            return unchanged(digests, self.seen) | (committed - self.seen.keys())
+        passed = {name for name, each in self.seen.items() if "failed" not in each.outcomes}
+        return committed & passed if passed else committed
 
 
 # --- running ------------------------------------------------------------------------------------
@@ -268,6 +288,7 @@ class Judge:
         functions = set(before.functions & present) if before else set()
         for name in counted.keys() & self._seen.keys():
             functions |= conformance_reach.called_by_test(self._seen[name].calls, self._doors)
+        functions &= present
         return Results(counted, uncounted, frozenset(functions), frozenset(reached))
 
     def _why_not(self, name: str, reached: set[str]) -> str:
@@ -279,17 +300,23 @@ class Judge:
 # --- the command --------------------------------------------------------------------------------
 
 
-def collect(root: Path, arguments: list[str], again: bool) -> list[str]:
+class Wish(NamedTuple):
+    """What to run: everything again, or only what the committed result does not have."""
+
+    again: bool = False
+    quick: bool = False
+
+
+def collect(root: Path, arguments: list[str], wish: Wish) -> list[str]:
     """One collection; returns what is wrong."""
     doors = conformance_reach.read_doors(root / "conformance" / "doors.toml")
     cache = root / CACHE
-    if again:
+    if wish.again:
         shutil.rmtree(cache, ignore_errors=True)
-    before = None if again else conformance_results.read(root)
+    before = None if wish.again else conformance_results.read(root)
     found = find_tests(root, doors)
     digests = present_digests(root, found)
-    seen = read_cache(cache)
-    known = unchanged(digests, seen) | believed(before, seen, found)
+    known = Known(read_cache(cache), before).tests(digests, found, quick=wish.quick)
     due = found.digests.keys() - known
     print(f"{len(found.digests)} tests name rules or enter through doors; {len(due)} run now")
     code = run_due(root, new_folder(cache, digests), found, due, arguments) if due else 0
@@ -323,10 +350,12 @@ def main(arguments: list[str] | None = None) -> int:
     """The command line; options that it does not have are those of pytest."""
     parser = argparse.ArgumentParser(prog="tools.conformance_evidence", description=__doc__)
     parser.add_argument("--all", action="store_true", help="run every test again")
+    parser.add_argument("--quick", action="store_true", help="only new and changed tests")
     parser.add_argument("--root", type=Path, default=conformance.ROOT, help="the project's folder")
     options, others = parser.parse_known_args(arguments)
     try:
-        problems = collect(options.root.absolute(), others, options.all)
+        wish = Wish(options.all, options.quick)
+        problems = collect(options.root.absolute(), others, wish)
     except conformance.BadInput as error:
         problems = [str(error)]
     for line in problems:
