@@ -6,13 +6,16 @@ import contextlib
 import io
 import json
 import unicodedata
-from datetime import UTC, datetime
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from posthouse.runtime.log_repeats import KINDS_MAX, stamp
 from posthouse.runtime.logs import VALUE_LENGTH_MAX, Log, LogFile, LogStream, json_line, text_line
 
 MOMENT = datetime(2026, 11, 15, 12, 0, 0, 5000, UTC)
@@ -152,3 +155,104 @@ def test_a_log_that_cannot_be_written_is_counted_and_stops_nobody(tmp_path: Path
     log.info("still the old file")
     log.close()
     assert not (tmp_path / "elsewhere").exists()
+
+
+# -- events that repeat
+
+
+class Watch:
+    """A clock and a timer by hand."""
+
+    def __init__(self) -> None:
+        self.now = MOMENT
+        self.timers: list[tuple[float, Callable[[], None]]] = []
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def later(self, seconds: float, call: Callable[[], None]) -> None:
+        self.timers.append((seconds, call))
+
+    def forward(self, seconds: float) -> None:
+        self.now += timedelta(seconds=seconds)
+        due, self.timers = self.timers, []
+        for _, call in due:
+            call()
+
+
+def counted(most: int = 3, **options: Any) -> tuple[Log, Watch, io.StringIO]:
+    stream, watch = io.StringIO(), Watch()
+    log = Log(LogStream(stream), clock=watch, repeats_max=most, **options)
+    log.later = watch.later
+    return log, watch, stream
+
+
+def test_events_that_repeat_become_one_line_with_their_count() -> None:
+    log, watch, stream = counted()
+    for number in range(1000):
+        log.info("session_opened", address="10.6.6.6", peer=number)
+        watch.now += timedelta(milliseconds=1)
+    assert stream.getvalue().count("\n") == 3
+    assert [seconds for seconds, _ in watch.timers] == [10.0]
+    watch.forward(10)
+    (line,) = stream.getvalue().splitlines()[3:]
+    first, last = (stamp(MOMENT + timedelta(milliseconds=each)) for each in (3, 999))
+    assert line == (
+        f"{stamp(watch.now)} info session_opened repeated=997 first={first} last={last}"
+        " address=10.6.6.6 peer=999"
+    )
+    log.info("session_opened", address="10.6.6.6", peer=1)  # a new period
+    assert stream.getvalue().endswith("session_opened address=10.6.6.6 peer=1\n")
+    watch.forward(20)
+    assert stream.getvalue().count("\n") == 5
+
+
+def test_what_goes_on_repeating_is_counted_in_each_period() -> None:
+    log, watch, stream = counted()
+    for _ in range(5):
+        for _ in range(10):
+            log.info("session_opened", address="10.6.6.6")
+        watch.forward(10)
+    assert stream.getvalue().count("repeated=7") == 5
+    assert stream.getvalue().count("\n") == 20
+
+
+def test_other_names_and_addresses_are_not_held_back() -> None:
+    log, _, stream = counted()
+    for _ in range(10):
+        log.warning("session_opened", address="10.6.6.6")
+    log.info("session_opened", address="10.7.7.7")
+    log.error("failed", cause="disk")
+    assert stream.getvalue().count("\n") == 5
+
+
+def test_what_a_user_did_is_always_written() -> None:
+    log, _, stream = counted()
+    for number in range(50):
+        log.info("queue_created", queue=number, by="ada")
+    assert stream.getvalue().count("\n") == 50
+
+
+def test_the_end_of_the_log_counts_what_was_left_out() -> None:
+    log, _, stream = counted(format="json")
+    for _ in range(10):
+        log.info("peer_not_reached", to="a")
+    log.close()
+    last = json.loads(stream.getvalue().splitlines()[-1])
+    assert (last["event"], last["repeated"], last["level"]) == ("peer_not_reached", 7, "info")
+
+
+def test_addresses_that_are_made_up_count_together() -> None:
+    log, _, stream = counted()
+    for number in range(KINDS_MAX + 500):
+        log.info("session_opened", address=f"10.{number >> 8}.{number & 255}.1")
+    assert stream.getvalue().count("\n") == KINDS_MAX + 3
+
+
+def test_a_clock_that_is_set_back_ends_the_period() -> None:
+    log, watch, stream = counted()
+    for _ in range(5):
+        log.info("tick")
+    watch.now -= timedelta(hours=1)
+    log.info("tick")
+    assert stream.getvalue().count("repeated=2") == 1

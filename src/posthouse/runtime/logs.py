@@ -2,7 +2,8 @@
 
 A line is `time level name key=value ...` or one JSON object. Control characters, line separators
 and everything that could steer a terminal or pretend to be another line are escaped. A log that
-cannot be written is counted and never stops the queue manager.
+cannot be written is counted and never stops the queue manager. Events that repeat become one line
+with their count (`log_repeats.py`).
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, TextIO
+
+from posthouse.runtime.log_repeats import PERIOD, Repeats, stamp
 
 LEVELS: Final = ("debug", "info", "warning", "error")
 VALUE_LENGTH_MAX = 2000
@@ -61,18 +64,14 @@ def _escape(character: str) -> str:
 def text_line(moment: datetime, level: str, name: str, details: dict[str, object]) -> str:
     """`2026-11-15T12:00:00.000Z info started name=ALPHA`."""
     words = [f"{text_value(key)}={text_value(value)}" for key, value in details.items()]
-    return " ".join([_stamp(moment), level, text_value(name), *words])
+    return " ".join([stamp(moment), level, text_value(name), *words])
 
 
 def json_line(moment: datetime, level: str, name: str, details: dict[str, object]) -> str:
     """The same as one JSON object, in ASCII."""
-    line: dict[str, object] = {"time": _stamp(moment), "level": level, "event": name}
+    line: dict[str, object] = {"time": stamp(moment), "level": level, "event": name}
     line |= {key: plain_value(value) for key, value in details.items() if key not in line}
     return json.dumps(line, allow_nan=True).replace("\x7f", "\\u007f")
-
-
-def _stamp(moment: datetime) -> str:
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 class LogFile:
@@ -150,9 +149,13 @@ class Log:
         *,
         level: str = "info",
         format: str = "text",
+        repeats_max: int = 0,
         clock: Clock = utc_now,
     ) -> None:
         self.failures = 0
+        self.later: Callable[[float, Callable[[], None]], object] | None = None
+        self._repeats = Repeats(repeats_max)
+        self._counting = False  # a line with a count is due, and a timer is set for it
         self._target = target
         self._least = LEVELS.index(level)
         self._line = json_line if format == "json" else text_line
@@ -177,8 +180,31 @@ class Log:
     def _write(self, level: str, name: str, details: dict[str, object]) -> None:
         if LEVELS.index(level) < self._least:
             return
+        now = self._clock()
+        self._write_counts(now)
+        if self._repeats.passes(now, level, name, details):
+            self._put(now, level, name, details)
+        elif not self._counting:
+            self._count_later()
+
+    def _write_counts(self, now: datetime, *, all_of_them: bool = False) -> None:
+        for level, name, details in self._repeats.ended(now, all_of_them=all_of_them):
+            self._put(now, level, name, details)
+
+    def _count_later(self) -> None:
+        if self.later is not None:
+            self._counting = True
+            self.later(PERIOD.total_seconds(), self._count_due)
+
+    def _count_due(self) -> None:
+        self._counting = False
+        self._write_counts(self._clock())
+        if self._repeats.any_left_out:
+            self._count_later()
+
+    def _put(self, now: datetime, level: str, name: str, details: dict[str, object]) -> None:
         try:
-            self._target.write(self._line(self._clock(), level, name, details))
+            self._target.write(self._line(now, level, name, details))
         except OSError:
             self.failures += 1
 
@@ -190,5 +216,6 @@ class Log:
             self.failures += 1
 
     def close(self) -> None:
-        """The last line has been written."""
+        """What was left out is counted in the last lines."""
+        self._write_counts(self._clock(), all_of_them=True)
         self._target.close()

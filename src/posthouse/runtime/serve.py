@@ -203,7 +203,7 @@ def open_log(settings: Settings, home: Path) -> Log:
             raise NotStarted(
                 f"[log] file: {path} cannot be written: {error.strerror or error}"
             ) from None
-    return Log(target, level=section.level, format=section.format)
+    return Log(target, level=section.level, format=section.format, repeats_max=section.repeats_max)
 
 
 def _run_in(home: Home, options: Options, settings: Settings, log: Log, doors: Doors) -> Outcome:
@@ -314,6 +314,7 @@ class Server:
         self._ending = asyncio.Event()
         loop.set_exception_handler(self._internal_error)
         self._listen_to_signals(loop)
+        self.log.later = loop.call_later
         self.desk = desk = Loop(self.started.driver, self._failed)
         desk.on_upkeep = self._look_for_damage
         self._watch_memory(loop)

@@ -459,6 +459,16 @@ class LogSection(Struct, frozen=True):
         ),
     ] = 16 * MIB
     files_kept: Annotated[int, Meta(ge=0, le=1000, description="How many old files stay.")] = 5
+    repeats_max: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=1_000_000,
+            description="Lines in 10 s for events of one name and address; those beyond are one"
+            " line, with `repeated`, `first` and `last`. What a user did is always written. 0: no"
+            " limit.",
+        ),
+    ] = 20
 
 
 class Settings(Struct, frozen=True):
