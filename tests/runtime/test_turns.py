@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import time
 from functools import partial
+from threading import Thread
 from typing import NamedTuple
 
 import pytest
@@ -28,7 +29,9 @@ def test_a_turn_is_measured_in_processor_time() -> None:
     times = TurnTimes()
     meter = TurnMeter(times)
     meter.begin()
-    time.sleep(3 * SLOW_S)  # others have the processor
+    other = Thread(target=work, args=(1.2 * SLOW_S,))  # has the processor meanwhile
+    other.start()
+    other.join()
     meter.end(goes_on=False)
     assert (times.slow_count, times.slow) == (0, None)
     assert sum(times.counts) == 1

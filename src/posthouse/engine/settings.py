@@ -107,7 +107,7 @@ class EngineSettings:
     stages_max: int = 100_000
     stages_per_user: int = 25_000
     # What purges and deletions may take of one turn, and expiry again; the rest follows.
-    step_messages: int = 4_000
+    step_messages: int = 2_000
     step_bytes: int = 16 << 20
     qms: QmsSettings = QmsSettings()
 

@@ -12,7 +12,7 @@ from posthouse.engine.settings import EngineSettings
 from posthouse.model.errors import QueueError
 
 _RECORDED = 64  # bytes that the log needs for the end or the new row of a message
-ANSWERED_MAX = 200  # messages of a step that leave something when they end, which takes longer
+ANSWERED_MAX = 100  # messages of a step that leave something when they end, which takes longer
 
 
 class Allowance:

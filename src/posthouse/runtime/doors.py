@@ -225,6 +225,7 @@ def make_admin(
             idle_timeout_s=section.idle_timeout_s,
             station_lease_s=service.settings.qms.station_lease_s,
             bulk_read_share=service.settings.limits.bulk_read_share_percent / 100,
+            scans_per_user=service.settings.limits.scans_per_user,
         ),
         sync_times=service.desk.sync_times,
         backup=_backup_of(service),

@@ -14,6 +14,7 @@ from msgspec import Meta, Struct, field
 from posthouse.engine.settings import EngineSettings
 from posthouse.net.connections import CONNECTIONS_MAX, CONNECTIONS_PER_ADDRESS_MAX
 from posthouse.protocols.admin.pacing import SHARE
+from posthouse.protocols.admin.scan_limits import SCANS_PER_USER
 from posthouse.protocols.memory import MEMORY_LIMIT, UNSYNCED_MAX
 from posthouse.runtime.ports import PortSet, own_ports
 from posthouse.runtime.settings_directory import DirectorySection, directory_source
@@ -361,10 +362,19 @@ class LimitsSection(Struct, frozen=True):
         Meta(
             ge=1,
             le=100,
-            description="The part of the time that bulk reads, such as Spark's, have while others "
-            "keep the queue manager busy, at least; 100: they wait for nobody.",
+            description="The part of the time that bulk reads, such as Spark's, and searches have "
+            "while others keep the queue manager busy, at least; 100: they wait for nobody.",
         ),
     ] = round(100 * SHARE)
+    scans_per_user: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=10_000,
+            description="Searches through queues, by a filter or an identifier, that one user has "
+            "at a time; more are refused.",
+        ),
+    ] = SCANS_PER_USER
     query_expiry_s: Annotated[
         int,
         Meta(

@@ -13,10 +13,14 @@ from urllib.parse import quote
 import msgspec
 import pytest
 
+from posthouse.engine.manager import QueueManager
+from posthouse.model.message import Message
 from posthouse.model.message_json import MessageJson
 from posthouse.model.properties import QueueAccessType
 from posthouse.protocols.admin import handlers_messages, scanning
-from posthouse.protocols.admin.conversation import Outside
+from posthouse.protocols.admin.conversation import Outside, Resume
+from posthouse.protocols.admin.scan_limits import SCANS_PER_USER
+from posthouse.protocols.admin.scanning import FIRST_MESSAGES, STEP_MESSAGES
 from posthouse.protocols.memory import SEND
 from posthouse.security.access import Caller
 from posthouse.security.accounts import Role
@@ -258,13 +262,13 @@ def test_answers_that_nobody_reads_are_bounded(tmp_path: Path) -> None:
 def test_large_messages_are_compared_beside_the_loop(tmp_path: Path) -> None:
     async def work(rig: ApiRig) -> None:
         beside: list[object] = []
-        offload = rig.admin.services.offload
+        gather = rig.admin.services.gather
 
         def counted(task: Callable[[], object]) -> Outside:
             beside.append(task)
-            return offload(task)
+            return gather(task)
 
-        rig.admin.services.offload = counted
+        rig.admin.services.gather = counted
         await rig.create()
         for word in ("one", "two"):
             await rig.send(label=word, body_text=f"{word} " + "x" * 400_000)
@@ -275,6 +279,81 @@ def test_large_messages_are_compared_beside_the_loop(tmp_path: Path) -> None:
         assert len(beside) == 2
         await rig.send(label="small")
         assert await rig.labels(where="label = small") == ["small"]
+
+    with_api(tmp_path, work)
+
+
+def test_many_messages_are_compared_in_the_share_of_bulk_reads(tmp_path: Path) -> None:
+    """The first few at once, the rest beside the loop and when it is their time."""
+
+    async def work(rig: ApiRig) -> None:
+        compared: list[int] = []
+        gather, pace = rig.admin.services.gather, rig.admin.services.pace
+
+        def counted(task: Callable[[], object]) -> Outside:
+            def run() -> object:
+                found = task()
+                assert isinstance(found, list)
+                compared.append(len(found))
+                return found
+
+            return gather(run)
+
+        rig.admin.services.gather = counted
+        await rig.create()
+        await rig.run(lambda m: fill(m, ORDERS, 1200))
+        before = pace._ended_s
+        assert await rig.labels(where="label = 1199") == ["1199"]
+        assert compared == [STEP_MESSAGES, STEP_MESSAGES, 1200 - 2 * STEP_MESSAGES - FIRST_MESSAGES]
+        assert pace._ended_s > before
+        compared.clear()
+        done = await rig.post(at() + "/delete", {"where": "label ~ 9"})
+        assert done.json["done"] == sum("9" in str(number) for number in range(1200))
+        assert sum(compared) == 1200
+
+    with_api(tmp_path, work)
+
+
+def fill(manager: QueueManager, queue: str, count: int) -> None:
+    opened = manager.open_queue(queue, QueueAccessType.SEND, Caller.administrator())
+    for number in range(count):
+        manager.enqueue_message_to_an_open_queue(opened, Message(label=str(number)))
+    manager.close_queue(opened)
+
+
+def test_a_user_has_a_few_searches_at_a_time(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        begun: list[Resume] = []
+        gather = rig.admin.services.gather
+        rig.admin.services.gather = lambda task: Outside(begun.append)
+        await rig.create()
+        await rig.run(lambda m: fill(m, ORDERS, 200))
+        bob = await rig.user("bob")
+        await rig.post(at() + "/access/grant", {"who": "bob", "rights": ["peek", "receive"]})
+        searching = [
+            asyncio.create_task(rig.get(at() + "/messages", where="label = 7", token=bob))
+            for _ in range(SCANS_PER_USER)
+        ]
+        while len(begun) < SCANS_PER_USER:
+            await rig.desk.call(lambda m: None)
+        one = quote(r"00000000-0000-0000-0000-000000000001\1", safe="")
+        refused = [
+            await rig.get(at() + "/messages", where="label = 7", token=bob),
+            await rig.get("/api/v1/messages", where="label = 7", token=bob),
+            await rig.get(f"/api/v1/messages/{one}/explain", token=bob),
+            await rig.post(at() + "/delete", {"where": "label = 7"}, token=bob),
+        ]
+        for reply in refused:
+            assert reply.status == 429, reply.text
+            assert "4 searches under way" in reply.json["error"]["cause"]
+            assert "scans_per_user" in reply.json["error"]["remedy"]
+        assert len((await rig.get(at() + "/messages", token=bob)).json["messages"]) == 100
+        rig.admin.services.gather = gather
+        assert await rig.labels(where="label = 7") == ["7"]  # another user
+        for resume in begun:
+            resume([None] * 150, None)
+        assert [(await one).status for one in searching] == [200] * SCANS_PER_USER
+        assert (await rig.get(at() + "/messages", where="label = 7", token=bob)).status == 200
 
     with_api(tmp_path, work)
 

@@ -16,6 +16,7 @@ from posthouse.model.names import FormatName, PathName, parse_name
 from posthouse.protocols.admin.conversation import Outside, Resume
 from posthouse.protocols.admin.pacing import Pace
 from posthouse.protocols.admin.rates import Rates
+from posthouse.protocols.admin.scan_limits import ScanLimits
 from posthouse.protocols.admin.stations import StationBook
 from posthouse.security.access import Caller
 from posthouse.security.accounts import Role
@@ -75,7 +76,8 @@ class Services:
     `backup` makes the step that copies the home, `refresh` one that asks the authority of the
     directory for changes, `pause` one that takes so many seconds,
     `offload` and, for bulk reads, `gather` one that would hold up the loop;
-    `store` and `pace` are for bulk reads alone. `stations` are those of callers. `revoked` is told
+    `store` is for bulk reads alone, `pace` and `gather` for them and for searches, of which
+    `scans` has the number. `stations` are those of callers. `revoked` is told
     of tokens whose sessions are to end, `fault` of errors that are ours.
     """
 
@@ -91,6 +93,7 @@ class Services:
     pause: Callable[[float], Outside] = field(default=lambda seconds: on_the_spot(lambda: None))
     revoked: Callable[[list[str]], None] = field(default=lambda token_ids: None)
     fault: Callable[[Exception], None] = field(default=lambda error: None)
+    scans: ScanLimits = field(default_factory=ScanLimits)
     stations: StationBook = field(default_factory=StationBook)
     station_lease_ms: int = 60_000  # of stations over plain HTTP
 

@@ -223,6 +223,21 @@ def _bulk(
     A queue that cannot be opened refuses the request, unless some of it is done already: then the
     answer says how much, and why no more. A dry run only says what would be refused.
     """
+    with context.services.scans.running(context.caller):
+        steps = _bulk_steps(context, queue, body, act, dry, target, sends, takes)
+        return (yield from steps)
+
+
+def _bulk_steps(
+    context: Context,
+    queue: str,
+    body: SelectBody,
+    act: Act,
+    dry: Act,
+    target: Target | None,
+    sends: bool,
+    takes: bool,
+) -> Steps[BulkJson]:
     tally, choice = _Tally(body.dry_run), _choice(context, queue, body)
     if body.dry_run and target is not None:
         yield from at_once(lambda manager: targets(manager, *target, context.caller))

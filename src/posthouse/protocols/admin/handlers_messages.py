@@ -61,8 +61,12 @@ def list_messages(
     if not isinstance(params.after, UnsetType):
         priority, lookup_id = map(int, params.after.split("-"))
         place = Place(priority, lookup_id)
-    scan = Scan(context, params.queue, place=place)
-    page = yield from search(scan, _filter(params.where), params.limit)
+    scan, where = Scan(context, params.queue, place=place), _filter(params.where)
+    if where is None:
+        page = yield from search(scan, None, params.limit)
+    else:
+        with context.services.scans.running(context.caller):
+            page = yield from search(scan, where, params.limit)
     stopped = page.stopped
     return MessagePageJson(
         messages=_shown(page, params.bodies),
@@ -110,6 +114,11 @@ def _messages(answer: Answer, queue: str) -> list[MessageJson]:
 
 def find_messages(context: Context, params: FindParams, body: Nothing) -> Steps[MessagePageJson]:
     """Finds messages of all queues that the caller may look into."""
+    with context.services.scans.running(context.caller):
+        return (yield from _find(context, params))
+
+
+def _find(context: Context, params: FindParams) -> Steps[MessagePageJson]:
     where, messages = parse_filter(params.where), list[MessageJson]()
     scanned = size = 0
     begin, place = 0, START
@@ -135,7 +144,15 @@ def find_messages(context: Context, params: FindParams, body: Nothing) -> Steps[
 
 def explain_message(context: Context, params: MessageIdParams, body: Nothing) -> Steps[ExplainJson]:
     """Says where a message is, and what its class means: why it is a dead letter, for one."""
-    wanted, places = MessageId.parse(params.id), list[PlaceJson]()
+    wanted = MessageId.parse(params.id)
+    with context.services.scans.running(context.caller):
+        places = yield from _places(context, wanted)
+    return ExplainJson(id=str(wanted), places=places, answer=_answer(places))
+
+
+def _places(context: Context, wanted: MessageId) -> Steps[list[PlaceJson]]:
+    """Where a message is, of the queues that the caller may look into."""
+    places: list[PlaceJson] = []
     queues = yield from looked_at(lambda manager: peekable_queues(manager, context, 0))
     for _, name in queues:
         try:
@@ -146,7 +163,7 @@ def explain_message(context: Context, params: MessageIdParams, body: Nothing) ->
             if readable(one.packet).identifier == wanted:
                 locked = yield from _is_locked(one)
                 places.append(_place(one, locked))
-    return ExplainJson(id=str(wanted), places=places, answer=_answer(places))
+    return places
 
 
 def _with_ordinal(context: Context, queue: str, ordinal: int) -> Steps[list[Found]]:

@@ -58,6 +58,12 @@ class TooManyTokens(TooManyLogins):
     """Many wrong tokens came from this address: its connection is closed."""
 
 
+class TooManyScans(errors.InsufficientResources):
+    """A user has as many searches under way as one may have."""
+
+    http_status: Final = 429
+
+
 class NoSuchPath(QueueError):
     """The API has nothing under that path."""
 

@@ -24,8 +24,9 @@ from posthouse.protocols.admin.message_json import message_json
 from posthouse.security.rights import PEEK_MESSAGE
 
 STEP_MESSAGES: Final = 500
+FIRST_MESSAGES: Final = 50  # of a search: compared at once, for most queues are short
 STEP_BYTES: Final = 4 << 20  # of packets that one step fetches
-STEP_ROWS: Final = 20_000  # that one step looks at
+STEP_ROWS: Final = 4_000  # that one step looks at
 SCAN_MAX: Final = 100_000  # messages that one request reads
 JSON_FACTOR: Final = 3  # of the memory that a message takes as JSON: its bytes, a text, base64
 EXAMINED_BYTES: Final = 256 << 10  # above them packets are read and compared beside the loop
@@ -104,15 +105,23 @@ class Scan:
 def examined(
     context: Context, batch: list[Found], where: Filter | None
 ) -> Steps[list[MessageJson | None]]:
-    """The messages that a filter matches, None for others; large ones hold nobody else up."""
+    """The messages that a filter matches, None for others.
+
+    More than a few are compared beside the loop, and only in the share of the time that bulk reads
+    have.
+    """
 
     def examine() -> list[MessageJson | None]:
         messages = map(Found.json, batch)
         return [one if where is None or where.matches(one) else None for one in messages]
 
-    if sum(len(found.packet) for found in batch) <= EXAMINED_BYTES:
+    size = sum(len(found.packet) for found in batch)
+    if size <= EXAMINED_BYTES and (where is None or len(batch) <= FIRST_MESSAGES):
         return examine()
-    answer = yield context.services.offload(examine)
+    services = context.services
+    if where is not None:
+        services.pace.looked()
+    answer = yield services.offload(examine) if where is None else services.gather(examine)
     assert isinstance(answer.value, list)
     return answer.value
 
@@ -131,7 +140,8 @@ def search(scan: Scan, where: Filter | None, limit: int, scan_max: int = SCAN_MA
     page: list[MessageJson] = []
     scanned = size = 0
     while not scan.done:
-        batch = yield from scan.step(STEP_MESSAGES if where else min(limit, STEP_MESSAGES))
+        first = FIRST_MESSAGES if where else min(limit, STEP_MESSAGES)
+        batch = yield from scan.step(STEP_MESSAGES if scanned and where else first)
         messages = yield from _fetched(scan.context, batch, where)
         for found, message in zip(batch, messages, strict=True):
             scanned += 1

@@ -45,6 +45,7 @@ from posthouse.protocols.admin.pacing import SHARE, Busy, Pace
 from posthouse.protocols.admin.passwords import PasswordLogins, monotonic_ms
 from posthouse.protocols.admin.rates import SAMPLE_INTERVAL_MS, Rates
 from posthouse.protocols.admin.remote_read_metrics import AskFigures as AskRemoteRead
+from posthouse.protocols.admin.scan_limits import SCANS_PER_USER, ScanLimits
 from posthouse.protocols.admin.session_handles import SessionLimits
 from posthouse.protocols.admin.wrong_tokens import WrongTokens
 from posthouse.protocols.desk import Desk
@@ -71,6 +72,7 @@ class AdminSettings:
     idle_timeout_s: float = 75.0
     station_lease_s: float = 60.0
     bulk_read_share: float = SHARE
+    scans_per_user: int = SCANS_PER_USER
 
 
 class Admin:
@@ -120,6 +122,7 @@ class Admin:
             offload=in_a_thread,
             gather=in_the_background(GATHERERS, pace, busy),
             pace=pace,
+            scans=ScanLimits(self.settings.scans_per_user),
             pause=paused,
             revoked=self.end_sessions_of,
             fault=fault,
