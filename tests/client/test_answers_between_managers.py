@@ -311,12 +311,22 @@ def test_the_administration_queue_may_have_a_path_name(pair: Neighbours) -> None
 def test_strangers_are_not_told_what_is_missing_but_sequences_go_on() -> None:
     with neighbours() as pair:
         answers, admin = admin_queue(pair)
-        for kind in (False, True):
-            sending = missing(pair, kind)
-            identifier = send(pair, sending, admin, kind)
-            pair.until_delivered(sending.name)
-            dead = {"near deadxact": "nack-bad-dest-queue"}
-            assert kept(pair, identifier) == (dead if kind else JOURNALED)
+        sending = missing(pair, False)
+        identifier = send(pair, sending, admin, False)
+        pair.until_delivered(sending.name)
+        assert kept(pair, identifier) == JOURNALED
+        refused = missing(pair, True)
+        waits = send(pair, refused, admin, True)
+        queue = pair.target(transactional=True)
+        sending = Sending(pair.name_of(queue))
+        pair.near.queue(sending.name).send(b"1", transactional=True)
+        queue.receive(timeout=60)
+        queue.delete()
+        identifier = send(pair, sending, admin, True)
+        pair.until_delivered(sending.name)
+        assert kept(pair, identifier) == {"near deadxact": "nack-bad-dest-queue"}
+        assert kept(pair, waits) == {}
+        assert pair.outgoing(refused.name)[0].messages == 1
         sending = received(pair, False)
         identifier = send(pair, sending, admin, False)
         assert heard_of(answers, sending, identifier) == ARRIVED

@@ -86,8 +86,10 @@ def test_what_was_refused_stays_refused_when_it_comes_again(rig: PeerRig) -> Non
 
 
 def test_who_takes_no_answers_does_not_fill_the_disk_with_them(
-    rig: PeerRig, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    rig = PeerRig(send_insecure_nacks=True)
+    rig.create("open", transactional=True)
     monkeypatch.setattr("posthouse.engine.acks.ANSWERS_MAX", 3)
     missing = r"DIRECT=OS:ALPHA\private$\missing"
     for number in range(1, 9):

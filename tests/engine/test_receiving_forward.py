@@ -124,7 +124,7 @@ def test_a_message_that_went_too_far_is_a_dead_letter_here_if_asked_for(asked: b
 
 @pytest.mark.spec("MS-MQQB 3.1.5.8.2/12")
 def test_the_source_of_a_transactional_one_learns_it() -> None:
-    rig = RoutingRig()
+    rig = RoutingRig(send_insecure_nacks=True)
     packet = rig.transactional(1, 0, ordinal=9, destination_queue_format_name=BEYOND)
     rig.take(patch(packet, hop_count=29))
     assert rig.final_acks() == [(NACK_HOP_COUNT_EXCEEDED, 9, 1)]

@@ -317,7 +317,7 @@ def test_a_transactional_queue_takes_no_other_messages() -> None:
 
 @pytest.mark.spec("MS-MQQB 3.1.5.8.2/9", "MS-MQQB 3.1.1.1.1.8/1", "MS-MQQB 3.1.1.1.1.8/2")
 def test_a_transactional_message_needs_a_transactional_queue() -> None:
-    rig = AnswerRig()
+    rig = AnswerRig(send_insecure_nacks=True)
     assert rig.take(rig.transactional(1, 0, ordinal=9)).dealt_with == 1
     assert rig.bodies("orders") == []
     assert rig.final_acks() == [(NACK_NOT_TRANSACTIONAL_QUEUE, 9, 1)]
@@ -341,7 +341,7 @@ def test_a_transactional_message_needs_a_transactional_queue() -> None:
     ],
 )
 def test_a_refused_transactional_message_gets_a_final_answer(code: int, case: str) -> None:
-    rig = AnswerRig()
+    rig = AnswerRig(send_insecure_nacks=True)
     rig.create("east", transactional=True, quota_kib=1)
     attributes: dict[str, Any] = {"destination_queue_format_name": ORDERS.replace("orders", "east")}
     if case == "nowhere":
@@ -383,7 +383,7 @@ def test_a_transactional_message_whose_sender_heard_of_its_refusal_is_not_taken_
     count: int,
 ) -> None:
     """The sender ends it, so it must not come in when there is room again."""
-    rig = AnswerRig()
+    rig = AnswerRig(send_insecure_nacks=True)
     rig.create("east", transactional=True, quota_kib=1)
     east = ORDERS.replace("orders", "east")
     packets = [

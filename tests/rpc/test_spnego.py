@@ -421,3 +421,31 @@ def test_our_client_settles_with_pyspnego(tmp_path: Path, monkeypatch: pytest.Mo
 def test_a_mechanism_fits_its_protocol() -> None:
     mechanisms: list[Mechanism] = [initiator(), acceptor(), Handshake()]
     assert [one.mechanism for one in mechanisms] == ["ntlm", "ntlm", "handshake"]
+
+
+@pytest.mark.parametrize("strip", [(), (2,), (3,), (2, 3), (4,), (5,), (4, 5)])
+def test_no_client_ends_content_with_a_list_that_was_changed(strip: tuple[int, ...]) -> None:
+    """Somebody in between takes the better mechanism away, and signatures of the list with it.
+
+    The server sees a client whose first choice is NTLM, as many have it; the client has asked for
+    the list to be signed, and stops. Without its keys the connection is worth nothing.
+    """
+    client, server = client_end(KERBEROS_OID), server_end()
+
+    def tamper(leg: int, token: bytes) -> bytes:
+        if leg == 0:
+            return tokens.pack_init((NTLM_OID,), initiator().step(b"") or b"")
+        response = tokens.unpack_response(token)
+        if leg in strip:
+            response = response._replace(mic=None)
+        if leg == 1:  # the client is to begin with NTLM by itself
+            response = response._replace(token=None)
+        return tokens.pack_response(response)
+
+    with pytest.raises(LoginRefused):
+        run(client, server, tamper)
+    assert not client.complete
+    assert client.identity is None
+    if server.complete:
+        with pytest.raises(BadProtection):
+            server.unprotect(Level.PRIVACY, b"", BODY, b"", bytes(16))

@@ -58,11 +58,12 @@ class Batch:
 class Arriving:
     """One message on its way into a queue."""
 
-    __slots__ = ("flags", "packet", "seen", "signed")
+    __slots__ = ("flags", "may_enter", "packet", "seen", "signed")
 
     def __init__(self, packet: bytes, seen: Glance) -> None:
         self.packet = packet
         self.seen = seen
+        self.may_enter = False  # its sender has the right to send to the queue
         self.signed = b""  # the digest of what is signed, if that proves a sender
         self.flags = 0  # of its row, as far as our own verification knows them
 

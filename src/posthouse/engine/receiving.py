@@ -24,6 +24,7 @@ from posthouse.engine.arriving import (
 )
 from posthouse.engine.certificates import Certificates
 from posthouse.engine.core import Core
+from posthouse.engine.final_answers import FinalAnswers
 from posthouse.engine.forwarding import NO_ROOM, Forwarding
 from posthouse.engine.history import MessageHistory
 from posthouse.engine.public_queues import DirectoryOfQueues
@@ -109,6 +110,7 @@ class Receiving:
         self.signed = SignedHistory(core)
         self.targets = core.targets = Targets(core, directory)
         self.forwarding = Forwarding(core, directory)
+        self.final_answers = FinalAnswers(core, self.targets, self._own_queue)
         self._names: dict[str, Queue] = {}  # direct ones, by their key
         self._names_version = -1
         self._guards: dict[int, tuple[tuple[bytes, bool], Guard]] = {}  # of the directory's word
@@ -308,6 +310,7 @@ class Receiving:
         caller = self._open(arrival)
         guard = self._foreign_guard(queue, name) or self.guard(queue)
         guard.require(caller, WRITE_MESSAGE)
+        arrival.may_enter = True
         if place is not None and (not place.follows or self._is_given_up(batch, arrival)):
             place.reject(batch)
             return
@@ -418,6 +421,9 @@ class Receiving:
                 self._names[name.key] = queue
         return queue
 
+    def _own_queue(self, name: SingleName | None) -> Queue | None:
+        return self.local_queue(self._own_name(name))
+
     def _find_queue(self, name: SingleName | None) -> Queue | None:
         queue = None if name is None else self.core.registry.find_local(name)
         return queue if queue is not None and queue.definition.role is QueueRole.PLAIN else None
@@ -441,13 +447,15 @@ class Receiving:
         """The message is dropped; whoever is to know learns why."""
         core, seen, change = self.core, arrival.seen, batch.change
         core.refusals[class_name(message_class)] += 1
+        if seen.transaction_at and self.final_answers.withholds(batch.peer, arrival, message_class):
+            return  # its sender sends it again: it may be taken then
         flags = flags_of(seen, FLAG_REMOTE | arrival.flags)
         row = row_of(seen, 0, core.utc, NEVER, flags, wants_of(seen))
         row = row._replace(message_class=message_class)
         if self._is_first_refusal(batch, arrival):
             core.acks.refused(arrival.packet, row, message_class, change)
         if seen.transaction_at:
-            if self._may_be_told(batch.peer, seen) and not core.acks.is_enough(seen.source_guid):
+            if not core.acks.is_enough(seen.source_guid):
                 core.acks.final(arrival.packet, message_class, batch.peer.address, change)
         elif message_class in _KEPT and row.wants & WANT_DEAD_LETTER:
             core.sending.copy(core.queues[DEADLETTER], row, arrival.packet, change)
@@ -471,19 +479,7 @@ class Receiving:
         """
         seen = arrival.seen
         known = self._was_refused(batch, self._source(arrival.packet, seen), seen.ordinal)
-        return known and self._may_be_told(batch.peer, seen)
-
-    def _may_be_told(self, peer: Peer, seen: Glance) -> bool:
-        """Decision 8: a negative FinalAck tells strangers what exists, but real senders need it.
-
-        So the peer is told about its own messages, and a machine of the directory about those that
-        came on a roundabout way.
-        """
-        return (
-            seen.source_guid == peer.guid
-            or self.core.settings.send_insecure_nacks
-            or self.targets.knows_machine(seen.source_guid)
-        )
+        return known and self.final_answers.may_be_sent(batch.peer, arrival)
 
     # -- many messages at once
 
@@ -526,7 +522,7 @@ class Receiving:
         """The queue of a packet, if it has room for so much and takes it from anybody."""
         core = self.core
         try:
-            queue = self.local_queue(self._own_name(Packet(packet, seen).destination_queue))
+            queue = self._own_queue(Packet(packet, seen).destination_queue)
         except RemoteProtocolError:
             return None
         if queue is None:

@@ -314,7 +314,7 @@ class Trial:
         if target is None:
             target = chance.choice([machine for machine in self.machines if machine is not sender])
         queue = chance.choice(SEQUENCED if kind == "transactional" else PLAIN)
-        if chance.random() < 0.06:
+        if chance.random() < 0.06 and self._is_answered(kind):
             queue = chance.choice((NOWHERE, *SEQUENCED, *PLAIN))
         self._named += 1  # chance alone gives two messages of some seed one name
         name = f"{self._named + chance.random():.6f}"
@@ -334,6 +334,10 @@ class Trial:
         )
         self._ask_for_more(letter, sender)
         return letter
+
+    def _is_answered(self, kind: Kind) -> bool:
+        """Whether what is turned away ends; those of strangers wait for their time (decision 8)."""
+        return kind != "transactional" or self.protocol == "srmp" or self.world.insecure_nacks
 
     def _name_of(self, target: SimManager, queue: str) -> str:
         """A direct name, or one by GUID; one and the same for a queue in most trials."""

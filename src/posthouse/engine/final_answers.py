@@ -1,0 +1,66 @@
+"""Who gets a negative FinalAck for a transactional message (decisions 8 and 80).
+
+It shows whether a queue exists, of which kind it is and who may send to it. The sender of a
+sequence that is bound to the queue needs it, or it waits for the end of the message's time; a
+stranger who tries names gets none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from posthouse.engine.arriving import Arriving
+from posthouse.engine.core import Core
+from posthouse.engine.queue import Queue
+from posthouse.engine.remote import Peer
+from posthouse.engine.targets import Targets
+from posthouse.model.guids import format_guid
+from posthouse.model.message_classes import class_name
+from posthouse.model.names import SingleName
+from posthouse.wire.packet import Packet
+
+Find = Callable[[SingleName | None], Queue | None]
+
+
+class FinalAnswers:
+    """Negative final acknowledgments, for those who may have them."""
+
+    def __init__(self, core: Core, targets: Targets, find: Find) -> None:
+        self.core = core
+        self.targets = targets
+        self._find = find
+
+    def withholds(self, peer: Peer, arrival: Arriving, message_class: int) -> bool:
+        """Whether the sender of a refused message gets no answer; the log has a line instead."""
+        if self.may_be_sent(peer, arrival):
+            return False
+        self.core.refusals["final_acknowledgment_withheld"] += 1
+        self.core.event(
+            "final_acknowledgment_withheld",
+            address=peer.address,
+            source=format_guid(arrival.seen.source_guid),
+            why=class_name(message_class),
+        )
+        return True
+
+    def may_be_sent(self, peer: Peer, arrival: Arriving) -> bool:
+        """To senders that sign, whose sequence is bound, or that the directory has.
+
+        Who may send to the queue learns nothing from a refusal that an accepted message would not
+        have shown: a full queue is no secret then.
+        """
+        source = arrival.seen.source_guid
+        return (
+            bool(arrival.signed)
+            or self.core.settings.send_insecure_nacks
+            or (source == peer.guid and (arrival.may_enter or self._is_bound(arrival)))
+            or self.targets.knows_machine(source)
+        )
+
+    def _is_bound(self, arrival: Arriving) -> bool:
+        """Whether a message of this source has come in under this name of the queue."""
+        name = Packet(arrival.packet, arrival.seen).destination_queue
+        queue = self._find(name)
+        number = 0 if queue is None else queue.number
+        info = self.core.transfer.incoming_at(number, arrival.seen.source_guid, str(name))
+        return info is not None and bool(info.sequence_number)
