@@ -35,13 +35,15 @@ SEND, RECEIVE, PEEK, MOVE = (
 class Home:
     """One home over several processes; `path` makes it a real directory."""
 
-    def __init__(self, path: Path | None = None, **settings: Any) -> None:
+    def __init__(
+        self, path: Path | None = None, *, store: StoreSettings | None = None, **settings: Any
+    ) -> None:
         self.path = path
         self.disk: Disk = SimDisk(3) if path is None else RealDisk(path)
         self.clock = SimClock()
         self.admin = Caller.administrator()
         self.settings = EngineSettings("ALPHA", **settings)
-        self.store_settings = StoreSettings(store_id=b"0123456789abcdef")
+        self.store_settings = store or StoreSettings(store_id=b"0123456789abcdef")
         self.events: list[Event] = []
         self.open_store()
 

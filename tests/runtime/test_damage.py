@@ -20,7 +20,7 @@ from posthouse.model.message import (
 )
 from posthouse.runtime.driver import Answer
 from posthouse.sim import SimDisk
-from posthouse.store.errors import StoreDamaged
+from posthouse.store.settings import StoreSettings
 from posthouse.wire import frame_payloads as payloads
 from posthouse.wire import frames
 from tests.protocols.admin.session_rig import Client, TurnDesk
@@ -62,26 +62,109 @@ def test_one_reader_is_told_and_the_others_get_their_messages(
     assert home.receive(reader) == b"a"
     with pytest.raises(MessageStorageFailed, match=f"lookup id {lookup_id} .* damaged") as caught:
         home.receive(reader)
-    assert "posthouse doctor" in caught.value.remedy
+    assert "posthouse damage list" in caught.value.remedy
     assert told(home) == 1
     assert home.receive(reader) == b"b"
     with pytest.raises(IoTimeout):
         home.receive(reader)
     home.check_books()
     assert books_of(home.queue()).locked == 1
-    if segment == "open":  # which a start reads all of
-        with pytest.raises(StoreDamaged):
-            home.restart()
-        return
+    (listed,) = home.manager.damage.undecided()
     home.restart()
     home.check_books()
-    assert books_of(home.queue()).waiting == 1
+    assert home.manager.damage.undecided() == [listed]
+    assert books_of(home.queue()).locked == 1
+    with pytest.raises(IoTimeout):
+        home.receive(home.open(RECEIVE))
+    with pytest.raises(MessageStorageFailed):
+        home.driver.read(by_lookup_id(home, lookup_id))
+
+
+def by_lookup_id(home: Home, lookup_id: int) -> Callable[[QueueManager], Any]:
+    reader = home.open(PEEK)
+    return lambda m: m.read_message_by_lookup_identifier(reader, lookup_id, peek=True)
+
+
+def test_a_start_goes_on_without_a_record_that_no_checkpoint_has() -> None:
+    home = Home()
+    home.create()
+    home.send(b"a", ROTTEN, b"b")
+    name = home.damage(ROTTEN)
+    home.crash()
+    (listed,) = home.manager.damage.undecided()
+    assert (f"{listed.segment:08d}.log", listed.number) == (name, 0)
+    assert listed.named
+    reader = home.open(RECEIVE)
+    (told_of,) = [event.details for event in home.events if event.name == "damage_undecided"]
+    assert (told_of["segment"], told_of["offset"]) == (listed.segment, listed.offset)
+    assert [home.receive(reader), home.receive(reader)] == [b"a", b"b"]
+    home.check_books()
+    home.restart()
+    assert home.manager.damage.undecided() == [listed]
+    home.run(lambda m: m.damage.accept([listed], "operator"))
+    home.restart()
+    assert not home.manager.damage.undecided()
+    home.check_books()
+
+
+def test_accepted_damage_purges_the_message_and_frees_its_segment() -> None:
+    home = Home(store=StoreSettings(store_id=b"0" * 16, segment_size=50_000, garbage_segments=0))
+    damaged(ROTTEN, *[bytes(1000)] * 40, home=home)
+    home.seal()
     reader = home.open(RECEIVE)
     with pytest.raises(MessageStorageFailed):
         home.receive(reader)
-    with pytest.raises(IoTimeout):
+    for _ in range(40):
         home.receive(reader)
-    assert told(home) == 2
+    (listed,) = home.manager.damage.undecided()
+    name = f"{listed.segment:08d}.log"
+    home.restart()
+    tidied(home)
+    assert home.disk.exists(name)  # kept until it is decided
+    home.run(lambda m: m.damage.accept(home.manager.damage.undecided(), "operator"))
+    assert books_of(home.queue()).purged == 1
+    assert [e.details["by"] for e in home.events if e.name == "damage_accepted"] == ["operator"]
+    home.restart()
+    tidied(home)
+    assert not home.disk.exists(name)
+    home.restart()
+    assert not home.manager.damage.records  # nothing is left to remember
+    home.check_books()
+
+
+def tidied(home: Home) -> None:
+    """Upkeep of an idle store."""
+    home.store._begin_segment()
+    for _ in range(50):
+        home.driver.tidy()
+        home.driver.sync()
+
+
+def test_a_message_that_can_be_read_again_is_off_the_list() -> None:
+    home = damaged(b"a", ROTTEN)
+    lookup_id = home.lookup_ids()[1]
+    with pytest.raises(MessageStorageFailed):
+        home.driver.read(by_lookup_id(home, lookup_id))
+    assert len(home.manager.damage.undecided()) == 1
+    home.damage(b"sotten" + ROTTEN[6:])  # the bit as it was
+    delivery = home.driver.read(by_lookup_id(home, lookup_id))
+    assert home.body(delivery) == ROTTEN
+    assert not home.manager.damage.records
+    home.restart()
+    assert home.receive(home.open(RECEIVE)) == b"a"
+    assert home.receive(home.open(RECEIVE)) == ROTTEN
+
+
+def test_damage_that_ends_with_its_message_needs_no_decision() -> None:
+    home = damaged(b"a", ROTTEN)
+    lookup_id = home.lookup_ids()[1]
+    with pytest.raises(MessageStorageFailed):
+        home.driver.read(by_lookup_id(home, lookup_id))
+    home.run(lambda m: m.purge_queue(home.open(RECEIVE)))
+    assert not home.manager.damage.undecided()
+    home.restart()
+    assert not home.manager.damage.undecided()
+    home.check_books()
 
 
 def test_whoever_else_calls_in_the_same_turn_is_served() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from zlib import crc32
 
 import pytest
@@ -17,7 +18,7 @@ from posthouse.store.format import (
     pack_record,
 )
 from posthouse.store.log import LogStore
-from posthouse.store.settings import StoreSettings
+from posthouse.store.settings import REFUSE, StoreSettings
 from tests.store.rig import Picture, Rig, picture
 
 SETTINGS = StoreSettings(store_id=b"0123456789abcdef", segment_size=1500)
@@ -25,7 +26,7 @@ FIRST = "00000001.log"
 
 
 def opened(disk: SimDisk) -> Rig:
-    return Rig(LogStore(disk, SETTINGS))
+    return Rig(LogStore(disk, replace(SETTINGS, damage=REFUSE)))
 
 
 def filled(groups: int = 3) -> tuple[SimDisk, Rig, list[Picture]]:

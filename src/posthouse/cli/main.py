@@ -26,6 +26,7 @@ NOUNS = {
     "serve": ("serve",),
     "status": ("status", "books", "online", "offline"),
     "transaction": ("transaction",),
+    "damage": ("damage",),
     "stage": ("stage",),
     "peer": ("peer",),
     "directory": ("directory",),

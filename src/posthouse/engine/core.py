@@ -250,6 +250,7 @@ class Core:
         self.queues: dict[int, Queue] = {}
         self.deleted_queues: set[int] = set()  # still holding messages of open transactions
         self.locks: dict[int, Lock] = {}
+        self.unreadable: set[int] = set()  # messages whose records are damaged
         self.peekable_locks = 0
         self.claims = 0  # queues in which a group has claims
         self.rights_version = 0  # moves when a descriptor, an account or a group changes
@@ -386,6 +387,8 @@ class Core:
         self.state.end(number, reason, row)
         if self.deleted_queues:
             self.forget_deleted(row.queue)
+        if number in self.unreadable:
+            self.reading.damage.ended(number)
         if row.flags & FLAG_EXPRESS:
             self.effects.records.append((DROP, number, b"", b""))
         else:
@@ -394,6 +397,8 @@ class Core:
     def end_run(self, numbers: list[int], rows: list[Row], reason: int) -> None:
         """Messages that `State.end_run` can take out together are gone."""
         self.state.end_run(numbers, rows, reason)
+        for number in self.unreadable.intersection(numbers) if self.unreadable else ():
+            self.reading.damage.ended(number)
         ends, records = self.effects.change.ends, self.effects.records
         express = [row[11] & FLAG_EXPRESS for row in rows]
         if any(express):

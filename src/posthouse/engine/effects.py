@@ -16,6 +16,10 @@ from posthouse.security.peer_calls import Verb
 class Unreadable(Exception):
     """The stored packet of one message cannot be had; the rest of the store is not concerned."""
 
+    place: tuple[int, int, int] | None = None  # segment, offset and size of a durable record
+    number = 0  # of the message, where whoever met it knows that
+    reason = ""
+
 
 READ_IN_DOUBT: Final = 0x100  # of Read.flags; in front of it are those of the row
 

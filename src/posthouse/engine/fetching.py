@@ -1,8 +1,8 @@
 """Reading with the packet in hand: no message leaves its queue before its packet was read.
 
 A message whose stored packet is damaged costs its reader an error and nobody else anything. It is
-set aside until the next start: locked, so that seeks go past it. Asking for it by its lookup
-identifier tries again. Purge, deletion, expiry and moves do not need the packet.
+set aside: locked, so that seeks go past it, and reported until an operator has decided. Asking for
+it by its lookup identifier tries again. Purge, deletion, expiry and moves do not need the packet.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from posthouse.engine.core import Core, Lock
+from posthouse.engine.damage import Damage
 from posthouse.engine.descriptor import OpenQueueDescriptor
 from posthouse.engine.effects import Read, Unreadable
 from posthouse.engine.queue import Queue
@@ -21,8 +22,8 @@ from posthouse.model.errors import MessageStorageFailed
 ReadPacket = Callable[[int], bytes]
 ReadPackets = Callable[[list[int]], list[tuple[bytes, bytes]]]  # verified senders and packets
 _REMEDY = (
-    "Go on with the next message; `posthouse doctor` tells more. An administrator can move this "
-    "one to a subqueue by its lookup identifier, and purge that."
+    "Go on with the next message. `posthouse damage list` shows this one to an administrator, who "
+    "can give it up with `posthouse damage accept`, or bring back a good copy of the file."
 )
 
 
@@ -34,6 +35,7 @@ class Fetching(Reading):
         self._read = read
         self._read_many = read_many
         self.damaged: set[int] = set()  # set aside, each with a lock of nobody's
+        self.damage = Damage(core)
 
     # -- packets
 
@@ -58,14 +60,15 @@ class Fetching(Reading):
         try:
             return self._read(number)
         except Unreadable as damage:
-            self._tell(self.row(number), damage)
+            self._tell(number, self.row(number), damage)
             return b""
 
-    def _tell(self, row: Row, damage: Unreadable) -> MessageStorageFailed:
+    def _tell(self, number: int, row: Row, damage: Unreadable) -> MessageStorageFailed:
         queue = self.core.queues.get(row.queue)
         name = "a deleted queue" if queue is None else queue.name
         self.core.refusals["message_damaged"] += 1
         self.core.event("message_damaged", queue=name, lookup_id=row.lookup_id, why=str(damage))
+        self.damage.found(number, damage)
         return MessageStorageFailed(
             f"the stored packet of the message with lookup id {row.lookup_id} in {name} is damaged",
             _REMEDY,
@@ -73,11 +76,35 @@ class Fetching(Reading):
 
     # -- damage
 
-    def _set_aside(self, number: int, row: Row, damage: Unreadable) -> MessageStorageFailed:
+    def load(self) -> None:
+        """What the log remembers as damaged is set aside from the start, if it still is."""
+        self.damage.load()
+        for number in sorted(self.core.unreadable):
+            row = self.core.state.table.get(number)
+            if row is None or not row.lookup_id or number in self.core.locks:
+                continue
+            try:
+                self.fetch(number)
+            except Unreadable:
+                self._lock_away(number, row)
+            else:
+                self.damage.read(number)
+
+    def met_by_upkeep(self, damage: Unreadable | None) -> None:
+        """Compaction has stopped at damage, or (None) goes on again."""
+        self.damage.stops_compaction = "" if damage is None else str(damage)
+        row = self.core.state.table.get(damage.number) if damage is not None else None
+        if damage is not None and row is not None and row.lookup_id:
+            self._set_aside(damage.number, row, damage)
+
+    def _lock_away(self, number: int, row: Row) -> None:
         if number not in self.core.locks:
             self.core.lock(self.core.queues[row.queue], number, Lock(None))
             self.damaged.add(number)
-        return self._tell(row, damage)
+
+    def _set_aside(self, number: int, row: Row, damage: Unreadable) -> MessageStorageFailed:
+        self._lock_away(number, row)
+        return self._tell(number, row, damage)
 
     def release(self, number: int) -> None:
         """What was set aside is as available as any other message, for who needs no packet."""
@@ -96,6 +123,8 @@ class Fetching(Reading):
             self.fetch(number)
         except Unreadable as damage:
             raise self._set_aside(number, row, damage) from damage
+        if number in self.core.unreadable:
+            self.damage.read(number)
         return super().read_of(number, row)
 
     def dequeue_many(

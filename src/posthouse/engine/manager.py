@@ -94,6 +94,7 @@ class QueueManager(ManagerReads):
         self.core = core
         self.state = QueueManagerState.STOPPED
         core.reading = self.reading = Fetching(core, read, read_many)
+        self.damage = self.reading.damage
         core.waiting = self.waiting = Waiting(core)
         core.moving = self.moving = Moving(core)
         self.incarnations = Incarnations(core)
@@ -171,6 +172,7 @@ class QueueManager(ManagerReads):
         self.transactions.recover()
         self.two_phase.load()
         self.core.acks.owed.load()
+        self.reading.load()
         self.moving.end_doomed()
         self.moving.empty_deleted()
         for queue in self.queues.all():

@@ -428,3 +428,4 @@ TABLE_JOB = 24  # jobs: what was asked for, how they stand, where their data is
 TABLE_JOB_HISTORY = 25  # what became of jobs
 TABLE_INCARNATION = 26  # the random name of each start, by its first lookup identifier
 TABLE_SIGNED = 31  # digests of signed messages that came into authenticated queues
+TABLE_DAMAGE = 32  # damaged records of messages, by segment and offset

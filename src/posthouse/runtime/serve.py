@@ -61,12 +61,15 @@ STOPPED, FAILED = 0, 1
 _WARNINGS = frozenset(
     {
         "clock_step",
+        "damage_accepted",
+        "damage_undecided",
         "directory_away",
         "directory_object_unusable",
         "directory_queue_doubled",
         "directory_queue_refused",
         "directory_refused",
         "flow_control_begins",
+        "message_damaged",
         "message_unreadable",
         "peer_not_reached",
     }
@@ -460,11 +463,14 @@ class Server:
         )
 
     def _look_for_damage(self) -> None:
-        """Damage in front of what is read has stopped compaction, and nothing else."""
+        """Damage that compaction has met has stopped it, and nothing else."""
         damage = self.started.store.damage
-        if damage is not None and not self._damage_told:
-            self._damage_told = True
+        if (damage is not None) == self._damage_told:
+            return
+        self._damage_told = damage is not None
+        if damage is not None:
             self.log.error("store_damaged", cause=damage)
+        self.desk.decide(lambda m: m.reading.met_by_upkeep(damage), lambda answer: None)
 
     def _watch_memory(self, loop: asyncio.AbstractEventLoop) -> None:
         limits = self.settings.limits

@@ -197,6 +197,14 @@ class TransactionsSection(Struct, frozen=True):
 class StoreSection(Struct, frozen=True):
     """The log on disk."""
 
+    damage: Annotated[
+        Literal["set-aside", "refuse"],
+        Meta(
+            description="What a start does with a damaged record of a message: it goes on without "
+            "it and reports it until the loss is accepted (`posthouse damage`), or it refuses. "
+            "Damage to any other record always refuses."
+        ),
+    ] = "set-aside"
     segment_size: Annotated[
         int,
         Meta(
@@ -577,6 +585,7 @@ def store_settings(settings: Settings, store_id: bytes = bytes(16)) -> StoreSett
     store = settings.store
     return StoreSettings(
         store_id=store_id,
+        damage=store.damage,
         segment_size=store.segment_size,
         express_memory=store.express_memory,
         disk_reserve=store.disk_reserve,

@@ -37,6 +37,7 @@ from posthouse.engine.records import (
     unpack_change,
 )
 from posthouse.engine.state import State
+from posthouse.store.errors import StoreDamaged
 from posthouse.store.format import CARRY, HEADER_SIZE, RELEASE, RELEASE_PAYLOAD
 from posthouse.store.index import Entry, SegmentIndex
 from posthouse.store.ledger import END_WEIGHT, ROW_WEIGHT, RUN_WEIGHT, Key, Ledger
@@ -98,9 +99,11 @@ class Compactor:
         """Picks the segment that gives most of those in front of the checkpoint, if any does."""
         assert self.victim is None
         free, total = self.free_space()
-        unfinished = self._unfinished()
+        unfinished, held = self._unfinished(), self.ledger.held_segments()
+        if unfinished is not None and unfinished.number in held:
+            return False  # it goes first, and an operator has to decide before that
         short = free < 2 * self.settings.reserve(total)
-        candidates = self._candidates(short) if unfinished is None else [unfinished]
+        candidates = self._candidates(short, held) if unfinished is None else [unfinished]
         fitting = [s for s in candidates if self._is_empty(s) or self._copied(s) <= free]
         self.lacks_room = len(fitting) < len(candidates)
         candidates = fitting
@@ -140,12 +143,13 @@ class Compactor:
             return self.ledger.segments[number]
         return None
 
-    def _candidates(self, short: bool) -> list[Segment]:
+    def _candidates(self, short: bool, held: set[int]) -> list[Segment]:
         """Empty ones, else mostly dead ones if there is much garbage, else many small ones.
 
         Where the disk is short of space no garbage is left alone.
         """
-        sealed = [s for s in self.ledger.segments.values() if s.sealed and not s.pins]
+        segments = self.ledger.segments.values()
+        sealed = [s for s in segments if s.sealed and not s.pins and s.number not in held]
         found = [s for s in sealed if self._is_empty(s)]
         if not found and short:
             found = [s for s in sealed if self._is_dead(s, 1 / SMALL_PARTS)]
@@ -206,7 +210,11 @@ class Compactor:
             return 0
         row = self.state.table.get(entry.number)
         assert row is not None, f"message {entry.number} has a place and no row"
-        payload = memoryview(self.read_record(place))[HEADER_SIZE:]
+        try:
+            payload = memoryview(self.read_record(place))[HEADER_SIZE:]
+        except StoreDamaged as damage:
+            damage.number = entry.number
+            raise
         arrival = unpack_arrival(payload)
         extra = self.state.extras.get(entry.number, b"")
         head = pack_arrival(entry.number, row, arrival.span, arrival.sender, extra)

@@ -44,6 +44,10 @@ from posthouse.store.segment import Scanner
 NO_ID = bytes(16)
 EXPORT = "save what is good with --export DIR"
 ACCEPT = "then, if there is no better copy of the file, go on without it: --accept-loss"
+SERVED = (
+    "a start serves everything else, unless [store] damage is 'refuse'; `posthouse damage list` "
+    "shows it then, and `posthouse damage accept` gives it up. Or now: "
+)
 
 
 class Problem(msgspec.Struct):
@@ -88,17 +92,22 @@ def check(disk: Disk) -> Report:
     report.messages = len(whole.state.table if whole else Salvage(disk).state.table)
     if found is not None and whole is not None:
         report.torn_bytes = whole.torn_bytes
-        _compare(report, found, whole)
+        if not whole.asides:  # else the log says less than a checkpoint
+            _compare(report, found, whole)
     return report
 
 
 def _examine(disk: Disk, report: Report, *, log_only: bool) -> Found | None:
-    recovery = Recovery(disk, NO_ID, log_only=log_only)
+    recovery = Recovery(disk, NO_ID, log_only=log_only, set_aside=True)
     try:
         found = recovery.examine()
     except StoreDamaged as error:
         _problem(report, error)
         return None
+    for aside in found.asides:
+        name = segment_name(aside.segment)
+        damage = StoreDamaged(name, aside.offset, aside.reason)
+        _problem(report, damage, f"{SERVED}{EXPORT}; {ACCEPT} {name}")
     if found.torn_bytes:
         _note(
             report,

@@ -20,11 +20,14 @@ class StoreFailed(StoreError):
 class StoreDamaged(StoreError, Unreadable):
     """Bytes that were synced are not what was written. Nothing has been changed on the disk."""
 
-    def __init__(self, file: str, offset: int, reason: str) -> None:
+    def __init__(
+        self, file: str, offset: int, reason: str, place: tuple[int, int, int] | None = None
+    ) -> None:
         super().__init__(file, offset, reason)
         self.file = file
         self.offset = offset
         self.reason = reason
+        self.place = place  # of one message's record: segment, offset and size
 
     def __str__(self) -> str:
         return (

@@ -9,7 +9,15 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from posthouse.engine.records import ROW_SIZE, TABLE_BOOKS, Change, Skimmed, skimmed
+from posthouse.engine.damaged_records import DamagedRecord, decode_damaged
+from posthouse.engine.records import (
+    ROW_SIZE,
+    TABLE_BOOKS,
+    TABLE_DAMAGE,
+    Change,
+    Skimmed,
+    skimmed,
+)
 from posthouse.store.format import HEADER_SIZE
 from posthouse.store.positions import PAGE_ENTRIES, Positions
 from posthouse.store.segment import Segment
@@ -54,6 +62,7 @@ class Ledger:
         self.definitions: dict[Key, Definition] = {}
         self.dead_bytes = 0  # died since the start
         self.copied_from: set[int] = set()  # segments with records that later copies supersede
+        self.undecided: dict[bytes, int] = {}  # damaged records that keep their segments
 
     # -- what the records say
 
@@ -96,6 +105,22 @@ class Ledger:
                 segment.fixed_bytes += DEFINE_WEIGHT + len(key) + len(value or b"")
             else:
                 self._define((table, key), value, segment)
+                if table == TABLE_DAMAGE and value is not None:
+                    self.damaged(decode_damaged(value))
+
+    def damaged(self, damaged: DamagedRecord) -> None:
+        """A damaged record: its segment is kept until the loss is accepted."""
+        segment = self.segments.get(damaged.segment)
+        if segment is not None:
+            segment.aside[damaged.offset] = damaged.offset + damaged.size
+        if damaged.accepted or segment is None:
+            self.undecided.pop(damaged.key, None)
+        else:
+            self.undecided[damaged.key] = damaged.segment
+
+    def held_segments(self) -> set[int]:
+        """Segments with damaged records of which an operator has to decide first."""
+        return set(self.undecided.values())
 
     def _keep_run(self, number: int, count: int, segment: Segment) -> None:
         """What is said here of messages in other segments has to be said as long as these exist."""

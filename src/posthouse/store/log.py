@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from posthouse.engine.records import (
+    CHANGE,
     DROP,
     EXPRESS,
     FLAG_EXPRESS,
@@ -23,6 +24,7 @@ from posthouse.store.files import SegmentFiles
 from posthouse.store.format import HEADER_SIZE
 from posthouse.store.index import block_size
 from posthouse.store.ledger import Ledger
+from posthouse.store.losses import Losses, damaged_records
 from posthouse.store.positions import Place
 from posthouse.store.read import (
     Reading,
@@ -34,7 +36,7 @@ from posthouse.store.read import (
 )
 from posthouse.store.recovery import Found, Recovery
 from posthouse.store.segment import Segment
-from posthouse.store.settings import StoreSettings
+from posthouse.store.settings import SET_ASIDE, StoreSettings
 from posthouse.store.upkeep import Upkeep
 from posthouse.store.writer import LogWriter
 
@@ -75,12 +77,14 @@ class LogStore:
     def recover(self) -> Recovered:
         """Reads the log, cuts off a torn tail, and is ready."""
         assert self._upkeep is None, "a store is opened once"
-        recovery = Recovery(self.disk, self.settings.store_id)
+        set_aside = self.settings.damage == SET_ASIDE
+        recovery = Recovery(self.disk, self.settings.store_id, set_aside=set_aside)
         found = recovery.examine()
         marker = self._marker()
         self.notes += recovery.notes
         try:
             self._adopt(found)
+            self._note_losses(found)
             clean, lost = self._adopt_express(found, marker)
         except OSError as error:
             raise StoreFailed(f"opening the store: {error.strerror or error}") from error
@@ -113,6 +117,17 @@ class LogStore:
         self._upkeep = Upkeep(
             self.disk, self.settings, self.state, self._writer, self._files, found
         )
+
+    def _note_losses(self, found: Found) -> None:
+        """What the log goes on without has to be in it before anybody is answered."""
+        losses = Losses(found)
+        change = losses.change()
+        self.notes += losses.notes
+        if change:
+            self.append([(CHANGE, 0, change.pack(), b"")])
+            self._writer.sync()
+        for damaged in damaged_records(self.state):
+            self.ledger.damaged(damaged)
 
     def _keep_what_was_read(self, found: Found, active: Segment) -> None:
         """What was replayed will be answered for, so it has to be on the disk now."""
@@ -213,14 +228,15 @@ class LogStore:
         try:
             found += packets_of(self._files.open(segment), segment.name, run)
         except OSError as error:
-            raise unreadable(segment.name, run[0].offset, error) from error
+            first = run[0][:3] if len(run) == 1 else None
+            raise unreadable(segment.name, run[0].offset, error, first) from error
 
     def _record(self, place: Place) -> bytes:
         segment = self._segment(place.segment)
         try:
             return checked_record(self._files.open(segment), segment.name, place)
         except OSError as error:
-            raise unreadable(segment.name, place.offset, error) from error
+            raise unreadable(segment.name, place.offset, error, place[:3]) from error
 
     def read_now(self, number: int) -> bytes | None:
         """The packet if that needs no wait for the disk, else None."""

@@ -55,7 +55,7 @@ def checked_record(file: File, name: str, place: Place) -> bytes:
 def verified(data: bytes, name: str, place: Place) -> bytes:
     """The same bytes, if they are the record of that place."""
     if len(data) != place.size or crc32(memoryview(data)[4:]) != CRC.unpack_from(data)[0]:
-        raise StoreDamaged(name, place.offset, WRONG)
+        raise StoreDamaged(name, place.offset, WRONG, place[:3])
     return data
 
 
@@ -77,23 +77,25 @@ def packets_of(file: File, name: str, run: list[Place]) -> list[tuple[bytes, byt
     if data is None:
         data = file.read(start, size)
     view, packets, known, unpack = memoryview(data), [], len(data), _FRONT.unpack_from
-    for _, offset, size, _ in run:
+    for segment, offset, size, _ in run:
         at = offset - start
         end = at + size
         if end > known:
-            raise StoreDamaged(name, offset, WRONG)
+            raise StoreDamaged(name, offset, WRONG, (segment, offset, size))
         crc, sender_size, extra_size = unpack(data, at)
         if crc32(view[at + 4 : end]) != crc:
-            raise StoreDamaged(name, offset, WRONG)
+            raise StoreDamaged(name, offset, WRONG, (segment, offset, size))
         at += _FRONT.size
         sender_end = at + sender_size
         packets.append((data[at:sender_end], data[sender_end + extra_size : end]))
     return packets
 
 
-def unreadable(name: str, offset: int, error: OSError) -> StoreDamaged:
+def unreadable(
+    name: str, offset: int, error: OSError, place: tuple[int, int, int] | None = None
+) -> StoreDamaged:
     """A disk that refuses a read costs what lies there, not the store."""
-    return StoreDamaged(name, offset, f"reading failed: {error.strerror or error}")
+    return StoreDamaged(name, offset, f"reading failed: {error.strerror or error}", place)
 
 
 def read_file(disk: Disk, name: str) -> bytes:

@@ -3,8 +3,9 @@
 The newest segment with a sound beginning (the anchor) says which segments belong to the log. They
 are replayed in order, from a checkpoint where there is one. Where the bytes stop being records, a
 mark decides: if any mark, anywhere, says that the record expected there had been synced, this is
-damage and the log is refused as it is. Otherwise it is a torn tail: what stands there and behind
-was never answered for, and is cut off.
+damage. A damaged record that provably held a message is set aside, and reading goes on after it;
+any other refuses the log as it is. Without such a mark it is a torn tail: what stands there and
+after it was never answered for, and is cut off.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from posthouse.store.format import (
     SegmentHeader,
     generation_of,
     index_name,
+    is_recycled,
     numbered,
     segment_name,
     unpack_segment_header,
@@ -47,6 +49,7 @@ from posthouse.store.ledger import Ledger
 from posthouse.store.read import read_file
 from posthouse.store.replay import Replay
 from posthouse.store.segment import Scanner, Segment, find_marks
+from posthouse.store.set_aside import Aside, Damaged, set_aside
 
 
 class Flaw(NamedTuple):
@@ -56,6 +59,12 @@ class Flaw(NamedTuple):
     offset: int
     sequence: int
     reason: str
+    length: int | None = None  # of a sealed segment
+    last_sequence: int = 0
+
+    def damage(self, why: str = "") -> StoreDamaged:
+        """The refusal of a log that has it."""
+        return StoreDamaged(segment_name(self.number), self.offset, self.reason + why)
 
 
 class Anchor(NamedTuple):
@@ -83,6 +92,8 @@ class Found(NamedTuple):
     torn: list[str]  # files whose every record is behind the cut
     leftovers: list[str]  # files that belong to the log no more
     checkpoint_position: int  # of the one that was used, 0: none
+    asides: tuple[Aside, ...] = ()  # damaged records that the log goes on without
+    covered: tuple[int, int] = (0, 0)  # segment and offset that the checkpoint reaches to
 
 
 class Stretch(NamedTuple):
@@ -96,10 +107,14 @@ class Stretch(NamedTuple):
 class Recovery:
     """Reads a log. Changes nothing."""
 
-    def __init__(self, disk: Disk, store_id: bytes, *, log_only: bool = False) -> None:
+    def __init__(
+        self, disk: Disk, store_id: bytes, *, log_only: bool = False, set_aside: bool = False
+    ) -> None:
         self.disk = disk
         self.store_id = store_id
         self.log_only = log_only  # no checkpoints, no indexes
+        self.set_aside = set_aside  # go on without damaged records of messages
+        self.asides: dict[int, dict[int, Aside]] = {}  # by segment and offset
         self.identified = False  # the store_id is the one of the log
         self.names = disk.names()
         self.all_numbers = numbered(self.names, ".log")
@@ -118,7 +133,7 @@ class Recovery:
             result = self._attempt(anchor)
             if not isinstance(result, Flaw):
                 return result
-            self._judge(result)
+            self._judge(result)  # what it sets aside or cuts off is not met again
 
     # -- reading files
 
@@ -137,7 +152,14 @@ class Recovery:
     # -- judging
 
     def _judge(self, flaw: Flaw) -> None:
-        """Damage is raised; a torn tail is taken out of sight, so that reading can begin again."""
+        """Damage is raised or set aside, a torn tail taken out of sight: reading can go on."""
+        if self._is_damage(flaw):
+            self._set_aside(flaw)
+        else:
+            self._cut(flaw)
+
+    def _is_damage(self, flaw: Flaw) -> bool:
+        """Whether anything proves that the record expected there had been synced."""
         self._heads()
         behind = [n for n in self.all_numbers if n >= flaw.number]
         for number in behind:
@@ -145,8 +167,35 @@ class Recovery:
             offset = flaw.offset if number == flaw.number else 0
             data = read_file(self.disk, segment_name(number))
             self.synced = max(self.synced, find_marks(data, generation, offset))
-        if self.synced >= flaw.sequence:
-            raise StoreDamaged(segment_name(flaw.number), flaw.offset, flaw.reason)
+        return self.synced >= flaw.sequence
+
+    def _set_aside(self, flaw: Flaw) -> None:
+        """Every damaged record of the segment, if the log can do without each; else it raises."""
+        if not self.set_aside or flaw.offset < SEGMENT_HEADER_SIZE:
+            raise flaw.damage()
+        data = self.read(flaw.number)[: flaw.length]
+        generation = generation_of(self.store_id, flaw.number)
+        while True:
+            place = Damaged(data, generation, flaw.offset, flaw.sequence, flaw.last_sequence)
+            aside = set_aside(flaw.number, place, flaw.reason)
+            if aside is None:
+                raise flaw.damage("; it is not shown to be the record of a message")
+            self.asides.setdefault(flaw.number, {})[flaw.offset] = aside
+            scanner = Scanner(
+                data, generation, flaw.sequence + 1, aside.end, recycled=is_recycled(data)
+            )
+            for _ in scanner:
+                pass
+            if not scanner.reason or scanner.sequence > self.synced:
+                return
+            flaw = flaw._replace(
+                offset=scanner.offset, sequence=scanner.sequence, reason=scanner.reason
+            )
+
+    def _ends_of_asides(self, number: int) -> dict[int, int]:
+        return {offset: aside.end for offset, aside in self.asides.get(number, {}).items()}
+
+    def _cut(self, flaw: Flaw) -> None:
         keep = flaw.number + 1 if flaw.offset > SEGMENT_HEADER_SIZE else flaw.number
         self.numbers = [n for n in self.numbers if n < keep]
         if keep > flaw.number:
@@ -191,7 +240,13 @@ class Recovery:
         return None
 
     def _scan_anchor(self, header: SegmentHeader, data: bytes) -> Anchor | None:
-        scanner = Scanner(data, header.generation, header.first_sequence, recycled=header.recycled)
+        scanner = Scanner(
+            data,
+            header.generation,
+            header.first_sequence,
+            recycled=header.recycled,
+            aside=self._ends_of_asides(header.number),
+        )
         records = list(scanner)
         if not records or records[0][0] != SEGMENTS:
             return None
@@ -285,13 +340,24 @@ class Recovery:
         except StoreDamaged as error:
             return Flaw(entry.number, error.offset, entry.first_sequence, error.reason)
         scanner = Scanner(
-            data[: entry.length], segment.generation, sequence or entry.first_sequence, start
+            data[: entry.length],
+            segment.generation,
+            sequence or entry.first_sequence,
+            start,
+            aside=self._ends_of_asides(entry.number),
         )
         replay_scanned(replay, segment, scanner, scanner)
         self.synced = max(self.synced, scanner.synced)
         if scanner.reason or scanner.offset != entry.length:
             reason = scanner.reason or "the segment ends too early"
-            return Flaw(entry.number, scanner.offset, scanner.sequence, reason)
+            return Flaw(
+                entry.number,
+                scanner.offset,
+                scanner.sequence,
+                reason,
+                entry.length,
+                entry.last_sequence,
+            )
         return None
 
     def _index(self, segment: Segment, entry: SegmentEntry) -> SegmentIndex | None:
@@ -302,7 +368,7 @@ class Recovery:
 
     def _replay_anchor(
         self, replay: Replay, active: Segment, anchor: Anchor, checkpoint: Checkpoint | None
-    ) -> Found:
+    ) -> Found | Flaw:
         scanner = anchor.scanner
         active.index = IndexBuilder()
         start = checkpoint_offset(active, checkpoint)
@@ -314,7 +380,10 @@ class Recovery:
         if scanner.sequence <= self.synced:
             reason = reason or "the log ends before a position that was synced"
         if reason:
-            self._judge(Flaw(active.number, scanner.offset, scanner.sequence, reason))
+            flaw = Flaw(active.number, scanner.offset, scanner.sequence, reason)
+            if self._is_damage(flaw):
+                return flaw
+            self._cut(flaw)
         live = replay.ledger.segments
         replay.ledger.positions.retain(set(live))
         replay.ledger.copied_from &= set(live)
@@ -342,6 +411,8 @@ class Recovery:
             torn=[segment_name(n) for n in torn],
             leftovers=[segment_name(n) for n in old] + self._stray(live),
             checkpoint_position=checkpoint.head.position if checkpoint else 0,
+            asides=tuple(one for found in self.asides.values() for one in found.values()),
+            covered=checkpoint.head[:2] if checkpoint else (0, 0),
         )
 
     def _bytes_behind(self, active: Segment) -> int:
@@ -463,7 +534,7 @@ def rebuilt_index(disk: Disk, segment: Segment) -> SegmentIndex:
     """A sealed segment's index, from the segment itself; StoreDamaged if it is not whole."""
     data = read_file(disk, segment.name)[: segment.end]
     built, view = IndexBuilder(), memoryview(data)
-    scanner = Scanner(data, segment.generation, segment.first_sequence)
+    scanner = Scanner(data, segment.generation, segment.first_sequence, aside=segment.aside)
     for kind, offset, end in scanner:
         index_record(built, kind, offset, view[offset + HEADER_SIZE : end])
     if scanner.offset != segment.end:

@@ -9,20 +9,18 @@ the next start replays the log. What was lost is written to the store's own jour
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import msgspec
 
 from posthouse.engine.records import (
-    ACCEPTED,
     CHANGE,
-    COLUMNS,
     COPY,
-    FLAG_EXPRESS,
-    LOST_EXPRESS,
     MESSAGE,
-    RECEIVED,
+    TABLE_DAMAGE,
     Change,
+    Define,
 )
-from posthouse.engine.state import State
 from posthouse.store.checkpoint import TEMPORARY_SUFFIX, checkpoint_names, write_file
 from posthouse.store.disk import Disk
 from posthouse.store.errors import StoreDamaged, StoreError
@@ -44,10 +42,11 @@ from posthouse.store.format import (
 )
 from posthouse.store.index import Entry, unpack_index
 from posthouse.store.log import LogStore
+from posthouse.store.losses import balance_books, damaged_records
 from posthouse.store.read import read_file
 from posthouse.store.recovery import Anchor, Recovery
 from posthouse.store.salvage import Piece, filler, pieces
-from posthouse.store.settings import StoreSettings
+from posthouse.store.settings import REFUSE, StoreSettings
 
 JOURNAL_NAME = "losses.jsonl"
 ASIDE_SUFFIX = ".damaged"
@@ -271,7 +270,7 @@ def _free_name(disk: Disk, name: str) -> str:
 
 def _try_to_start(disk: Disk, loss: Loss, settings: StoreSettings) -> Loss:
     """Opens the store, so that its books can say what was lost and a checkpoint is there again."""
-    store = LogStore(disk, settings)
+    store = LogStore(disk, replace(settings, damage=REFUSE))
     try:
         state = store.recover().state
     except StoreDamaged as error:
@@ -279,24 +278,12 @@ def _try_to_start(disk: Disk, loss: Loss, settings: StoreSettings) -> Loss:
         return loss
     balance_books(state)
     change = Change()
+    for damaged in damaged_records(state):
+        if segment_name(damaged.segment) == loss.segment:
+            state.define(TABLE_DAMAGE, damaged.key, None)
+            change.defines.append(Define(TABLE_DAMAGE, damaged.key, None))
     change.defines.append(state.books_define())
     store.append([(CHANGE, 0, change.pack(), b"")])
     store.close()
     loss.store_starts = True
     return loss
-
-
-def balance_books(state: State) -> None:
-    """Counts what is missing as lost; what came back because its end was lost, as accepted."""
-    waiting = dict.fromkeys(state.queues, 0)
-    for row in dict(state.table.items()).values():
-        if row.lookup_id and not row.flags & FLAG_EXPRESS:
-            waiting[row.queue] += 1
-    for number, queue in state.queues.items():
-        ended = sum(queue.books[RECEIVED:ACCEPTED])
-        missing = queue.books[ACCEPTED] - ended - waiting[number]
-        if missing > 0:
-            queue.books[LOST_EXPRESS] += missing
-        else:
-            queue.books[ACCEPTED] -= missing
-    assert COLUMNS == ACCEPTED + 1

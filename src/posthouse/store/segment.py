@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from posthouse.engine.records import MARK
 from posthouse.store.checksum import crc32
@@ -11,6 +11,7 @@ from posthouse.store.format import (
     CRC,
     HEADER,
     HEADER_SIZE,
+    LOST,
     MARK_PAYLOAD,
     MARK_SIZE,
     RECORD_PAYLOAD_MAX,
@@ -31,6 +32,7 @@ class Segment:
     """
 
     __slots__ = (
+        "aside",
         "body_at",
         "definition_bytes",
         "end",
@@ -64,6 +66,7 @@ class Segment:
         self.sealed = False
         self.file: File | None = None
         self.index: IndexBuilder | None = None  # while it is written to
+        self.aside: dict[int, int] = {}  # where damaged records begin and end that were set aside
         self.pins = 0
         self.live_bytes = 0
         self.fixed_bytes = SEGMENT_HEADER_SIZE  # what any segment has: header, list, books, marks
@@ -83,7 +86,8 @@ class Scanner:
     there, `reason` why it is none (empty: the data ends there), `synced` the newest mark. Bytes up
     to the end of the data that were there before the segment, zeros or records of another one, are
     `blank`: the data ends in front of them. They hold no record of this segment, not even a piece
-    that could ever be taken for one.
+    that could ever be taken for one. A damaged record in `aside`, which gives the end of each by
+    its offset, counts as a LOST one.
     """
 
     def __init__(
@@ -94,8 +98,10 @@ class Scanner:
         offset: int = SEGMENT_HEADER_SIZE,
         *,
         recycled: bool = False,
+        aside: Mapping[int, int] | None = None,
     ) -> None:
         self.data = data
+        self.aside = aside or {}
         self.recycled = recycled
         self.generation = generation
         self.sequence = sequence
@@ -105,7 +111,16 @@ class Scanner:
         self.synced = 0
 
     def __iter__(self) -> Iterator[tuple[int, int, int]]:
-        """Kind, offset and end of every record; the payload begins behind the header."""
+        """Kind, offset and end of every record; the payload begins after the header."""
+        yield from self._sound()
+        while (end := self.aside.get(self.offset)) is not None:
+            yield LOST, self.offset, end
+            self.offset, self.sequence = end, self.sequence + 1
+            self.reason, self.blank = "", False
+            yield from self._sound()
+
+    def _sound(self) -> Iterator[tuple[int, int, int]]:
+        """Records up to the first byte that is not one."""
         data, generation, size = self.data, self.generation, len(self.data)
         view = memoryview(data)
         unpack, header_size = HEADER.unpack_from, HEADER_SIZE
@@ -133,10 +148,7 @@ class Scanner:
 
     def _note_bad(self, offset: int, reason: str) -> None:
         rest = bytes(memoryview(self.data)[offset:])
-        if self.recycled:
-            self.blank = self.generation.to_bytes(4, "little") not in rest
-        else:
-            self.blank = not rest.strip(b"\0")
+        self.blank = is_blank(rest, self.generation, recycled=self.recycled)
         if not self.blank:
             self.reason = reason if rest[:HEADER_SIZE].strip(b"\0") else "there are zeros"
 
@@ -147,6 +159,13 @@ class Scanner:
             return False
         self.synced = max(self.synced, synced)
         return True
+
+
+def is_blank(rest: bytes, generation: int, *, recycled: bool) -> bool:
+    """Whether the bytes up to the end of a segment were there before it."""
+    if recycled:
+        return generation.to_bytes(4, "little") not in rest
+    return not rest.strip(b"\0")
 
 
 def find_marks(data: bytes | memoryview, generation: int | None, offset: int) -> int:

@@ -9,6 +9,7 @@ MIB = 1 << 20
 GIB = 1 << 30
 SEGMENT_SIZE_MIN = 1 * MIB
 SEGMENTS_OF_DISK = 64
+SET_ASIDE, REFUSE = "set-aside", "refuse"
 RECORDS_MAX = 5 * MIB  # the largest message and what is said of others beside it
 
 
@@ -19,6 +20,9 @@ class StoreSettings:
     store_id: bytes = bytes(16)
     """Given to a new store, which keeps it. Should be secret: record headers depend on it, so
     that nobody can send a body that looks like records of ours."""
+
+    damage: str = SET_ASIDE
+    """A start goes on without damaged records of messages, and reports them; or refuses."""
 
     segment_size: int = 64 * MIB
     """A segment is sealed once it is this long. On a small disk they are shorter: see `fitted`."""

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from errno import EDQUOT, ENOSPC
 
+from posthouse.engine.damaged_records import damage_key
+from posthouse.engine.records import TABLE_DAMAGE
 from posthouse.engine.state import State
 from posthouse.store.checkpoint import (
     TEMPORARY_SUFFIX,
@@ -58,7 +60,7 @@ class Upkeep:
         self.compactor = Compactor(
             state, found.ledger, settings, self._load_index, self._read_record, disk.free_space
         )
-        self.damage: StoreDamaged | None = None  # met while compacting, which ends then
+        self.damage: StoreDamaged | None = None  # met while compacting, which waits then
         self._leaving: list[Leaving] = []
         self._bytes_at_checkpoint = -behind_checkpoint(found)
         self._looked_at = -1
@@ -196,13 +198,22 @@ class Upkeep:
     # -- compaction
 
     def _compact(self) -> bool:
-        if self.damage is not None:
+        if self.damage is not None and not self._is_listed(self.damage):
             return False
+        self.damage = None
         try:
             return self._compact_more()
         except StoreDamaged as error:
             self.damage = error
+            self.compactor.victim = None  # chosen again from its beginning
+            self._looked_at = -1
             return False
+
+    def _is_listed(self, damage: StoreDamaged) -> bool:
+        """The log has it: its segment is left alone until an operator decides."""
+        if damage.place is None:
+            return False
+        return (TABLE_DAMAGE, damage_key(*damage.place[:2])) in self.state.definitions
 
     def _compact_more(self) -> bool:
         compactor = self.compactor

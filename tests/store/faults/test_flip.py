@@ -29,6 +29,7 @@ from posthouse.store.export import export
 from posthouse.store.format import unpack_segment_header
 from posthouse.store.log import LogStore
 from posthouse.store.segment import Scanner
+from posthouse.store.settings import REFUSE
 from tests.conftest import Dose
 from tests.engine.rig import MOVE, RECEIVE
 from tests.store.faults.harness import crashed, is_convenience, play
@@ -112,7 +113,7 @@ def bare() -> Store:
 
 def opened(disk: SimDisk) -> LogStore | StoreDamaged:
     """The store, or why it does not open."""
-    store = LogStore(disk, SMALL)
+    store = LogStore(disk, replace(SMALL, damage=REFUSE))
     try:
         torn_bytes = store.recover().torn_bytes
     except StoreDamaged as damage:

@@ -60,6 +60,7 @@ def show_status(
         dead_letters=look.dead_letters,
         unreachable=look.unreachable,
         claims=look.claims,
+        damaged=look.damaged,
         problems=look.problems(),
     )
 

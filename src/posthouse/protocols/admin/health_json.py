@@ -22,6 +22,8 @@ class Glance(NamedTuple):
     unreachable: list[UnreachableJson]
     claims: list[ClaimJson]
     directory: str  # why a shared one is offline
+    damaged: int = 0  # records of messages, undecided
+    stopped: str = ""  # damage that stops compaction
 
     def problems(self) -> list[str]:
         """A line for each thing that is wrong, with what to do."""
@@ -41,6 +43,13 @@ class Glance(NamedTuple):
                     "is at work. "
                     f"posthouse group release '{one.queue}' {one.group}, or pipeline settle"
                 )
+        if self.damaged:
+            lines.append(
+                f"{_many(self.damaged, 'damaged record')} of messages set aside, everything else "
+                "is served. posthouse damage list, then accept"
+            )
+        if self.stopped:
+            lines.append(f"compaction has stopped, so no space is given back: {self.stopped}")
         if self.directory:
             lines.append(f"the directory is offline: {self.directory}")
         return lines
@@ -71,6 +80,8 @@ def glance(manager: QueueManager, queues: Collection[Queue]) -> Glance:
             for one in health.claims(manager, queues)[:SHOWN_MAX]
         ],
         directory=(state.reason or "it has not answered") if shared_and_away else "",
+        damaged=len(manager.damage.undecided()),
+        stopped=manager.damage.stops_compaction,
     )
 
 

@@ -140,6 +140,11 @@ class Metrics(Collector):
         for reason in sorted(core.throttled):
             throttled.add_metric([reason], 1)
         yield throttled
+        yield _gauge(
+            "posthouse_damaged_records",
+            "Damaged records of messages that an operator has to decide.",
+            len(self.manager.damage.undecided()),
+        )
         stages = self.manager.stages
         yield _gauge("posthouse_stages", "Stages of unpublished batches.", len(stages.stages))
         yield _gauge("posthouse_staged_messages", "Messages in stages.", stages.messages)

@@ -99,6 +99,12 @@ class NoSuchTransaction(errors.TransactionSequence):
     default_remedy = "`posthouse transaction list` shows them; it may have ended by itself."
 
 
+class NoSuchDamage(QueueError):
+    """There is no undecided damage at that place."""
+
+    http_status: Final = 404
+
+
 class NoSuchCertificate(QueueError):
     """There is no certificate or key of that name."""
 

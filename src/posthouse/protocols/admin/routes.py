@@ -8,6 +8,7 @@ from posthouse.directory.document import Document
 from posthouse.protocols.admin import arrow_read as arrow
 from posthouse.protocols.admin import handlers_bulk as bulk
 from posthouse.protocols.admin import handlers_certificates as certificates
+from posthouse.protocols.admin import handlers_damage as damage
 from posthouse.protocols.admin import handlers_directory as directory
 from posthouse.protocols.admin import handlers_groups as groups
 from posthouse.protocols.admin import handlers_machine as machine
@@ -23,6 +24,7 @@ from posthouse.protocols.admin import types_certificates as tc
 from posthouse.protocols.admin import types_directory as td
 from posthouse.protocols.admin import types_groups as tg
 from posthouse.protocols.admin import types_stages as ts
+from posthouse.protocols.admin import types_status as tst
 from posthouse.protocols.admin import types_two_phase as t2
 from posthouse.protocols.admin.route import ADMINISTER as ADMINISTER
 from posthouse.protocols.admin.route import ARROW as ARROW
@@ -351,6 +353,16 @@ ROUTES: Final[tuple[Route, ...]] = (
         two_phase.abort_transaction,
         t.Done,
         t.TransactionParams,
+    ),
+    _route("GET", "/damage", READ, damage.list_damage, tst.DamageListJson),
+    _route(
+        "POST",
+        "/damage/accept",
+        OPERATE,
+        damage.accept_damage,
+        t.Done,
+        _N,
+        tst.DamageAcceptBody,
     ),
     _route("GET", "/peers", ADMINISTER, two_phase.list_peers, t2.PeerListJson),
     _route(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from msgspec import field
+from typing import Annotated
+
+from msgspec import Meta, field
 
 from posthouse.protocols.admin.transfer_types import Part
 
@@ -49,6 +51,43 @@ class ClaimJson(Part):
     leased: bool
 
 
+class DamagedRecordJson(Part):
+    """A damaged record of a message that was set aside until an operator has decided.
+
+    `queue` and `lookup_id` are those of a message that is still in its queue and cannot be read;
+    without them the log has no message for the record, and it is missing unless it had ended.
+    `message` is its internal number as far as the bytes can tell, as in the files of an export.
+    """
+
+    file: str
+    offset: int
+    bytes: int
+    reason: str
+    message: int
+    queue: str | None = None
+    lookup_id: int | None = None
+    found: str | None = None
+
+
+class DamageListJson(Part):
+    """All damaged records that are not decided, in the order of the log."""
+
+    records: list[DamagedRecordJson]
+
+
+class RecordPlaceJson(Part):
+    """Where a damaged record lies."""
+
+    file: Annotated[str, Meta(max_length=32)]
+    offset: Annotated[int, Meta(ge=0, le=0xFFFFFFFF)]
+
+
+class DamageAcceptBody(Part):
+    """Records to give up, as the list shows them."""
+
+    records: Annotated[list[RecordPlaceJson], Meta(min_length=1, max_length=10_000)]
+
+
 class StatusJson(Part):
     """The queue manager in one look.
 
@@ -77,4 +116,5 @@ class StatusJson(Part):
     dead_letters: list[CountedJson] = field(default_factory=list)  # by dead-letter queue
     unreachable: list[UnreachableJson] = field(default_factory=list)
     claims: list[ClaimJson] = field(default_factory=list)
+    damaged: int = 0  # damaged records that an operator has to decide
     problems: list[str] = field(default_factory=list)
