@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import signal
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -11,8 +12,8 @@ import pytest
 
 import posthouse
 from posthouse.model.errors import InsufficientResources
-from posthouse.store.errors import StoreFailed
 from tests.process.offices import wait_until
+from tests.process.serving import Serving
 from tests.process.test_full_disk_pipeline import disk as disk
 
 BODY = 300_000
@@ -74,21 +75,36 @@ def test_what_was_received_makes_room_again(
         assert qm.books().balanced
 
 
+def fill(file: Path) -> None:
+    """Somebody else takes what is left of the disk."""
+    with file.open("wb", buffering=0) as filler:
+        for size in (1 << 16, 1):
+            with suppress(OSError):
+                while True:
+                    filler.write(bytes(size))
+
+
 @pytest.mark.peer("tmpfs")
-def test_without_a_reserve_a_full_disk_still_starts_and_can_be_emptied(disk: Path) -> None:
-    home = disk / "home"
+def test_without_a_reserve_a_full_disk_still_starts_and_can_be_emptied(
+    disk: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    home, folder = disk / "home", tmp_path_factory.mktemp("beside")
     home.mkdir()
     (home / "posthouse.toml").write_text("[store]\ndisk_reserve = 0\n")
-    acknowledged = 0
-    with suppress(StoreFailed, posthouse.QueueError), posthouse.open(home, name="ALPHA") as qm:
-        queue = qm.create_queue(r".\private$\orders")
-        for _ in range(SENDS_MAX):
-            queue.send(bytes(BODY), recoverable=True)
-            acknowledged += 1
-    assert 0 < acknowledged < SENDS_MAX
-    with posthouse.open(home) as qm:
-        queue = qm.queue(r".\private$\orders")
-        assert queue.count() in (acknowledged, acknowledged + 1)
-        for _ in range(acknowledged // 2):
-            queue.receive(timeout=0)
-        wait_until(lambda: fits(queue), lambda: "no room for a message")
+    words = "--name", "ALPHA", "--home", str(home)
+    with Serving(folder, *words) as serving:
+        serving.ready()
+        with posthouse.connect(str(home)) as qm:
+            acknowledged = filled(qm.create_queue(r".\private$\orders"))
+        serving.stop(signal.SIGKILL)
+    fill(disk / "filler")
+    with Serving(folder, *words) as serving:
+        serving.ready()
+        with posthouse.connect(str(home)) as qm:
+            queue = qm.queue(r".\private$\orders")
+            assert queue.count() == acknowledged
+            assert not fits(queue)
+            for _ in range(acknowledged // 2):
+                queue.receive(timeout=0)
+            (disk / "filler").unlink()
+            wait_until(lambda: fits(queue), lambda: "no room for a message")

@@ -107,6 +107,42 @@ def test_a_start_goes_on_without_a_record_that_no_checkpoint_has() -> None:
     home.check_books()
 
 
+def test_a_start_lists_what_it_finds_damaged_before_anybody_reads_it() -> None:
+    home = damaged(b"a", ROTTEN, b"b", sealed=False)
+    lookup_id = home.lookup_ids()[1]
+    home.restart()
+    (listed,) = home.manager.damage.undecided()
+    found = home.manager.damage.message(listed)
+    assert found is not None
+    assert (found[0], found[1].lookup_id) == (home.queue(), lookup_id)
+    reader = home.open(RECEIVE)
+    assert [home.receive(reader), home.receive(reader)] == [b"a", b"b"]
+    assert told(home) == 0
+
+
+def test_damage_that_compaction_meets_is_listed_and_compaction_goes_on() -> None:
+    home = Home(store=StoreSettings(store_id=b"0" * 16, segment_size=50_000, garbage_segments=0))
+    damaged(ROTTEN, *[bytes(1000)] * 40, home=home)
+    home.run(lambda m: m.set_queue(PLAIN, home.admin, label="moves the end of the log on"))
+    reader, chosen = home.open(RECEIVE), home.lookup_ids()[1:]
+    for lookup_id in chosen:
+        home.driver.read(
+            lambda m, one=lookup_id: m.read_message_by_lookup_identifier(reader, one, peek=False)  # type: ignore[misc]
+        )
+    tidied(home)
+    damage = home.store.damage
+    assert damage is not None
+    home.run(lambda m: m.reading.met_by_upkeep(damage))
+    assert home.manager.damage.stops_compaction
+    (listed,) = home.manager.damage.undecided()
+    assert damage.place == (listed.segment, listed.offset, listed.size)
+    tidied(home)
+    assert home.store.damage is None
+    home.run(lambda m: m.reading.met_by_upkeep(None))
+    assert not home.manager.damage.stops_compaction
+    home.check_books()
+
+
 def test_accepted_damage_purges_the_message_and_frees_its_segment() -> None:
     home = Home(store=StoreSettings(store_id=b"0" * 16, segment_size=50_000, garbage_segments=0))
     damaged(ROTTEN, *[bytes(1000)] * 40, home=home)

@@ -232,7 +232,7 @@ class StoreSection(Struct, frozen=True):
             extra={"unit": SIZE},
             description="New messages are refused while the disk has less free; the smaller of "
             "this and `disk_reserve_percent` counts, and at least what compaction needs: the "
-            "length of a segment and 5 MiB. 0: no reserve.",
+            "length of a segment and 5 MiB. 0: 5 MiB, so that the log itself can go on.",
         ),
     ] = _store.disk_reserve
     disk_reserve_percent: Annotated[

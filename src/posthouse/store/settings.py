@@ -73,10 +73,11 @@ class StoreSettings:
     def reserve(self, disk_size: int) -> int:
         """Bytes that new messages leave free: as set, but no less than compaction needs.
 
-        None at all where it was set to 0.
+        Where it was set to 0, what one turn writes: so the log never ends in the middle of one,
+        and a start finds room for its own records.
         """
         wanted = min(self.disk_reserve, disk_size * self.disk_reserve_percent // 100)
-        return max(wanted, self.segment_size + RECORDS_MAX) if wanted else 0
+        return max(wanted, self.segment_size + RECORDS_MAX) if wanted else RECORDS_MAX
 
     def __post_init__(self) -> None:
         assert len(self.store_id) == 16

@@ -159,15 +159,17 @@ class LogWriter:
 
     def _write_or_make_room(self, file: File, parts: Sequence[Buffer], offset: int) -> None:
         """A full disk: what can be done without, or made again, goes first."""
-        try:
-            file.write(parts, offset)
-        except OSError as error:
-            if error.errno not in (ENOSPC, EDQUOT) or not self._makes_room():
-                raise
-            file.write(parts, offset)
+        while True:
+            try:
+                file.write(parts, offset)
+            except OSError as error:
+                if error.errno not in (ENOSPC, EDQUOT) or not self._makes_room():
+                    raise
+            else:
+                return
 
     def _makes_room(self) -> bool:
-        """Removes spare files, indexes and all checkpoints but the newest; False: there are none.
+        """Removes spare files, indexes and checkpoints, the newest last; False: there are none.
 
         An index is made again when it is needed, and a start reads the log where a checkpoint is
         missing.
@@ -175,7 +177,7 @@ class LogWriter:
         self.spares.clear()
         names = self.disk.names()
         gone = [name for name in names if name.endswith((SPARE_SUFFIX, INDEX_SUFFIX))]
-        gone += checkpoint_names(names)[1:]
+        gone = gone + checkpoint_names(names)[1:] or checkpoint_names(names)
         for name in gone:
             self.disk.unlink(name)
         return bool(gone)
