@@ -312,7 +312,8 @@ class Account:
             if queue not in SEQUENCED:
                 continue
             last: dict[tuple[str, str], Letter] = {}
-            for name in sorted(names, key=lambda name: min(names[name])):
+            ours = names.keys() & self.told.letters.keys()
+            for name in sorted(ours, key=lambda name: min(names[name])):
                 letter = self.told.letters[name]
                 stream = letter.sender, letter.format_name
                 before = last.get(stream)

@@ -26,6 +26,7 @@ SEQUENCED = ("ledger", "moves")
 JOURNALED = frozenset({"notes", "moves"})  # queues that keep what was received
 HOPS = 0x1F  # UserHeader.Flags.RC
 NOWHERE = "nowhere"  # a queue that no machine has
+STRANGE = "X-"  # how the labels of messages begin that no application of the trial has sent
 
 
 @dataclass(slots=True)

@@ -23,7 +23,7 @@ from posthouse.runtime.driver import Driver
 from posthouse.sim.clock import SimClock, Timer
 from posthouse.sim.disk import Policy, SimDisk
 from posthouse.sim.faults import PowerLost
-from posthouse.sim.network import SimNetwork
+from posthouse.sim.network import Connection, SimNetwork
 from posthouse.sim.posts import HTTP_PORT, Posts
 from posthouse.sim.wires import Wires
 from posthouse.store.log import LogStore
@@ -35,6 +35,7 @@ Errand = Generator[Call, Answer, None]
 
 OnTurn = Callable[["SimManager", Effects], None]
 OnEvent = Callable[["SimManager", Event], None]
+Overheard = Callable[[Connection, list[bytes]], None]
 GATHER_MS = 3  # a turn takes along what comes within so long
 SYNC_MS = 25
 STOPPED_MS = 200  # a clean stop: its last packets have so long to leave
@@ -54,8 +55,10 @@ class World:
     srmp: SrmpSettings | None = None  # None: nobody listens for HTTP
     receipt_ms: tuple[int, int] = (500, 10_000)  # how long stream receipts wait, at most
     routers: frozenset[str] = frozenset()  # names of routing servers
+    allowed_targets: tuple[str, ...] = ()  # networks that answers may go to
     names: dict[str, str] = field(default_factory=dict)  # of computers, to addresses
     chances: dict[str, float] = field(default_factory=dict)  # of faults, each time
+    overheard: Overheard = lambda connection, parts: None  # whatever a machine puts on a wire
 
     def happens(self, fault: str) -> bool:
         """Whether a fault comes now."""
@@ -146,6 +149,7 @@ class SimManager:
         self.world = world
         self.name = name
         self.address = address
+        self.seen_as: str | None = None  # the address of a NAT that its connections go through
         self.chance = Random(seed)
         self.up = False
         self.life = 0
@@ -182,6 +186,7 @@ class SimManager:
             addresses=(self.address,),
             routing_server=self.name in world.routers,
             send_insecure_nacks=world.insecure_nacks,
+            allowed_targets=world.allowed_targets,
             srmp_receipt_ms=world.receipt_ms[0],
             srmp_receipt_max_ms=world.receipt_ms[1],
         )
@@ -265,6 +270,17 @@ class SimManager:
     def _unplug(self, life: int) -> None:
         if self.life == life:
             self.world.network.kill(self.address)
+
+    def move(self, address: str, *, silently: bool) -> None:
+        """Gets another address, running or not; names lead there from now on."""
+        network = self.world.network
+        if self.up:
+            network.move(self.address, address, silently=silently)
+        else:
+            network.kill(self.address)
+        self.address = self.world.names[self.name] = address
+        if self.up and self.srmp is not None:
+            self.srmp.listens("http", address, HTTP_PORT)
 
     # -- what happens on it
 

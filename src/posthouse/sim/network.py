@@ -73,11 +73,17 @@ class Line(NamedTuple):
 
 
 class Connection:
-    """One side of a stream. What is sent before the connection is open waits."""
+    """One side of a stream. What is sent before the connection is open waits.
 
-    def __init__(self, network: "SimNetwork", local: Address, remote: Address) -> None:
+    `home` is the host that has this side; its peer sees `local`, which NAT makes another address.
+    """
+
+    def __init__(
+        self, network: "SimNetwork", local: Address, remote: Address, home: str | None = None
+    ) -> None:
         self.local = local
         self.remote = remote
+        self.home = home or local.host
         self.state: Literal["opening", "open", "closed"] = "opening"
         self.on_open: Callable[[], None] = lambda: None  # told when the other side has answered
         self._network = network
@@ -146,9 +152,14 @@ class SimNetwork:
         """Take connections at an address."""
         self._listeners[Address(host, port)] = factory
 
-    def connect(self, host: str, target: Address, factory: Factory) -> Connection:
-        """Begin a connection from a host; its endpoint is made at once and learns how it goes."""
-        connection = Connection(self, Address(host, self._port), target)
+    def connect(
+        self, host: str, target: Address, factory: Factory, *, seen_as: str | None = None
+    ) -> Connection:
+        """Begin a connection from a host; its endpoint is made at once and learns how it goes.
+
+        `seen_as` is the address that the other side sees, where there is a NAT between them.
+        """
+        connection = Connection(self, Address(seen_as or host, self._port), target, host)
         self._port += 1
         self._connections[connection] = None
         wait_ms = self.conditions.connect_timeout_ms
@@ -202,7 +213,7 @@ class SimNetwork:
     def kill(self, host: str) -> None:
         """Switch a host off: its sockets are gone, and no peer is told before it is up again."""
         self._down.add(host)
-        for connection in [c for c in self._connections if c.local.host == host]:
+        for connection in [c for c in self._connections if c.home == host]:
             self._forget(connection)
         self._listeners = {a: f for a, f in self._listeners.items() if a.host != host}
         for address, members in self._receivers.items():
@@ -212,6 +223,20 @@ class SimNetwork:
         """Switch a host on again; it has to listen anew, and answers old connections by a reset."""
         self._down.discard(host)
         self._release()
+
+    def move(self, host: str, to: str, *, silently: bool) -> None:
+        """Give a host another address. Its connections break, both sides told or none of them."""
+        for connection in [c for c in self._connections if c.home == host]:
+            (self.cut if silently else self.reset)(connection)
+        self._listeners = {
+            Address(to, a.port) if a.host == host else a: f for a, f in self._listeners.items()
+        }
+        moved: dict[Address, list[tuple[str, Receiver]]] = {}
+        for address, members in self._receivers.items():
+            target = Address(to, address.port) if address.host == host else address
+            here = [(to if member == host else member, receiver) for member, receiver in members]
+            moved.setdefault(target, []).extend(here)
+        self._receivers = moved
 
     # Time
 
@@ -289,7 +314,7 @@ class SimNetwork:
         else:
             self._accept(client, factory)
             back = partial(self._answer, client)
-        self._carry(client.remote.host, client.local.host, back)
+        self._carry(client.remote.host, client.home, back)
 
     def _accept(self, client: Connection, factory: Factory) -> None:
         server = Connection(self, client.remote, client.local)
@@ -316,7 +341,10 @@ class SimNetwork:
     def _launch(self, side: Connection) -> None:
         if side.state == "open":
             side._events += 1
-            self._carry(side.local.host, side.remote.host, lambda: self._arrive(side))
+            self._carry(side.home, self._home_of_peer(side), lambda: self._arrive(side))
+
+    def _home_of_peer(self, side: Connection) -> str:
+        return side.remote.host if side._peer is None else side._peer.home
 
     def _arrive(self, side: Connection) -> None:
         side._events -= 1
@@ -327,7 +355,7 @@ class SimNetwork:
             side._flight.clear()
         elif peer.state == "closed":
             # The other host knows nothing of this connection any more.
-            self._carry(peer.local.host, side.local.host, partial(self._over, side, "reset"))
+            self._carry(peer.home, side.home, partial(self._over, side, "reset"))
         elif self._happens(self.conditions.stream_reset):
             self.reset(side)
         elif self._happens(self.conditions.stream_cut):
@@ -361,7 +389,7 @@ class SimNetwork:
         peer = side._peer
         self._forget(side)
         if peer is not None and not side._cut:
-            self._carry(side.local.host, side.remote.host, partial(self._over, peer, "reset"))
+            self._carry(side.home, peer.home, partial(self._over, peer, "reset"))
 
     def _over(self, side: Connection, reason: Reason) -> None:
         if side.state == "closed":

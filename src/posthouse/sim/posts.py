@@ -58,6 +58,7 @@ class Posts:
             manager.address,
             Address(address, port),
             lambda connection: Dialling(manager, connection, attempt),
+            seen_as=manager.seen_as,
         )
 
     def soon(self, action: Callable[[], None]) -> None:

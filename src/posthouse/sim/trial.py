@@ -213,7 +213,7 @@ class Trial:
             self.seed,
             len(self.machines),
             len(self.told.letters),
-            len(seen),
+            len(seen & self.told.letters.keys()),
             sum(machine.crashes for machine in self.machines),
             self.cuts,
             sum(line.event == "opened" for line in self.network.trace),
@@ -264,8 +264,12 @@ class Trial:
 
     # what applications do
 
+    def _sender(self) -> SimManager:
+        """Whose application sends something."""
+        return self._machine()
+
     def _send(self) -> None:
-        sender = self._machine()
+        sender = self._sender()
         for _ in range(self.chance.choice((1, 1, 3, 8))):
             kind: Kind = self.chance.choice(("express", "recoverable", "recoverable"))
             letter = self._letter(sender, kind, self._next_group())
@@ -274,7 +278,7 @@ class Trial:
                 sender.run(errands.post(self.told, letter))
 
     def _send_together(self) -> None:
-        sender, group, chance = self._machine(), self._next_group(), self.chance
+        sender, group, chance = self._sender(), self._next_group(), self.chance
         letters = [
             self._letter(sender, "transactional", group) for _ in range(chance.choice((1, 2, 5)))
         ]
@@ -287,7 +291,7 @@ class Trial:
 
     def _send_many(self) -> None:
         """Messages that are all alike, up to two windows of them: they travel in runs."""
-        sender, chance, group = self._machine(), self.chance, self._next_group()
+        sender, chance, group = self._sender(), self.chance, self._next_group()
         kind: Kind = chance.choice(("express", "recoverable", "transactional"))
         first = self._letter(sender, kind, group)
         letters = [
@@ -312,7 +316,7 @@ class Trial:
     ) -> Letter:
         chance = self.chance
         if target is None:
-            target = chance.choice([machine for machine in self.machines if machine is not sender])
+            target = chance.choice(self._targets(sender))
         queue = chance.choice(SEQUENCED if kind == "transactional" else PLAIN)
         if chance.random() < 0.06 and self._is_answered(kind):
             queue = chance.choice((NOWHERE, *SEQUENCED, *PLAIN))
@@ -338,6 +342,10 @@ class Trial:
     def _is_answered(self, kind: Kind) -> bool:
         """Whether what is turned away ends; those of strangers wait for their time (decision 8)."""
         return kind != "transactional" or self.protocol == "srmp" or self.world.insecure_nacks
+
+    def _targets(self, sender: SimManager) -> list[SimManager]:
+        """Whom a machine sends to."""
+        return [machine for machine in self.machines if machine is not sender]
 
     def _name_of(self, target: SimManager, queue: str) -> str:
         """A direct name, or one by GUID; one and the same for a queue in most trials."""

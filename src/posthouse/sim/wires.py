@@ -63,11 +63,12 @@ class Wire:
     @property
     def local_address(self) -> str:
         """Where we are."""
-        return self._connection.local.host
+        return self._connection.home
 
     def send(self, parts: list[bytes]) -> None:
         """The machine may go off before or after the bytes have left it."""
         self._manager.point()
+        self._manager.world.overheard(self._connection, parts)
         self._connection.send(b"".join(parts))
         self._manager.point()
         if not self.writable and not self._watched:
@@ -219,6 +220,7 @@ class Wires:
             manager.address,
             Address(address, port),
             lambda connection: Dialling(manager, connection, attempt),
+            seen_as=manager.seen_as,
         )
 
     def ping(self, address: str, datagram: bytes) -> None:
