@@ -10,6 +10,7 @@ import typer
 from posthouse.cli.output import complain, print_json, say
 from posthouse.cli.progress import bar
 from posthouse.sim.routed import RoutedTrial
+from posthouse.sim.stranger_trial import StrangerRoutedTrial, StrangerTrial
 from posthouse.sim.trial import PROTOCOLS, Failed, Trial
 
 FAILED = 1
@@ -34,6 +35,10 @@ def selftest(
             "--protocol", help="Only this one; default: binary and srmp, each seed twice."
         ),
     ] = None,
+    stranger: Annotated[
+        bool,
+        typer.Option("--stranger", help="With a stranger who sends in the name of others."),
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="One line of JSON for each trial.")] = False,
 ) -> None:
     """Try the delivery of messages out, without a disk or a network of this machine.
@@ -45,9 +50,18 @@ def selftest(
     it was to go, once and in order, and all journals, dead letters and acknowledgments with it.
     Everything follows from the seed, so a trial that failed fails again.
 
+    With --stranger somebody else is on the network who knows all GUIDs, sequences and message
+    numbers and sends messages, acknowledgments and copies in the name of others, from addresses of
+    its own. In a third of these trials a machine that sends gets other addresses meanwhile; in
+    some, two machines send through one NAT. The promise stays the same for all but the stranger.
+
     Exit code 0: all as promised, 1: not.
 
-    Example: posthouse selftest --seeds 20
+    Examples:
+
+      posthouse selftest --seeds 20
+
+      posthouse selftest --stranger --protocol routed --seeds 20
     """
     totals: Counter[str] = Counter()
     ways: tuple[Way, ...] = PROTOCOLS if protocol is None else (protocol,)
@@ -55,7 +69,7 @@ def selftest(
     with bar("trials", len(trials), quiet=json) as advance:
         for done, (seed, way) in enumerate(trials):
             try:
-                summary = _trial(seed, way).run()
+                summary = _trial(seed, way, stranger).run()
             except Failed as failure:
                 _tell_failure(seed, way, failure, json)
                 raise typer.Exit(FAILED) from None
@@ -67,8 +81,10 @@ def selftest(
         _tell(len(trials), totals)
 
 
-def _trial(seed: int, way: Way) -> Trial:
-    return RoutedTrial(seed) if way == "routed" else Trial(seed, way)
+def _trial(seed: int, way: Way, stranger: bool) -> Trial:
+    if way == "routed":
+        return StrangerRoutedTrial(seed) if stranger else RoutedTrial(seed)
+    return StrangerTrial(seed, way) if stranger else Trial(seed, way)
 
 
 def _tell(trials: int, totals: Counter[str]) -> None:
@@ -78,6 +94,12 @@ def _tell(trials: int, totals: Counter[str]) -> None:
         f" {totals['connections']:,} connections,"
         f" {totals['simulated_s'] // 3600:,} simulated hours."
     )
+    if totals["forged"]:
+        say(
+            f"The stranger sent {totals['forged']:,} messages of its own making, of which"
+            f" {totals['anonymous']:,} were delivered as anonymous ones;"
+            f" machines changed their address {totals['moves']:,} times."
+        )
 
 
 def _tell_failure(seed: int, way: Way, failure: Failed, json: bool) -> None:

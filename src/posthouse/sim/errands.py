@@ -9,12 +9,13 @@ from posthouse.engine.descriptor import OpenQueueDescriptor, QueueAccessType
 from posthouse.engine.effects import Read
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.queue import Queue
+from posthouse.engine.records import FLAG_AUTHENTICATED
 from posthouse.engine.transaction import Transaction
 from posthouse.model.message import ACK_RECEIVE, NACK_RECEIVE_REJECTED
 from posthouse.model.names import parse_name
 from posthouse.protocols.desk import Answer
 from posthouse.security.access import Caller
-from posthouse.sim.letters import End, Letter, Told
+from posthouse.sim.letters import STRANGE, End, Letter, Told
 from posthouse.sim.managers import Errand, SimManager
 from posthouse.wire.packet import Packet
 
@@ -40,7 +41,11 @@ def _open(manager: QueueManager, queue: str) -> OpenQueueDescriptor:
 def name_of(told: Told, manager: QueueManager, read: Read | None) -> str:
     """The name of a message that the engine gives to a reader."""
     assert read is not None
-    return told.came(Packet(manager.core.packet(read.number)))
+    name = told.came(Packet(manager.core.packet(read.number)))
+    row = manager.core.state.table.get(read.number)
+    if name.startswith(STRANGE) and row is not None and row.flags & FLAG_AUTHENTICATED:
+        told.vouched.append(name)
+    return name
 
 
 def post(told: Told, letter: Letter) -> Errand:

@@ -1,4 +1,4 @@
-"""What a stranger sends in the name of others: packets and posts with identifiers that it found out.
+"""What a stranger sends in the name of others: packets and posts with identifiers of theirs.
 
 Everything here is well-formed. What gives a forged message away is the address that it comes from.
 """
@@ -139,9 +139,7 @@ class Forger:
     ) -> bytes:
         """A user message from `guid`; with a slot it stands there in a sequence."""
         chance, sequenced = self.chance, slot is not None
-        guarantee = (
-            DeliveryGuarantee.EXPRESS if kind == "express" else DeliveryGuarantee.RECOVERABLE
-        )
+        express, recoverable = DeliveryGuarantee.EXPRESS, DeliveryGuarantee.RECOVERABLE
         message = Message(
             label=self.label(),
             body=chance.randbytes(chance.choice((0, 10, 200))),
@@ -149,7 +147,7 @@ class Forger:
             source_machine_identifier=guid,
             sent_time=aim.target.world.clock.utc_seconds,
             destination_queue_format_name=aim.format_name,
-            delivery_guarantee=guarantee,
+            delivery_guarantee=express if kind == "express" else recoverable,
             priority=0 if sequenced else 3,
             negative_journaling_requested=chance.random() < 0.2,
         )

@@ -35,6 +35,7 @@ from posthouse.wire.headers import SessionHeader
 from posthouse.wire.internal import (
     connection_parameters,
     establish_connection,
+    establish_connection_response,
     read_establish_connection,
     session_ack,
 )
@@ -48,6 +49,7 @@ CAPTURED_MAX = 200
 FRESH_MS = 10 * 60 * 1000  # what was overheard is sent again no later: see `message_history_s`
 FLOODS = (3, 20, 130)
 UNCHANGED = 0.5  # of what is sent again
+_OK = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
 
 
 class Captured(NamedTuple):
@@ -61,10 +63,13 @@ class Captured(NamedTuple):
 
 
 class Guise:
-    """A session that the stranger opens under some GUID. It acknowledges whatever it is given."""
+    """A session of the stranger under some GUID. It acknowledges whatever it is given."""
 
-    def __init__(self, stranger: Stranger, connection: Connection, guid: bytes) -> None:
+    def __init__(
+        self, stranger: Stranger, connection: Connection, guid: bytes, *, called: bool = False
+    ) -> None:
         self.guid = guid
+        self._called = called  # by a machine that takes it for somebody
         self.is_open = False
         self.is_over = False
         self._stranger = stranger
@@ -100,7 +105,9 @@ class Guise:
 
     def _internal(self, packet: bytes) -> None:
         kind = packet_kind(packet)
-        if kind is PacketKind.ESTABLISH_CONNECTION:
+        if self._called:
+            self._answer(packet, kind)
+        elif kind is PacketKind.ESTABLISH_CONNECTION:
             if read_establish_connection(packet).refused:
                 self.is_over = True
                 self._connection.close()
@@ -111,6 +118,16 @@ class Guise:
             self._stranger.opened(self, self._connection.remote.host)
             waiting, self._waiting = self._waiting, []
             self.say(waiting)
+
+    def _answer(self, packet: bytes, kind: PacketKind) -> None:
+        """It is whoever was called, or somebody."""
+        if kind is PacketKind.ESTABLISH_CONNECTION:
+            request = read_establish_connection(packet)
+            expected = request.header.server_guid
+            guid = self.guid if expected == NULL_GUID else expected
+            self._connection.send(establish_connection_response(request, guid))
+        elif kind is PacketKind.CONNECTION_PARAMETERS:
+            self._connection.send(packet)
 
     def _swallow(self, packet: bytes) -> None:
         received = self._received
@@ -159,6 +176,17 @@ class Post:
         self._connection.close()
 
 
+class Sink:
+    """The stranger's end of a connection for HTTP that a machine has opened: all is well."""
+
+    def receive(self, data: bytes, now_ms: int) -> bytes:
+        """Nothing that is posted to it has a body worth waiting for."""
+        return _OK * data.count(b"POST ")
+
+    def closed(self, reason: Reason, now_ms: int) -> None:
+        """The machine has gone."""
+
+
 class Stranger:
     """What it knows, and what it does about it."""
 
@@ -189,6 +217,14 @@ class Stranger:
         self._captured: deque[Captured] = deque(maxlen=CAPTURED_MAX)
         self._guises: list[tuple[SimManager, Guise]] = []
         self._posts: list[Post] = []
+        for address in ADDRESSES:
+            world.network.listen(address, STANDARD_PORT, self._called)
+            world.network.listen(address, HTTP_PORT, lambda connection: Sink())
+
+    def _called(self, connection: Connection) -> Guise:
+        """Somebody wants to tell it something; it says that it is somebody else."""
+        others = [machine.manager.identifier for machine in self.machines]
+        return Guise(self, connection, self.chance.choice((self.guid, *others)), called=True)
 
     # -- what it sees
 

@@ -17,13 +17,14 @@ from posthouse.engine.queue import Queue
 from posthouse.model.guids import format_guid
 from posthouse.model.message import ACK_NONE
 from posthouse.protocols.binary.settings import BinarySettings
+from posthouse.sim.account import Account
 from posthouse.sim.forgery import Aim
-from posthouse.sim.letters import Letter
+from posthouse.sim.letters import STRANGE, Letter
 from posthouse.sim.managers import SimManager
 from posthouse.sim.posts import HTTP_PORT
 from posthouse.sim.routed import ROUTERS, RoutedTrial
 from posthouse.sim.stranger import ADDRESSES, Stranger
-from posthouse.sim.trial import NAMES, Acts, Protocol, Trial
+from posthouse.sim.trial import NAMES, Acts, Protocol, Summary, Trial
 
 NAT = "10.77.0.1"
 INSIDE = tuple(f"10.0.0.{at}:{HTTP_PORT}" for at in (1, 2, 3))
@@ -113,7 +114,26 @@ class StrangerTrial(Trial):
             machine.crash()
         machine.move(f"10.0.{self.moves}.{100}", silently=self.chance.random() < 0.5)
 
-    # -- rest
+    # -- the end
+
+    def _summary(self) -> Summary:
+        read = {name for names in self.told.places.values() for name in names}
+        return (
+            super()
+            ._summary()
+            ._replace(
+                forged=self.stranger.forger.made,
+                anonymous=sum(name.startswith(STRANGE) for name in read),
+                moves=self.moves,
+            )
+        )
+
+    def _account(self) -> Account:
+        """What a machine believes of a stranger is a fault, whatever comes of it."""
+        account = super()._account()
+        account.faults += [f"{name} took a session as itself" for name in self.stranger.posing]
+        account.faults += [f"{name} is shown as vouched for" for name in self.told.vouched]
+        return account
 
     def _settle(self) -> None:
         """The stranger goes on for a while; what it has done must not matter when it has gone."""

@@ -87,6 +87,9 @@ class Summary(NamedTuple):
     cuts: int  # connections broken, partitions
     connections: int
     simulated_s: int
+    forged: int = 0  # messages that a stranger made up
+    anonymous: int = 0  # those of them that readers got
+    moves: int = 0  # changes of address
 
     def figures(self) -> dict[str, int]:
         """What can be added up over trials."""
