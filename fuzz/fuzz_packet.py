@@ -5,6 +5,7 @@ import struct
 from collections.abc import Callable
 from pathlib import Path
 
+from fuzz import scanner_probes
 from posthouse.model.errors import RemoteProtocolError
 from posthouse.wire.message import deserialize, serialize
 from posthouse.wire.packet import Packet, drop_session_header, glance, patch, stamp
@@ -23,7 +24,7 @@ def vectors() -> list[bytes]:
     return found
 
 
-SEEDS = vectors()
+SEEDS = [*vectors(), *scanner_probes.MESSAGES.values()]
 
 
 def fuzz_one(data: bytes) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from fuzz import scanner_probes
 from posthouse.cli import decode
 from posthouse.cli.output import json_line
 from posthouse.model.errors import RemoteProtocolError
@@ -66,7 +67,7 @@ PACKETS = [
     final_ack(FinalAck(5, 9, 8, GUID, 3), 0xC004, order_queue_of(GUID), ORIGIN),
     ping_request(GUID, 0x524F494C),
 ]
-SEEDS = [*PACKETS, b"".join(PACKETS[:-1])]
+SEEDS = [*PACKETS, b"".join(PACKETS[:-1]), *scanner_probes.SEEDS]
 
 
 def fuzz_one(data: bytes) -> bool:

@@ -57,11 +57,9 @@ def selftest(
 
     Exit code 0: all as promised, 1: not.
 
-    Examples:
+    Example: posthouse selftest --seeds 20
 
-      posthouse selftest --seeds 20
-
-      posthouse selftest --stranger --protocol routed --seeds 20
+    Example: posthouse selftest --stranger --protocol routed --seeds 20
     """
     totals: Counter[str] = Counter()
     ways: tuple[Way, ...] = PROTOCOLS if protocol is None else (protocol,)

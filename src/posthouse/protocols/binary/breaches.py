@@ -15,6 +15,7 @@ OTHER_PROTOCOL = "message of another protocol"
 REFUSED_BY_PEER = "refused by the peer"
 WRONG_GUID = "meant for another queue manager"
 LIMIT = "too many sessions"
+SILENT = "the peer did not answer in time"
 NOT_TAKEN = "messages not taken in"
 NOT_SENT = "messages not given out"
 

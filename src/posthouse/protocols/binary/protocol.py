@@ -15,6 +15,7 @@ from posthouse.model.enumerations import ConnectionStatus
 from posthouse.model.errors import RemoteProtocolError
 from posthouse.model.guids import NULL_GUID, format_guid
 from posthouse.model.names import DirectName, PrivateName, parse_format_name
+from posthouse.protocols.binary.breaches import SILENT
 from posthouse.protocols.binary.link import Link
 from posthouse.protocols.binary.links import Links
 from posthouse.protocols.binary.network import Network
@@ -231,6 +232,8 @@ class BinaryProtocol:
         link = self.sessions.pop(session)
         if session.was_open:
             self._tell("session_closed", session, reason=reason)
+        elif reason == SILENT:
+            self.refused(reason)
         self._forget(session)
         if link is not None:
             status = _STATUS.CONNECTION_REFUSED if session.refused else _STATUS.UNKNOWN_FAILURE

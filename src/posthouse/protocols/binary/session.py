@@ -18,6 +18,7 @@ from posthouse.protocols.binary.breaches import (
     NOT_SENT,
     NOT_TAKEN,
     REFUSED_BY_PEER,
+    SILENT,
     UNEXPECTED,
     WINDOW_OVERRUN,
     Breach,
@@ -531,7 +532,7 @@ class Session:
         if now >= self._linger_at:
             self.close(self.close_reason)
         if now >= self._initialization_at:
-            self.close("the peer did not answer in time")
+            self.close(SILENT)
         if now >= self._cleanup_at:
             self._cleanup(now)
         if now >= self._intake.held_until:
