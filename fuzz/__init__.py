@@ -1,0 +1,1 @@
+"""Fuzz targets, run by `make fuzz`, and what they share."""
