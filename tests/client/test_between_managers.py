@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
@@ -383,6 +384,7 @@ def test_what_cannot_be_encrypted_is_not_sent(pair: Neighbours, transactional: b
 # -- figures
 
 
+@pytest.mark.spec("MS-MQDMPR 3.1.1.3/2")
 def test_metrics_show_sessions_and_outgoing_queues(pair: Neighbours) -> None:
     meet(pair)
     request = Request(pair.here.url + "/metrics")
@@ -391,5 +393,10 @@ def test_metrics_show_sessions_and_outgoing_queues(pair: Neighbours) -> None:
         shown = answer.read().decode()
     assert 'posthouse_binary_sessions{role="initiator",state="open"}' in shown
     assert 'posthouse_binary_messages_total{direction="out"}' in shown
-    assert 'posthouse_outgoing_queues{state="connected"}' in shown
+    queues = dict(re.findall(r'^posthouse_outgoing_queues{state="(\w+)"} (\S+)$', shown, re.M))
+    assert set(queues) == {
+        *("connected", "disconnected", "disconnecting", "inactive", "locked", "need_validation"),
+        *("waiting", "on_hold"),
+    }
+    assert float(queues["connected"]) >= 1
     assert 'progress="unacknowledged"' in shown

@@ -75,20 +75,6 @@ def test_destination_multicast_and_messages_survive_a_restart(rig: PostRig) -> N
         rig.restart()
 
 
-@pytest.mark.spec("MS-MQDMPR 3.1.1.3/2")
-def test_an_outgoing_queue_is_in_one_of_eight_states() -> None:
-    assert {state.name for state in State} == {
-        "CONNECTED",
-        "DISCONNECTED",
-        "DISCONNECTING",
-        "INACTIVE",
-        "LOCKED",
-        "NEED_VALIDATION",
-        "WAITING",
-        "ON_HOLD",
-    }
-
-
 @pytest.mark.spec("MS-MQDMPR 3.1.1.3/9")
 def test_each_port_is_another_outgoing_queue(rig: PostRig) -> None:
     names = [FAR, *(rf"DIRECT=OS:BRAVO:{port}\private$\far" for port in (1801, 2801))]

@@ -157,6 +157,11 @@ class End:
         )
         self._splitter = PacketSplitter()
 
+    @property
+    def bytes_ahead(self) -> int:
+        """What was taken ahead of the window."""
+        return self.session._fetched.bytes
+
     # -- the other side, packet by packet
 
     def start(self) -> End:

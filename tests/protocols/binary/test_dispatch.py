@@ -288,9 +288,9 @@ def test_all_that_a_queue_has_in_line_goes_at_once_and_others_stay() -> None:
     end.open(window=4)
     end.attach(first, second)
     assert end.bodies_sent() == numbered(1, 4)
-    assert end.session.fetched_bytes > 0
+    assert end.bytes_ahead > 0
     end.session.detach(first)
-    assert end.session.fetched_bytes == 0
+    assert end.bytes_ahead == 0
     end.receive(ack(upto=4, base=1, flags=bits(4), window=4))
     assert end.bodies_sent() == numbered(101, 104)
     assert end.waiting(FIRST) == numbered(5, 20)

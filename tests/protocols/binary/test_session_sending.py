@@ -256,10 +256,10 @@ def test_the_next_messages_are_ready_when_the_window_opens(end: SendingEnd) -> N
     assert end.bodies_sent() == numbered(1, 4)
     end.session.receive(ack(upto=4, base=1, flags=bits(4), window=4))
     assert end.bodies_sent() == numbered(5, 8)
-    assert end.session.fetched_bytes == 0
+    assert end.bytes_ahead == 0
     end.settle()
     assert not end.sent()
-    assert end.session.fetched_bytes > 0
+    assert end.bytes_ahead > 0
 
 
 def test_large_messages_are_not_taken_ahead_of_the_window(end: SendingEnd) -> None:
@@ -267,7 +267,7 @@ def test_large_messages_are_not_taken_ahead_of_the_window(end: SendingEnd) -> No
     end.open(window=2)
     end.attach(number)
     assert len(end.user_messages()) == 2
-    assert end.session.fetched_bytes <= 256 << 10
+    assert end.bytes_ahead <= 256 << 10
 
 
 @pytest.mark.parametrize("synced", [True, False])
@@ -284,7 +284,7 @@ def test_what_was_taken_and_not_sent_is_taken_again_when_the_queue_comes_back(
     sent = end.bodies_sent()
     end.session.detach(number)
     end.settle()
-    assert end.session.fetched_bytes == 0
+    assert end.bytes_ahead == 0
     end.receive(ack(upto=4, base=3, flags=0b11, window=2))
     assert not end.sent()
     assert len(end.session.queues) == 0
@@ -297,7 +297,7 @@ def test_a_queue_that_comes_back_while_messages_are_in_flight_loses_none(end: Se
     end.open(window=2)
     end.attach(number)
     end.receive(ack(upto=2, base=1, flags=0b11, window=2))
-    assert end.session.fetched_bytes > 0
+    assert end.bytes_ahead > 0
     end.session.detach(number)
     end.attach(number)
     sent = end.bodies_sent()

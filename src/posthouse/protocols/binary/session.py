@@ -125,11 +125,6 @@ class Session:
         return self._splitter.held
 
     @property
-    def fetched_bytes(self) -> int:
-        """What was taken ahead of the window."""
-        return self._fetched.bytes
-
-    @property
     def messages_in(self) -> int:
         """User messages received."""
         return self.received.total
