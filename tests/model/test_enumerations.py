@@ -15,7 +15,6 @@ from posthouse.model.enumerations import (
     OutgoingQueueState,
     QueueAccessType,
     QueueManagerState,
-    QueueOperation,
     QueuePrivacyLevel,
     QueueScope,
     QueueShareMode,
@@ -25,8 +24,6 @@ from posthouse.model.format_names import FormatType
 from posthouse.model.message_values import RequestedAuthentication
 from posthouse.model.property_ids import MachineService, Vt
 from posthouse.model.queue_parts import Suffix
-
-PEEK, RECEIVE, PURGE = QueueOperation.PEEK, QueueOperation.RECEIVE, QueueOperation.PURGE
 
 
 def rule(section: str) -> pytest.MarkDecorator:
@@ -79,25 +76,6 @@ def test_there_are_seventeen_connection_statuses() -> None:
     assert [status.value for status in good] == [0, 1, 2]
     bad = [status.value for status in ConnectionStatus if status.is_failure]
     assert bad == [0x80000000 + number for number in range(14)]
-
-
-@pytest.mark.spec("MS-MQDMPR 3.1.1.17/3", "MS-MQDMPR 3.1.1.17/4")
-@pytest.mark.parametrize(
-    ("access", "operations", "is_admin"),
-    [
-        (QueueAccessType.RECEIVE, {PEEK, RECEIVE, PURGE}, False),
-        (QueueAccessType.SEND, {QueueOperation.SEND}, False),
-        (QueueAccessType.PEEK, {PEEK}, False),
-        (QueueAccessType.MOVE, {QueueOperation.MOVE}, False),
-        (QueueAccessType.RECEIVE_ADMIN, {PEEK, RECEIVE, PURGE}, True),
-        (QueueAccessType.PEEK_ADMIN, {PEEK}, True),
-    ],
-)
-def test_each_access_permits_its_operations_only(
-    access: QueueAccessType, operations: set[QueueOperation], is_admin: bool
-) -> None:
-    assert access.operations == operations
-    assert access.is_admin == is_admin
 
 
 def test_access_numbers_are_those_of_the_api() -> None:

@@ -125,16 +125,6 @@ class MessageSeekAction(Enum):
     LAST = "last"
 
 
-class QueueOperation(Enum):
-    """What is done with an open queue."""
-
-    SEND = "send"
-    PEEK = "peek"
-    RECEIVE = "receive"
-    PURGE = "purge"
-    MOVE = "move"
-
-
 class QueueAccessType(IntEnum):
     """What a queue is opened for ([MS-MQDMPR] 3.1.1.17); the numbers are those of the API."""
 
@@ -144,27 +134,6 @@ class QueueAccessType(IntEnum):
     PEEK = 0x20
     RECEIVE_ADMIN = 0x81
     PEEK_ADMIN = 0xA0
-
-    @property
-    def operations(self) -> frozenset[QueueOperation]:
-        """The operations that this access permits."""
-        return _OPERATIONS[self]
-
-    @property
-    def is_admin(self) -> bool:
-        """Whether the access is to an outgoing queue, for administrators."""
-        return self.value & 0x80 != 0
-
-
-_READING = frozenset({QueueOperation.PEEK, QueueOperation.RECEIVE, QueueOperation.PURGE})
-_OPERATIONS = {
-    QueueAccessType.RECEIVE: _READING,
-    QueueAccessType.SEND: frozenset({QueueOperation.SEND}),
-    QueueAccessType.MOVE: frozenset({QueueOperation.MOVE}),
-    QueueAccessType.PEEK: frozenset({QueueOperation.PEEK}),
-    QueueAccessType.RECEIVE_ADMIN: _READING,
-    QueueAccessType.PEEK_ADMIN: frozenset({QueueOperation.PEEK}),
-}
 
 
 class QueueShareMode(IntEnum):
