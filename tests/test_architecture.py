@@ -16,18 +16,18 @@ SOURCE = ROOT / "src" / "posthouse"
 LINES_MAX = 600
 
 # Which package may import which. An empty name is the top: posthouse/__init__.py.
-PURE = {"model", "wire", "security", "directory", "bodies"}
+PURE = {"model", "wire", "security", "directory", "formats"}
 CORE = PURE | {"engine", "store"}
 DOORS = CORE | {"net", "rpc", "protocols"}
 MAY_IMPORT: dict[str, set[str]] = {
     "": {"model", "client", "runtime"},
     "model": set(),
     "wire": {"model"},
-    "bodies": {"model", "wire"},
+    "formats": {"model"},
     "security": {"model", "wire"},
     "directory": {"model", "wire", "security"},
-    "engine": PURE,
-    "store": PURE | {"engine"},
+    "engine": PURE - {"formats"},
+    "store": PURE - {"formats"} | {"engine"},
     "net": {"model"},
     "rpc": {"model", "wire", "security", "net"},
     "protocols": CORE | {"net", "rpc"},

@@ -212,3 +212,82 @@ def test_a_list_of_queues_gets_a_message_each(ph: Posthouse) -> None:
     assert ph("send", names, "--body", "both").code == 0
     assert received(ph)[0]["body_text"] == "both"
     assert received(ph, "./private$/answers")[0]["body_text"] == "both"
+
+
+@pytest.mark.parametrize(
+    ("options", "body", "body_type"),
+    [
+        (("xml", "--type", "int"), b'<?xml version="1.0"?>\r\n<int>42</int>', 0),
+        (("xml",), b'<?xml version="1.0"?>\r\n<string>42</string>', 0),
+        (("activex", "--type", "int"), b"\x2a\0\0\0", 3),
+        (("activex",), "42".encode("utf-16-le"), 31),
+        (("json",), b"42", 0),
+        (("text",), b"42", 0),
+        (("raw",), b"42", 0),
+    ],
+)
+def test_a_formatter_writes_the_body_as_dot_net_does(
+    ph: Posthouse, options: tuple[str, ...], body: bytes, body_type: int
+) -> None:
+    assert ph("send", ORDERS, "--body", "42", "--formatter", *options).code == 0
+    (message,) = received(ph)
+    assert (base64.b64decode(message["body"]), message["body_type"]) == (body, body_type)
+
+
+def test_a_class_is_written_from_json(ph: Posthouse, tmp_path: Path) -> None:
+    (tmp_path / "order").write_text(
+        '{"@No": 7, "Tag": ["a", "b"], "Paid": null, "To": {"City": "Ö"}}'
+    )
+    how = ("--formatter", "xml", "--root", "Order", "--namespace", "urn:a")
+    assert ph("send", ORDERS, "--body-file", str(tmp_path / "order"), *how).code == 0
+    (message,) = received(ph)
+    xsi, xsd = "http://www.w3.org/2001/XMLSchema-instance", "http://www.w3.org/2001/XMLSchema"
+    assert base64.b64decode(message["body"]).decode().split("\r\n") == [
+        '<?xml version="1.0"?>',
+        f'<Order xmlns:xsi="{xsi}" xmlns:xsd="{xsd}" xmlns="urn:a" No="7">',
+        "  <Tag>a</Tag>",
+        "  <Tag>b</Tag>",
+        '  <Paid xsi:nil="true" />',
+        "  <To>",
+        "    <City>Ö</City>",
+        "  </To>",
+        "</Order>",
+    ]
+
+
+def test_each_line_is_written_by_the_formatter(ph: Posthouse, tmp_path: Path) -> None:
+    (tmp_path / "lines").write_text("1\n2\n")
+    ph(
+        "send",
+        ORDERS,
+        "--lines",
+        str(tmp_path / "lines"),
+        "--formatter",
+        "activex",
+        "--type",
+        "int",
+    )
+    bodies = [(base64.b64decode(one["body"]), one["body_type"]) for one in received(ph)]
+    assert bodies == [(b"\x01\0\0\0", 3), (b"\x02\0\0\0", 3)]
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (("--formatter", "yaml"), "not a formatter"),
+        (("--formatter", "xml", "--type", "number"), "not a type"),
+        (("--formatter", "activex", "--type", "TimeSpan"), "not a type"),
+        (("--formatter", "xml", "--type", "int"), "'x' is not a value of the type int"),
+        (("--formatter", "json"), "not JSON"),
+        (("--formatter", "xml", "--body-type", "8"), "leave --body-type out"),
+        (("--type", "int"), "--type needs"),
+        (("--root", "A"), "--root needs"),
+        (("--formatter", "xml", "--namespace", "urn:a"), "--namespace needs"),
+    ],
+)
+def test_a_formatter_that_does_not_fit_sends_nothing(
+    ph: Posthouse, options: tuple[str, ...], reason: str
+) -> None:
+    refused = ph("send", ORDERS, "--body", "x", *options)
+    assert (refused.code, reason in refused.err) == (2, True)
+    assert received(ph) == []

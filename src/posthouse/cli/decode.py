@@ -1,4 +1,4 @@
-"""`posthouse decode`: prints captured packets, field by field, with section numbers."""
+"""`posthouse decode`: prints captured packets field by field, or what is in a body."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
+from posthouse.cli.decode_body import BodyOptions, decode_body
 from posthouse.cli.ncp_view import is_ncp, ncp_extent, view_ncp
 from posthouse.cli.output import print_json, say
 from posthouse.cli.packet_view import View, view_packet, view_ping
 from posthouse.cli.pgm_view import is_pgm, pgm_of_capture, view_pgm
 from posthouse.cli.srmp_view import is_srmp, srmp_extent, view_srmp
+from posthouse.formats.activex import DEFAULT_CODE_PAGE
 from posthouse.model.errors import RemoteProtocolError, Truncated
 from posthouse.wire.headers import BASE_HEADER, SIGNATURE
 from posthouse.wire.pgm import pgm_extent
@@ -52,15 +54,39 @@ def register(app: typer.Typer) -> None:
 
 def decode(
     file: Annotated[
-        Path,
+        Path | None,
         typer.Argument(
-            metavar="FILE",
-            help="Packets one behind the other, as bytes or as hex digits; - for standard input.",
+            metavar="[FILE]",
+            show_default=False,
+            help="Packets one after the other, as bytes or as hex digits; - for standard input.",
         ),
-    ],
-    json: Annotated[bool, typer.Option("--json", help="One line of JSON for each packet.")] = False,
+    ] = None,
+    body: Annotated[
+        Path | None,
+        typer.Option("--body", metavar="FILE", help="The body of one message, in place of FILE."),
+    ] = None,
+    body_type: Annotated[
+        int, typer.Option("--body-type", metavar="N", min=0, help="The type of the body.")
+    ] = 0,
+    extension: Annotated[
+        Path | None, typer.Option("--extension", metavar="FILE", help="The extension.")
+    ] = None,
+    label: Annotated[str, typer.Option("--label", metavar="TEXT", help="The label.")] = "",
+    app_specific: Annotated[
+        int, typer.Option("--app-specific", metavar="N", min=0, help="The application's number.")
+    ] = 0,
+    correlation_id: Annotated[
+        str, typer.Option("--correlation-id", metavar="HEX", help="40 hex digits, or guid\\number.")
+    ] = "",
+    code_page: Annotated[
+        str,
+        typer.Option("--code-page", metavar="N", help="Code page of the sender, for VT_LPSTR."),
+    ] = DEFAULT_CODE_PAGE,
+    json: Annotated[
+        bool, typer.Option("--json", help="One line of JSON for each packet or message.")
+    ] = False,
 ) -> None:
-    """Print packets field by field, with the section of the document for each header.
+    """Print packets field by field, or what is in the body of a message.
 
     Takes what one side of a session sends: handshake, messages and acknowledgments of all kinds;
     also ping datagrams, HTTP messages that carry SRMP with their answers, and requests or replies
@@ -68,8 +94,21 @@ def decode(
     packet that breaks its document ends the command with exit code 1 and the offset; the packets
     in front of it are printed.
 
+    With --body it decodes what an application put into a message: XML, JSON, text, ActiveX values,
+    BinaryFormatter, WCF, and the headers of NServiceBus, Rebus and MassTransit in the extension.
+    Bytes that break the format they claim are shown with the reason. Files are read only.
+
     Example: posthouse decode message.bin
+
+    Example: posthouse decode --body order.bin --body-type 768 --json
     """
+    if (file is None) == (body is None):
+        raise typer.BadParameter("give either FILE with packets or --body FILE")
+    if body is not None:
+        how = BodyOptions(body_type, extension, label, app_specific, correlation_id, code_page)
+        decode_body(body, how, json)
+        return
+    assert file is not None
     for found in split(read_input(file)):
         if json:
             print_json(as_json(found))

@@ -13,6 +13,7 @@ import typer
 
 from posthouse.cli.command import talking, words
 from posthouse.cli.connection import Remote
+from posthouse.cli.formatting import Formatting, check_formatting
 from posthouse.cli.output import print_json, say
 from posthouse.cli.progress import bar
 from posthouse.client.manager import Queue
@@ -120,6 +121,33 @@ def send(
             help="What the body is; 8 and 31 send text as UTF-16.",
         ),
     ] = 0,
+    formatter: Annotated[
+        str,
+        typer.Option(
+            "--formatter",
+            metavar="NAME",
+            help="Write the body as .NET does: xml, activex, text, json or raw.",
+        ),
+    ] = "",
+    value_type: Annotated[
+        str,
+        typer.Option(
+            "--type",
+            metavar="NAME",
+            help="With xml or activex, what the body is: string, int, dateTime, guid, ...",
+        ),
+    ] = "",
+    root: Annotated[
+        str,
+        typer.Option(
+            "--root",
+            metavar="NAME",
+            help="With xml, the class or list (ArrayOfInt) that the JSON in the body is.",
+        ),
+    ] = "",
+    namespace: Annotated[
+        str, typer.Option("--namespace", metavar="NS", help="With --root, its XML namespace.")
+    ] = "",
     sign: Annotated[
         bool,
         typer.Option("--sign", help="By the user's certificate: `posthouse cert make --user`."),
@@ -139,8 +167,21 @@ def send(
 
     Example: posthouse send './private$/orders' --body '<order/>' --label 'order 1' --recoverable
 
+    --formatter writes what System.Messaging's formatters read: a value with --type (string where
+    it is left out), or with xml a class from JSON: "@name" is an attribute, a list repeats its
+    element, null is nil.
+
     Example: posthouse send './private$/orders' --label 'order 2' < order.xml
+
+    Example: posthouse send './private$/orders' --formatter xml --type int --body 42
+
+    Example: posthouse send './private$/orders' --formatter xml --root Order --body '{"Id": 17}'
     """
+    written = Formatting(formatter, value_type, root, namespace)
+    check_formatting(written, body_type)
+    text_type = body_type  # a formatter takes the text as it is given
+    if formatter not in ("", "raw"):
+        body_type, text_type = written.body_type, 0
     how = SendOptions(
         label=label,
         priority=priority,
@@ -164,11 +205,14 @@ def send(
         raise typer.BadParameter("give one of --body, --body-file, --lines and --empty")
     if lines is not None and count != 1:
         raise typer.BadParameter("--lines sends each line once: leave --count out")
-    content = b"" if lines is not None else _body(body, body_file, empty, body_type)
+    content = b"" if lines is not None else _body(body, body_file, empty, text_type)
+    if lines is None and not empty:
+        content = written.body(content)
     queue = remote.queue(destination)
     if lines is not None:
         with _opened(lines) as file:
-            _send_all(remote, queue, _bodies(file, body_type), 0, transactional, how)
+            bodies = map(written.body, _bodies(file, text_type))
+            _send_all(remote, queue, bodies, 0, transactional, how)
     elif count == 1:
         _tell(remote, [queue.send(content, transactional=transactional, **how)])
     else:

@@ -1,0 +1,105 @@
+"""`posthouse decode --body`: what an application put into a message."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import typer
+
+from posthouse.cli.output import print_json, print_pairs, say
+from posthouse.formats import DEFAULT, Decoded
+from posthouse.formats import decode as decode_message
+from posthouse.formats.values import guid_bytes
+
+
+class BodyOptions(NamedTuple):
+    """The properties of a message beside its body."""
+
+    body_type: int
+    extension: Path | None
+    label: str
+    app_specific: int
+    correlation_id: str
+    code_page: str
+
+
+def decode_body(body: Path, how: BodyOptions, json: bool) -> None:
+    """Decode and print. Bytes that break their own format have a result as well: the reason."""
+    result = decode_message(
+        _read(body),
+        body_type=how.body_type,
+        extension=b"" if how.extension is None else _read(how.extension),
+        label=how.label,
+        app_specific=how.app_specific,
+        correlation_id=_correlation_id(how.correlation_id),
+        code_page=how.code_page,
+    )
+    if json:
+        print_json(result.to_json())
+    else:
+        print_decoded(result)
+
+
+def _read(path: Path) -> bytes:
+    stream = sys.stdin.buffer if str(path) == "-" else path.open("rb")
+    with stream:
+        return stream.read(DEFAULT.size + 1)
+
+
+def _correlation_id(text: str) -> bytes:
+    guid, slash, number = text.partition("\\")
+    try:
+        if slash:
+            return guid_bytes(guid) + int(number).to_bytes(4, "little")
+        data = bytes.fromhex(text)
+    except (ValueError, OverflowError):
+        data = b"?"
+    if len(data) not in (0, 20):
+        raise typer.BadParameter("--correlation-id has 40 hex digits, or is guid\\number")
+    return data
+
+
+def print_decoded(result: Decoded) -> None:
+    """A result for people: what it is, what its headers mean, then the text."""
+    print_pairs(summary(result))
+    text = result.text
+    if text:
+        say("")
+    for line in text.split("\n"):
+        say(line.rstrip("\r"))
+
+
+def summary(result: Decoded) -> dict[str, str]:
+    """Names and values, without those that are empty."""
+    found = result.to_json()
+    rows: dict[str, Any] = {
+        "Format": _format(result),
+        "Error": result.error,
+        "Type": found.get("message_type") or found.get("root_type") or found.get("root"),
+        "Action": found.get("action"),
+        "Via": found.get("via"),
+        "Intent": found.get("intent"),
+        "Failed queue": found.get("failed_queue"),
+        "Exception": ": ".join(filter(None, _exception(found))),
+        "Conversation": found.get("conversation_id"),
+        "Related to": found.get("related_to"),
+    }
+    rows |= {f"  {key}": value for key, value in (found.get("headers") or {}).items()}
+    return {key: str(value) for key, value in rows.items() if value}
+
+
+def _format(result: Decoded) -> str:
+    parts = [result.format]
+    if result.body is not None:
+        parts.append(f"body {result.body.format}")
+    if "vt" in result.details:
+        parts.append(result.details["vt"])
+    parts.append(result.confidence)
+    return ", ".join(parts)
+
+
+def _exception(found: dict[str, Any]) -> list[str | None]:
+    exception = found.get("exception") or {}
+    return [exception.get("type"), exception.get("message")]

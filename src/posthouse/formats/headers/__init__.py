@@ -1,0 +1,1 @@
+"""Headers that message buses put into the extension and the label of their messages."""
