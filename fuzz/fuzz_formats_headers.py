@@ -39,7 +39,8 @@ def packed(vector: dict[str, Any]) -> bytes:
     label: bytes = vector["label"].encode()[:255]
     extension = (VECTORS / vector["extension"]).read_bytes()
     body = (VECTORS / vector["body"]).read_bytes()
-    return bytes((len(label),)) + len(extension).to_bytes(2, "little") + label + extension + body
+    sizes = bytes((len(label), *len(extension).to_bytes(2, "little")))
+    return b"".join((sizes, label, extension, body))
 
 
 SEEDS = [
