@@ -22,6 +22,7 @@ class CachedSymmetricKey(NamedTuple):
     encrypted_key: bytes  # a SIMPLEBLOB
     key: bytes
     cached_ms: int
+    fault: str = ""  # why a body under this key is refused, once it was decrypted
 
     def __repr__(self) -> str:
         """Without the keys, which do not belong into a log."""

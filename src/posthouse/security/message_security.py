@@ -39,6 +39,7 @@ from posthouse.security.rewriting import signature_of_list, with_list_signature,
 from posthouse.security.sealing import (
     CannotOpen,
     Random,
+    decoy_key,
     decrypt,
     encrypt,
     make_session_key,
@@ -158,6 +159,7 @@ class MessageSecurity:
     ) -> None:
         self.keys = keys
         self.random = random
+        self._secret = random(32)  # of what is made up where a key is no good
         self.configure(settings or MessageSecuritySettings())
 
     def configure(self, settings: MessageSecuritySettings) -> None:
@@ -223,7 +225,7 @@ class MessageSecurity:
         ):
             raise _Refused(NACK_BAD_ENCRYPTION, f"cipher 0x{algorithm:04X} of {provider.name}")
         key = self._received_key(view.glance.source_guid, security, provider, algorithm, now_ms)
-        body = _decrypted(algorithm, key, provider.key_sizes[algorithm], view.body)
+        body = _decrypted(key, view.body)
         plain = security._replace(encryption_key=b"")
         data = with_protection(view.data, view.glance, plain, properties, body)
         return Packet(data)
@@ -235,27 +237,35 @@ class MessageSecurity:
         provider: CryptoProvider,
         algorithm: int,
         now_ms: int,
-    ) -> bytes | None:
-        """The session key, from the cache or by our private key; None if there is no good one."""
+    ) -> CachedSymmetricKey:
+        """The session key, from the cache or by our private key; a made-up one if it is no good.
+
+        A bad one is remembered and used like a good one, so that nothing but the refusal at the
+        end tells them apart: not even the time that a second message with the same one takes.
+        """
         blob = security.encryption_key
         name = provider.name, algorithm, source, blob
         cached = self.caches.receive.find(name)
         if cached is not None:
-            key: bytes | None = cached.key
-        else:
-            private_key = self.keys.private_key(provider.name)
-            if private_key is None:
-                raise _Refused(NACK_BAD_ENCRYPTION, f"we have no key of {provider.name}")
-            key = unwrap_key(blob, algorithm, provider.key_sizes[algorithm], private_key)
+            return cached
+        private_key = self.keys.private_key(provider.name)
+        if private_key is None:
+            raise _Refused(NACK_BAD_ENCRYPTION, f"we have no key of {provider.name}")
+        size, fault = provider.key_sizes[algorithm], ""
+        key, decoy = (
+            unwrap_key(blob, algorithm, size, private_key, self._secret),
+            decoy_key(blob, size, self._secret),
+        )
+        reject = self.settings.reject_40_bit_rc2 and provider is ENHANCED and algorithm == RC2
         if key is None:
-            return None
-        reject = self.settings.reject_40_bit_rc2
-        if reject and provider is ENHANCED and algorithm == RC2 and uses_40_bits(key):
-            raise _Refused(NACK_BAD_ENCRYPTION, "an RC2 key of 40 bits")
-        if cached is None:
-            entry = CachedSymmetricKey(source, provider.name, algorithm, blob, key, now_ms)
-            self.caches.receive.add(name, entry)
-        return key
+            fault = "the body cannot be decrypted"
+        elif reject and uses_40_bits(key):
+            fault = "an RC2 key of 40 bits"
+        entry = CachedSymmetricKey(
+            source, provider.name, algorithm, blob, key or decoy, now_ms, fault
+        )
+        self.caches.receive.add(name, entry)
+        return entry
 
     def _verified(self, view: Packet, security: Security, now_ms: int) -> SignatureKind | None:
         """The form of the signature if it proves a sender, None if nothing was signed."""
@@ -472,14 +482,15 @@ def _check_provider(security: Security) -> None:
         raise _Refused(NACK_UNSUPPORTED_CRYPTO_PROVIDER, "a cryptographic provider unknown here")
 
 
-def _decrypted(algorithm: int, key: bytes | None, size: int, body: bytes) -> bytes:
-    """The clear body; without a key the same work is done, for the same answer."""
+def _decrypted(key: CachedSymmetricKey, body: bytes) -> bytes:
+    """The clear body; under a bad key the same work is done, for the same answer."""
     try:
-        clear = decrypt(algorithm, key or bytes(size), body)
+        clear = decrypt(key.algorithm, key.key, body)
     except CannotOpen:
-        raise _Refused(NACK_BAD_ENCRYPTION, "the body cannot be decrypted") from None
-    if key is None:
-        raise _Refused(NACK_BAD_ENCRYPTION, "the body cannot be decrypted")
+        fault = key.fault or "the body cannot be decrypted"
+        raise _Refused(NACK_BAD_ENCRYPTION, fault) from None
+    if key.fault:
+        raise _Refused(NACK_BAD_ENCRYPTION, key.fault)
     return clear
 
 

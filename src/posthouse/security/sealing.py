@@ -5,6 +5,8 @@ it: equal bodies under one key look equal. Whatever is wrong with a received bod
 the same answer after the same work.
 """
 
+import hashlib
+import hmac
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -26,6 +28,7 @@ Random = Callable[[int], bytes]
 
 _RC2_BLOCK: Final = 8
 _AES_BLOCK: Final = 16
+_PADDING_MIN: Final = 11  # bytes of PKCS #1 v1.5 around a message
 _RC2_40_BIT_REST: Final = bytes(11)  # [MS-MQQB] 3.1.5.8.3: the final 88 bits
 
 
@@ -91,14 +94,37 @@ def wrap_key(algorithm: int, key: bytes, receiver: RSAPublicKey) -> bytes:
     return pack_simple_blob(SimpleBlob(algorithm, encrypted[::-1]))
 
 
-def unwrap_key(blob: bytes, algorithm: int, size: int, private_key: RSAPrivateKey) -> bytes | None:
+def unwrap_key(
+    blob: bytes, algorithm: int, size: int, private_key: RSAPrivateKey, secret: bytes = b""
+) -> bytes | None:
     """The session key in a SIMPLEBLOB, None if there is none of that cipher and length.
 
-    A forged blob does not fail in RSA: it gives some other bytes, mostly of another length.
+    A forged blob does not fail in RSA: it gives some other bytes, mostly of another length, always
+    the same ones for a blob. So an answer does not show whether the padding was right.
     """
     try:
         found = unpack_simple_blob(blob)
-        key = private_key.decrypt(found.encrypted_key[::-1], PKCS1v15())
-    except (RemoteProtocolError, ValueError, UnsupportedAlgorithm):
+    except RemoteProtocolError:
         return None
+    key = _rsa_decrypted(private_key, found.encrypted_key[::-1], secret)
     return key if found.algorithm == algorithm and len(key) == size else None
+
+
+def _rsa_decrypted(private_key: RSAPrivateKey, data: bytes, secret: bytes) -> bytes:
+    """What RSA gives. OpenSSL before 3.2 fails on wrong padding; then we make up what it gives."""
+    made_up = _made_up(data, secret, private_key.key_size // 8 - _PADDING_MIN)
+    try:
+        return private_key.decrypt(data, PKCS1v15())
+    except (ValueError, UnsupportedAlgorithm):
+        return made_up
+
+
+def _made_up(data: bytes, secret: bytes, longest: int) -> bytes:
+    """Bytes of any length that PKCS #1 v1.5 allows; without the secret nobody can tell which."""
+    stream = hashlib.shake_256(hmac.digest(secret, data, "sha256")).digest(longest + 8)
+    return stream[: int.from_bytes(stream[-8:]) % (longest + 1)]
+
+
+def decoy_key(blob: bytes, size: int, secret: bytes) -> bytes:
+    """What a body is decrypted with where a blob holds no key."""
+    return hashlib.shake_256(hmac.digest(secret, b"key" + blob, "sha256")).digest(size)
