@@ -115,8 +115,7 @@ class LdapConnection:
         A listing that takes longer than until the next one is none, nor are pages without end.
         """
         cookie: Any = None
-        limit_s = max(self.settings.whole_s, self.settings.time_limit_s)
-        until, empty = self._clock() + limit_s, 0
+        until, empty, size = self._clock() + self._listing_s, 0, 0
         while True:
             result, response = self._call(
                 "search",
@@ -133,17 +132,28 @@ class LdapConnection:
             if result["result"] == NO_SUCH_OBJECT and cookie is None:
                 return  # later on it would be half a listing
             self._check(result)
-            yield from map(self._completed, filter(None, map(_entry, response or ())))
+            size += self._open.socket.taken
+            if size > self.settings.listing_max:
+                raise self._endless(f"has more than {self.settings.listing_max >> 20} MiB")
+            for found in filter(None, map(_entry, response or ())):
+                yield self._completed(found, until)
             pages = (result.get("controls") or {}).get("1.2.840.113556.1.4.319", {})
             cookie = pages.get("value", {}).get("cookie")
             if not cookie:
                 return
             empty = 0 if response else empty + 1
             if self._clock() > until or empty > _EMPTY_PAGES_MAX:
-                self.close()
-                raise AuthorityAway(f"{self.server}: a listing came to no end in {limit_s} seconds")
+                raise self._endless(f"came to no end in {self._listing_s} seconds")
 
-    def _completed(self, entry: LdapEntry) -> LdapEntry:
+    @property
+    def _listing_s(self) -> int:
+        return max(self.settings.whole_s, self.settings.time_limit_s)
+
+    def _endless(self, words: str) -> AuthorityAway:
+        self.close()
+        return AuthorityAway(f"{self.server}: a listing {words}")
+
+    def _completed(self, entry: LdapEntry, until: float) -> LdapEntry:
         """With the values that a domain tells in portions only, [MS-ADTS] 3.1.1.3.1.3.3."""
         values = {name: list(given) for name, given in entry.attributes.items()}
         for name in [name for name in values if _RANGE in name]:
@@ -152,6 +162,8 @@ class LdapConnection:
             portion: Sequence[bytes] = values.pop(name)
             while portion and len(whole) <= VALUES_MAX:
                 whole += portion
+                if self._clock() > until:
+                    raise self._endless(f"came to no end in {self._listing_s} seconds")
                 span, portion = self._portion(entry.dn, attribute, span.rpartition("-")[2])
         return entry._replace(attributes=values)
 
@@ -297,6 +309,8 @@ class LdapConnection:
             if server.scheme == "ldap" and settings.start_tls:
                 connection.socket.begin(self._answer_s)
                 connection.start_tls(read_server_info=False)
+                if not connection.tls_started:
+                    raise AuthorityAway("TLS was not begun")
             self._bind(connection)
         except BaseException:
             _let_go(connection)

@@ -32,6 +32,11 @@ class TimedSocket:
         self._limit_s, self._until = limit_s, self._clock() + limit_s
         self._size_max = self._left = size_max
 
+    @property
+    def taken(self) -> int:
+        """The bytes of the answer so far."""
+        return self._size_max - self._left
+
     def recv(self, size: int) -> bytes:
         """What has come; the library takes as much as there is, whatever it asks for."""
         data: bytes = self._timed(lambda: self.plain.recv(max(size, _READ_SIZE)))

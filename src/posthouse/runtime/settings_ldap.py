@@ -11,6 +11,8 @@ from msgspec import Meta, Struct
 
 from posthouse.directory.ldap_names import BadEntry, Dn
 from posthouse.model.text import excerpt
+from posthouse.runtime.settings_kinds import SIZE, SIZE_MAX
+from posthouse.store.settings import MIB
 
 SCHEMES = ("ldap", "ldaps", "ldapi")
 Text = Annotated[str, Meta(max_length=4096)]
@@ -79,6 +81,15 @@ class LdapSection(Struct, frozen=True, kw_only=True):
         int,
         Meta(ge=1, le=10_000_000, description="A listing with more entries is not taken in."),
     ] = 1_000_000
+    listing_max: Annotated[
+        int,
+        Meta(
+            ge=MIB,
+            le=SIZE_MAX,
+            extra={"unit": SIZE},
+            description="Bytes that a server may send for one listing.",
+        ),
+    ] = 256 * MIB
     whole_s: Annotated[
         int,
         Meta(
