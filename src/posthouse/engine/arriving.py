@@ -160,8 +160,13 @@ class Run:
 
 def is_late(seen: Glance, utc: int) -> bool:
     """Whether its time to reach the queue was over when it came (state-machines 4.1 c)."""
+    return late_by(seen, utc) > 0
+
+
+def late_by(seen: Glance, utc: int) -> int:
+    """For how many seconds its time to reach the queue is over; 0 or less: it is not."""
     reach = seen.time_to_reach_queue
-    return reach != INFINITE and seen.sent_time + reach < utc
+    return 0 if reach == INFINITE else utc - seen.sent_time - reach
 
 
 def out_of_range(seen: Glance) -> str:

@@ -52,6 +52,7 @@ from posthouse.wire.glance import Glance
 if TYPE_CHECKING:
     from posthouse.engine.acks import Acks
     from posthouse.engine.admission import Admission
+    from posthouse.engine.clocks import Clocks
     from posthouse.engine.connectors import Connectors
     from posthouse.engine.descriptor import OpenQueueDescriptor, WaitingMessageReadOperation
     from posthouse.engine.fetching import Fetching
@@ -224,6 +225,7 @@ class Core:
     transfer: Transfer
     two_phase: TwoPhase
     registry: Queues
+    clocks: Clocks
     targets: Targets
     tracing: Tracing
     notices: Notices

@@ -15,10 +15,16 @@ from posthouse.engine.queue import Queue
 from posthouse.engine.remote import Peer
 from posthouse.engine.targets import Targets
 from posthouse.model.guids import format_guid
-from posthouse.model.message_classes import class_name
+from posthouse.model.message_classes import (
+    NACK_HOP_COUNT_EXCEEDED,
+    NACK_REACH_QUEUE_TIMEOUT,
+    class_name,
+)
 from posthouse.model.names import SingleName
 from posthouse.wire.packet import Packet
 
+# Whether the queue exists does not matter for these.
+_NOT_OF_THE_QUEUE = frozenset({NACK_REACH_QUEUE_TIMEOUT, NACK_HOP_COUNT_EXCEEDED})
 Find = Callable[[SingleName | None], Queue | None]
 
 
@@ -32,7 +38,8 @@ class FinalAnswers:
 
     def withholds(self, peer: Peer, arrival: Arriving, message_class: int) -> bool:
         """Whether the sender of a refused message gets no answer; the log has a line instead."""
-        if self.may_be_sent(peer, arrival):
+        own = arrival.seen.source_guid == peer.guid
+        if self.may_be_sent(peer, arrival) or (own and message_class in _NOT_OF_THE_QUEUE):
             return False
         self.core.refusals["final_acknowledgment_withheld"] += 1
         self.core.event(

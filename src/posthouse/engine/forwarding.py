@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 
-from posthouse.engine.arriving import SEQUENCE, Arriving, Batch, Refusal, is_late
+from posthouse.engine.arriving import SEQUENCE, Arriving, Batch, Refusal, is_late, late_by
 from posthouse.engine.core import Core, Lock
 from posthouse.engine.public_queues import DirectoryOfQueues
 from posthouse.engine.queue import Queue
@@ -52,6 +52,7 @@ class Forwarding:
         """
         core, seen = self.core, arrival.seen
         if is_late(seen, core.utc):
+            core.clocks.late(batch.peer.address, late_by(seen, core.utc))
             raise Refusal(NACK_REACH_QUEUE_TIMEOUT)
         if not core.settings.routing_server:
             raise Refusal(NACK_BAD_DEST_QUEUE)

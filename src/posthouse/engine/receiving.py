@@ -18,11 +18,13 @@ from posthouse.engine.arriving import (
     Run,
     SequencePlace,
     is_late,
+    late_by,
     out_of_range,
     refused_of,
     source_of,
 )
 from posthouse.engine.certificates import Certificates
+from posthouse.engine.clocks import Clocks
 from posthouse.engine.core import Core
 from posthouse.engine.final_answers import FinalAnswers
 from posthouse.engine.forwarding import NO_ROOM, Forwarding
@@ -109,6 +111,7 @@ class Receiving:
         self.history = MessageHistory(core)
         self.signed = SignedHistory(core)
         self.targets = core.targets = Targets(core, directory)
+        self.clocks = core.clocks = Clocks(core)
         self.forwarding = Forwarding(core, directory)
         self.final_answers = FinalAnswers(core, self.targets, self._own_queue)
         self._names: dict[str, Queue] = {}  # direct ones, by their key
@@ -241,17 +244,15 @@ class Receiving:
         transfer = self.core.transfer
         if code == ORDER_ACK:
             order = read_order_ack(packet, seen)
-            transfer.order_acknowledged_by(peer, order.sequence_id, order.sequence_number)
-            return
-        final = read_final_ack(packet, seen)
-        transfer.final_acknowledged_by(
-            peer,
-            code,
-            final.source_queue_manager,
-            final.message_id,
-            final.sequence_id,
-            final.sequence_number,
-        )
+            place = order.sequence_id, order.sequence_number
+            counts = transfer.order_acknowledged_by(peer, *place)
+        else:
+            final = read_final_ack(packet, seen)
+            place = final.sequence_id, final.sequence_number
+            of_message = final.source_queue_manager, final.message_id
+            counts = transfer.final_acknowledged_by(peer, code, *of_message, *place)
+        if counts:
+            self.clocks.told(peer.address, seen.sent_time)
 
     def _take_new(self, batch: Batch, packet: bytes, seen: Glance) -> bool:
         """Takes a message in, or does nothing with it, or refuses it: then False."""
@@ -303,6 +304,7 @@ class Receiving:
         if place is None and seen.transaction_at and self._was_accepted(batch, arrival):
             return
         if is_late(seen, core.utc):
+            self.clocks.late(batch.peer.address, late_by(seen, core.utc))
             raise Refusal(NACK_REACH_QUEUE_TIMEOUT)
         if queue is None:
             raise Refusal(NACK_BAD_DEST_QUEUE)

@@ -168,6 +168,8 @@ class SrmpReceiving:
         if queue is not None:
             self._check_kind(queue, message)
         if self._is_late(message):
+            late_s = self.core.utc - message.expires()
+            self.core.clocks.late(arrival.peer.address, late_s)
             return self._ignored("expired_on_arrival", "its time was over")
         if kind is SrmpKind.IGNORED:
             return self._ignored("srmp_message_ignored", "a message of no known kind")

@@ -332,3 +332,20 @@ def test_very_many_queues_are_counted_and_cut(
         assert "3 more queues are not shown" in (await rig.get("/")).text
 
     with_api(tmp_path, work)
+
+
+def test_status_warns_of_clocks_that_differ(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        await rig.run(lambda m: m.core.clocks.late("192.0.2.7", 26 * 86_400))
+        await rig.run(lambda m: m.core.clocks.told("192.0.2.8", m.core.utc + 7_200))
+        status = (await rig.get("/api/v1/status")).json
+        shown = {one["address"]: (one["behind_s"], one["messages"]) for one in status["clocks"]}
+        assert shown == {"192.0.2.7": (26 * 86_400, 1), "192.0.2.8": (-7_200, 0)}
+        lines = " ".join(status["problems"])
+        assert "the clock of 192.0.2.7 is at least 26 days behind: 1 message came too late" in lines
+        assert "the clock here is 2 hours behind that of 192.0.2.8" in lines
+        token = await rig.user("reader", role=Role.READ)
+        seen = (await rig.get("/api/v1/status", token=token)).json
+        assert (seen["clocks"], seen["problems"]) == ([], [])
+
+    with_api(tmp_path, work)

@@ -38,7 +38,7 @@ def show_status(
     if not whole:
         queues = [queue for queue in queues if _visible(manager, context, queue)]
     refusals = sorted(core.refusals.items()) if whole else []
-    look = glance(manager, queues)
+    look = glance(manager, queues, whole)
     return StatusJson(
         name=core.settings.computer_name,
         guid=format_guid(manager.identifier),
@@ -60,6 +60,7 @@ def show_status(
         dead_letters=look.dead_letters,
         unreachable=look.unreachable,
         claims=look.claims,
+        clocks=look.clocks,
         damaged=look.damaged,
         problems=look.problems(),
     )

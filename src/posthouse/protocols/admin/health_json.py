@@ -8,7 +8,13 @@ from typing import NamedTuple
 from posthouse.engine import health
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.queue import Queue
-from posthouse.protocols.admin.types_status import ClaimJson, CountedJson, UnreachableJson
+from posthouse.model.message_json import time_text
+from posthouse.protocols.admin.types_status import (
+    ClaimJson,
+    ClockJson,
+    CountedJson,
+    UnreachableJson,
+)
 
 SHOWN_MAX = 100  # outgoing queues and claims, each
 
@@ -21,6 +27,7 @@ class Glance(NamedTuple):
     dead_letters: list[CountedJson]
     unreachable: list[UnreachableJson]
     claims: list[ClaimJson]
+    clocks: list[ClockJson]
     directory: str  # why a shared one is offline
     damaged: int = 0  # records of messages, undecided
     stopped: str = ""  # damage that stops compaction
@@ -50,13 +57,14 @@ class Glance(NamedTuple):
             )
         if self.stopped:
             lines.append(f"compaction has stopped, so no space is given back: {self.stopped}")
+        lines += map(_clock_line, self.clocks)
         if self.directory:
             lines.append(f"the directory is offline: {self.directory}")
         return lines
 
 
-def glance(manager: QueueManager, queues: Collection[Queue]) -> Glance:
-    """How it does; `queues` are those that the caller may look at."""
+def glance(manager: QueueManager, queues: Collection[Queue], whole: bool) -> Glance:
+    """How it does; `queues` are those that the caller may look at, `whole`: everything."""
     state = manager.mirroring.state()
     shared_and_away = bool(manager.mirroring.source) and not state.online
     return Glance(
@@ -79,10 +87,39 @@ def glance(manager: QueueManager, queues: Collection[Queue]) -> Glance:
             )
             for one in health.claims(manager, queues)[:SHOWN_MAX]
         ],
+        clocks=[
+            ClockJson(
+                address=one.address,
+                behind_s=one.behind_s,
+                messages=one.messages,
+                seen=time_text(one.seen_utc),
+            )
+            for one in manager.core.clocks.differing()[: SHOWN_MAX * whole]
+        ],
         directory=(state.reason or "it has not answered") if shared_and_away else "",
         damaged=len(manager.damage.undecided()),
         stopped=manager.damage.stops_compaction,
     )
+
+
+def _clock_line(one: ClockJson) -> str:
+    """What the difference means, and what to do."""
+    if one.behind_s < 0:
+        return (
+            f"the clock here is {_span(-one.behind_s)} behind that of {one.address}: messages "
+            "count as too late there. Set the clock of this machine."
+        )
+    return (
+        f"the clock of {one.address} is at least {_span(one.behind_s)} behind: "
+        f"{_many(one.messages, 'message')} came too late and were dropped. Set its clock, or ours."
+    )
+
+
+def _span(seconds: int) -> str:
+    for size, noun in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
+        if seconds >= 2 * size:
+            return _many(seconds // size, noun)
+    return _many(seconds, "second")
 
 
 def _many(count: int, noun: str) -> str:

@@ -31,7 +31,7 @@ def page(manager: QueueManager, caller: Caller, version: str) -> str:
     more = len(queues) - QUEUES_SHOWN
     note = f"<p>{more} more queues are not shown.</p>" if more > 0 else ""
     whole = caller.is_administrator and caller.scopes is None
-    look = glance(manager, manager.queues.all() if whole else queues)
+    look = glance(manager, manager.queues.all() if whole else queues, whole)
     wrong = "".join(f"<li>{escape(line)}</li>" for line in look.problems())
     problems = f"<ul>{wrong}</ul>" if wrong else ""
     return (

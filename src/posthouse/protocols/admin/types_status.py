@@ -88,6 +88,18 @@ class DamageAcceptBody(Part):
     records: Annotated[list[RecordPlaceJson], Meta(min_length=1, max_length=10_000)]
 
 
+class ClockJson(Part):
+    """A machine whose clock differs: it is `behind_s` seconds behind ours, or ahead if negative.
+
+    `messages` of it were dropped here because their time was over by our clock.
+    """
+
+    address: str
+    behind_s: int
+    messages: int
+    seen: str
+
+
 class StatusJson(Part):
     """The queue manager in one look.
 
@@ -117,4 +129,5 @@ class StatusJson(Part):
     unreachable: list[UnreachableJson] = field(default_factory=list)
     claims: list[ClaimJson] = field(default_factory=list)
     damaged: int = 0  # damaged records that an operator has to decide
+    clocks: list[ClockJson] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
