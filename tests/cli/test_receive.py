@@ -10,6 +10,7 @@ import pytest
 
 from tests.cli.conftest import Posthouse
 from tests.client.serving import Serving
+from tests.formats.test_vectors import FOLDER
 
 ORDERS = "./private$/orders"
 LONG = "<order>" + "x" * 3000 + "</order>"
@@ -71,7 +72,57 @@ def test_bytes_of_many_are_printed_whole(ph: Posthouse) -> None:
     for _ in range(2):
         ph("send", ORDERS, "--body-file", "-", stdin=body)
     blocks = ph("receive", ORDERS, "--count", "2").out.split("\n\n")
-    assert [bytes.fromhex(block.partition(" bytes\n")[2]) for block in blocks] == [body, body]
+    assert [bytes_of(block.partition(" bytes\n")[2]) for block in blocks] == [body, body]
+
+
+def bytes_of(dump: str) -> bytes:
+    """The bytes of rows of offset, hex and characters."""
+    return b"".join(bytes.fromhex(row[10:57]) for row in dump.splitlines())
+
+
+def test_bodies_are_shown_decoded(ph: Posthouse) -> None:
+    body = (FOLDER / "nrbf-class.body").read_bytes()
+    ph("send", ORDERS, "--body-file", "-", "--body-type", "768", stdin=body)
+    (line,) = ph("peek", ORDERS, "--json").lines
+    assert line["decoded"]["value"]["$type"] == "Acme.Shop.Order"
+    (number,) = {line["lookup_id"]}
+    table = ph("peek", ORDERS, "--count", "2").out
+    assert '{ "$type": "Acme.Shop.Order", "Id": 17' in table
+    for command in (
+        ("peek", ORDERS),
+        ("message", "show", ORDERS, str(number)),
+        ("receive", ORDERS),
+    ):
+        out = ph(*command).out
+        assert "nrbf, certain" in out
+        assert '  "Customer": "Ada",' in out
+
+
+def test_bytes_are_shown_where_they_are_asked_for(ph: Posthouse) -> None:
+    send(ph, "<order/>")
+    (line,) = ph("peek", ORDERS, "--json").lines
+    show = ("message", "show", ORDERS, str(line["lookup_id"]))
+    for command in (("peek", ORDERS), show):
+        assert ph(*command, "--raw").out == "<order/>"
+        row = ph(*command, "--hex").out.splitlines()[-1]
+        assert row == f"00000000  {b'<order/>'.hex(' '):<47}  <order/>"
+    assert ph("peek", ORDERS, "--hex", "--raw").code == 2
+    assert ph("peek", ORDERS, "--hex", "--json").code == 2
+
+
+def test_headers_of_a_bus_are_shown(ph: Posthouse) -> None:
+    name = str(FOLDER / "nsb-error")
+    ph("send", ORDERS, "--body-file", f"{name}.body", "--extension-file", f"{name}.extension")
+    out = ph("peek", ORDERS).out
+    assert "System.InvalidOperationException: Order 17" in out
+    assert "Acme.Shop.Events.OrderPlaced" in out
+    assert ph("peek", ORDERS, "--json").lines[0]["decoded"]["return_to"] == "Shop.Sales@SHOP01"
+
+
+def test_a_large_body_is_printed_to_its_end(ph: Posthouse) -> None:
+    body = "<a>" + "<b>x</b>" * 60_000 + "<last/></a>"
+    ph("send", ORDERS, "--body-file", "-", stdin=body.encode())
+    assert "<last/>" in ph("receive", ORDERS).out
 
 
 def test_looking_at_many_is_a_table_with_a_head_line(ph: Posthouse) -> None:
@@ -197,4 +248,5 @@ def test_lines_of_a_body_are_lines_for_people(ph: Posthouse) -> None:
 
 def test_a_message_that_is_no_text_is_shown_as_bytes(ph: Posthouse) -> None:
     ph("send", ORDERS, "--body-file", "-", stdin=b"\x00\x1b[2J")
-    assert ph("receive", ORDERS).out.endswith("\n00 1b 5b 32 4a\n")
+    row = f"00000000  {'00 1b 5b 32 4a':<47}  ..[2J"
+    assert ph("receive", ORDERS).out.endswith(f"\n{row}\n")

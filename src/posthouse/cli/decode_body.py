@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import typer
 
-from posthouse.cli.output import print_json, print_pairs, say
-from posthouse.formats import DEFAULT, Decoded
+from posthouse.cli.decoded_view import print_decoded
+from posthouse.cli.output import print_json
+from posthouse.formats import DEFAULT
 from posthouse.formats import decode as decode_message
 from posthouse.formats.values import guid_bytes
 
@@ -59,47 +60,3 @@ def _correlation_id(text: str) -> bytes:
     if len(data) not in (0, 20):
         raise typer.BadParameter("--correlation-id has 40 hex digits, or is guid\\number")
     return data
-
-
-def print_decoded(result: Decoded) -> None:
-    """A result for people: what it is, what its headers mean, then the text."""
-    print_pairs(summary(result))
-    text = result.text
-    if text:
-        say("")
-    for line in text.split("\n"):
-        say(line.rstrip("\r"))
-
-
-def summary(result: Decoded) -> dict[str, str]:
-    """Names and values, without those that are empty."""
-    found = result.to_json()
-    rows: dict[str, Any] = {
-        "Format": _format(result),
-        "Error": result.error,
-        "Type": found.get("message_type") or found.get("root_type") or found.get("root"),
-        "Action": found.get("action"),
-        "Via": found.get("via"),
-        "Intent": found.get("intent"),
-        "Failed queue": found.get("failed_queue"),
-        "Exception": ": ".join(filter(None, _exception(found))),
-        "Conversation": found.get("conversation_id"),
-        "Related to": found.get("related_to"),
-    }
-    rows |= {f"  {key}": value for key, value in (found.get("headers") or {}).items()}
-    return {key: str(value) for key, value in rows.items() if value}
-
-
-def _format(result: Decoded) -> str:
-    parts = [result.format]
-    if result.body is not None:
-        parts.append(f"body {result.body.format}")
-    if "vt" in result.details:
-        parts.append(result.details["vt"])
-    parts.append(result.confidence)
-    return ", ".join(parts)
-
-
-def _exception(found: dict[str, Any]) -> list[str | None]:
-    exception = found.get("exception") or {}
-    return [exception.get("type"), exception.get("message")]

@@ -14,10 +14,13 @@ from posthouse.cli.connection import Remote, path_of
 from posthouse.cli.far import Far, Level, Mechanisms, RpcPort, User
 from posthouse.cli.message_choice import LookupIds, Source, Where, chosen, found_messages
 from posthouse.cli.message_far import move_far
-from posthouse.cli.message_view import COLUMNS, row
+from posthouse.cli.message_output import Hex, Output, Raw
+from posthouse.cli.message_view import COLUMNS, as_json, row
 from posthouse.cli.output import complain, print_json, print_table, say
 from posthouse.cli.progress import bar
+from posthouse.cli.receive import shown
 from posthouse.protocols.admin.types import (
+    LOOKUP_ID_MAX,
     LOOKUP_IDS_MAX,
     BulkJson,
     ExplainJson,
@@ -37,9 +40,9 @@ Destination = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    summary = "Messages: find, move, copy, delete, resend, export, import, explain."
+    summary = "Messages: find, show, move, copy, delete, resend, export, import, explain."
     inner = group(app, "message", "Queues and messages", summary)
-    for command in (find, explain, move, copy, delete, resend):
+    for command in (find, show, explain, move, copy, delete, resend):
         inner.command()(command)
     message_files.register(inner)
 
@@ -66,7 +69,7 @@ def find(
     messages = found_messages(remote, None, filter, bodies=True)
     if remote.json:
         for number, message in enumerate(messages, 1):
-            print_json(message)
+            print_json(as_json(message))
             if number == limit:
                 break
         return
@@ -77,6 +80,28 @@ def find(
             break
         rows.append(row(message))
     print_table("", COLUMNS, rows)
+
+
+@talking
+def show(
+    remote: Remote,
+    source: Source,
+    lookup_id: Annotated[
+        int,
+        typer.Argument(metavar="LOOKUPID", min=1, max=LOOKUP_ID_MAX, help="The lookup id."),
+    ],
+    raw: Raw = False,
+    hexed: Hex = False,
+) -> None:
+    """Show one message: its properties, and what is in its body.
+
+    The body is decoded: XML, .NET objects, WCF, headers of message buses (docs/formats.md). The
+    message stays where it is.
+
+    Example: posthouse message show './private$/orders' 17
+    """
+    handler = Output(raw=raw, hexed=hexed, json=remote.json).handler(single=True)
+    handler(shown(remote, remote.queue(source).lookup(lookup_id)))
 
 
 @talking

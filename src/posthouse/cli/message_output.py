@@ -19,22 +19,27 @@ import msgspec
 import typer
 
 from posthouse.cli.message_folder import MessageFolder
-from posthouse.cli.message_view import HeadedRows, show_one
+from posthouse.cli.message_view import HeadedRows, as_json, decoded_text, show_one
 from posthouse.cli.output import complain, json_line, print_json, safe, say
 from posthouse.model.message_json import MessageJson
 
 Handler = Callable[[MessageJson], None]
 
-FIELDS: Final = tuple(field.encode_name for field in msgspec.structs.fields(MessageJson))
+_DECODED: Final = "decoded"
 _ATTRIBUTES: Final = {
     field.encode_name: field.name for field in msgspec.structs.fields(MessageJson)
-}
+} | {_DECODED: _DECODED}
+FIELDS: Final = tuple(_ATTRIBUTES)
 _ESCAPE: Final = re.compile(r"\\(x[0-9a-fA-F]{2}|.|$)", re.DOTALL)
 _ESCAPES: Final = {"n": "\n", "r": "\r", "t": "\t", "0": "\0", "\\": "\\"}
 
 Raw = Annotated[
     bool,
     typer.Option("--raw", help="Write bodies only, byte for byte. A terminal gets escapes."),
+]
+Hex = Annotated[
+    bool,
+    typer.Option("--hex", help="Print bodies as hex with an ASCII column, and do not decode them."),
 ]
 Separator = Annotated[
     str | None,
@@ -51,7 +56,8 @@ Template = Annotated[
         "--format",
         metavar="TEMPLATE",
         help="A line for each message, with fields of the message JSON: '{lookup_id} {label} "
-        "{body_text}'. A body that is not text is hex; {{ is a brace; escapes as above.",
+        "{body_text}'. A body that is not text is hex, {decoded} is what is in it; {{ is a brace; "
+        "escapes as above.",
     ),
 ]
 Out = Annotated[
@@ -69,6 +75,7 @@ class Output(NamedTuple):
     """What the command line asks for."""
 
     raw: bool = False
+    hexed: bool = False
     separator: str | None = None
     template: str | None = None
     out: Path | None = None
@@ -83,20 +90,22 @@ class Output(NamedTuple):
         if self.out is not None:
             return _filed(MessageFolder(self.out), self.json)
         if self.json:
-            return print_json
+            return lambda message: print_json(as_json(message))
         if self.raw:
             return _raw(_separator(self.separator, "" if single else "\\n"))
         if self.template is not None:
             return _formatted(self.template, _separator(self.separator, "\\n"))
-        if rows:
+        if rows and not self.hexed:
             return HeadedRows()
-        return _Whole()
+        return _Whole(self.hexed)
 
     def _check(self) -> None:
-        if sum((self.raw, self.template is not None, self.out is not None)) > 1:
-            raise typer.BadParameter("give one of --raw, --format and --out")
-        if self.json and (self.raw or self.template is not None):
-            raise typer.BadParameter("give --json, --raw or --format: each prints in its own way")
+        if sum((self.raw, self.hexed, self.template is not None, self.out is not None)) > 1:
+            raise typer.BadParameter("give one of --raw, --hex, --format and --out")
+        if self.json and (self.raw or self.hexed or self.template is not None):
+            raise typer.BadParameter(
+                "give --json, --raw, --hex or --format: each prints in its own way"
+            )
         if self.separator is not None and not self.raw and self.template is None:
             raise typer.BadParameter("--separator goes with --raw or --format")
 
@@ -104,14 +113,15 @@ class Output(NamedTuple):
 class _Whole:
     """All of each message, with an empty line between two."""
 
-    def __init__(self) -> None:
+    def __init__(self, hexed: bool) -> None:
         self._first = True
+        self._hexed = hexed
 
     def __call__(self, message: MessageJson) -> None:
         if not self._first:
             say("")
         self._first = False
-        show_one(message, json=False)
+        show_one(message, hexed=self._hexed)
 
 
 def _raw(separator: bytes) -> Handler:
@@ -215,6 +225,8 @@ def _unknown(field: str, spec: str | None, conversion: str | None) -> str:
 
 
 def _value(message: MessageJson, field: str) -> str:
+    if field == _DECODED:
+        return decoded_text(message)
     value = getattr(message, _ATTRIBUTES[field])
     if field == "body_text" and value is None:
         return (message.body or b"").hex(" ")

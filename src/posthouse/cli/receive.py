@@ -12,7 +12,16 @@ import typer
 from posthouse.cli.command import REFUSED, talking
 from posthouse.cli.connection import Remote
 from posthouse.cli.far import Far, Level, Mechanisms, RpcPort, User
-from posthouse.cli.message_output import Handler, Out, Output, Raw, Separator, Template, leaving
+from posthouse.cli.message_output import (
+    Handler,
+    Hex,
+    Out,
+    Output,
+    Raw,
+    Separator,
+    Template,
+    leaving,
+)
 from posthouse.cli.output import complain
 from posthouse.client.manager import Consumer, Queue
 from posthouse.client.message import Message
@@ -72,6 +81,7 @@ def receive(
     lookup_id: LookupId = None,
     follow: Follow = False,
     raw: Raw = False,
+    hexed: Hex = False,
     separator: Separator = None,
     template: Template = None,
     out: Out = None,
@@ -80,7 +90,10 @@ def receive(
     authentication: Level = None,
     mechanism: Mechanisms = None,
 ) -> None:
-    """Take messages from a queue and print all of each: properties, then the body as text or hex.
+    """Take messages from a queue and print all of each: properties, then what is in the body.
+
+    Bodies are decoded (XML, .NET objects, WCF, headers of message buses: docs/formats.md); what is
+    not known is printed as hex. --raw has the bytes; --json has both, in `body` and `decoded`.
 
     A message leaves the queue after it has been written out; one that could not be written stays.
     What a pipe has taken counts as written: limit it with --count, not with `| head`.
@@ -100,7 +113,7 @@ def receive(
     Example: posthouse receive './private$/orders' --format '{lookup_id} {label} {body_text}'
     """
     far = Far(user, rpc_port, authentication, mechanism)
-    output = Output(raw, separator, template, out, remote.json)
+    output = Output(raw, hexed, separator, template, out, remote.json)
     _check_choice(count, lookup_id, follow)
     handler = output.handler(single=count is None and not follow)
     with _queue(remote, source, far) as queue:
@@ -160,6 +173,7 @@ def peek(
     lookup_id: LookupId = None,
     follow: Follow = False,
     raw: Raw = False,
+    hexed: Hex = False,
     separator: Separator = None,
     template: Template = None,
     out: Out = None,
@@ -177,7 +191,7 @@ def peek(
     Example: posthouse peek './private$/orders' --count 10
     """
     far = Far(user, rpc_port, authentication, mechanism)
-    output = Output(raw, separator, template, out, remote.json)
+    output = Output(raw, hexed, separator, template, out, remote.json)
     _check_choice(count, lookup_id, follow)
     single = count is None and not follow
     handler = output.handler(single=single, rows=not single)
@@ -215,7 +229,7 @@ def _hand_over(
     try:
         for message in messages:
             with leaving(taking=taking):
-                handler(_shown(remote, message))
+                handler(shown(remote, message))
             done += 1
     except KeyboardInterrupt:
         if follow:
@@ -229,13 +243,13 @@ def _hand_over(
         raise IoTimeout("no message was there, or came in time")
 
 
-def _shown(remote: Remote, message: Message) -> MessageJson:
+def shown(remote: Remote, message: Message) -> MessageJson:
     """With the whole name of the queue, whatever it was asked for by, and its verified sender."""
-    shown = message.to_json()
-    shown.sender = message.sender or shown.sender
+    found = message.to_json()
+    found.sender = message.sender or found.sender
     with suppress(QueueError):  # of a format name
         path = PathName.parse(message.queue)
         if path.computer == ".":
             path = path.with_computer(remote.client.name)
-        shown.queue = str(path)
-    return shown
+        found.queue = str(path)
+    return found

@@ -45,7 +45,7 @@ NAMED: Final = {
     "big5": "big5",
     "euc-kr": "cp949",
 }
-_CONTROLS: Final = re.compile("[\0-\x08\x0e-\x19\x7f]")
+_CONTROLS: Final = re.compile("[\0-\x08\x0e-\x19\x1b\x7f]")
 PADDING: Final = " \t\r\n\0\ufeff"
 
 
@@ -70,10 +70,11 @@ def read_text(body: bytes) -> Text | None:
 
 
 def read_padded_text(body: bytes) -> Text | None:
-    """The body as text; NULs and blanks around it are left out where it is not text with them."""
+    """The body as text; NULs around a document of XML or JSON are left out."""
     text = read_text(body)
     if text is None and body[:1] in (b"\0", b" ", b"\t", b"\r", b"\n"):
-        return read_text(body.strip(b"\0 \t\r\n"))
+        document = body.strip(b"\0 \t\r\n")
+        return read_text(document) if document.startswith((b"<", b"{", b"[")) else None
     return text
 
 
