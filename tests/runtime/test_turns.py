@@ -13,7 +13,7 @@ import pytest
 
 from posthouse.runtime import loop as loop_module
 from posthouse.runtime.turns import SLOW_S, SlowTurn, TurnMeter, TurnTimes, name_of
-from tests.protocols.binary.socket_rig import Server, serving, until
+from tests.protocols.binary.socket_rig import Server, serving, turn, until
 
 TO_BETA = r"DIRECT=TCP:127.0.0.1:{port}\private$\orders"
 
@@ -117,6 +117,28 @@ def test_what_waits_for_the_next_turn_runs_in_its_order(monkeypatch: pytest.Monk
     asyncio.run(run())
 
 
+def test_who_is_known_does_not_wait_for_a_crowd(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop_module, "CROWDED_S", 0.0)
+
+    async def run() -> None:
+        async with serving() as beta:
+            desk, done = beta.desk, list[str]()
+
+            def work(name: str) -> None:
+                desk.decide(lambda manager: done.append(name), lambda answer: None)
+
+            for number in range(50):
+                desk.later(partial(work, f"stranger {number}"))
+            assert desk.is_crowded()
+            assert not desk.is_crowded(known=True)
+            for name in ("ada", "bob"):
+                desk.later(partial(work, name), known=True)
+            await until(lambda: len(done) == 52)
+            assert done[:4] == ["ada", "stranger 0", "bob", "stranger 1"]
+
+    asyncio.run(run())
+
+
 @pytest.mark.parametrize("transactional", [False, True])
 def test_bytes_of_peers_wait_for_the_next_turn_and_come_in_order(
     monkeypatch: pytest.MonkeyPatch, transactional: bool
@@ -140,5 +162,40 @@ def test_bytes_of_peers_wait_for_the_next_turn_and_come_in_order(
             for name, bodies in sent.items():
                 assert [body for body in found if body.startswith(name)] == bodies
             assert waited
+
+    asyncio.run(run())
+
+
+def test_very_many_answers_leave_over_several_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop_module, "CROWDED_S", 0.0)  # one answer a round
+
+    async def run() -> None:
+        async with serving() as beta:
+            answered: list[int] = []
+            others: list[int] = []
+            for number in range(20):
+                beta.desk.decide(
+                    lambda manager: None, lambda answer, number=number: answered.append(number)
+                )
+            while len(answered) < 20:
+                await turn()
+                others.append(len(answered))
+            assert answered == list(range(20))
+            assert len(set(others)) >= 5  # others have had their rounds in between
+
+    asyncio.run(run())
+
+
+def test_a_stop_lets_out_every_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop_module, "CROWDED_S", 0.0)
+
+    async def run() -> None:
+        answered: list[int] = []
+        async with serving() as beta:
+            for number in range(20):
+                beta.desk.decide(
+                    lambda manager: None, lambda answer, number=number: answered.append(number)
+                )
+        assert answered == list(range(20))
 
     asyncio.run(run())

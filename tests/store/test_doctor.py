@@ -140,7 +140,7 @@ def test_an_index_that_contradicts_its_segment_is_named() -> None:
     segment = store.ledger.segments[int(name[:8])]
     index = unpack_index(files[name], segment.number, segment.generation)
     index.numbers[index.kinds.index(MESSAGE)] += 1
-    files[name] = index.pack(segment.generation)
+    files[name] = b"".join(index.parts(segment.generation))
     (problem,) = check(read_only(files)).problems
     assert (problem.file, problem.offset) == (name, 0)
 

@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from posthouse.engine.records import COPY, MESSAGE
 from posthouse.sim import SimDisk
+from posthouse.store import upkeep
+from posthouse.store.checkpoint import TEMPORARY_SUFFIX
 from posthouse.store.errors import StoreDamaged
 from posthouse.store.format import generation_of, index_name, segment_name
 from posthouse.store.index import unpack_index
@@ -51,6 +53,30 @@ def test_an_index_is_what_reading_the_segment_gives() -> None:
         assert index.length == DISK.size(segment_name(segment.number))
         checked += 1
     assert checked > 2
+
+
+def test_a_long_index_is_written_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between them others have their turns; it has its name when it is whole."""
+    monkeypatch.setattr(upkeep, "INDEX_STEP", 100)
+    disk = SimDisk()
+    rig = Rig(LogStore(disk, SETTINGS))
+    while not rig.store.tidy():
+        rig.send()
+        rig.keep()
+    steps = 1
+    assert index_name(1) not in disk.contents()
+    while index_name(1) not in disk.contents():
+        assert len(disk.contents()[index_name(1) + TEMPORARY_SUFFIX]) == 100 * steps
+        assert rig.store.tidy()
+        steps += 1
+    store = rig.store
+    assert isinstance(store, LogStore)
+    segment = store.ledger.segments[1]
+    index = load_index(disk, segment)
+    assert index is not None
+    assert list(index.entries()) == list(rebuilt_index(disk, segment).entries())
+    assert steps == -(-disk.size(index_name(1)) // 100)
+    assert index_name(1) + TEMPORARY_SUFFIX not in disk.contents()
 
 
 def test_the_changes_of_an_index_are_all_that_brings_no_message() -> None:

@@ -28,25 +28,36 @@ Release = Callable[[Answer], None]
 class Turns(Protocol):
     """How doors share the turns of the loop: bytes of a peer may have to wait for the next one."""
 
-    def is_crowded(self) -> bool:
-        """Whether the turn has lasted long enough, or others wait for the next one already."""
+    def is_crowded(self, *, known: bool = False) -> bool:
+        """Whether the turn has lasted long enough, or others wait for the next one already.
+
+        Who is `known` by a login does not wait for those who are not.
+        """
         ...
 
-    def later(self, work: Callable[[], None]) -> None:
+    def later(self, work: Callable[[], None], *, known: bool = False) -> None:
         """Runs work in one of the next turns, in the order in which it came."""
+        ...
+
+    def measured(self, step: Callable[[], None]) -> None:
+        """Runs work outside the calls on the engine, and measures how long others wait for it."""
         ...
 
 
 class OneTurn:
     """Turns without an end, for doors that are tried without a loop."""
 
-    def is_crowded(self) -> bool:
+    def is_crowded(self, *, known: bool = False) -> bool:
         """Never."""
         return False
 
-    def later(self, work: Callable[[], None]) -> None:
+    def later(self, work: Callable[[], None], *, known: bool = False) -> None:
         """At once."""
         work()
+
+    def measured(self, step: Callable[[], None]) -> None:
+        """Without a measure."""
+        step()
 
 
 class Desk(Protocol):

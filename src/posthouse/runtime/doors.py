@@ -240,6 +240,7 @@ def make_admin(
         store=service.started.store,
         refresh=None if service.directory is None else service.directory.refresh,
         busy=lambda: service.desk.busy,
+        turns=service.desk,
     )
 
 

@@ -168,14 +168,24 @@ class Driver:
             self.failed = True
             raise
 
-    def release(self) -> int:
-        """Lets out everything whose decision is durable, in the order of the decisions."""
+    def release(self, is_enough: Callable[[], bool] = lambda: False) -> int:
+        """Lets out everything whose decision is durable, in the order of the decisions.
+
+        What is left when it is enough for a turn follows with the next call.
+        """
         released = 0
-        while not self.failed and self._outbox and self._outbox[0][0] <= self.store.synced:
+        while self.may_release:
             _, release, value = self._outbox.popleft()
             release(value)
             released += 1
+            if is_enough():
+                break
         return released
+
+    @property
+    def may_release(self) -> bool:
+        """Whether something is durable and has not been let out."""
+        return not self.failed and bool(self._outbox) and self._outbox[0][0] <= self.store.synced
 
     def _require_sound(self) -> None:
         if self.failed:

@@ -8,6 +8,7 @@ sync begins when the last one ends. Nobody polls: without calls and deadlines th
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from bisect import bisect_left
 from collections import deque
@@ -24,6 +25,7 @@ from posthouse.runtime.driver import Driver
 from posthouse.runtime.turns import TurnMeter, TurnTimes
 
 T = TypeVar("T")
+Waiting = deque[Callable[[], None]]
 
 # A hop to the writer thread and back costs 0.04 to 0.1 ms, and twice as much in a process that is
 # busy; what arrives meanwhile waits in its socket and is taken along by the next turn either way.
@@ -173,8 +175,10 @@ class Loop:
         self._loop = asyncio.get_running_loop()
         self._writer = Writer(self._loop, driver.sync)
         self._open = False  # a turn has begun and not ended
-        self._later: deque[Callable[[], None]] = deque()  # waits for the next turn
+        # What waits for the next turn: of anybody, and of those who are known by a login.
+        self._later: tuple[Waiting, Waiting] = deque(), deque()
         self._syncing = False  # in the writer thread
+        self._releasing = False  # some answers wait for the next round
         self._untidy = True
         self._unfinished = False  # the last step of upkeep left something to do
         self._tidied_at = -_UPKEEP_EVERY_S
@@ -241,34 +245,40 @@ class Loop:
 
     # -- whose bytes wait for the next turn
 
-    def is_crowded(self) -> bool:
+    def is_crowded(self, *, known: bool = False) -> bool:
         """Whether the turn has lasted long enough, or others wait for the next one already."""
-        return bool(self._later) or self._is_long
+        return bool(self._later[known]) or self._is_long
 
     @property
     def _is_long(self) -> bool:
         return self._open and time.perf_counter() - self._begun_s > CROWDED_S
 
-    def later(self, work: Callable[[], None]) -> None:
-        """Runs work in one of the next turns, in the order in which it came."""
-        if not self._later:
+    def later(self, work: Callable[[], None], *, known: bool = False) -> None:
+        """Runs work in one of the next turns, in the order in which it came.
+
+        A crowd of strangers does not delay who is known by a login; but it has a part of each turn.
+        """
+        if not any(self._later):
             self._loop.call_soon(self._run_later)
-        self._later.append(work)
+        self._later[known].append(work)
 
     def _run_later(self) -> None:
-        """As much of what waits as a turn has time for."""
-        while self._later:
-            work = self._later.popleft()
-            try:
-                work()
-            except Exception as error:  # the connection's own fault: others go on
-                self._loop.call_exception_handler(
-                    {"message": "a door broke over the bytes of a peer", "exception": error}
-                )
-            if self._is_long:
-                break
-        if self._later:
+        """As much of what waits as a turn has time for, and at least one of each kind."""
+        for waiting in reversed(self._later):
+            if waiting:
+                self._run_one(waiting.popleft())
+            while waiting and not self._is_long:
+                self._run_one(waiting.popleft())
+        if any(self._later):
             self._loop.call_soon(self._run_later)
+
+    def _run_one(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except Exception as error:  # the connection's own fault: others go on
+            self._loop.call_exception_handler(
+                {"message": "a door broke over the bytes of a peer", "exception": error}
+            )
 
     # -- turns
 
@@ -340,18 +350,29 @@ class Loop:
         self.policy.note(seconds)
         self.sync_times.note(seconds)
 
-    def _release(self) -> None:
-        """A door that breaks over its answer does not keep the others from theirs."""
+    def _release(self, *, all_of_it: bool = False) -> None:
+        """A door that breaks over its answer does not keep the others from theirs.
+
+        Of very many answers the rest follows in the next round of the event loop.
+        """
         begun = time.perf_counter()
+        latest = math.inf if all_of_it else begun + CROWDED_S
         while True:
             try:
-                self.driver.release()
+                self.driver.release(lambda: time.perf_counter() > latest)
                 self._meter.did("answers", time.perf_counter() - begun)
+                if self.driver.may_release and not self._releasing:
+                    self._releasing = True
+                    self._loop.call_soon(self._guarded, self._release_rest)
                 return
             except Exception as error:
                 self._loop.call_exception_handler(
                     {"message": "a door could not take its answer", "exception": error}
                 )
+
+    def _release_rest(self) -> None:
+        self._releasing = False
+        self.measured(self._release)
 
     # -- upkeep, between turns
 
@@ -475,5 +496,5 @@ class Loop:
         self._writer.close()
         if self.failure is None:
             self.driver.finish()
-            self._release()
+            self._release(all_of_it=True)
             self.driver.store.close()

@@ -28,6 +28,7 @@ from posthouse.runtime.settings_kinds import (
     Names,
     Port,
 )
+from posthouse.runtime.settings_log import LogSection as LogSection
 from posthouse.runtime.settings_ncp import NcpSection
 from posthouse.runtime.settings_pgm import PgmSection
 from posthouse.runtime.settings_protocols import BinarySection, PingSection, SecuritySection
@@ -448,45 +449,6 @@ class AdminSection(Struct, frozen=True):
         int,
         Meta(ge=1, le=DAY_S, description="A connection without requests is closed after it."),
     ] = 75
-
-
-class LogSection(Struct, frozen=True):
-    """The log of events, one line each."""
-
-    level: Annotated[
-        Literal["debug", "info", "warning", "error"],
-        Meta(description="The least important events that are written."),
-    ] = "info"
-    format: Annotated[
-        Literal["text", "json"], Meta(description="`key=value` for people, JSON for machines.")
-    ] = "text"
-    file: Annotated[
-        str,
-        Meta(
-            max_length=4096,
-            description="Where it goes, relative to the home; empty: standard error.",
-        ),
-    ] = "logs/posthouse.log"
-    size_max: Annotated[
-        int,
-        Meta(
-            ge=64 * KIB,
-            le=SIZE_MAX,
-            extra={"unit": SIZE},
-            description="A file of this size is set aside as `.1`, and older ones move up.",
-        ),
-    ] = 16 * MIB
-    files_kept: Annotated[int, Meta(ge=0, le=1000, description="How many old files stay.")] = 5
-    repeats_max: Annotated[
-        int,
-        Meta(
-            ge=0,
-            le=1_000_000,
-            description="Lines in 10 s for events of one name and address; those beyond are one"
-            " line, with `repeated`, `first` and `last`. What a user did is always written. 0: no"
-            " limit.",
-        ),
-    ] = 20
 
 
 class Settings(Struct, frozen=True):

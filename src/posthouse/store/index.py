@@ -114,11 +114,16 @@ class SegmentIndex:
         ends.append(self.length)
         return zip(self.kinds, self.numbers, self.offsets, ends, strict=True)
 
-    def pack(self, generation: int) -> bytes:
-        """The bytes of the index file."""
-        body = b"".join(
-            [self.numbers.tobytes(), self.offsets.tobytes(), bytes(self.kinds), self.heads]
-        )
+    def parts(self, generation: int) -> list[memoryview]:
+        """The bytes of the index file, as they lie in memory; it may be very long."""
+        body = [
+            memoryview(part).cast("B")
+            for part in (self.numbers, self.offsets, self.kinds, self.heads)
+            if len(part)
+        ]
+        checksum = 0
+        for part in body:
+            checksum = crc32(part, checksum)
         head = _HEAD.pack(
             INDEX_MAGIC,
             FORMAT_VERSION,
@@ -128,10 +133,10 @@ class SegmentIndex:
             self.first_sequence,
             self.length,
             len(self.heads),
-            crc32(body),
+            checksum,
             0,
         )[: -CRC.size]
-        return b"".join([head, CRC.pack(crc32(head)), body])
+        return [memoryview(head + CRC.pack(crc32(head))), *body]
 
 
 def unpack_index(data: bytes, number: int, generation: int) -> SegmentIndex:

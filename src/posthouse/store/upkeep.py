@@ -16,7 +16,6 @@ from posthouse.store.checkpoint import (
     CheckpointHead,
     checkpoint_names,
     take_picture,
-    write_file,
 )
 from posthouse.store.compact import MARGIN, SMALL_PARTS, Compactor, Leaving
 from posthouse.store.disk import Disk
@@ -34,6 +33,7 @@ from posthouse.store.writer import LogWriter
 ROW_ESTIMATE = 80  # bytes of a waiting message in a checkpoint
 _LOOK_PARTS = 64  # of a segment are written, or die, between two looks for something to compact
 STEP_PAGES = 64  # of places that one step frees
+INDEX_STEP = 2 << 20  # bytes of an index that one step writes
 
 
 class Upkeep:
@@ -67,6 +67,7 @@ class Upkeep:
         self._checkpoint_bytes = self._size_of_checkpoints()
         self._shrinking = False  # the checkpoint under way is to be the only one
         self._bytes_at_step = -1  # what had been written when the last step was done
+        self._index: IndexFile | None = None  # that is being written
 
     def step(self) -> bool:
         """One step; True: call again, after the next sync."""
@@ -99,27 +100,31 @@ class Upkeep:
     # -- indexes
 
     def _write_index(self) -> bool:
-        for segment in self.writer.sealed:
-            self.writer.sealed.remove(segment)
+        """A part of an index: of a segment of very small messages it has tens of megabytes."""
+        if self._index is None:
+            if not self.writer.sealed:
+                return False
+            segment = self.writer.sealed.pop(0)
             self.files.adopt(segment)
             self.writer.give_back(segment)
-            self._save_index(segment, built_index(segment))
-            segment.index = None
-            return True
-        return False
+            self._index = IndexFile(self.disk, segment)
+        if self._save_index(self._index):
+            self._index.segment.index = None
+            self._index = None
+        return True
 
-    def _save_index(self, segment: Segment, index: SegmentIndex) -> None:
-        """No sync: an index that a crash spoils is made again. Nor is a full disk a reason."""
-        name = index_name(segment.number)
+    def _save_index(self, file: IndexFile) -> bool:
+        """No sync: an index that a crash spoils is made again. Nor is a full disk a reason.
+
+        True: it is there, or there will be none.
+        """
         try:
-            packed = index.pack(segment.generation)
-            write_file(self.disk, name + TEMPORARY_SUFFIX, [packed], sync=False)
-            self.disk.rename(name + TEMPORARY_SUFFIX, name)
+            return file.step(INDEX_STEP)
         except OSError as error:
             if error.errno not in (ENOSPC, EDQUOT):
                 raise
-            if self.disk.exists(name + TEMPORARY_SUFFIX):
-                self.disk.unlink(name + TEMPORARY_SUFFIX)
+            file.give_up()
+            return True
 
     def _load_index(self, segment: Segment) -> SegmentIndex:
         if segment.index is not None:
@@ -286,6 +291,47 @@ class Upkeep:
         usual = self.settings.segment_size
         has_room = len(self.writer.spares) < self.settings.spare_segments
         return has_room and usual <= 2 * segment.end <= 4 * usual
+
+
+class IndexFile:
+    """The index of a sealed segment on its way to the disk: another name until it is whole."""
+
+    def __init__(self, disk: Disk, segment: Segment) -> None:
+        self.segment = segment
+        self._disk = disk
+        self._name = index_name(segment.number)
+        self._temporary = self._name + TEMPORARY_SUFFIX
+        self._left = built_index(segment).parts(segment.generation)
+        self._written = 0
+        if disk.exists(self._temporary):
+            disk.unlink(self._temporary)
+
+    def step(self, size: int) -> bool:
+        """Writes up to this many bytes; True: that was the last of it."""
+        parts = self._taken(size)
+        file = self._disk.open(self._temporary, create=not self._written)
+        try:
+            file.write(parts, self._written)
+        finally:
+            file.close()
+        self._written += sum(map(len, parts))
+        if not self._left:
+            self._disk.rename(self._temporary, self._name)
+        return not self._left
+
+    def _taken(self, room: int) -> list[bytes]:
+        parts: list[bytes] = []
+        while self._left and room > 0:
+            part, rest = self._left[0][:room], self._left[0][room:]
+            parts.append(bytes(part))
+            room -= len(part)
+            self._left[:1] = [rest] if len(rest) else []
+        return parts
+
+    def give_up(self) -> None:
+        """There is no room for it."""
+        if self._disk.exists(self._temporary):
+            self._disk.unlink(self._temporary)
 
 
 def built_index(segment: Segment) -> SegmentIndex:

@@ -59,6 +59,7 @@ class Connection(asyncio.Protocol):
         self._holder: Holder | None = None
         self._calls: dict[object, Conversation[Any]] = {}  # of the API, under way
         self._ending = False
+        self._waiting = b""  # frames that wait for the next turn
         self._large = False  # a frame larger than small ones is on its way
         self._timer: asyncio.TimerHandle | None = None
         self._login: asyncio.Task[None] | None = None  # a password is being checked
@@ -83,8 +84,7 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Bytes for whoever has the connection."""
         if self.session is not None:
-            self.session.receive(data)
-            self._count(self.session)
+            self._take_or_wait(self.session, data)
         elif self.http is not None:
             self.http.data_received(data)
         elif self._login is not None:
@@ -92,6 +92,27 @@ class Connection(asyncio.Protocol):
         elif self._address:
             self._head += data
             self._begin()
+
+    def _take_or_wait(self, session: ClientSession, data: bytes) -> None:
+        """Frames of a session wait for the next turn where this one has lasted long enough."""
+        if self._waiting:  # read before reading was paused
+            self._waiting += data
+        elif self.admin.turns.is_crowded(known=True):
+            self._waiting = data
+            self.transport.pause_reading()
+            self.admin.turns.later(self._take_waiting, known=True)
+        else:
+            self._take(session, data)
+
+    def _take(self, session: ClientSession, data: bytes) -> None:
+        session.receive(data)
+        self._count(session)
+
+    def _take_waiting(self) -> None:
+        data, self._waiting = self._waiting, b""
+        if data and self.session is not None and not self.transport.is_closing():
+            self._take(self.session, data)
+            self._pause(self.session.paused)
 
     def eof_received(self) -> bool | None:
         """The peer sends nothing more."""
@@ -337,7 +358,7 @@ class Connection(asyncio.Protocol):
         if self.transport.is_closing():
             return
         short = self._holder is not None and self._holder.waiting
-        if paused or short or self._ending or self.door.stopping:
+        if paused or short or self._waiting or self._ending or self.door.stopping:
             self.transport.pause_reading()
         else:
             self.transport.resume_reading()

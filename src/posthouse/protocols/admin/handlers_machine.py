@@ -13,6 +13,7 @@ from posthouse.model.message_json import time_text
 from posthouse.protocols.admin.context import Context
 from posthouse.protocols.admin.conversation import Steps, looked_at
 from posthouse.protocols.admin.health_json import glance
+from posthouse.protocols.admin.queue_pages import paged
 from posthouse.protocols.admin.refusals import Unavailable
 from posthouse.protocols.admin.types import (
     BackupBody,
@@ -81,24 +82,19 @@ def directory_status(manager: QueueManager) -> DirectoryStatusJson:
     )
 
 
-def show_books(
-    manager: QueueManager, context: Context, params: BooksParams, body: Nothing
-) -> BooksListJson:
+def show_books(context: Context, params: BooksParams, body: Nothing) -> Steps[BooksListJson]:
     """Shows the books: every accepted message is accounted for once.
 
     In the order in which the queues were made, `balanced` for those of the page.
     """
-    found = [
-        queue
-        for queue in manager.queues.all()
-        if queue.number > params.after and _visible(manager, context, queue)
-    ]
-    page = found[: params.limit]
-    books = [_books_json(queue) for queue in page]
+    page = yield from paged(
+        params.after,
+        params.limit,
+        lambda manager, queue: _visible(manager, context, queue),
+        lambda manager, queue: _books_json(queue),
+    )
     return BooksListJson(
-        books=books,
-        balanced=all(line.balanced for line in books),
-        next=page[-1].number if len(found) > len(page) else None,
+        books=page.shown, balanced=all(line.balanced for line in page.shown), next=page.next
     )
 
 

@@ -15,7 +15,9 @@ from posthouse.model.message_json import time_text
 from posthouse.model.names import PrivateName, PublicName
 from posthouse.model.properties import UNLIMITED, QueueAccessType, QueueProperties
 from posthouse.protocols.admin.context import Context, find_queue, opened
+from posthouse.protocols.admin.conversation import Steps
 from posthouse.protocols.admin.handlers_groups import groups_json
+from posthouse.protocols.admin.queue_pages import paged
 from posthouse.protocols.admin.transfer_json import (
     connections_json,
     incoming_json,
@@ -56,23 +58,17 @@ _ALWAYS = frozenset({QueueRole.PLAIN, QueueRole.SUBQUEUE, QueueRole.CONNECTOR})
 # -- looking
 
 
-def list_queues(
-    manager: QueueManager, context: Context, params: QueuesParams, body: Nothing
-) -> QueueListJson:
+def list_queues(context: Context, params: QueuesParams, body: Nothing) -> Steps[QueueListJson]:
     """Lists the queues that the caller may look at, in the order they were made."""
     if params.outgoing:
         context.require_administrator()
-    found = [
-        queue
-        for queue in manager.queues.all()
-        if queue.number > params.after and _listed(manager, context, params, queue)
-    ]
-    page = found[: params.limit]
-    more = len(found) > len(page)
-    return QueueListJson(
-        queues=[describe(manager, context, queue) for queue in page],
-        next=page[-1].number if more else None,
+    page = yield from paged(
+        params.after,
+        params.limit,
+        lambda manager, queue: _listed(manager, context, params, queue),
+        lambda manager, queue: describe(manager, context, queue),
     )
+    return QueueListJson(queues=page.shown, next=page.next)
 
 
 def _listed(manager: QueueManager, context: Context, params: QueuesParams, queue: Queue) -> bool:

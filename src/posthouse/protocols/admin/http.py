@@ -32,7 +32,7 @@ from posthouse.protocols.admin.refusals import BadRequest, BodyTooLarge, OurFaul
 from posthouse.protocols.admin.routes import ARROW
 from posthouse.protocols.admin.streaming import HEADERS, Streaming
 from posthouse.protocols.admin.wrong_tokens import WrongTokens
-from posthouse.protocols.desk import Answer, Call
+from posthouse.protocols.desk import Answer, Call, Turns
 from posthouse.protocols.memory import RECEIVE, SEND, Holder, Loan, MemoryAccount
 
 METHODS: Final = frozenset({"GET", "HEAD", "POST", "PATCH", "PUT", "DELETE", "OPTIONS"})
@@ -79,7 +79,9 @@ class HttpFace:
         body_size_max: int,
         body_timeout_s: float,
         identified: Callable[[web.BaseRequest], None],
+        turns: Turns,
     ) -> None:
+        self._turns = turns
         self._api = api
         self._gate = gate
         self._passwords = passwords
@@ -139,7 +141,7 @@ class HttpFace:
                 return await self._peer_answer(request)
             identity = await self._identify(request, browsed=browsed)
             if path == METRICS:
-                return await _joined(pages.scrape(request.method, identity))
+                return await _joined(pages.scrape(request.method, identity), self._turns)
             if browsed:
                 return pages.show(path, request.method, identity)
             return await self._api_answer(request, path, identity)
@@ -321,13 +323,13 @@ def _until(identity: Identity, conversation: Conversation[Any]) -> Iterator[None
         timer.cancel()
 
 
-async def _joined(pieces: Iterator[bytes]) -> HttpAnswer:
+async def _joined(pieces: Iterator[bytes], turns: Turns) -> HttpAnswer:
     """The metrics; others have their turn between the pieces."""
-    parts = list[bytes]()
-    for piece in pieces:
-        parts.append(piece)
+    parts = list[bytes | None]()
+    while not parts or parts[-1] is not None:
+        turns.measured(lambda: parts.append(next(pieces, None)))
         await asyncio.sleep(0)
-    return HttpAnswer(200, b"".join(parts), CONTENT_TYPE)
+    return HttpAnswer(200, b"".join(filter(None, parts)), CONTENT_TYPE)
 
 
 async def _invite(request: web.BaseRequest) -> None:

@@ -45,9 +45,9 @@ _Q, _N, _G = t.QueueParams, t.Nothing, tg.GroupParams
 
 ROUTES: Final[tuple[Route, ...]] = (
     _route("GET", "/status", READ, machine.show_status, t.StatusJson),
-    _route("GET", "/books", READ, machine.show_books, t.BooksListJson, t.BooksParams),
+    _route("GET", "/books", READ, machine.show_books, t.BooksListJson, t.BooksParams, steps=True),
     # queues
-    _route("GET", "/queues", READ, queues.list_queues, t.QueueListJson, t.QueuesParams),
+    _route("GET", "/queues", READ, queues.list_queues, t.QueueListJson, t.QueuesParams, steps=True),
     _route(
         "POST",
         "/queues",

@@ -48,7 +48,7 @@ from posthouse.protocols.admin.remote_read_metrics import AskFigures as AskRemot
 from posthouse.protocols.admin.scan_limits import SCANS_PER_USER, ScanLimits
 from posthouse.protocols.admin.session_handles import SessionLimits
 from posthouse.protocols.admin.wrong_tokens import WrongTokens
-from posthouse.protocols.desk import Desk
+from posthouse.protocols.desk import Desk, OneTurn, Turns
 from posthouse.protocols.memory import (
     MemoryAccount,
 )
@@ -97,9 +97,11 @@ class Admin:
         more_metrics: Sequence[AskMetrics] = (),
         store: LogStore | None = None,
         busy: Callable[[], Busy] = lambda: Busy(0.0, 0),
+        turns: Turns | None = None,
     ) -> None:
         manager = desk.manager
         self.desk = desk
+        self.turns = turns or OneTurn()
         self.version = version
         self.settings = settings or AdminSettings()
         self.session_limits = session_limits
@@ -193,6 +195,7 @@ class AdminDoor(ABC):
             body_size_max=admin.settings.body_size_max,
             body_timeout_s=admin.settings.body_timeout_s,
             identified=self._identified,
+            turns=admin.turns,
         )
         self.web = web.Server(self._handle, handler_cancellation=True)
         self._listener: Listener | None = None
