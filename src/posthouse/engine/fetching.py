@@ -93,8 +93,13 @@ class Fetching(Reading):
     def met_by_upkeep(self, damage: Unreadable | None) -> None:
         """Compaction has stopped at damage, or (None) goes on again."""
         self.damage.stops_compaction = "" if damage is None else str(damage)
-        row = self.core.state.table.get(damage.number) if damage is not None else None
-        if damage is not None and row is not None and row.lookup_id:
+        if damage is not None:
+            self.met(damage)
+
+    def met(self, damage: Unreadable) -> None:
+        """Whoever reads without the engine has met a damaged message: set aside for all."""
+        row = self.core.state.table.get(damage.number)
+        if row is not None and row.lookup_id:
             self._set_aside(damage.number, row, damage)
 
     def _lock_away(self, number: int, row: Row) -> None:

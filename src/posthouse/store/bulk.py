@@ -167,8 +167,12 @@ class Pinned:
         return data
 
     def _damage(self, at: int) -> StoreDamaged:
-        name, lookup_id = self._sources[int(self._keys[at])].name, self._rows["lookup_id"][at]
-        return StoreDamaged(name, int(self._offsets[at]), f"{WRONG}, lookup id {lookup_id}")
+        key, offset, size = int(self._keys[at]), int(self._offsets[at]), int(self._sizes[at])
+        name, lookup_id = self._sources[key].name, self._rows["lookup_id"][at]
+        place = (key, offset, size) if key < _EXPRESS else None
+        damage = StoreDamaged(name, offset, f"{WRONG}, lookup id {lookup_id}", place)
+        damage.number = int(self._numbers[at])
+        return damage
 
     def _with_held(
         self, data: bytes, begins: Ints, ends: Ints, index: Ints

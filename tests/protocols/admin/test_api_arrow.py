@@ -280,6 +280,8 @@ def test_damage_is_refused_or_breaks_the_stream_off(
         damaged(rig, numbers[7])
         with pytest.raises(SessionLost):
             await arrow(rig)
+        (listed,) = (await rig.get("/api/v1/damage")).json["records"]
+        assert listed["lookup_id"] == rows[7]["lookup_id"]
         with pytest.raises(MessageStorageFailed, match="damaged"):
             await arrow(rig, after=rows[6]["lookup_id"])
         found: list[str] = []

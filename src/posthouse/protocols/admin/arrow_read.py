@@ -56,6 +56,9 @@ def read_arrow(context: Context, params: ArrowParams, body: Nothing) -> Steps[No
             gathering = context.services.gather(partial(_gathered, gatherer, pinned))
             try:
                 pieces = yield from stream.beside(followed(gathering, pinned.close))
+            except MessageStorageFailed as error:
+                yield from reading.looked(partial(_noted, error.__cause__))
+                raise
             finally:
                 pinned.close()  # whoever asked may have gone before the step began
             stream.put(pieces, _room_for(some))
@@ -91,8 +94,14 @@ def _gathered(gatherer: Any, pinned: Any) -> Any:
     except Unreadable as damage:
         raise MessageStorageFailed(
             f"the stored packet of a message is damaged: {damage}",
-            "`posthouse doctor` tells more. Move it away by its lookup id, or read around it.",
+            "`posthouse damage list` shows it; an administrator can give it up with `posthouse "
+            "damage accept`. Or read around it.",
         ) from damage
+
+
+def _noted(damage: BaseException | None, manager: QueueManager, queue: Queue) -> None:
+    if isinstance(damage, Unreadable):
+        manager.reading.met(damage)
 
 
 class _Stream:
