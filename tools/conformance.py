@@ -151,6 +151,7 @@ class MarkerCollector:
             for mark in item.iter_markers("spec"):
                 for rule_id in mark.args:
                     self.note(rule_id, name)
+        self.tests = {rule_id: sorted(names) for rule_id, names in self.tests.items()}
 
     def note(self, rule_id: str, name: str) -> None:
         """Remember a test once, however many parameters it has."""
@@ -174,7 +175,6 @@ def collect(root: Path, folder: str = "tests") -> MarkerCollector:
     if code not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
         errors = said.getvalue().partition("= ERRORS =")[2] or said.getvalue()
         raise BadInput(f"the tests cannot be collected:\n{errors}")
-    collector.tests = {rule_id: sorted(names) for rule_id, names in collector.tests.items()}
     return collector
 
 
@@ -290,9 +290,14 @@ def table_row(*cells: str) -> str:
     return f"| {' | '.join(escaped)} |"
 
 
-def run(root: Path, check: bool, complete: bool) -> list[str]:
-    """Write docs/conformance.md, or only compare it; returns what is wrong."""
-    collector = collect(root)
+def run(
+    root: Path, check: bool, complete: bool, collector: MarkerCollector | None = None
+) -> list[str]:
+    """Write docs/conformance.md, or only compare it; returns what is wrong.
+
+    Whoever has collected all tests already gives the collector.
+    """
+    collector = collector or collect(root)
     evidence = gather(root, collector.tests)
     found = problems(evidence, complete)
     if evidence.results is not None:

@@ -200,11 +200,7 @@ class StoreSection(Struct, frozen=True):
 
     damage: Annotated[
         Literal["set-aside", "refuse"],
-        Meta(
-            description="What a start does with a damaged record of a message: it goes on without "
-            "it and reports it until the loss is accepted (`posthouse damage`), or it refuses. "
-            "Damage to any other record always refuses."
-        ),
+        Meta(description="What a start does with a damaged record of a message; see deploy.md."),
     ] = "set-aside"
     segment_size: Annotated[
         int,

@@ -64,15 +64,15 @@ def test_power_loss_in_the_middle_of_any_step_of_compaction(dose: Dose) -> None:
             check(found, moment.witness, f"operation {moment.number}, {label}")
             seen["crashes"] += 1
 
-    moments(look, every=dose(3, 1), eager=True)
+    moments(look, every=dose(7, 1), eager=True)
     print(dict(seen))
-    assert seen["crashes"] > 500
+    assert seen["crashes"] > 300
 
 
 def test_crashes_compactions_and_lost_checkpoints_in_any_order(dose: Dose) -> None:
     """Random days: each ends with a crash somewhere, the next begins with what it left."""
     seen = Counter[str]()
-    for seed in range(dose(25, 800)):
+    for seed in range(dose(12, 800)):
         chance = Random(f"days {seed}")
         world = World(SimDisk(seed, cold_reads=0.3)).start()
         for _ in range(dose(6, 10)):
@@ -87,8 +87,8 @@ def test_crashes_compactions_and_lost_checkpoints_in_any_order(dose: Dose) -> No
             seen["refusals"] += day.refusals
             world = morning_after(world, chance, f"seed {seed}")
     print(dict(seen))
-    assert seen["crashes"] > 20
-    assert seen["compactions"] > 100
+    assert seen["crashes"] > 10
+    assert seen["compactions"] > 50
 
 
 def morning_after(world: World, chance: Random, why: str) -> World:

@@ -49,10 +49,10 @@ def test_power_loss_at_every_operation_loses_nothing_that_was_answered(dose: Dos
             seen["torn"] += world.recovered.torn_bytes > 0
             seen["crashes"] += 1
 
-    moments(look)
+    moments(look, every=dose(2, 1))
     print(dict(seen))
-    assert seen["crashes"] > 1500
-    assert seen["torn"] > 20
+    assert seen["crashes"] > 1000
+    assert seen["torn"] > 10
 
 
 def test_checkpoints_and_indexes_may_be_lost_with_the_power(dose: Dose) -> None:
@@ -64,7 +64,7 @@ def test_checkpoints_and_indexes_may_be_lost_with_the_power(dose: Dose) -> None:
             check(bare, moment.witness, f"operation {moment.number}, {label}, log only")
             seen["full replays"] += 1
 
-    moments(look, every=dose(3, 1))
+    moments(look, every=dose(5, 1))
     print(dict(seen))
     assert seen["full replays"] > 400
 
@@ -86,9 +86,9 @@ def test_any_subset_of_the_unsynced_changes_may_reach_the_disk(dose: Dose) -> No
                 check(found, moment.witness, f"operation {moment.number}, kept {keep}, {more}")
                 seen["subsets"] += 1
 
-    moments(look, every=dose(3, 1))
+    moments(look, every=dose(5, 1))
     print(dict(seen))
-    assert seen["subsets"] > 500
+    assert seen["subsets"] > 300
 
 
 def subsets(places: list[int]) -> Iterator[tuple[int, ...]]:
@@ -114,9 +114,9 @@ def test_power_loss_while_opening_the_store_changes_nothing(dose: Dose) -> None:
                     assert check(twice, moment.witness, why).kept == kept, why
                     seen["starts cut off"] += 1
 
-    moments(look, every=dose(23, 3))
+    moments(look, every=dose(47, 3))
     print(dict(seen))
-    assert seen["starts cut off"] > 400
+    assert seen["starts cut off"] > 200
 
 
 def interrupted(disk: SimDisk, number: int) -> SimDisk | None:

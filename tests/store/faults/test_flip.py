@@ -180,9 +180,9 @@ def read(store: LogStore, number: int) -> tuple[bytes, bytes] | StoreDamaged:
 def test_a_bit_flipped_in_any_byte_is_harmless_or_reported(dose: Dose) -> None:
     store, seen = stopped(), Counter[str]()
     for name in store.files:
-        every = dose(31, 1)
+        every = dose(61, 1)
         if name.endswith((".log", ".idx", ".express")):
-            every = dose(3, 1) if name.endswith(".idx") else 1
+            every = dose(7 if name.endswith(".idx") else 3, 1)
         for offset in store.offsets(name, every):
             disk = store.flipped(name, offset, offset % 8)
             before = disk.contents()
@@ -203,9 +203,9 @@ def test_a_bit_flipped_in_any_byte_is_harmless_or_reported(dose: Dose) -> None:
             assert not reported or kind in ("log", "express")
             seen[f"{kind} {'reported' if reported else 'harmless'}"] += 1
     print(dict(seen))
-    assert seen["log refused"] > 100
-    assert seen["log reported"] > 500
-    assert min(seen["idx harmless"], seen["checkpoint harmless"], seen["clean harmless"]) > 50
+    assert seen["log refused"] > 50
+    assert seen["log reported"] > 200
+    assert min(seen["idx harmless"], seen["checkpoint harmless"], seen["clean harmless"]) > 15
 
 
 def test_the_log_alone_reports_every_flipped_bit(dose: Dose) -> None:
@@ -216,7 +216,7 @@ def test_the_log_alone_reports_every_flipped_bit(dose: Dose) -> None:
     store, seen = bare(), Counter[str]()
     for name in store.logs():
         end = proved(store)[name]
-        for offset in store.offsets(name):
+        for offset in store.offsets(name, dose(3, 1)):
             for bit in range(offset % 8, 8, dose(8, 1)):
                 disk = store.flipped(name, offset, bit)
                 before = disk.contents()
@@ -238,7 +238,7 @@ def test_the_doctor_reports_every_flip_and_reads_the_rest(dose: Dose) -> None:
     seen = Counter[str]()
     for store in (stopped(), bare()):
         for name in store.logs():
-            for offset in store.offsets(name, dose(37, 3)):
+            for offset in store.offsets(name, dose(149, 3)):
                 if store is bare() and offset >= proved(store)[name]:
                     break
                 disk = store.flipped(name, offset, offset % 8)
@@ -294,7 +294,7 @@ def test_a_flip_in_a_killed_store_is_reported_or_cut_off_behind_the_last_mark(do
     # The group before the last had been called synced by the last one's mark.
     marked = sorted({turn.records for turn in world.witness.turns})[-2]
     name = max(store.logs())
-    for offset in store.offsets(name):
+    for offset in store.offsets(name, dose(3, 1)):
         disk = store.flipped(name, offset, offset % 8)
         before = disk.contents()
         found = opened(disk)
@@ -311,7 +311,7 @@ def test_a_flip_in_a_killed_store_is_reported_or_cut_off_behind_the_last_mark(do
         assert reads_right(found, witness, name, offset) == 0
         seen["cut"] += 1
     print(dict(seen))
-    assert min(seen["refused"], seen["cut"]) > 50
+    assert min(seen["refused"], seen["cut"]) > 15
 
 
 def test_flips_in_a_larger_store_are_harmless_or_reported(dose: Dose) -> None:
@@ -320,7 +320,7 @@ def test_flips_in_a_larger_store_are_harmless_or_reported(dose: Dose) -> None:
     world.stop()
     store, seen = Store(world), Counter[str]()
     for name in store.files:
-        for offset in store.offsets(name, dose(797, 17)):
+        for offset in store.offsets(name, dose(2203, 17)):
             disk = store.flipped(name, offset, offset % 8)
             before = disk.contents()
             found = opened(disk)

@@ -27,7 +27,7 @@ def played(steps: int) -> World:
 
 def places(dose: Dose) -> range:
     """The steps in front of which the disk fills up."""
-    return range(1, len(STEPS) + 1, dose(4, 1))
+    return range(1, len(STEPS) + 1, dose(9, 1))
 
 
 @pytest.mark.spec("MS-MQDMPR 3.1.7.1.9/1")
@@ -48,7 +48,7 @@ def test_below_the_reserve_new_messages_are_refused_and_the_rest_works(dose: Dos
             check(found, world.witness, f"full before step {steps}, {label}")
         seen["places"] += 1
     print(dict(seen))
-    assert seen["received"] > 5
+    assert seen["received"] > 2
 
 
 def fill_up(world: World) -> None:

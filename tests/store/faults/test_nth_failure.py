@@ -91,7 +91,7 @@ def test_a_disk_that_is_full_for_a_moment_loses_nothing(kind: Kind, dose: Dose) 
 
 def test_a_failed_store_answers_nobody_any_more(dose: Dose) -> None:
     seen = Counter[str]()
-    for number in numbers("any", 30, 400, dose):
+    for number in numbers("any", 18, 400, dose):
         disk = SimDisk(seed=number)
         disk.fail_at(number)
         world, ended = play_until_it_fails(disk)
@@ -108,7 +108,7 @@ def test_a_failed_store_answers_nobody_any_more(dose: Dose) -> None:
 def test_a_process_that_starts_again_on_the_same_machine_goes_on(dose: Dose) -> None:
     """The machine stays on: what the failed call left is seen by the next process."""
     seen = Counter[str]()
-    for number in numbers("any", 26, 10_000, dose):
+    for number in numbers("any", 20, 10_000, dose):
         disk = SimDisk(seed=number)
         disk.fail_at(number)
         world, _ = play_until_it_fails(disk)
@@ -141,7 +141,7 @@ def test_a_failure_while_a_torn_store_is_opened_changes_nothing(dose: Dose) -> N
                 why = f"operation {moment.number}, call {number} of the start failed, {label}"
                 assert check(left, moment.witness, why).kept == whole.kept
 
-    moments(look, every=dose(4, 1))
+    moments(look, every=dose(7, 1))
     print(dict(seen))
     assert {"truncate", "sync", "write", "sync_directory"} <= seen.keys()
 
@@ -149,7 +149,7 @@ def test_a_failure_while_a_torn_store_is_opened_changes_nothing(dose: Dose) -> N
 def test_the_nth_read_that_fails_loses_nothing(dose: Dose) -> None:
     """It costs a start, upkeep the process, a reader its answer: never what is stored."""
     seen = Counter[str]()
-    for number in numbers("read", 60, 10_000, dose):
+    for number in numbers("read", 30, 10_000, dose):
         disk = SimDisk(seed=number)
         disk.fail_at(number, "read")
         world = World(disk)

@@ -106,7 +106,7 @@ def test_one_flipped_bit_costs_at_most_the_message_that_it_hits(made: object, do
     seen = Counter[str]()
     for name in store.logs():
         kinds, end = Kinds(store.files[name]), proved(store)[name]
-        for offset in range(0, end, dose(5, 1)):
+        for offset in range(0, end, dose(11, 1)):
             kind, begin = kinds.at(offset)
             for bit in range(offset % 8, 8, dose(8, 1)):
                 disk = store.flipped(name, offset, bit)
@@ -123,10 +123,10 @@ def test_one_flipped_bit_costs_at_most_the_message_that_it_hits(made: object, do
                 assert damaged is None or kind in (MESSAGE, COPY)
                 seen["reported"] += damaged is not None
     print(dict(seen))
-    assert seen["reported"] > 200
-    assert seen[f"served {MESSAGE}"] > 500
-    assert seen[f"served {MARK}"] > 50
-    assert seen["refused"] > 100
+    assert seen["reported"] > 100
+    assert seen[f"served {MESSAGE}"] > 200
+    assert seen[f"served {MARK}"] > 20
+    assert seen["refused"] > 50
 
 
 class Hurt(World):
@@ -178,7 +178,7 @@ def test_the_engine_serves_everything_else_until_an_operator_decides(
     log_only: bool, dose: Dose
 ) -> None:
     store, seen = long_life(), Counter[str]()
-    for name, begin, _, offset in hits(store, {MESSAGE, COPY}, dose(211, 5)):
+    for name, begin, _, offset in hits(store, {MESSAGE, COPY}, dose(499, 5)):
         disk = store.flipped(name, offset, offset % 8)
         hurt = Hurt(without_checkpoints(disk) if log_only else disk)
         hurt.open_store()
