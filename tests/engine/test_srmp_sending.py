@@ -871,3 +871,15 @@ def test_paused_queues_send_nothing(rig: AwayRig) -> None:
     rig.run(lambda m: m.pause_queue(queue))
     assert rig.sender.take(10, 1000) == []
     assert rig.report.no_ack_count == 1
+
+
+def test_a_receipt_that_was_written_later_than_now_shows_that_our_clock_is_behind(
+    rig: AwayRig,
+) -> None:
+    rig.send_stream(b"1", b"2")
+    (first, *_) = rig.send_all()
+    rig.acknowledge(1, first.sequence_id)
+    assert rig.manager.core.clocks.differing() == []
+    rig.acknowledge(2, first.sequence_id, sent_at=rig.utc + 86_400)
+    (known,) = rig.manager.core.clocks.differing()
+    assert known.behind_s == -86_400

@@ -486,7 +486,9 @@ class SrmpReceiving:
         if queue is not None and arrival.peer.may_acknowledge(queue.number) is None:
             return SrmpVerdict(500, "where that stream leads to is not known at the moment")
         if kind is SrmpKind.STREAM_RECEIPT:
-            transfer.order_acknowledged_by(arrival.peer, receipt.sequence_id, receipt.last_ordinal)
+            place = receipt.sequence_id, receipt.last_ordinal
+            if transfer.order_acknowledged_by(arrival.peer, *place):
+                self.core.clocks.told(arrival.peer.address, message.sent_at or 0)
             return DONE
         committed = message.commitment_receipt
         assert committed is not None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from email.utils import formatdate
+
 import pytest
 
 from posthouse.protocols.srmp.settings import SrmpSettings
@@ -64,7 +66,9 @@ def visitor(web: Web, alpha: Machine) -> Visitor:
 def test_a_posted_message_is_in_its_queue_and_answered_200(
     alpha: Machine, visitor: Visitor
 ) -> None:
-    assert visitor.say(post()) == b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+    date = formatdate(visitor.web.clock.utc_seconds, usegmt=True).encode()
+    expected = b"HTTP/1.1 200 OK\r\nDate: " + date + b"\r\nContent-Length: 0\r\n\r\n"
+    assert visitor.say(post()) == expected
     assert len(alpha.bodies(PATH)) == 1
     assert not visitor.is_closed
 

@@ -334,3 +334,27 @@ def test_reasons_are_one_line_of_text() -> None:
 def test_a_peer_of_http_1_0_is_told_that_the_connection_stays() -> None:
     assert b"Connection: keep-alive" in response(200, is_old=True)
     assert b"Connection: close" in response(200, keep=False)
+
+
+@pytest.mark.parametrize(
+    ("date", "expected"),
+    [
+        (b"Sun, 06 Nov 1994 08:49:37 GMT", 784_111_777),
+        (b"Sunday, 06-Nov-94 08:49:37 GMT", 784_111_777),
+        (b"yesterday", 0),
+        (b"", 0),
+        (b"Sun, 99 Nov 99999999999999999999 08:49:37 GMT", 0),
+        (b"\xff", 0),
+    ],
+)
+def test_a_date_is_a_second_or_nothing(date: bytes, expected: int) -> None:
+    reader = ResponseReader(SrmpSettings())
+    (head,) = reader.feed(b"HTTP/1.1 200 OK\r\nDate: " + date + b"\r\nContent-Length: 0\r\n\r\n")
+    assert (head.status, head.date) == (200, expected)
+
+
+@given(st.binary(max_size=40))
+def test_any_date_is_a_second_or_nothing(date: bytes) -> None:
+    reader = ResponseReader(SrmpSettings())
+    for head in reader.feed(b"HTTP/1.1 200 OK\r\nDate: " + date + b"\r\nContent-Length: 0\r\n\r\n"):
+        assert head.date >= 0

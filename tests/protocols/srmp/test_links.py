@@ -655,3 +655,19 @@ def test_a_connection_that_comes_after_a_pause_is_not_used(
     web.run()
     assert site.requests == []
     assert state_of(alpha, name) is STATE.ON_HOLD
+
+
+# -- clocks
+
+
+@pytest.mark.parametrize(
+    ("ahead", "known"), [(30 * 86_400, [("10.0.0.2", -30 * 86_400)]), (30, []), (-86_400, [])]
+)
+def test_the_date_of_answers_shows_that_our_clock_is_behind(
+    web: Web, alpha: Machine, site: Site, ahead: int, known: list[tuple[str, int]]
+) -> None:
+    site.answers = [response(200, utc=web.clock.utc_seconds + ahead)]
+    alpha.send(TO, b"one")
+    assert count_of(alpha) == 0
+    found = alpha.call(lambda m: m.core.clocks.differing())
+    assert [(one.address, one.behind_s) for one in found] == known

@@ -44,7 +44,8 @@ class Slot:
         """The response, which goes out behind those to earlier requests."""
         self.status = status
         self.keep = self.keep and keep
-        self.response = response(status, why, keep=self.keep, is_old=self.is_old)
+        utc = self.connection.utc
+        self.response = response(status, why, keep=self.keep, is_old=self.is_old, utc=utc)
 
 
 class Host(Protocol):
@@ -53,6 +54,11 @@ class Host(Protocol):
     @property
     def refuses(self) -> str:
         """Why no request is taken now; empty: they are."""
+        ...
+
+    @property
+    def utc(self) -> int:
+        """The second of our clock, for the Date of responses."""
         ...
 
     def hand_in(self, slot: Slot, arrival: SrmpArrival) -> None:
@@ -102,6 +108,11 @@ class Connection:
         self._ending = False  # what follows is not read any more
         self.has_asked = False  # a request has come whole
         self.is_closed = False
+
+    @property
+    def utc(self) -> int:
+        """The second of our clock."""
+        return self._host.utc
 
     # -- bytes in
 

@@ -7,6 +7,7 @@ space in front of a colon, two lengths, a length beside a transfer coding.
 from __future__ import annotations
 
 import re
+from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import unquote_to_bytes, urlsplit
@@ -75,6 +76,7 @@ class ResponseHead(NamedTuple):
     reason: str
     length: int | None  # of the body; CHUNKED, or None: it ends with the connection
     keep: bool
+    date: int = 0  # the second of the peer's clock; 0: it does not tell
 
     @property
     def is_chunked(self) -> bool:
@@ -138,7 +140,17 @@ def read_response_head(raw: bytes, fields_max: int) -> ResponseHead:
     fields = read_fields(block, fields_max)
     length = 0 if status < 200 or status in (204, 304) else _body_length(fields, is_old)
     keep = _keeps(fields, is_old) and length is not None
-    return ResponseHead(status, (found[4] or b"").decode("latin-1").strip(), length, keep)
+    reason, date = (found[4] or b"").decode("latin-1").strip(), _date_of(fields.get(b"date", b""))
+    return ResponseHead(status, reason, length, keep, date)
+
+
+@lru_cache(64)
+def _date_of(text: bytes) -> int:
+    """UTC seconds of a Date (RFC 9110 5.6.7); 0 for what is none."""
+    try:
+        return max(0, int(parsedate_to_datetime(text.decode("ascii")).timestamp()))
+    except (ValueError, TypeError, OverflowError, IndexError):
+        return 0
 
 
 def read_fields(block: bytes, fields_max: int) -> Fields:

@@ -3,19 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from email.utils import formatdate
+from functools import lru_cache
 from http import HTTPStatus
 from typing import Final
 
 CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
-_OK: Final = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
 _WHY_MAX: Final = 500
 
 
-def response(status: int, why: str = "", *, keep: bool = True, is_old: bool = False) -> bytes:
-    """A response; `why` is for people. A peer of HTTP/1.0 is told that the connection stays."""
+def response(
+    status: int, why: str = "", *, keep: bool = True, is_old: bool = False, utc: int = 0
+) -> bytes:
+    """A response; `why` is for people. A peer of HTTP/1.0 is told that the connection stays.
+
+    With `utc` it has a Date: a sender whose clock is off learns it so.
+    """
     if status == 200 and keep and not is_old and not why:
-        return _OK
+        return _ok(utc)
+    return _response(status, why, keep, is_old, utc)
+
+
+@lru_cache(8)
+def _ok(utc: int) -> bytes:
+    return _response(200, "", True, False, utc)
+
+
+def _response(status: int, why: str, keep: bool, is_old: bool, utc: int) -> bytes:
     lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}"]
+    if utc:
+        lines.append(f"Date: {formatdate(utc, usegmt=True)}")
     body = f"{_one_line(why)}\n".encode() if why else b""
     if body:
         lines.append("Content-Type: text/plain; charset=utf-8")

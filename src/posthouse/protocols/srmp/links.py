@@ -337,7 +337,7 @@ class Links:
         self.statuses[head.status] += 1
         if 200 <= head.status < 300:
             self._succeeded(link)
-            self._decide(lambda manager: link.sending.acknowledged([posted.number]))
+            self._decide(lambda manager: self._acknowledged(manager, link, posted, head))
         elif head.status == 400:
             self._succeeded(link)
             self._refused(link, posted.number, posted.transactional)
@@ -346,6 +346,13 @@ class Links:
             exchange.refusal = exchange.refusal or f"the answer was {status}"
         if exchange.refusal and not exchange.in_flight:
             self._fail(link, _STATUS.CONNECTION_REFUSED, exchange.refusal)
+
+    def _acknowledged(
+        self, manager: QueueManager, link: Link, posted: Posted, head: ResponseHead
+    ) -> None:
+        link.sending.acknowledged([posted.number])
+        if head.date:
+            manager.core.clocks.told(link.hop or "", head.date)
 
     def _succeeded(self, link: Link) -> None:
         if link.failures or link.last_error:

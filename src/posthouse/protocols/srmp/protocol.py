@@ -125,6 +125,11 @@ class SrmpProtocol:
             return "the queue manager is offline"
         return ""
 
+    @property
+    def utc(self) -> int:
+        """The second of the engine's clock."""
+        return self.desk.manager.core.utc
+
     def hand_in(self, slot: Slot, arrival: SrmpArrival) -> None:
         """Gathers the requests of all connections that come at once."""
         if not self._arrivals:
