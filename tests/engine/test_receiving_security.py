@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from posthouse.engine.records import FLAG_AUTHENTICATED
+from posthouse.engine.records import FLAG_AUTHENTICATED, Change
 from posthouse.engine.remote import Verdict
 from posthouse.model.message_classes import (
     ACK_REACH_QUEUE,
@@ -26,8 +26,11 @@ from posthouse.model.properties import QueuePrivacyLevel
 from posthouse.security.message_security import MessageSecurity
 from posthouse.security.rights import WRITE_MESSAGE
 from posthouse.security.sids import EVERYONE, make_sid
+from posthouse.wire.digest import content_digest
 from posthouse.wire.glance import glance
 from posthouse.wire.packet import Packet
+from tests.engine.arrivals import PEER
+from tests.engine.letters import FAR_GUID
 from tests.engine.rig import START_UTC
 from tests.engine.test_receiving_refusals import AnswerRig
 from tests.security.key_ring import MemoryRing, certificate, private_key, provider_key
@@ -290,10 +293,23 @@ def test_what_is_wrong_is_told_in_the_order_of_the_steps(wrong: str, code: int |
     if "forged" in faults:
         packet = tampered(packet)
     if "again" in faults:
-        rig.take(rig.packet(b"before", ordinal=77))
+        notes = {FAR_GUID: {77: content_digest(packet, glance(packet))}}
+        rig.run(lambda m: m.receiving.history.add(notes, {}, Change(), PEER.host))
     if "denied" in faults:
         rig.deny("orders", rig.maria, WRITE_MESSAGE)
     if "full" in faults:
         rig.set("orders", quota_kib=0)
     assert rig.take(packet) == Verdict(1)
     assert rig.answer_classes() == ([] if code is None else [code])
+
+
+def test_an_encrypted_message_is_known_when_it_is_encrypted_again() -> None:
+    rig = SigningRig()
+    packets = []
+    for _ in range(3):
+        rig.far.caches.clear()  # so that there is a new key
+        packets.append(rig.sealed(body=b"secret", ordinal=77))
+    assert len(set(packets)) == 3
+    for packet in packets:
+        rig.take(packet)
+    assert rig.bodies("orders") == [b"secret"]

@@ -34,7 +34,7 @@ from posthouse.wire.srmp_parts import read_parts, write_parts
 from posthouse.wire.srmp_writer import write_envelope
 from tests.engine.letters import ALICE, FAR_GUID
 from tests.engine.rig import RECEIVE
-from tests.engine.web import ORDERS, PEER, STREAMED, WebRig, arrival_of, head_of
+from tests.engine.web import ORDERS, PEER, STRANGER, STREAMED, WebRig, arrival_of, head_of
 
 ADMIN_QUEUE = "http://alpha/msmq/private$/admin"
 ORIGINAL = MessageId(b"o" * 16, 77)
@@ -504,3 +504,15 @@ def test_a_reader_that_waits_gets_a_message_when_it_is_whole(rig: WebRig) -> Non
     arrivals = [arrival_of(rig.message(), b"x")]
     rig.run(lambda m: m.receive_srmp(arrivals))
     assert len(answers) == 1
+
+
+def test_identifiers_that_a_stranger_has_used_first_are_still_their_owners(rig: WebRig) -> None:
+    """Finding F3 over HTTP."""
+    for ordinal in (7, 8):
+        assert rig.post(rig.message(ordinal=ordinal), body=b"evil", peer=STRANGER) == [200]
+    real = [arrival_of(rig.message(ordinal=ordinal), b"%d" % ordinal) for ordinal in (7, 8, 9)]
+    assert [verdict.status for verdict in rig.run(lambda m: m.receive_srmp(real))] == [200] * 3
+    rig.restart()
+    rig.run(lambda m: m.receive_srmp(real))
+    assert rig.bodies("orders") == [b"evil", b"evil", b"7", b"8", b"9"]
+    assert rig.manager.receiving.history.known_of(FAR_GUID)[9].host == PEER.host

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from posthouse.engine.incoming import NAMES_MAX
 from posthouse.engine.remote import Peer
 from posthouse.engine.settings import EngineSettings, RedirectSettings
 from posthouse.engine.srmp_redirects import host_of, is_link_local, url_text, web_name
-from posthouse.engine.transfer import NAMES_MAX
 from posthouse.model.errors import InvalidParameter
 from posthouse.wire.srmp_message import SrmpMessage
 from tests.engine.letters import FAR_GUID

@@ -157,7 +157,7 @@ def test_each_sender_and_each_queue_has_a_stream_of_its_own(rig: WebRig) -> None
 def test_a_stranger_under_the_same_guid_does_not_reset_a_stream(rig: WebRig) -> None:
     """Decision 65: GUIDs can be made up, so a stream is also known by where it comes from."""
     rig.post_stream(1, 2)
-    fake = rig.streamed(1, sequence=0xFFFFFFFF << 32, receipts_to="http://203.0.113.9/msmq/x")
+    fake = rig.streamed(1, sequence=rig.utc << 32, receipts_to="http://203.0.113.9/msmq/x")
     assert rig.post(fake, body=b"fake", peer=STRANGER) == [200]
     rig.post_stream(3, 4)
     assert rig.bodies("streamed") == [b"1", b"2", b"fake", b"3", b"4"]
@@ -167,12 +167,51 @@ def test_a_stranger_under_the_same_guid_does_not_reset_a_stream(rig: WebRig) -> 
 
 
 def test_a_sender_that_moves_goes_on_with_its_stream(rig: WebRig) -> None:
-    rig.post_stream(1, 2)
+    messages = [rig.streamed(number) for number in (1, 2, 3)]
+    assert rig.post(*messages[:2]) == [200, 200]
+    rig.advance(1)
     moved = Peer(b"", "192.0.2.99")
-    assert rig.post(rig.streamed(2), rig.streamed(3), peer=moved) == [200, 200]
+    for _ in range(2):
+        assert rig.post(*messages[1:], peer=moved) == [200, 200]
+    rig.advance(1)
     assert numbers(rig) == [1, 2, 3]
-    (known,) = rig.known()
-    assert known.sequence_number == 3
+    assert {known.via: known.sequence_number for known in rig.known()} == {FAR: 2, moved.host: 3}
+    assert [receipt.last_ordinal for receipt in rig.receipts()] == [2]
+    there = RECEIPTS_NAME.replace(FAR, moved.host)
+    assert [receipt.last_ordinal for receipt in rig.receipts(there)] == [3]
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_stranger_in_the_stream_of_another_eats_nothing_of_it(rig: WebRig, first: bool) -> None:
+    """Finding F2 over HTTP: the receipt that fits what the machine has sent, and nobody stored."""
+    real = [rig.streamed(number) for number in range(1, 7)]
+    evil = [rig.streamed(number) for number in range(1, 10)]
+    begin = 0 if first else 3
+    if not first:
+        assert rig.post(*real[:3]) == [200] * 3
+    assert rig.post(*evil[begin:], body=b"evil", peer=STRANGER) == [200] * (9 - begin)
+    rig.restart()
+    assert rig.post(*real) == [200] * 6
+    assert rig.post(*real) == [200] * 6
+    bodies = rig.bodies("streamed")
+    assert bodies.count(b"evil") == 9 - begin
+    assert len(bodies) - bodies.count(b"evil") == 6
+    rig.advance(1)
+    assert rig.receipts()[-1].last_ordinal == 6
+    assert all(receipt.last_ordinal <= 6 for receipt in rig.receipts())
+
+
+def test_what_became_of_a_message_of_a_stream_is_told_to_the_host_that_sent_it(
+    rig: WebRig,
+) -> None:
+    wants = {"negative_journal": True} if False else {}
+    real = rig.streamed(1, **wants)
+    rig.post(real)
+    rig.post(rig.streamed(2), body=b"evil", peer=STRANGER)
+    assert {known.via for known in rig.known()} == {FAR, STRANGER.host}
+    for known in rig.known():
+        assert STRANGER.host not in known.receipts_to or known.via == STRANGER.host
+        assert FAR not in known.receipts_to or known.via == FAR
 
 
 # -- statistics (3.1.5.1.6.4)

@@ -443,7 +443,9 @@ def accept(rig: PostRig, source: bytes, sequence: int, number: int, name: str = 
 def reject(rig: PostRig, source: bytes, name: str = "orders") -> None:
     def step(manager: Any) -> None:
         change = Change()
-        manager.transfer.reject(rig.queue(name), source, "OS:ALPHA\\private$\\orders", change)
+        known = manager.transfer.incoming(rig.queue(name), source, "OS:ALPHA\\private$\\orders")
+        if known is not None:
+            manager.transfer.count_reject(rig.queue(name), known, change)
         manager.core.commit(change)
 
     rig.run(step)
@@ -541,7 +543,7 @@ def test_a_rejection_counts_and_leaves_the_sequence_alone(rig: PostRig) -> None:
 def test_of_a_great_many_sequences_those_are_forgotten_that_moved_longest_ago(
     rig: PostRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("posthouse.engine.transfer.INCOMING_MAX", 3)
+    monkeypatch.setattr("posthouse.engine.incoming.INCOMING_MAX", 3)
     rig.create("orders", transactional=True)
     for first in b"abcad":
         rig.advance(1)
@@ -572,7 +574,7 @@ def test_what_is_known_of_sequences_outlives_their_queue(rig: PostRig) -> None:
 def test_of_deleted_queues_so_many_sequences_are_known_and_no_more(
     rig: PostRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("posthouse.engine.transfer.LEFT_MAX", 2)
+    monkeypatch.setattr("posthouse.engine.incoming.LEFT_MAX", 2)
     for at in range(4):
         rig.create("orders", transactional=True)
         accept(rig, bytes([65 + at]) * 16, 77, at)

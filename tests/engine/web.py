@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from posthouse.engine.incoming import IncomingTransactionalTransferInfo
 from posthouse.engine.queue import Queue
 from posthouse.engine.remote import Peer
 from posthouse.engine.srmp_receiving import SrmpArrival, SrmpVerdict
-from posthouse.engine.transfer import IncomingTransactionalTransferInfo
 from posthouse.model.guids import format_guid
 from posthouse.model.names import parse_format_name
 from posthouse.wire.glance import glance

@@ -14,7 +14,8 @@ from posthouse.cli.connection import Remote, path_of
 from posthouse.cli.far import Far, Level, Mechanisms, RpcPort, User
 from posthouse.cli.group import tell_groups
 from posthouse.cli.output import age, complain, print_json, print_pairs, print_table, say
-from posthouse.cli.queue_transfer import outgoing_row, tell_transfer
+from posthouse.cli.queue_transfer import outgoing_row, tell_sequences, tell_transfer
+from posthouse.protocols.admin.transfer_types import ResetJson, SequencesJson
 from posthouse.protocols.admin.types import (
     U32_MAX,
     CountJson,
@@ -67,6 +68,8 @@ def register(app: typer.Typer) -> None:
     inner.command("pause")(pause)
     inner.command("resume")(resume)
     inner.command("retry")(retry)
+    inner.command("sequences")(sequences)
+    inner.command("reset-sequence")(reset_sequence)
     queue_access.register(inner)
 
 
@@ -411,6 +414,66 @@ def retry(remote: Remote, path: QueuePath) -> None:
     Example: posthouse queue retry 'DIRECT=OS:beta\\private$\\orders'
     """
     _steer(remote, path, "retry")
+
+
+@talking
+def sequences(remote: Remote, path: QueuePath) -> None:
+    """Show the sequences of transactional messages of a queue, and what is rejected.
+
+    Each address that sends in the name of a queue manager has a sequence of its own. Not accepted
+    are messages that follow something that did not come. In conflict are addresses that have sent
+    different messages at one place: two queue managers with one GUID, or one that pretends to be
+    another.
+
+    Example: posthouse queue sequences './private$/orders'
+    """
+    found = remote.ask(SequencesJson, "GET", path_of("queues", path, "sequences"))
+    if remote.json:
+        print_json(found)
+    else:
+        tell_sequences(found)
+
+
+@talking
+def reset_sequence(
+    remote: Remote,
+    path: QueuePath,
+    source: Annotated[
+        str, typer.Option("--source", metavar="GUID", help="Those of one queue manager.")
+    ] = "",
+    address: Annotated[
+        str, typer.Option("--address", metavar="HOST", help="Those that came from one address.")
+    ] = "",
+    dry_run: DryRun = False,
+    yes: Yes = False,
+) -> None:
+    """Begin sequences of transactional messages again, where one does not go on by itself.
+
+    Of an outgoing queue: messages that have not arrived get a new sequence. Those that have arrived
+    and are not acknowledged yet arrive twice. Of a queue here: the next message of these senders is
+    taken, whatever its place. What they send again is taken again.
+
+    Example: posthouse queue reset-sequence './private$/orders' --address 192.0.2.9 --dry-run
+    """
+    target = path_of("queues", path, "reset-sequence")
+    query = {"source": guid(source) if source else "", "address": address}
+
+    def ask(look_only: bool) -> ResetJson:
+        return remote.ask(ResetJson, "POST", target, query=query | {"dry_run": look_only})
+
+    if not dry_run:
+        confirm(lambda: f"Begin {_sequences(ask(True))} of {path} again?", yes)
+    result = ask(dry_run)
+    if remote.json:
+        print_json(result)
+    else:
+        would = "would begin" if dry_run else "begin"
+        say(f"{path}: {_sequences(result)} {would} again.")
+
+
+def _sequences(result: ResetJson) -> str:
+    words = f"{result.sequences:,} sequence{'' if result.sequences == 1 else 's'}"
+    return f"{words} with {result.messages:,} messages" if result.messages else words
 
 
 def _steer(remote: Remote, path: str, verb: str) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from posthouse.cli.output import age, print_pairs, print_table
+from posthouse.cli.output import age, print_pairs, print_table, say
 from posthouse.protocols.admin.transfer_types import (
+    IncomingSequenceJson,
     OutgoingJson,
     OutgoingSequenceJson,
     SequencePlaceJson,
+    SequencesJson,
 )
 from posthouse.protocols.admin.types import QueueJson
 
@@ -30,17 +32,7 @@ def tell_transfer(queue: QueueJson) -> None:
     if queue.outgoing is not None:
         _tell_outgoing(queue.outgoing)
     if queue.incoming:
-        print_table(
-            "Sequences of other queue managers",
-            ("source", "sequence", "last number", "last time", "rejected", "sent to"),
-            (
-                (
-                    *(one.source, one.sequence, f"{one.number:,}", one.last_time or ""),
-                    *(f"{one.rejected:,}", one.format_name),
-                )
-                for one in queue.incoming
-            ),
-        )
+        _tell_incoming(queue.incoming)
     if queue.connections:
         print_table(
             "Connections",
@@ -50,6 +42,52 @@ def tell_transfer(queue: QueueJson) -> None:
                 for one in queue.connections
             ),
         )
+
+
+def _tell_incoming(incoming: list[IncomingSequenceJson]) -> None:
+    print_table(
+        "Sequences of other queue managers",
+        ("source", "from", "sequence", "last number", "last time", "rejected", "sent to"),
+        (
+            (
+                *(one.source, _from(one), one.sequence, f"{one.number:,}", one.last_time or ""),
+                *(f"{one.rejected:,}", one.format_name),
+            )
+            for one in incoming
+        ),
+    )
+
+
+def _from(one: IncomingSequenceJson) -> str:
+    return f"{one.address} (directory)" if one.vouched else one.address
+
+
+def tell_sequences(found: SequencesJson) -> None:
+    """What `posthouse queue sequences` prints."""
+    if found.outgoing is not None:
+        _tell_sequence(found.outgoing)
+    if found.incoming:
+        _tell_incoming(found.incoming)
+    if found.turned_away:
+        print_table(
+            "Not accepted",
+            ("source", "from", "number", "follows", "times", "since", "last time"),
+            (
+                (
+                    *(one.source, one.address, _place(one.place), f"{one.place.previous:,}"),
+                    *(f"{one.messages:,}", one.since or "", one.last_time or ""),
+                )
+                for one in found.turned_away
+            ),
+        )
+    if found.conflicts:
+        print_table(
+            "In conflict",
+            ("source", "from", "and from", "last time"),
+            ((one.source, one.address, one.other, one.last_time or "") for one in found.conflicts),
+        )
+    if not (found.outgoing or found.incoming or found.turned_away):
+        say(f"{found.queue} has no sequences.")
 
 
 def _error(code: int) -> str:

@@ -49,8 +49,8 @@ def status(
     """Show the queue manager: whether it takes messages, what is wrong, how much it holds.
 
     Wrong are: no messages are taken, dead letters, outgoing queues that cannot connect, claims of a
-    group that has no reader, damaged records that were set aside, compaction that has stopped, a
-    shared directory that is offline.
+    group that has no reader, sequences that are in conflict or not accepted, damaged records that
+    were set aside, compaction that has stopped, a shared directory that is offline.
 
     Example: posthouse status
     """

@@ -7,9 +7,12 @@ part of the step of the log that they speak of.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from posthouse.engine.admission import Admitted
 from posthouse.engine.core import Core
 from posthouse.engine.descriptor import QueueAccessType
+from posthouse.engine.incoming import IncomingTransactionalTransferInfo
 from posthouse.engine.owed_answers import OwedAnswers
 from posthouse.engine.queue import Queue
 from posthouse.engine.records import (
@@ -24,7 +27,7 @@ from posthouse.engine.records import (
     Row,
 )
 from posthouse.engine.rows import flags_of
-from posthouse.engine.transfer import IncomingTransactionalTransferInfo
+from posthouse.engine.shared_answers import AWAY_S, SharedAnswers
 from posthouse.model.errors import QueueError, RemoteProtocolError
 from posthouse.model.guids import NULL_GUID
 from posthouse.model.message import (
@@ -34,6 +37,7 @@ from posthouse.model.message import (
     Message,
     MessageId,
 )
+from posthouse.model.message_classes import ORDER_ACK
 from posthouse.model.names import DirectName, FormatName, PrivateName
 from posthouse.security.access import Caller
 from posthouse.security.rights import WRITE_MESSAGE
@@ -53,6 +57,7 @@ from posthouse.wire.packet import Packet
 from posthouse.wire.places import place_of
 
 INFINITE = 0xFFFFFFFF
+ORDER_ACK_S = 600  # who has not taken one by then sends again, and gets another
 ANSWERS_MAX = 10_000  # that wait for one machine, as far as it can ask for them again
 _NEGATIVE = 0x8000  # of a class: the message did not get where it was to go
 _RECEIVE_RELATED = 0x4000  # it says what became of a message in its queue
@@ -65,6 +70,7 @@ class Acks:
     def __init__(self, core: Core) -> None:
         self.core = core
         self.owed = OwedAnswers(core)
+        self.shared = SharedAnswers(core)
 
     # -- administration acknowledgments
 
@@ -173,23 +179,28 @@ class Acks:
 
     # -- order and final acknowledgments (3.1.7.17)
 
-    def order(self, queue: int, source: bytes) -> bool:
+    def order(self, queue: int, source: bytes, host: str | None = None) -> bool:
         """An OrderAck for everything that was accepted of a source's sequence into a queue.
 
-        The queue may be deleted by now.
+        Of what came from one host, and over routers, or of everything. The queue may be deleted.
         """
-        if self.is_enough(source) or not self.may_answer(source):
+        if not self.may_answer(source):
             return False
         found = self.core.transfer.all_at(queue, source)
         sent = [
-            self._order(source, info) for info in found if info.sequence_number and not info.via
+            self._order(source, info)
+            for info in found
+            if info.sequence_number
+            and not info.via
+            and (host is None or info.host in (host, ""))
+            and not self.is_enough(source, info.host)
         ]
         return any(sent)
 
-    def is_enough(self, source: bytes) -> bool:
+    def is_enough(self, source: bytes, host: str) -> bool:
         """Whether a machine takes none of its answers, and gets no more of those that it can have
         again: order acknowledgments, and refusals of what it will send again."""
-        waiting = self.core.registry.find_outgoing(order_queue_of(source))
+        waiting = self.core.registry.find_outgoing(self._answers(source, host))
         return source == NULL_GUID or (waiting is not None and waiting.state.count >= ANSWERS_MAX)
 
     def may_answer(self, source: bytes) -> bool:
@@ -201,13 +212,41 @@ class Acks:
         if source == self.core.guid:  # a way around that leads back here
             return self.core.transfer.order_acknowledged(info.sequence_id, info.sequence_number)
         direct = info.format_name.upper().startswith("DIRECT=")
-        name = self._order_queue(source, direct, info.address)
-        return self._send(source, order_ack(body, name, self._origin()), info.address, None)
+        name = self._order_queue(source, direct, info.host or info.address)
+        packet = order_ack(body, name, self._origin())
+        return self.send(source, info.host, packet, info.host or info.address, None)
 
-    def final(self, packet: bytes, message_class: int, address: str, change: Change | None) -> None:
+    def final_from(
+        self, queue: Queue, packet: bytes, message_class: int, host: str, step: Change
+    ) -> None:
+        """A FinalAck for a message that has left its queue, to the host that it came from.
+
+        So to each that has gone on from there since: its sender may have moved.
+        """
+        transfer, seen = self.core.transfer, glance(packet)
+        if not host:
+            source = transfer.incoming(queue, seen.source_guid)
+            address = "" if source is None else source.address
+            self.final(packet, message_class, address, step)
+            return
+        name, place = str(Packet(packet, seen).destination_queue), place_of(packet)[:2]
+        hosts = transfer.heirs(queue, seen.source_guid, name, host, place)
+        for each in hosts:
+            self.final(packet, message_class, each, step, each, AWAY_S if hosts[1:] else INFINITE)
+
+    def final(
+        self,
+        packet: bytes,
+        message_class: int,
+        address: str,
+        change: Change | None,
+        host: str = "",
+        kept_s: int = INFINITE,
+    ) -> None:
         """A FinalAck for a transactional message of another machine; nothing for any other.
 
-        `address` is where its sender can be reached, empty if that is not known.
+        `address` is where its sender can be reached, empty if that is not known; `host` is the only
+        one that may have it. It is kept for a while only where others have it too.
         """
         sequence_id, number, previous = place_of(packet) if packet else (0, 0, 0)
         if not number:
@@ -224,7 +263,8 @@ class Acks:
         direct = isinstance(Packet(packet, seen).destination_queue, DirectName)
         name = self._order_queue(source, direct, address)
         body = FinalAck(sequence_id, number, min(previous, number - 1), source, seen.ordinal)
-        self._send(source, final_ack(body, message_class, name, self._origin()), address, change)
+        packet = final_ack(body, message_class, name, self._origin())
+        self.send(source, host, packet, host or address, change, kept_s)
 
     def _order_queue(self, source: bytes, direct: bool, address: str) -> OrderQueue:
         """How the sender's order queue is named on the wire: as it named our queue.
@@ -236,22 +276,50 @@ class Acks:
             return order_queue_at(address.partition("%")[0])
         return order_queue_of(source)
 
+    def _answers(self, source: bytes, host: str) -> PrivateName:
+        """The outgoing queue for answers to a source, for the host that its messages came from.
+
+        Anybody can send in the name of another, so answers for one host do not go to another. The
+        first host has the name itself. No host: the directory tells where the source is.
+        """
+        name = order_queue_of(source)
+        if not host or self.core.targets.knows_machine(source):
+            return replace(name, address=host)
+        queue = self.core.registry.find_outgoing(name)
+        if queue is None or queue.definition.answers_at == host:
+            return name
+        return replace(name, address=host)
+
     def _origin(self) -> Origin:
         return Origin(self.core.guid, self.core.ordinals.next(), self.core.utc)
 
-    def _send(self, source: bytes, packet: bytes, address: str, change: Change | None) -> bool:
+    def send(
+        self,
+        source: bytes,
+        host: str,
+        packet: bytes,
+        address: str,
+        change: Change | None,
+        kept_s: int = INFINITE,
+    ) -> bool:
         """Into the outgoing queue that belongs to the machine, however the packet names it.
 
         No quota refuses it: without these answers its sender keeps what it sent.
         """
-        core, name = self.core, PrivateName(source, 4)
+        core = self.core
         try:
-            target = core.registry.sending_target(name, change)
+            name = self._answers(source, host)
+            target = core.registry.sending_target(name, change, host)
+            if not host and target.definition.answers_at:  # the directory has it by now
+                core.registry.change_definition(target, change, answers_at="")
         except QueueError as error:
             self._dropped(0, error)
             return False
         seen = glance(packet)
+        kept_s = ORDER_ACK_S if seen.message_class == ORDER_ACK else kept_s
+        seen = seen._replace(time_to_reach_queue=kept_s)
         admitted = Admitted(target, packet, seen, flags_of(seen, 0))
         core.sending.accept(admitted, None, b"", "", change)
-        self.owed.note(source, address)
+        self.owed.note(name, address)
+        self.shared.note(source, target)
         return True

@@ -7,12 +7,15 @@ from hashlib import blake2b
 
 from posthouse.engine.admission import INFINITE
 from posthouse.engine.core import Core
-from posthouse.engine.history import MessageHistory
+from posthouse.engine.history import OTHER, MessageHistory
+from posthouse.engine.incoming import IncomingTransactionalTransferInfo
+from posthouse.engine.lineages import Claim, Standing, last_of, places_key
 from posthouse.engine.queue import Queue
 from posthouse.engine.records import Change
 from posthouse.engine.remote import Peer
 from posthouse.engine.rows import DELIVERY, FINAL_ACK
 from posthouse.model.message_classes import CLASS_BITS
+from posthouse.wire.digest import content_digest
 from posthouse.wire.glance import NAMES_AT, Glance
 from posthouse.wire.headers import HOP_COUNT_MAX, HOPS
 from posthouse.wire.packet import Packet
@@ -20,7 +23,7 @@ from posthouse.wire.tail import USER_TAIL
 
 SEQUENCE = struct.Struct("<QII")  # TxSequenceID, number and previous number, behind the flags
 RELAYED = b"!"  # behind the source of refused messages that came from routers or from itself
-Notes = dict[bytes, dict[int, None]]  # ordinals for the history, by source
+Notes = dict[bytes, dict[int, bytes]]  # for the history, by source and ordinal: digests
 
 
 class Refusal(Exception):
@@ -34,35 +37,51 @@ class Refusal(Exception):
 class Batch:
     """What the packets of one batch have come to so far. Its change is committed at the end."""
 
-    __slots__ = ("change", "express", "peer", "recoverable", "sequences")
+    __slots__ = ("change", "express", "peer", "places", "recoverable", "sequences")
 
     def __init__(self, peer: Peer) -> None:
         self.peer = peer
         self.change = Change()
         self.recoverable: Notes = {}
         self.express: Notes = {}
+        self.places: dict[str, Notes] = {}  # by host: what was accepted in sequences
         self.sequences: dict[tuple[int, bytes], None] = {}  # queue, source: an order ack is due
 
-    def note(self, source: bytes, seen: Glance) -> None:
+    def note(self, source: bytes, seen: Glance, digest: bytes) -> None:
         """One more message for the history."""
-        notes = self.recoverable if seen.user_flags & DELIVERY else self.express
-        notes.setdefault(source, {})[seen.ordinal] = None
+        recoverable = bool(seen.user_flags & DELIVERY)
+        self.note_one(source, seen.ordinal, digest, recoverable=recoverable)
 
-    def has(self, source: bytes, ordinal: int) -> bool:
+    def note_one(self, source: bytes, ordinal: int, digest: bytes, *, recoverable: bool) -> None:
+        """The same by its identifier; of two contents under one the first has the name itself."""
+        notes = self.recoverable if recoverable else self.express
+        held = notes.setdefault(source, {})
+        if held.setdefault(ordinal, digest) != digest:
+            notes.setdefault(source + OTHER + digest, {})[ordinal] = digest
+
+    def has(self, source: bytes, ordinal: int, digest: bytes) -> bool:
         """Whether the message came in this very batch."""
-        return ordinal in self.recoverable.get(source, ()) or ordinal in self.express.get(
-            source, ()
-        )
+        kinds = self.recoverable, self.express
+        return any(is_noted(notes, source, ordinal, digest) for notes in kinds)
+
+
+def is_noted(notes: Notes, source: bytes, ordinal: int, digest: bytes) -> bool:
+    """Whether a message is among notes for the history."""
+    held = notes.get(source, {}).get(ordinal)
+    if held is None:
+        return False
+    return held == digest or ordinal in notes.get(source + OTHER + digest, ())
 
 
 class Arriving:
     """One message on its way into a queue."""
 
-    __slots__ = ("flags", "may_enter", "packet", "seen", "signed")
+    __slots__ = ("digest", "flags", "may_enter", "packet", "seen", "signed")
 
-    def __init__(self, packet: bytes, seen: Glance) -> None:
+    def __init__(self, packet: bytes, seen: Glance, digest: bytes = b"") -> None:
         self.packet = packet
         self.seen = seen
+        self.digest = digest  # of its content, as it was sent
         self.may_enter = False  # its sender has the right to send to the queue
         self.signed = b""  # the digest of what is signed, if that proves a sender
         self.flags = 0  # of its row, as far as our own verification knows them
@@ -72,47 +91,79 @@ class SequencePlace:
     """A transactional message's place in its sequence (3.1.5.8.6; decision 22).
 
     Sequences are known by source and queue, whatever session they come on (state-machines 4.2 h);
-    and by the name of the queue, for each has a sequence of its own at its sender.
+    by the name of the queue, for each has a sequence of its own at its sender; and by the host that
+    they come from (`lineages.py`), which is empty where the directory vouches for it.
     """
 
-    __slots__ = ("address", "core", "follows", "format_name", "is_old", "queue", "source", "tx")
+    __slots__ = ("_judgment", "address", "claim", "core")
 
-    def __init__(self, core: Core, peer: Peer, queue: Queue, arrival: Arriving) -> None:
-        view = Packet(arrival.packet, arrival.seen)
+    def __init__(self, core: Core, peer: Peer, host: str, queue: Queue, arrival: Arriving) -> None:
         self.core = core
-        self.queue = queue
-        self.source = arrival.seen.source_guid
-        self.format_name = str(view.destination_queue)
         self.address = peer.address
-        self.tx = SEQUENCE.unpack_from(arrival.packet, arrival.seen.transaction_at + 4)
-        sequence_id, number, previous = self.tx
-        last_id, last = last_of(core, queue, self.source, self.format_name)
-        self.is_old = (sequence_id, number) <= (last_id, last)
-        if sequence_id == last_id:
-            self.follows = previous <= last < number
-        else:
-            self.follows = sequence_id > last_id and previous == 0 < number
+        self.claim = claim_of(queue, host, arrival)
+        self._judgment = core.transfer.lineages.judge(self.claim)
 
-    def accept(self, change: Change) -> None:
+    @property
+    def is_old(self) -> bool:
+        """Whether it came before."""
+        return self._judgment.standing in (Standing.OLD, Standing.AGREED)
+
+    @property
+    def follows(self) -> bool:
+        """Whether it is the next one."""
+        return self._judgment.standing is Standing.NEXT
+
+    def accept(self, batch: Batch) -> None:
         """The sequence moves on, in the same step as the message comes in."""
-        sequence_id, number, _ = self.tx
-        self.core.transfer.accept(
-            self.queue, self.source, self.format_name, sequence_id, number, change, self.address
+        self._move_on(batch)
+        batch.sequences[self.key] = None
+
+    def _move_on(self, batch: Batch) -> IncomingTransactionalTransferInfo:
+        claim, transfer = self.claim, self.core.transfer
+        info = transfer.accept(
+            *(claim.queue, claim.source, claim.format_name, *claim.place),
+            batch.change,
+            self.address,
+            claim.host,
+            self._judgment.origin,
         )
+        key = places_key(claim.source, transfer.name_of(info), claim.place[0])
+        batch.places.setdefault(claim.host, {}).setdefault(key, {})[claim.place[1]] = claim.digest
+        return info
 
     @property
     def key(self) -> tuple[int, bytes]:
         """Queue and source, by which order acknowledgments are sent."""
-        return self.queue.number, self.source
+        return self.claim.queue.number, self.claim.source
 
     def reject(self, batch: Batch) -> None:
         """Counted; the order acknowledgment tells the sender where to go on.
 
         Of a source that nothing was accepted of nothing is kept: names are cheap to make up.
         """
-        transfer, change = self.core.transfer, batch.change
-        if transfer.reject(self.queue, self.source, self.format_name, change, self.address):
+        own = self._judgment.own
+        if self._judgment.standing is Standing.AGREED:
+            own = self._move_on(batch)
+        if own is not None:
+            transfer, queue = self.core.transfer, self.claim.queue
+            transfer.count_reject(queue, own, batch.change, self.address)
             batch.sequences[self.key] = None
+
+
+def claim_of(queue: Queue, host: str, arrival: Arriving) -> Claim:
+    """What a transactional message says of its place."""
+    packet, seen = arrival.packet, arrival.seen
+    sequence_id, number, previous = SEQUENCE.unpack_from(packet, seen.transaction_at + 4)
+    return Claim(
+        queue,
+        seen.source_guid,
+        str(Packet(packet, seen).destination_queue),
+        host,
+        (sequence_id, number),
+        previous,
+        previous == 0 < number,
+        arrival.digest or content_digest(packet, seen),
+    )
 
 
 class Run:
@@ -126,6 +177,10 @@ class Run:
         self.looks = looks
         self.ordinals = [seen[8] for seen in looks]
 
+    def digests(self) -> list[bytes]:
+        """What each of them says."""
+        return list(map(content_digest, self.packets, self.looks))
+
     def is_new(self, history: MessageHistory) -> bool:
         """Whether the history knows none of them, and none comes twice."""
         ordinals, known = self.ordinals, history.known_of(self.looks[0].source_guid)
@@ -137,15 +192,22 @@ class Run:
         refused = [history.known_of(key) for key in (refused_of(source, peer), source + RELAYED)]
         return not all(known.keys().isdisjoint(self.ordinals) for known in refused)
 
-    def follows(self, core: Core) -> bool:
-        """Whether each is the next one of the same sequence, and all want the same."""
-        first = self.looks[0]
+    def follows(self, core: Core, host: str) -> bool:
+        """Whether each is the next one of the same sequence, and all want the same.
+
+        Where others have sent in the sequence too, none of these may be theirs.
+        """
+        first, lineages = self.looks[0], core.transfer.lineages
         name = str(Packet(self.packets[0], first).destination_queue)
-        last_id, last = last_of(core, self.queue, first.source_guid, name)
+        own, others = lineages.around(self.queue, first.source_guid, name, host)
+        last_id, last = (0, 0) if own is None else last_of(own)
         at, final = first.transaction_at + 4, first.transaction_flags & FINAL_ACK
         begun = SEQUENCE.unpack_from(self.packets[0], at)[0]
         if begun > last_id:
+            if others or lineages.is_of_the_future(own, begun):
+                return False
             last_id, last = begun, 0
+        numbers = []
         for packet, seen in zip(self.packets, self.looks, strict=True):
             sequence_id, number, previous = SEQUENCE.unpack_from(packet, at)
             if (
@@ -155,7 +217,14 @@ class Run:
             ):
                 return False
             last = number
-        return True
+            numbers.append(number)
+        return not others or lineages.are_new(others, last_id, numbers)
+
+    def places(self) -> dict[int, bytes]:
+        """What was accepted at which number of their sequence."""
+        at = self.looks[0].transaction_at + 4
+        numbers = [SEQUENCE.unpack_from(packet, at)[1] for packet in self.packets]
+        return dict(zip(numbers, self.digests(), strict=True))
 
 
 def is_late(seen: Glance, utc: int) -> bool:
@@ -178,12 +247,6 @@ def out_of_range(seen: Glance) -> str:
     if message_class & ~CLASS_BITS:
         return f"a message of class {message_class:#06x}, which cannot be one"
     return ""
-
-
-def last_of(core: Core, queue: Queue, source: bytes, format_name: str) -> tuple[int, int]:
-    """IncomingTxSequenceID and IncomingTxSequenceNumber: what was accepted last."""
-    info = core.transfer.incoming(queue, source, format_name)
-    return (0, 0) if info is None else (info.sequence_id, info.sequence_number)
 
 
 def source_of(packet: bytes, seen: Glance) -> bytes:

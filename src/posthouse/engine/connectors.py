@@ -12,7 +12,7 @@ from itertools import islice
 
 from posthouse.directory import objects
 from posthouse.directory.base import DirectoryOperationResult, equals
-from posthouse.engine.arriving import Arriving, SequencePlace, source_of
+from posthouse.engine.arriving import Arriving, Batch, Notes, SequencePlace, source_of
 from posthouse.engine.core import Core
 from posthouse.engine.history import MessageHistory
 from posthouse.engine.naming import is_service_queue
@@ -48,6 +48,7 @@ from posthouse.model.names import (
     Suffix,
     parse_format_name,
 )
+from posthouse.wire.digest import content_digest
 from posthouse.wire.glance import Glance, glance
 
 MACHINES_MAX = 1024  # that are remembered: anybody can make up an address
@@ -252,15 +253,21 @@ class Connectors:
         Its sender will send it again, so its place in the sequence, or the history, is kept now.
         """
         if seen.transaction_at:
-            place = SequencePlace(self._core, Peer(NULL_GUID, ""), target, Arriving(packet, seen))
+            peer = Peer(NULL_GUID, "")
+            place = SequencePlace(self._core, peer, "", target, Arriving(packet, seen))
             if place.follows:
-                place.accept(change)
+                batch = Batch(peer)
+                batch.change = change
+                place.accept(batch)
+                for places in batch.places.values():
+                    self._core.transfer.lineages.places.add(places, {}, change)
             self._core.acks.order(target.number, seen.source_guid)
             return bool(place.follows)
         source = source_of(packet, seen)
-        if self._history.knows(source, seen.ordinal):
+        digest = content_digest(packet, seen)
+        if self._history.knows(source, seen.ordinal, digest):
             return False
-        notes: dict[bytes, dict[int, None]] = {source: {seen.ordinal: None}}
+        notes: Notes = {source: {seen.ordinal: digest}}
         recoverable = bool(seen.user_flags & DELIVERY)
         self._history.add(notes if recoverable else {}, {} if recoverable else notes, change)
         return True

@@ -83,6 +83,7 @@ class Extra(msgspec.Struct, omit_defaults=True, array_like=True):
     aliases: list[int] = []  # lookup ids it had before moves
     dead_letter: str = ""  # ApplicationDeadletterQueue
     in_doubt: bool = False  # decision 42: a reader that had it was lost
+    host: str = ""  # that it came from, where a final answer is owed to it
 
 
 encode_extra = msgspec.msgpack.Encoder().encode
@@ -259,6 +260,7 @@ class Core:
         # Of callers whose account changed since: as long as anybody still has such a caller.
         self.stale_origins: WeakSet[Origin] = WeakSet()
         self.refusals: Counter[str] = Counter()
+        self.conflicts: Counter[str] = Counter()  # contents that claim one name or place, by kind
         self.system = Caller.administrator()
         self.message_numbers = ReservedCounter(self, b"number", 1 << 16)
         self.lookup_ids = ReservedCounter(self, b"lookup", 1 << 16)

@@ -60,14 +60,15 @@ class FinalAnswers:
         return (
             bool(arrival.signed)
             or self.core.settings.send_insecure_nacks
-            or (source == peer.guid and (arrival.may_enter or self._is_bound(arrival)))
+            or (source == peer.guid and (arrival.may_enter or self._is_bound(peer, arrival)))
             or self.targets.knows_machine(source)
         )
 
-    def _is_bound(self, arrival: Arriving) -> bool:
-        """Whether a message of this source has come in under this name of the queue."""
+    def _is_bound(self, peer: Peer, arrival: Arriving) -> bool:
+        """Whether a message of this source has come in from there under this name of the queue."""
         name = Packet(arrival.packet, arrival.seen).destination_queue
         queue = self._find(name)
         number = 0 if queue is None else queue.number
-        info = self.core.transfer.incoming_at(number, arrival.seen.source_guid, str(name))
-        return info is not None and bool(info.sequence_number)
+        source, known = arrival.seen.source_guid, self.core.transfer.incoming_at
+        found = [known(number, source, str(name), host) for host in (peer.host, "")]
+        return any(info is not None and info.sequence_number for info in found)

@@ -7,11 +7,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from posthouse.engine.empty_reads import claimed
 from posthouse.engine.queue import HELD, Queue, QueueRole
+from posthouse.model.guids import format_guid
 from posthouse.model.properties import QueueManagerState
 
 if TYPE_CHECKING:
     from posthouse.engine.group import Group
     from posthouse.engine.manager import QueueManager
+
+
+DISPUTED_S = 24 * 3600
 
 
 class Scarcity(NamedTuple):
@@ -63,6 +67,33 @@ class Claims(NamedTuple):
     group: Group
     messages: int
     leased: bool  # a reader of the group is at work
+
+
+class Disputed(NamedTuple):
+    """A sequence that two addresses claim, or of which nothing is accepted."""
+
+    queue: Queue
+    source: str
+    address: str
+    other: str
+    messages: int
+
+
+def sequences(manager: QueueManager, queues: Collection[Queue]) -> list[Disputed]:
+    """Sequences into queues that an operator should look at: what happened in the last day."""
+    lineages, there = manager.transfer.lineages, {queue.number: queue for queue in queues}
+    since = manager.core.utc - DISPUTED_S
+    found = [
+        Disputed(there[number], format_guid(source), host, other, 0)
+        for (number, source, host, other), last in lineages.conflicts.items()
+        if number in there and last >= since
+    ]
+    found += [
+        Disputed(there[number], format_guid(source), host, "", one.messages)
+        for (number, source, _, host), one in lineages.turned_away.items()
+        if number in there and one.is_lasting and one.last >= since
+    ]
+    return found
 
 
 def dead_letters(queues: Collection[Queue]) -> list[Queue]:

@@ -172,6 +172,7 @@ class QueueManager(ManagerReads):
         self.transactions.recover()
         self.two_phase.load()
         self.core.acks.owed.load()
+        self.core.acks.shared.load()
         self.reading.load()
         self.moving.end_doomed()
         self.moving.empty_deleted()

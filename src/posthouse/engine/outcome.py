@@ -22,12 +22,12 @@ from posthouse.engine.records import (
     WANT_APPLICATION_DEAD_LETTER,
     WANT_ARRIVAL,
     WANT_DEAD_LETTER,
-    WANT_FINAL_ACK,
     WANT_JOURNAL,
     WANT_RECEIVE,
     Change,
     Row,
 )
+from posthouse.engine.rows import FINAL_ANSWER
 from posthouse.model.errors import QueueError
 from posthouse.model.message import (
     ACK_REACH_QUEUE,
@@ -44,7 +44,6 @@ from posthouse.wire.glance import HEAD
 from posthouse.wire.srmp_stored import came_over_http
 
 INFINITE = 0xFFFFFFFF
-_FINAL_ANSWER = WANT_FINAL_ACK | WANT_DEAD_LETTER | WANT_JOURNAL
 # [MC-MQSRM] 3.1.7.3.2: over HTTP these leave no dead letter where the message was to be received.
 _NO_DEAD_LETTER_OF_HTTP = frozenset({NACK_QUEUE_DELETED, NACK_RECEIVE_REJECTED})
 
@@ -135,15 +134,16 @@ class Outcomes:
     ) -> None:
         """Final Acknowledgment ([MS-MQQB] 3.1.7.2.2), in the step that ends the message."""
         remote = row.flags & FLAG_REMOTE and row.flags & FLAG_TRANSACTIONAL
-        if not remote or not row.wants & _FINAL_ANSWER or queue.outgoing is not None:
+        if not remote or not row.wants & FINAL_ANSWER or queue.outgoing is not None:
             return
         packet = self.core.packet(number)
-        if packet and came_over_http(packet):
-            self.core.srmp.streams.ended(queue.root, packet, row, message_class, step)
+        if not packet:
             return
-        source = self.core.transfer.incoming(queue.root, packet[16:32]) if packet else None
-        address = "" if source is None else source.address
-        self.core.acks.final(packet, message_class, address, step)
+        host = self.core.extra(number).host
+        if came_over_http(packet):
+            self.core.srmp.streams.ended(queue.root, packet, row, message_class, step, host)
+            return
+        self.core.acks.final_from(queue.root, packet, message_class, host, step)
 
     def _left(self, queue: Queue, row: Row) -> None:
         if queue.outgoing is not None:
@@ -160,7 +160,7 @@ class Outcomes:
             not rows
             or queue.outgoing is not None
             or self._journal(queue, ACK_RECEIVE) is not None
-            or state.extras
+            or not state.extras.keys().isdisjoint(numbers)
             or state.doomed
             or self.core.deleted_queues
         ):
@@ -266,7 +266,7 @@ class Outcomes:
         """
         damaged = self.core.reading.damaged
         # [MC-MQSRM] 3.1.5.1.8.4: over HTTP a journal does not wait for the final answer.
-        asked = WANT_DEAD_LETTER if _is_web(queue) else _FINAL_ANSWER
+        asked = WANT_DEAD_LETTER if _is_web(queue) else FINAL_ANSWER
         if not damaged and not [row for row in rows if row[12] & asked]:
             self.transferred_all(queue, numbers, rows)
             return

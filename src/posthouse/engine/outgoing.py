@@ -22,7 +22,7 @@ from posthouse.engine.records import (
     Row,
 )
 from posthouse.engine.remote import Outbound
-from posthouse.engine.sequences import Places, is_numbered
+from posthouse.engine.sequences import Sequences, is_numbered
 from posthouse.model.errors import QueueError
 from posthouse.model.message_classes import NACK_COULD_NOT_ENCRYPT
 from posthouse.model.properties import ConnectionStatus
@@ -36,6 +36,30 @@ _OURS = FLAG_TRANSACTIONAL | FLAG_REMOTE
 _ADDRESS = slice(32, 48)  # QueueManagerAddress, [MS-MQMQ] 2.2.19.2
 _SEQUENCED = 0  # the priority of transactional messages
 _BATCH = 256  # rows that are looked at together
+
+
+class Places:
+    """Where messages of a queue stand that are sent one right behind the other."""
+
+    __slots__ = ("_last", "_queue", "_sequences", "number", "sequence_id")
+
+    def __init__(self, sequences: Sequences, queue: Queue) -> None:
+        self._sequences = sequences
+        self._queue = queue
+        self._last = 0  # the last lookup identifier of the sequence
+        self.sequence_id = 0
+        self.number = 0  # of the message before
+
+    def next(self, row: Row) -> tuple[int, int, int]:
+        """Sequence, number and previous number of the next message."""
+        previous, self.number = self.number, row[6]
+        if row[0] > self._last:
+            before = self.sequence_id
+            self.sequence_id, self._last = self._sequences.range_of(self._queue, row[0])
+            previous = 0
+            if not before:
+                previous = self._sequences.previous(self._queue, row, self.sequence_id)
+        return self.sequence_id, self.number, previous
 
 
 class Sender:

@@ -13,7 +13,6 @@ from posthouse.engine.core import Core
 from posthouse.engine.queue import ORDER_QUEUE
 from posthouse.model.names import PrivateName, parse_format_name
 from posthouse.model.networks import source_of
-from posthouse.wire.order_acks import order_queue_of
 
 OWED_PER_ADDRESS = 256
 """Machines outside the directory, by the address they called from, that answers are kept for."""
@@ -24,15 +23,17 @@ class OwedAnswers:
 
     def __init__(self, core: Core) -> None:
         self._core = core
-        self._of: dict[str, dict[bytes, None]] = {}
-        self._at: dict[bytes, str] = {}
+        # By the name of the outgoing queue: a machine that has moved, or somebody who pretends to
+        # be it, has one for each host.
+        self._of: dict[str, dict[PrivateName, None]] = {}
+        self._at: dict[PrivateName, str] = {}
 
     def load(self) -> None:
         """At start: every machine that answers wait for."""
         for queue in self._core.registry.outgoing_queues():
             name = parse_format_name(queue.definition.format_name)
             if isinstance(name, PrivateName) and name.number == ORDER_QUEUE and queue.state.count:
-                self.note(name.guid)
+                self.note(name, queue.definition.answers_at)
 
     def has_way(self, source: bytes) -> bool:
         """Whether an answer to this machine has anywhere to go; if not, none is made."""
@@ -46,50 +47,52 @@ class OwedAnswers:
             core.refusals["answer_to_unknown_machine"] += 1
         return found
 
-    def note(self, source: bytes, address: str = "") -> None:
+    def note(self, name: PrivateName, address: str = "") -> None:
         """An answer waits for this machine, whose messages came from an address.
 
         The oldest of too many machines of one address gets none.
         """
-        if source in self._at or self._is_vouched_for(source):
+        if name in self._at or self._is_vouched_for(name):
             return
-        known, _ = self._core.transfer.address_of(source) or ("", None)
-        at = source_of(known or address)
+        known, _ = self._core.transfer.address_of(name.guid) or ("", None)
+        at = source_of(name.address or address or known)
         owed = self._of.setdefault(at, {})
-        owed[source], self._at[source] = None, at
+        owed[name], self._at[name] = None, at
         if len(owed) > OWED_PER_ADDRESS:
             self._make_room(owed)
 
-    def _is_vouched_for(self, source: bytes) -> bool:
+    def _is_vouched_for(self, name: PrivateName) -> bool:
         """Whether others than its own sessions say that there is such a machine."""
-        _, port = self._core.transfer.address_of(source) or ("", None)
-        return port is not None or self._core.targets.knows_machine(source)
+        if name.address:
+            return False
+        _, port = self._core.transfer.address_of(name.guid) or ("", None)
+        return port is not None or self._core.targets.knows_machine(name.guid)
 
-    def _make_room(self, owed: dict[bytes, None]) -> None:
+    def _make_room(self, owed: dict[PrivateName, None]) -> None:
         """Those that have nothing to wait for go first, then the oldest without a session."""
         transfer = self._core.transfer
-        for source in list(owed):
+        for name in list(owed):
             if len(owed) <= OWED_PER_ADDRESS // 2:
                 return
-            if not self._waiting(source) or self._is_vouched_for(source):
-                self._forget(source, owed)
-        away = (source for source in owed if not transfer.is_connected(source))
+            if not self._waiting(name) or self._is_vouched_for(name):
+                self._forget(name, owed)
+        away = (name for name in owed if not transfer.is_connected(name.guid))
         oldest = next(away, None)
         if oldest is not None:
             self._drop(oldest)
             self._forget(oldest, owed)
 
-    def _waiting(self, source: bytes) -> int:
-        queue = self._core.registry.find_outgoing(order_queue_of(source))
+    def _waiting(self, name: PrivateName) -> int:
+        queue = self._core.registry.find_outgoing(name)
         return 0 if queue is None else queue.state.count
 
-    def _forget(self, source: bytes, owed: dict[bytes, None]) -> None:
-        del owed[source], self._at[source]
+    def _forget(self, name: PrivateName, owed: dict[PrivateName, None]) -> None:
+        del owed[name], self._at[name]
 
-    def _drop(self, source: bytes) -> None:
+    def _drop(self, name: PrivateName) -> None:
         """Its answers are given up: what it sends again is answered when it does."""
         core = self._core
-        queue = core.registry.find_outgoing(order_queue_of(source))
+        queue = core.registry.find_outgoing(name)
         if queue is not None:
             core.refusals["answers_given_up"] += queue.state.count
             core.moving.purge(queue)

@@ -72,6 +72,7 @@ class QueueDefinition(msgspec.Struct, omit_defaults=True):
     on_hold: bool = False
     full_path: str = ""
     directory_path: str = ""
+    answers_at: str = ""  # of an outgoing queue for order_queue$: the host that may have them
 
 
 encode_definition = msgspec.msgpack.Encoder().encode

@@ -111,10 +111,8 @@ class Queues(QueueNames):
         """The identifiers that moved messages had before, after a start."""
         core = self.core
         for number in core.state.extras:
-            row = core.state.table.get(number)
-            assert row is not None
-            queue = core.queues.get(row.queue)
-            if queue is not None:
+            (row,) = core.state.table.rows((number,))
+            if (queue := core.queues.get(row.queue)) is not None:
                 for alias in core.extra(number).aliases:
                     queue.root.aliases[alias] = number
 
@@ -522,12 +520,12 @@ class Queues(QueueNames):
 
     # -- outgoing queues
 
-    def sending_target(self, name: PathName | FormatName, change: Change | None = None) -> Queue:
+    def sending_target(
+        self, name: PathName | FormatName, change: Change | None = None, answers_at: str = ""
+    ) -> Queue:
         """Where messages for a single-element name go; an outgoing queue is made if need be."""
-        target = self.find_target(name)
-        if target is not None:
-            return target
-        return self._create_outgoing(self.format_name(name), change)
+        there = self.find_target(name)
+        return there or self._create_outgoing(self.format_name(name), change, answers_at)
 
     def passing_target(self, name: FormatName, change: Change | None = None) -> Queue:
         """The same for messages of others: a queue may be where we have not heard of it yet."""
@@ -565,7 +563,9 @@ class Queues(QueueNames):
             return False
         return not outgoing.engaged and outgoing.state not in HELD
 
-    def _create_outgoing(self, name: FormatName, change: Change | None) -> Queue:
+    def _create_outgoing(
+        self, name: FormatName, change: Change | None, answers_at: str = ""
+    ) -> Queue:
         """A new outgoing queue (3.1.7.1.5): inactive, without next hops, kept from now on."""
         core = self.core
         self.check_room_for_outgoing()
@@ -579,6 +579,7 @@ class Queues(QueueNames):
             format_name=str(name),
             multicast=isinstance(name, MulticastName),
             base_priority=published.base_priority if published else 0,
+            answers_at=answers_at,
             create_time=core.utc,
             modify_time=core.utc,
         )

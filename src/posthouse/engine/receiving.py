@@ -17,6 +17,7 @@ from posthouse.engine.arriving import (
     Refusal,
     Run,
     SequencePlace,
+    claim_of,
     is_late,
     late_by,
     out_of_range,
@@ -29,6 +30,7 @@ from posthouse.engine.core import Core
 from posthouse.engine.final_answers import FinalAnswers
 from posthouse.engine.forwarding import NO_ROOM, Forwarding
 from posthouse.engine.history import MessageHistory
+from posthouse.engine.lineages import places_key
 from posthouse.engine.public_queues import DirectoryOfQueues
 from posthouse.engine.queue import DEADLETTER, Queue, QueueRole, QueueType
 from posthouse.engine.records import (
@@ -42,12 +44,14 @@ from posthouse.engine.records import (
 from posthouse.engine.remote import Peer, Verdict
 from posthouse.engine.rows import (
     DELIVERY,
+    FINAL_ANSWER,
     are_alike,
     flags_of,
     row_of,
     wants_of,
 )
 from posthouse.engine.signed_history import Copy, SignedHistory, SignedMessage
+from posthouse.engine.speakers import Speakers
 from posthouse.engine.targets import Targets
 from posthouse.model.errors import (
     AccessDenied,
@@ -75,7 +79,9 @@ from posthouse.model.message_classes import (
 )
 from posthouse.model.names import DirectName, PrivateName, PublicName, SingleName
 from posthouse.security.access import Caller, Guard
+from posthouse.security.message_security import is_encrypted
 from posthouse.security.rights import WRITE_MESSAGE
+from posthouse.wire.digest import content_digest
 from posthouse.wire.glance import SESSION, Glance, glance
 from posthouse.wire.headers import HOPS, OVER_HTTP
 from posthouse.wire.order_acks import ack_class, read_final_ack, read_order_ack
@@ -112,6 +118,7 @@ class Receiving:
         self.signed = SignedHistory(core)
         self.targets = core.targets = Targets(core, directory)
         self.clocks = core.clocks = Clocks(core)
+        self.speakers = Speakers(core, self.targets)
         self.forwarding = Forwarding(core, directory)
         self.final_answers = FinalAnswers(core, self.targets, self._own_queue)
         self._names: dict[str, Queue] = {}  # direct ones, by their key
@@ -158,7 +165,9 @@ class Receiving:
 
     def _commit(self, batch: Batch) -> None:
         if batch.recoverable or batch.express:
-            self.history.add(batch.recoverable, batch.express, batch.change)
+            self.history.add(batch.recoverable, batch.express, batch.change, batch.peer.host)
+        for host, notes in batch.places.items():
+            self.core.transfer.lineages.places.add(notes, {}, batch.change, host)
         self.core.commit(batch.change)
 
     def _is_here(self, seen: Glance) -> bool:
@@ -182,20 +191,29 @@ class Receiving:
         if code and not batch.peer.may_pass_on(seen.source_guid):
             self.core.refusals["acknowledgment_not_passed_on"] += 1
             return
+        digest = self._digest(packet, seen)
         if seen.transaction_at:  # 3.1.5.8.1: its sequence tells, not the history
             if seen.source_guid != self.core.guid or self._came_around(batch.peer, packet, seen):
-                self._take_new(batch, packet, seen)
+                self._take_new(batch, packet, seen, digest)
             else:
                 self.core.refusals["not_from_here"] += 1
             return
         source = self._source(packet, seen)
-        if self._is_known(batch, source, seen.ordinal):
-            batch.note(source, seen)
+        if self._is_known(batch, source, seen.ordinal, digest):
+            batch.note(source, seen, digest)
             return
-        if self._was_refused(batch, source, seen.ordinal):
-            self._note_refusal(batch, source, seen)
-        elif self._take_new(batch, packet, seen):
-            batch.note(source, seen)
+        if self._was_refused(batch, source, seen.ordinal, digest):
+            self._note_refusal(batch, source, seen, digest)
+        elif self._take_new(batch, packet, seen, digest):
+            batch.note(source, seen, digest)
+
+    def _digest(self, packet: bytes, seen: Glance) -> bytes:
+        """What a message says; one that is encrypted for us says it in other bytes each time."""
+        if seen.security_at and self._stays(seen) and is_encrypted(packet, seen):
+            opened = self.certificates.security.open(packet, seen, self.core.now_ms)
+            if opened.refusal is None:
+                return content_digest(opened.packet, opened.seen)
+        return content_digest(packet, seen)
 
     def _source(self, packet: bytes, seen: Glance) -> bytes:
         """The source of an identifier in the history.
@@ -216,28 +234,20 @@ class Receiving:
         queue = self.core.transfer.sequences.queue_of(sequence_id)
         return queue is not None and bool(peer.may_acknowledge(queue.number))
 
-    def _was_refused(self, batch: Batch, source: bytes, ordinal: int) -> bool:
+    def _was_refused(self, batch: Batch, source: bytes, ordinal: int, digest: bytes) -> bool:
         """Whether it came before and was refused: from the same address, or over other routers."""
-        if self._is_known(batch, refused_of(source, batch.peer), ordinal):
+        if self._is_known(batch, refused_of(source, batch.peer), ordinal, digest):
             return True
-        known = self._is_known(batch, source + RELAYED, ordinal)
-        return known and self._is_relayed(batch.peer, source)
+        known = self._is_known(batch, source + RELAYED, ordinal, digest)
+        return known and self.speakers.is_relayed(batch.peer, source)
 
-    def _note_refusal(self, batch: Batch, source: bytes, seen: Glance) -> None:
-        batch.note(refused_of(source, batch.peer), seen)
-        if self._is_relayed(batch.peer, source):
-            batch.note(source + RELAYED, seen)
+    def _note_refusal(self, batch: Batch, source: bytes, seen: Glance, digest: bytes) -> None:
+        batch.note(refused_of(source, batch.peer), seen, digest)
+        if self.speakers.is_relayed(batch.peer, source):
+            batch.note(source + RELAYED, seen, digest)
 
-    def _is_relayed(self, peer: Peer, source: bytes) -> bool:
-        """Whether it comes from its machine itself, or over a router, each in its own place."""
-        machine = source[: len(NULL_GUID)]
-        try:
-            return self.targets.knows_machine(machine) and peer.may_pass_on(machine)
-        except RemoteProtocolError:  # nobody can tell now
-            return False
-
-    def _is_known(self, batch: Batch, source: bytes, ordinal: int) -> bool:
-        return self.history.knows(source, ordinal) or batch.has(source, ordinal)
+    def _is_known(self, batch: Batch, source: bytes, ordinal: int, digest: bytes) -> bool:
+        return self.history.knows(source, ordinal, digest) or batch.has(source, ordinal, digest)
 
     def _acknowledged(self, peer: Peer, code: int, packet: bytes, seen: Glance) -> None:
         """OrderAck (3.1.5.6) and FinalAck (3.1.5.7) are for the sequences, not for a queue."""
@@ -254,13 +264,14 @@ class Receiving:
         if counts:
             self.clocks.told(peer.address, seen.sent_time)
 
-    def _take_new(self, batch: Batch, packet: bytes, seen: Glance) -> bool:
+    def _take_new(self, batch: Batch, packet: bytes, seen: Glance, digest: bytes) -> bool:
         """Takes a message in, or does nothing with it, or refuses it: then False."""
-        arrival = Arriving(packet, self._with_allowed_answers(batch.peer, packet, seen))
+        allowed = self._with_allowed_answers(batch.peer, packet, seen)
+        arrival = Arriving(packet, allowed, digest)
         try:
             if self._stays(seen):
                 self._deliver(batch, arrival)
-            else:
+            elif self.speakers.may_speak(batch.peer, seen):
                 self.forwarding.forward(batch, arrival)
         except Refusal as refusal:
             self._refuse(batch, arrival, refusal.message_class)
@@ -323,10 +334,10 @@ class Receiving:
         if copy is Copy.REPLAYED:
             raise Refusal(NACK_BAD_SIGNATURE)
         if copy is Copy.NONE:
-            core.sending.accept(admitted, None, sender, "", batch.change)
+            host = "" if place is None else place.claim.host
+            core.sending.accept(admitted, None, sender, "", batch.change, host)
         if place is not None:
-            place.accept(batch.change)
-            batch.sequences[place.key] = None
+            place.accept(batch)
         core.tracing.received(arrival.packet, arrival.seen, batch.change)
 
     def _copy(self, batch: Batch, queue: Queue, arrival: Arriving) -> Copy:
@@ -358,7 +369,8 @@ class Receiving:
         """The place of a transactional message in its sequence."""
         if not arrival.seen.transaction_at or not queue.definition.transactional:
             return None
-        return SequencePlace(self.core, batch.peer, queue, arrival)
+        host = self.speakers.lineage(batch.peer, arrival.seen.source_guid)
+        return SequencePlace(self.core, batch.peer, host, queue, arrival)
 
     def _was_accepted(self, batch: Batch, arrival: Arriving) -> bool:
         """Whether it came into a queue of the name before that was deleted.
@@ -369,7 +381,8 @@ class Receiving:
         name = str(Packet(arrival.packet, seen).destination_queue)
         sequence_id, place, _ = SEQUENCE.unpack_from(arrival.packet, seen.transaction_at + 4)
         source, at = seen.source_guid, (sequence_id, place)
-        number = self.core.transfer.left_behind(source, name, at)
+        host = self.speakers.lineage(batch.peer, source)
+        number = self.core.transfer.left_behind(source, name, at, host, arrival.digest)
         if number:
             batch.sequences[number, source] = None
         return bool(number)
@@ -457,8 +470,9 @@ class Receiving:
         if self._is_first_refusal(batch, arrival):
             core.acks.refused(arrival.packet, row, message_class, change)
         if seen.transaction_at:
-            if not core.acks.is_enough(seen.source_guid):
-                core.acks.final(arrival.packet, message_class, batch.peer.address, change)
+            host = self.speakers.lineage(batch.peer, seen.source_guid)
+            if not core.acks.is_enough(seen.source_guid, host):
+                core.acks.final(arrival.packet, message_class, batch.peer.address, change, host)
         elif message_class in _KEPT and row.wants & WANT_DEAD_LETTER:
             core.sending.copy(core.queues[DEADLETTER], row, arrival.packet, change)
 
@@ -469,8 +483,8 @@ class Receiving:
         """
         seen = arrival.seen
         source = self._source(arrival.packet, seen)
-        known = self._was_refused(batch, source, seen.ordinal)
-        self._note_refusal(batch, source, seen)
+        known = self._was_refused(batch, source, seen.ordinal, arrival.digest)
+        self._note_refusal(batch, source, seen, arrival.digest)
         return not known
 
     def _is_given_up(self, batch: Batch, arrival: Arriving) -> bool:
@@ -480,7 +494,8 @@ class Receiving:
         full queue, but taken in after all it would have two ends.
         """
         seen = arrival.seen
-        known = self._was_refused(batch, self._source(arrival.packet, seen), seen.ordinal)
+        source = self._source(arrival.packet, seen)
+        known = self._was_refused(batch, source, seen.ordinal, arrival.digest)
         return known and self.final_answers.may_be_sent(batch.peer, arrival)
 
     # -- many messages at once
@@ -517,7 +532,12 @@ class Receiving:
         if queue is None:
             return None
         run = Run(queue, packets, looks)
-        new = run.follows(core) if first.transaction_at else run.is_new(self.history)
+        if first.transaction_at:
+            if wants_of(first) & FINAL_ANSWER and self.speakers.lineage(peer, source):
+                return None  # who is answered is kept with each
+            new = run.follows(core, self.speakers.lineage(peer, source))
+        else:
+            new = run.is_new(self.history)
         return run if new and not run.was_refused(self.history, peer) else None
 
     def _open_to_all(self, packet: bytes, seen: Glance, size: int) -> Queue | None:
@@ -553,14 +573,27 @@ class Receiving:
         numbers = core.arrive_run(row, run.packets, run.looks, run.ordinals, b"", change)
         sequences: tuple[tuple[int, bytes], ...] = ()
         if seen.transaction_at:
-            place = SequencePlace(core, peer, queue, Arriving(run.packets[-1], run.looks[-1]))
-            place.accept(change)
+            self._move_on(peer, run, change)
             sequences = ((queue.number, seen.source_guid),)
         else:
-            notes = {seen.source_guid: run.ordinals}
-            self.history.add(*((notes, {}) if seen.user_flags & DELIVERY else ({}, notes)), change)
+            notes = {seen.source_guid: dict(zip(run.ordinals, run.digests(), strict=True))}
+            kinds = (notes, {}) if seen.user_flags & DELIVERY else ({}, notes)
+            self.history.add(*kinds, change, peer.host)
         if queue.waiters:
             for number in numbers:
                 core.announce(queue, number)
         core.commit(change)
         return Verdict(len(run.packets), sequences)
+
+    def _move_on(self, peer: Peer, run: Run, change: Change) -> None:
+        """The sequence of a run is where its last message is."""
+        transfer, source = self.core.transfer, run.looks[0].source_guid
+        host = self.speakers.lineage(peer, source)
+        last = claim_of(run.queue, host, Arriving(run.packets[-1], run.looks[-1], b"-"))
+        places = run.places()
+        info = transfer.accept(
+            *(run.queue, source, last.format_name, *last.place, change, peer.address, host),
+            first=next(iter(places)),
+        )
+        key = places_key(source, transfer.name_of(info), last.place[0])
+        transfer.lineages.places.add({key: places}, {}, change, host)

@@ -418,6 +418,7 @@ TABLE_HEURISTIC = 13
 TABLE_MACHINE = 14  # where other queue managers were reached last, by their GUID
 TABLE_SEQUENCE = 16  # outgoing sequences of which messages are here
 TABLE_HISTORY = 15
+TABLE_PLACES = 27  # what was accepted at places of incoming sequences
 TABLE_GROUP = 17  # named groups, by queue and name
 TABLE_PURGED = 18  # the highest lookup identifier that was ever purged, by queue
 TABLE_STAGE = 19  # messages that wait for their batch to be published

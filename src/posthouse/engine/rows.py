@@ -20,6 +20,9 @@ TRANSACTION_HEADER = 0x100000
 FINAL_ACK = 0x2  # [MS-MQMQ] 2.2.20.5 TransactionHeader.Flags.FA
 
 
+FINAL_ANSWER = WANT_FINAL_ACK | WANT_DEAD_LETTER | WANT_JOURNAL  # of Row.wants
+
+
 def row_of(seen: Glance, queue: int, utc: int, expires: int, flags: int, wants: int) -> Row:
     """The row of a message that has no lookup identifier yet."""
     return Row(

@@ -24,6 +24,7 @@ from posthouse.engine.records import (
 from posthouse.engine.rows import (
     DELIVERY,
     FINAL_ACK,
+    FINAL_ANSWER,
     NEGATIVE_JOURNAL,
     POSITIVE_JOURNAL,
     TRANSACTION_HEADER,
@@ -111,14 +112,20 @@ class Sending:
         sender: bytes,
         dead_letter: str,
         change: Change | None,
+        host: str = "",
     ) -> int:
-        """Takes in a message that has been admitted: nothing can refuse it any more."""
+        """Takes in a message that has been admitted: nothing can refuse it any more.
+
+        `host` is where it came from, if a final answer is owed to it.
+        """
         core = self.core
         queue, packet, seen, flags = admitted
         extra, wants = b"", wants_of(seen)
         if dead_letter:
             wants |= WANT_APPLICATION_DEAD_LETTER
             extra = encode_extra(Extra(dead_letter=dead_letter))
+        elif host and wants & FINAL_ANSWER:
+            extra = encode_extra(Extra(host=host))
         row = row_of(seen, queue.number, core.utc, self.expiry(queue, seen), flags, wants)
         if transaction is not None:
             return core.transactions.add_enqueue(

@@ -87,30 +87,6 @@ class OutgoingTransferReport(NamedTuple):
     resend_time: int
 
 
-class Places:
-    """Where messages of a queue stand that are sent one right behind the other."""
-
-    __slots__ = ("_last", "_queue", "_sequences", "number", "sequence_id")
-
-    def __init__(self, sequences: Sequences, queue: Queue) -> None:
-        self._sequences = sequences
-        self._queue = queue
-        self._last = 0  # the last lookup identifier of the sequence
-        self.sequence_id = 0
-        self.number = 0  # of the message before
-
-    def next(self, row: Row) -> tuple[int, int, int]:
-        """Sequence, number and previous number of the next message."""
-        previous, self.number = self.number, row[6]
-        if row[0] > self._last:
-            before = self.sequence_id
-            self.sequence_id, self._last = self._sequences.range_of(self._queue, row[0])
-            previous = 0
-            if not before:
-                previous = self._sequences.previous(self._queue, row, self.sequence_id)
-        return self.sequence_id, self.number, previous
-
-
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(OutgoingTransferInfo).decode
 
@@ -194,6 +170,17 @@ class Sequences:
         if outgoing is not None and outgoing.sender is not None:
             outgoing.sender.send_again_behind(gone.lookup_id)
         self.core.event("sequence_begun_anew", queue=queue.name)
+
+    def begin_again(self, queue: Queue) -> int:
+        """An operator's: what has not arrived gets a new sequence. Returns how many messages."""
+        found, change = self._first_unfinished(queue), Change()
+        if found is None:
+            return 0
+        count = self.unfinished(queue)
+        self.begin_behind(queue, found[1]._replace(lookup_id=found[1].lookup_id - 1), change)
+        self.core.commit(change)
+        self.core.effects.active.add(queue.number)
+        return count
 
     def _drop_behind(self, queue: Queue, lookup_id: int, change: Change) -> None:
         """Sequences that began behind this: all their messages are numbered again."""

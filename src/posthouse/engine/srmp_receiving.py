@@ -44,6 +44,7 @@ from posthouse.security.access import Caller, Guard
 from posthouse.security.rights import WRITE_MESSAGE
 from posthouse.security.sids import EVERYONE
 from posthouse.security.xml_signatures import XmlVerified, verify
+from posthouse.wire.digest import web_digest
 from posthouse.wire.glance import Glance, glance
 from posthouse.wire.headers import HOP_COUNT_MAX, INFINITE
 from posthouse.wire.packet import Packet
@@ -132,8 +133,11 @@ class SrmpReceiving:
 
     def _commit(self, batch: SrmpBatch) -> None:
         batch.flush()
-        if batch.recoverable or batch.express:
-            self.receiving.history.add(batch.recoverable, batch.express, batch.change)
+        for host, notes in batch.places.items():
+            self.core.transfer.lineages.places.add(notes, {}, batch.change, host)
+        for host, (recoverable, express) in batch.hosts.items():
+            if recoverable or express:
+                self.receiving.history.add(recoverable, express, batch.change, host)
         self.core.commit(batch.change)
         # A receipt is a step of its own, and tells how far the stream is: it may not be in the log
         # in front of the messages that it tells of.
@@ -154,6 +158,7 @@ class SrmpReceiving:
 
     def _take(self, batch: SrmpBatch, arrival: SrmpArrival) -> SrmpVerdict:
         message = arrival.message
+        batch.come_from(arrival.peer.host)
         if message.is_plain and self._gather(batch, arrival):
             return DONE
         batch.flush()
@@ -178,11 +183,11 @@ class SrmpReceiving:
             return DONE
         place = None
         if message.stream is not None:
-            used = _name_used(message.to)
-            place = StreamPlace(self.core, arrival.peer.host, queue, used, message.stream)
+            used, digest = _name_used(message.to), self._digest(arrival)
+            place = StreamPlace(self.core, arrival.peer.host, queue, used, message.stream, digest)
             if not place.follows:
-                return self._out_of_place(batch, place)
-        elif self._is_known(batch, message):
+                return self._out_of_place(batch, arrival, place)
+        elif self._is_known(batch, arrival):
             return self._ignored("duplicate", "it came before")
         self._insert(batch, arrival, queue, place)
         return DONE
@@ -195,15 +200,27 @@ class SrmpReceiving:
             return False
         source, ordinal = message.source_guid, message.ordinal
         named = source != NULL_GUID or ordinal != 1
-        if named and (self.receiving.history.knows(source, ordinal) or batch.has(source, ordinal)):
-            return False
         packet = packet_of(message, arrival.parts, arrival.head, core.utc)
         seen = glance(packet)
+        digest = web_digest(packet, seen) if named else b""
+        if named and self._came_in(batch, source, ordinal, digest):
+            return False
         if not batch.gather(queue, packet, seen):
             return False
         if named:
-            batch.note(source, seen)
+            batch.note(source, seen, digest)
         return True
+
+    def _came_in(self, batch: SrmpBatch, source: bytes, ordinal: int, digest: bytes) -> bool:
+        history = self.receiving.history
+        return history.knows(source, ordinal, digest) or batch.has(source, ordinal, digest)
+
+    def _digest(self, arrival: SrmpArrival) -> bytes:
+        """What a message says."""
+        packet = packet_of(arrival.message, arrival.parts, arrival.head, self.core.utc)
+        stream = arrival.message.stream
+        place = (0, 0) if stream is None else (stream.sequence_id, stream.current)
+        return web_digest(packet, glance(packet), place)
 
     def _ignored(self, counter: str, why: str) -> SrmpVerdict:
         """Done with, and nothing came of it; whoever sent it shall not send it again."""
@@ -272,7 +289,7 @@ class SrmpReceiving:
         hops = hops_in(arrival.head) + 1
         if hops > HOP_COUNT_MAX:
             raise _Refused(f"it went in a circle: {hops - 1} servers have passed it on")
-        if message.stream is None and self._is_known(batch, message, hops):
+        if message.stream is None and self._is_known(batch, arrival, hops):
             self.core.refusals["duplicate"] += 1
             return
         packet = packet_of(message, arrival.parts, arrival.head, core.utc)
@@ -285,7 +302,7 @@ class SrmpReceiving:
         seen = seen._replace(ack_flags=0)  # its destination answers
         admitted = core.admission.admit(queue, packet, seen, FLAG_REMOTE, False)
         core.sending.accept(admitted, None, b"", "", batch.change)
-        self._note(batch, message, seen, hops)
+        self._note(batch, arrival, seen, hops)
 
     def _is_own_host(self, name: DirectName) -> bool:
         return self.core.registry.is_own(name.host, None)
@@ -304,21 +321,22 @@ class SrmpReceiving:
             return source
         return source + blake2b(message.to.encode(), digest_size=8).digest()
 
-    def _is_known(self, batch: SrmpBatch, message: SrmpMessage, hops: int = 0) -> bool:
+    def _is_known(self, batch: SrmpBatch, arrival: SrmpArrival, hops: int = 0) -> bool:
+        message = arrival.message
         if message.source_guid == NULL_GUID and message.ordinal == 1:
             return False
-        source, ordinal = self._source(message, hops), message.ordinal
-        known = self.receiving.history.knows(source, ordinal) or batch.has(source, ordinal)
+        source, digest = self._source(message, hops), self._digest(arrival)
+        known = self._came_in(batch, source, message.ordinal, digest)
         if known:  # as [MS-MQQB] 3.1.5.8.1: whoever repeats it slowly shall not outlive its entry
-            notes = batch.recoverable if message.durable else batch.express
-            notes.setdefault(source, {})[ordinal] = None
+            batch.note_one(source, message.ordinal, digest, recoverable=message.durable)
         return known
 
-    def _note(self, batch: SrmpBatch, message: SrmpMessage, seen: Glance, hops: int = 0) -> None:
+    def _note(self, batch: SrmpBatch, arrival: SrmpArrival, seen: Glance, hops: int = 0) -> None:
         """Of a stream its place tells what is new, as with transactional messages elsewhere."""
+        message = arrival.message
         anonymous = message.source_guid == NULL_GUID and message.ordinal == 1
         if message.stream is None and not anonymous:
-            batch.note(self._source(message, hops), seen)
+            batch.note(self._source(message, hops), seen, self._digest(arrival))
 
     def _was_accepted(self, arrival: SrmpArrival) -> bool:
         """Whether it came into a queue of the name before that was deleted.
@@ -329,14 +347,18 @@ class SrmpReceiving:
         if stream is None:
             return False
         used, place = _name_used(arrival.message.to), (stream.sequence_id, stream.current)
-        number = self.core.transfer.left_behind(stream.guid, used, place, host)
+        digest = self._digest(arrival)
+        number = self.core.transfer.left_behind(stream.guid, used, place, host, digest)
         if number:
             self._touched.append((number, stream.guid, used, host))
         return bool(number)
 
-    def _out_of_place(self, batch: SrmpBatch, place: StreamPlace) -> SrmpVerdict:
+    def _out_of_place(
+        self, batch: SrmpBatch, arrival: SrmpArrival, place: StreamPlace
+    ) -> SrmpVerdict:
         """A duplicate, or too early: 200 and ignored; the receipt tells how far the stream is."""
-        if place.reject(batch.change):
+        receipts_to = self._receipts_to(arrival, place) if place.is_repeated else ""
+        if place.reject(batch, arrival.peer.address, receipts_to):
             self._touched.append(place.key)
         counter = "duplicate" if place.is_repeated else "out_of_order"
         return self._ignored(counter, "it came before" if place.is_repeated else "out of order")
@@ -362,9 +384,9 @@ class SrmpReceiving:
             receipts_to = self._receipts_to(arrival, place)
             if place.opens:
                 self.srmp.streams.begin(place.key)
-            place.accept(arrival.peer.address, receipts_to, batch.change)
+            place.accept(batch, arrival.peer.address, receipts_to)
             self._touched.append(place.key)
-        self._note(batch, message, one.seen)
+        self._note(batch, arrival, one.seen)
 
     def _accept(
         self,
@@ -376,10 +398,11 @@ class SrmpReceiving:
         verified: XmlVerified,
     ) -> None:
         core, change = self.core, batch.change
+        host = "" if arrival.message.stream is None else arrival.peer.host
         admitted = core.admission.admit(queue, one.packet, one.seen, one.flags, False)
         if self._is_resent(batch, arrival, queue, verified):
             return
-        core.sending.accept(admitted, None, b"", "", change)
+        core.sending.accept(admitted, None, b"", "", change, host)
         if delivery_to is not None:
             flags = flags_of(one.seen, one.flags)
             row = row_of(one.seen, queue.number, core.utc, NEVER, flags, wants_of(one.seen))
@@ -460,10 +483,14 @@ class SrmpReceiving:
         return allowed
 
     def _receipts_to(self, arrival: SrmpArrival, place: StreamPlace) -> str:
-        """SendReceiptsTo of a stream that begins, as a format name; empty where none may go."""
-        url = place.stream.send_receipts_to
-        name = web_name(url) if url else None
-        if name is None or not place.opens:
+        """SendReceiptsTo of a stream that begins, as a format name; empty where none may go.
+
+        One that goes on from another host is answered at that host: who takes over the stream of
+        another gets no receipts sent to it that tell of his own messages.
+        """
+        url = place.stream.send_receipts_to if place.opens else ""
+        name = place.moved_receipts() or (web_name(url) if url else None)
+        if name is None:
             return ""
         allowed = self._allowed(arrival, name)
         return "" if allowed is None else str(allowed)
@@ -521,6 +548,7 @@ class SrmpReceiving:
         batch = self._batch(arrivals)
         with self.core.untold():
             for arrival in arrivals:
+                batch.come_from(arrival.peer.host)
                 for queue in queues:
                     self._take_copy(batch, arrival, queue)
         self._commit(batch)
@@ -537,7 +565,7 @@ class SrmpReceiving:
                 self.core.refusals["expired_on_arrival"] += 1
                 return
             source = message.source_guid + queue.number.to_bytes(8, "little")
-            if self._copy_is_known(batch, source, message.ordinal):
+            if self._copy_is_known(batch, source, arrival):
                 self.core.refusals["duplicate"] += 1
                 return
             self._insert_copy(batch, arrival, queue, source)
@@ -546,10 +574,11 @@ class SrmpReceiving:
         except QueueError as error:
             self.core.refusals[error.name] += 1
 
-    def _copy_is_known(self, batch: SrmpBatch, source: bytes, ordinal: int) -> bool:
+    def _copy_is_known(self, batch: SrmpBatch, source: bytes, arrival: SrmpArrival) -> bool:
+        ordinal = arrival.message.ordinal
         if source[:16] == NULL_GUID and ordinal == 1:
             return False
-        return self.receiving.history.knows(source, ordinal) or batch.has(source, ordinal)
+        return self._came_in(batch, source, ordinal, self._digest(arrival))
 
     def _insert_copy(
         self, batch: SrmpBatch, arrival: SrmpArrival, queue: Queue, source: bytes
@@ -566,4 +595,4 @@ class SrmpReceiving:
         one.flags = FLAG_REMOTE | (FLAG_AUTHENTICATED if verified.authenticated else 0)
         self._accept(batch, arrival, queue, one, None, verified._replace(names_itself=False))
         if source[:16] != NULL_GUID or message.ordinal != 1:
-            batch.note(source, one.seen)
+            batch.note(source, one.seen, self._digest(arrival))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from posthouse.engine.admission import INFINITE, PRIVACY_OPTIONAL
-from posthouse.engine.arriving import Batch
+from posthouse.engine.arriving import Batch, Notes, is_noted
 from posthouse.engine.core import Core
 from posthouse.engine.queue import Queue
 from posthouse.engine.records import FLAG_EXPRESS, FLAG_REMOTE, NEVER, Row
@@ -28,7 +28,17 @@ _ANYBODY = Caller.anonymous()
 class SrmpBatch(Batch):
     """What the messages of one turn have come to so far, with the run that is still growing."""
 
-    __slots__ = ("_bytes", "_core", "_guard", "_kind", "_looks", "_open", "_packets", "_queue")
+    __slots__ = (
+        "_bytes",
+        "_core",
+        "_guard",
+        "_kind",
+        "_looks",
+        "_open",
+        "_packets",
+        "_queue",
+        "hosts",
+    )
 
     def __init__(self, core: Core, peer: Peer, guard: Callable[[Queue], Guard]) -> None:
         super().__init__(peer)
@@ -40,6 +50,16 @@ class SrmpBatch(Batch):
         self._packets: list[bytes] = []
         self._looks: list[Glance] = []
         self._bytes = 0
+        self.hosts: dict[str, tuple[Notes, Notes]] = {}  # recoverable and express ones
+
+    def come_from(self, host: str) -> None:
+        """Requests of all connections are one batch; what follows comes from this host."""
+        self.recoverable, self.express = self.hosts.setdefault(host, ({}, {}))
+
+    def has(self, source: bytes, ordinal: int, digest: bytes) -> bool:
+        """Whether the message came in this very batch, from any host."""
+        notes = [kind for kinds in self.hosts.values() for kind in kinds]
+        return any(is_noted(one, source, ordinal, digest) for one in notes)
 
     def is_open(self, queue: Queue) -> bool:
         """Whether a queue takes every message that it has room for, whoever sends it."""

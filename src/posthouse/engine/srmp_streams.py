@@ -7,25 +7,30 @@ accepted and not yet acknowledged lies between two numbers of its record, so a r
 
 from __future__ import annotations
 
+from dataclasses import replace
 from heapq import heappop, heappush
 
 import msgspec
 
-from posthouse.engine.acks import ANSWERS_MAX
-from posthouse.engine.admission import Admitted
+from posthouse.engine.acks import ANSWERS_MAX, ORDER_ACK_S
+from posthouse.engine.admission import INFINITE, Admitted
+from posthouse.engine.arriving import Batch
 from posthouse.engine.core import Core
+from posthouse.engine.incoming import IncomingTransactionalTransferInfo as Incoming
+from posthouse.engine.incoming import came_from
+from posthouse.engine.lineages import Claim, Standing, places_key
 from posthouse.engine.queue import Queue
 from posthouse.engine.records import PURGED, WANT_DEAD_LETTER, Change, Row
 from posthouse.engine.rows import flags_of
-from posthouse.engine.transfer import IncomingTransactionalTransferInfo as Incoming
+from posthouse.engine.shared_answers import AWAY_S
 from posthouse.model.errors import QueueError, RemoteProtocolError
 from posthouse.model.message_classes import ACK_RECEIVE
-from posthouse.model.names import parse_format_name
+from posthouse.model.names import DirectName, parse_format_name
 from posthouse.wire.glance import glance
 from posthouse.wire.order_acks import FinalAck, Origin
 from posthouse.wire.places import place_of
 from posthouse.wire.srmp_envelope import read_envelope
-from posthouse.wire.srmp_message import NEGATIVE_CLASSES, Stream
+from posthouse.wire.srmp_message import NEGATIVE_CLASSES, SrmpMessage, Stream
 from posthouse.wire.srmp_receipts import final_stream_receipt, stream_receipt
 from posthouse.wire.srmp_stored import stored_parts
 
@@ -36,77 +41,98 @@ _TELLING = NEGATIVE_CLASSES | {ACK_RECEIVE}  # 3.1.7.3.3: of other ends nobody i
 
 
 class StreamPlace:
-    """A message's place in its stream (3.1.5.1.6.3; decisions 35 and 65)."""
+    """A message's place in its stream (3.1.5.1.6.3; decisions 35 and 65, `lineages.py`)."""
 
-    __slots__ = ("core", "follows", "format_name", "is_repeated", "known", "queue", "stream", "via")
+    __slots__ = ("_judgment", "claim", "core", "stream")
 
     def __init__(
-        self, core: Core, host: str, queue: Queue, format_name: str, stream: Stream
+        self, core: Core, host: str, queue: Queue, format_name: str, stream: Stream, digest: bytes
     ) -> None:
         self.core = core
-        self.queue = queue
         self.stream = stream
-        self.format_name = format_name
-        known = _find(core, queue, format_name, stream, host)
-        self.known = known
-        self.via = host if known is None else known.via
-        last_id, last = (0, 0) if known is None else (known.sequence_id, known.sequence_number)
-        sequence_id, current, previous = stream.sequence_id, stream.current, stream.previous
-        if sequence_id == last_id:
-            self.follows = current == last + 1 or previous <= last < current
-        else:
-            opens = stream.send_receipts_to is not None and previous == 0 < current
-            self.follows = opens and sequence_id > last_id
-        self.is_repeated = (sequence_id, current) <= (last_id, last)
+        self.claim = Claim(
+            queue,
+            stream.guid,
+            format_name,
+            host,
+            (stream.sequence_id, stream.current),
+            min(stream.previous, stream.current - 1),
+            stream.send_receipts_to is not None and stream.previous == 0 < stream.current,
+            digest,
+        )
+        self._judgment = core.transfer.lineages.judge(self.claim)
+
+    @property
+    def follows(self) -> bool:
+        """Whether it is the next one."""
+        return self._judgment.standing is Standing.NEXT
+
+    @property
+    def is_repeated(self) -> bool:
+        """Whether it came before."""
+        return self._judgment.standing in (Standing.OLD, Standing.AGREED)
+
+    @property
+    def known(self) -> Incoming | None:
+        """What is known of the stream, here or where it came from before."""
+        return self._judgment.like or self._judgment.own
 
     @property
     def opens(self) -> bool:
         """Whether the message is the first of a stream that nobody here knows."""
         return self.known is None or self.known.sequence_id != self.stream.sequence_id
 
+    def moved_receipts(self) -> DirectName | None:
+        """Where a stream is answered that goes on from another host: there, at its own host."""
+        like = self._judgment.like
+        if like is None or not like.receipts_to:
+            return None
+        name = parse_format_name(like.receipts_to)
+        assert isinstance(name, DirectName)
+        return replace(name, host=self.claim.host)
+
     @property
     def key(self) -> Key:
         """By which the stream's receipts are scheduled."""
-        return self.queue.number, self.stream.guid, self.format_name, self.via
+        claim = self.claim
+        return claim.queue.number, claim.source, claim.format_name, claim.host
 
-    def accept(self, address: str, receipts_to: str, change: Change) -> None:
+    def accept(self, batch: Batch, address: str, receipts_to: str) -> Incoming:
         """The stream moves on, in the same step as the message comes in (decisions 22 and 84)."""
-        old, stream = self.known, self.stream
+        own, stream, claim = self._judgment.own, self.stream, self.claim
         info = Incoming(
             stream.guid,
-            self.format_name,
+            claim.format_name,
             stream.sequence_id,
             stream.current,
             self.core.utc,
-            0 if old is None else old.rejected,
+            0 if own is None else own.rejected,
             0,
             address,
-            self.via,
+            claim.host,
             stream.stream_id,
             receipts_to,
         )
-        if old is not None and not self.opens:
-            info.receipts_to, info.acknowledged = old.receipts_to, old.acknowledged
-        self.core.transfer.keep_incoming(self.queue.number, info, change)
+        info.began = stream.current - 1
+        came_from(info, own, self._judgment.origin)
+        if own is not None and own.anew:
+            info.receipts_to = receipts_to or own.receipts_to
+        elif own is not None and not self.opens and self._judgment.like is None:
+            info.receipts_to, info.acknowledged = own.receipts_to, own.acknowledged
+        self.core.transfer.keep_incoming(claim.queue.number, info, batch.change)
+        key = places_key(claim.source, self.core.transfer.name_of(info), claim.place[0])
+        batch.places.setdefault(claim.host, {}).setdefault(key, {})[claim.place[1]] = claim.digest
+        return info
 
-    def reject(self, change: Change) -> bool:
+    def reject(self, batch: Batch, address: str, receipts_to: str) -> bool:
         """Counted. Whether a receipt is due: it tells how far the stream has come."""
-        if self.known is None:
+        own = self._judgment.own
+        if self._judgment.standing is Standing.AGREED:
+            own = self.accept(batch, address, receipts_to)
+        if own is None:
             return False
-        self.core.transfer.count_reject(self.queue, self.known, change)
+        self.core.transfer.count_reject(self.claim.queue, own, batch.change)
         return True
-
-
-def _find(core: Core, queue: Queue, format_name: str, stream: Stream, host: str) -> Incoming | None:
-    """What is known of a stream; that of its host, unless the very stream came from another."""
-    known = core.transfer.incoming(queue, stream.guid, format_name, host)
-    if known is not None and known.sequence_id == stream.sequence_id:
-        return known
-    for info in core.transfer.incoming_of(queue, stream.guid):
-        same = info.via and info.sequence_id == stream.sequence_id
-        if same and info is core.transfer.incoming(queue, stream.guid, format_name, info.via):
-            return info
-    return known
 
 
 class _Timer:
@@ -228,7 +254,14 @@ class IncomingStreams:
     def _origin(self) -> Origin:
         return Origin(self.core.guid, self.core.ordinals.next(), self.core.utc)
 
-    def _send(self, to: str, packet: bytes, change: Change, enough: int | None = None) -> int:
+    def _send(
+        self,
+        to: str,
+        packet: bytes,
+        change: Change,
+        enough: int | None = None,
+        kept_s: int = ORDER_ACK_S,
+    ) -> int:
         """Into the outgoing queue for a receipt address; no quota refuses it.
 
         Returns its number, 0 where it was dropped.
@@ -243,16 +276,25 @@ class IncomingStreams:
         if target.outgoing is None or (enough is not None and target.state.count >= enough):
             core.refusals["receipt_dropped"] += 1
             return 0
-        seen = glance(packet)
+        seen = glance(packet)._replace(time_to_reach_queue=kept_s)
         admitted = Admitted(target, packet, seen, flags_of(seen, 0))
         return core.sending.accept(admitted, None, b"", "", change)
 
     # -- final stream receipts (3.1.7.3.3)
 
     def ended(
-        self, queue: Queue, packet: bytes, row: Row, message_class: int, step: Change
+        self,
+        queue: Queue,
+        packet: bytes,
+        row: Row,
+        message_class: int,
+        step: Change,
+        host: str,
     ) -> None:
-        """A stream message left its queue: its sender learns how, if it is to be dead-lettered."""
+        """A stream message left its queue: its sender learns how, if it is to be dead-lettered.
+
+        `host` is the one that it came from; version 0.1 did not keep it.
+        """
         if not row.wants & WANT_DEAD_LETTER or message_class not in _TELLING:
             return
         seen = glance(packet)
@@ -262,9 +304,24 @@ class IncomingStreams:
         except RemoteProtocolError:
             return
         stream = message.stream
-        receipts_to = "" if stream is None else self._receipts_to(queue, stream)
-        if stream is None or not receipts_to:
+        if stream is None:
             return
+        addresses = self._receipts_to(queue, stream, host)
+        for receipts_to in addresses:
+            kept_s = AWAY_S if addresses[1:] else INFINITE
+            self._tell_end(packet, message, stream, message_class, receipts_to, step, kept_s)
+
+    def _tell_end(
+        self,
+        packet: bytes,
+        message: SrmpMessage,
+        stream: Stream,
+        message_class: int,
+        receipts_to: str,
+        step: Change,
+        kept_s: int,
+    ) -> None:
+        seen = glance(packet)
         _, number, previous = place_of(packet)
         body = FinalAck(
             *(stream.sequence_id, number, min(previous, number - 1)),
@@ -273,11 +330,26 @@ class IncomingStreams:
         receipt = final_stream_receipt(
             body, message_class, message.label, stream.stream_id, receipts_to, self._origin()
         )
-        self._send(receipts_to, receipt, step)
+        self._send(receipts_to, receipt, step, kept_s=kept_s)
 
-    def _receipts_to(self, queue: Queue, stream: Stream) -> str:
-        """The address from the start of the stream, or of the one that came after it."""
+    def _receipts_to(self, queue: Queue, stream: Stream, host: str) -> list[str]:
+        """The addresses from the start of the stream, or of the one that came after it.
+
+        One for the host that it came from, and for each that has gone on from there.
+        """
         found = [i for i in self.core.transfer.incoming_of(queue, stream.guid) if i.via]
+        if not host:
+            address = self._receipt_address(found, stream)
+            return [address] if address else []
+        names = {info.format_name for info in found if info.via == host}
+        place, addresses = (stream.sequence_id, stream.current), dict[str, None]()
+        for name in names:
+            for each in self.core.transfer.heirs(queue, stream.guid, name, host, place):
+                there = [i for i in found if i.via == each and i.format_name == name]
+                addresses[self._receipt_address(there, stream)] = None
+        return [address for address in addresses if address]
+
+    def _receipt_address(self, found: list[Incoming], stream: Stream) -> str:
         exact = [i for i in found if i.sequence_id == stream.sequence_id]
         later = [i for i in found if i.sequence_id > stream.sequence_id]
         return next((info.receipts_to for info in exact or reversed(later)), "")

@@ -41,6 +41,7 @@ CACHED_NAMES_MAX = 4096
 
 _GUID_AND_SUFFIX = re.compile(rf"({GUID_PATTERN})(?:;([a-zA-Z]+))?")
 _PRIVATE = re.compile(rf"({GUID_PATTERN})\\([0-9a-fA-F]{{1,8}})(?:;([a-zA-Z]+))?")
+_ANSWERS = re.compile(rf"({GUID_PATTERN})\\(00000004);ADDRESS=([0-9a-fA-F.:]{{2,45}})")
 _LIST = re.compile(rf"({GUID_PATTERN})(?:@(.+))?", re.DOTALL)
 _MULTICAST = re.compile(r"([0-9.]{7,15}):([0-9]{1,5})")
 _URL = re.compile(r"[\\/]{2}([^\\/]*)([\\/]msmq[\\/])(.*)", re.ASCII | re.IGNORECASE | re.DOTALL)
@@ -173,6 +174,8 @@ def _parse_connector(text: str) -> ConnectorName:
 
 
 def _parse_private(text: str) -> PrivateName:
+    if (answers := _ANSWERS.fullmatch(text)) is not None:
+        return PrivateName(parse_guid(answers[1]), int(answers[2], 16), address=answers[3])
     match = _PRIVATE.fullmatch(text)
     if match is None:
         raise IllegalFormatName(f"{excerpt(text)} is not a GUID, a backslash and 1 to 8 hex digits")

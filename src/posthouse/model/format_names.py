@@ -183,6 +183,7 @@ class PrivateName:
     guid: bytes
     number: int
     suffix: Suffix = Suffix.NONE
+    address: str = ""  # ours, for answers alone: the queue manager as it calls from there
 
     def __post_init__(self) -> None:
         _check_suffix(self.suffix, "private", (Suffix.NONE, Suffix.JOURNAL))
@@ -190,7 +191,8 @@ class PrivateName:
             raise IllegalFormatName(f"the queue number {self.number} has more than 32 bits")
 
     def __str__(self) -> str:
-        return f"PRIVATE={format_guid(self.guid)}\\{self.number:08x}{self.suffix.text}"
+        at = f";ADDRESS={self.address}" if self.address else ""
+        return f"PRIVATE={format_guid(self.guid)}\\{self.number:08x}{self.suffix.text}{at}"
 
     @property
     def key(self) -> str:

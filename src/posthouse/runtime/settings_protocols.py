@@ -82,6 +82,15 @@ class BinarySection(Struct, frozen=True):
     message_history_s: Annotated[
         int, Meta(ge=1, le=DAY_S, description="How long they are remembered.")
     ] = _engine.message_history_s
+    sequence_ahead_s: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=366 * DAY_S,
+            description="Seconds that the clock of a sender may be ahead: a sequence of "
+            "transactional messages that begins later than this is refused. Also over HTTP.",
+        ),
+    ] = _engine.sequence_ahead_s
     round_trip_ms: Annotated[
         int,
         Meta(

@@ -445,6 +445,12 @@ def privacy_wanted(packet: bytes, seen: Glance) -> bool:
     return bool(at and U32.unpack_from(packet, at + _PRIVACY_LEVEL_AT)[0])
 
 
+def is_encrypted(packet: bytes, seen: Glance) -> bool:
+    """Whether the SecurityHeader, which is there, has it that the body is encrypted."""
+    (flags,) = U16.unpack_from(packet, seen.security_at)
+    return bool(SecurityFlags(flags).encrypted)
+
+
 def requested_signature(packet: bytes, seen: Glance) -> SignatureKind | None:
     """The signature that a client of ours asks for, by the bits AS of a packet it hands over.
 

@@ -6,9 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from posthouse.engine.manager import QueueManager
+from posthouse.engine.remote import Peer
+from posthouse.model.message import DeliveryGuarantee, Message, MessageId, TxSequenceId
 from posthouse.model.properties import QueueAccessType
 from posthouse.security.access import Caller
 from posthouse.security.accounts import Role
+from posthouse.security.sids import ADMINISTRATORS
+from posthouse.wire.glance import glance
+from posthouse.wire.message import serialize
 from tests.protocols.admin.api_rig import AUDIT, ORDERS, ApiRig, at, with_api
 
 FAR = r"DIRECT=OS:BETA\private$\far"
@@ -184,5 +190,88 @@ def test_who_has_a_queue_open_is_seen(tmp_path: Path) -> None:
         await rig.create()
         await rig.run(lambda m: m.open_queue(ORDERS, QueueAccessType.PEEK, Caller.administrator()))
         assert (await rig.get(at())).json["readers"] == 1
+
+    with_api(tmp_path, work)
+
+
+def test_sequences_are_shown_and_reset(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        source, guid = bytes(range(16)), "03020100-0504-0706-0809-0a0b0c0d0e0f"
+        await rig.create(transactional=True)
+
+        def packet(number: int, body: bytes) -> bytes:
+            return serialize(
+                Message(
+                    body=body,
+                    identifier=MessageId(source, number),
+                    source_machine_identifier=source,
+                    destination_queue_format_name=r"DIRECT=OS:ALPHA\private$\orders",
+                    delivery_guarantee=DeliveryGuarantee.RECOVERABLE,
+                    sent_time=rig.desk.manager.core.utc,
+                    transaction_identifier=1,
+                    transactional_message_sequence_identifier=TxSequenceId(5, 1),
+                    transaction_sequence_number=number,
+                    transaction_previous_sequence_number=number - 1,
+                )
+            )
+
+        async def take(host: str, number: int, body: bytes = b"real") -> None:
+            one = packet(number, body)
+            peer, looks = Peer(source, host), [glance(one)]
+            await rig.desk.run(lambda m: m.receive_packets(peer, [one], looks))
+
+        await take("192.0.2.7", 1)
+        await take("192.0.2.9", 1, b"evil")
+        await take("192.0.2.7", 9)
+        found = (await rig.get(at() + "/sequences")).json
+        assert {one["address"]: one["number"] for one in found["incoming"]} == {
+            "192.0.2.7": 1,
+            "192.0.2.9": 1,
+        }
+        (away,) = found["turned_away"]
+        assert (away["source"], away["address"], away["messages"]) == (guid, "192.0.2.7", 1)
+        assert away["place"] == {"sequence": "5\\1", "number": 9, "previous": 8}
+        (conflict,) = found["conflicts"]
+        assert (conflict["address"], conflict["other"]) == ("192.0.2.9", "192.0.2.7")
+        problems = (await rig.get("/api/v1/status")).json["problems"]
+        assert any("192.0.2.9 and 192.0.2.7" in line for line in problems)
+        target, chosen = at() + "/reset-sequence", {"source": guid, "address": "192.0.2.7"}
+        looked = await rig.post(target, dry_run="true", **chosen)
+        assert looked.json == {"sequences": 1, "messages": 0, "dry_run": True}
+        assert (await rig.post(target, **chosen)).json["sequences"] == 1
+        await take("192.0.2.7", 9)
+        assert len((await rig.get(at() + "/messages")).json["messages"]) == 3
+        bob = await rig.user("bob")
+        assert (await rig.get(at() + "/sequences", token=bob)).status == 403
+        assert (await rig.post(target, token=bob)).status == 403
+
+    with_api(tmp_path, work)
+
+
+def test_the_sequence_of_an_outgoing_queue_is_reset(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        def run(manager: QueueManager) -> None:
+            caller = Caller.user(b"", "administrator", (ADMINISTRATORS,))
+            descriptor = manager.open_queue(FAR, QueueAccessType.SEND, caller)
+            transaction = manager.create_transaction(b"t" * 16)
+            for body in (b"1", b"2"):
+                message = Message(body=body, delivery_guarantee=DeliveryGuarantee.RECOVERABLE)
+                manager.enqueue_message_to_an_open_queue(descriptor, message, transaction)
+            manager.transaction_commit(b"t" * 16)
+
+        await rig.desk.run(run)
+        before = (await rig.get(at(FAR) + "/sequences")).json["outgoing"]
+        assert before["unacknowledged"] == 2
+        target = at(FAR) + "/reset-sequence"
+        looked = await rig.post(target, dry_run="true")
+        assert looked.json == {"sequences": 1, "messages": 2, "dry_run": True}
+        assert (await rig.get(at(FAR) + "/sequences")).json["outgoing"] == before
+        assert (await rig.post(target)).json["messages"] == 2
+        after = (await rig.get(at(FAR) + "/sequences")).json["outgoing"]
+        assert after["first_unacknowledged"]["number"] == 1
+        assert (
+            after["first_unacknowledged"]["sequence"] != before["first_unacknowledged"]["sequence"]
+        )
+        assert after["unacknowledged"] == 2
 
     with_api(tmp_path, work)

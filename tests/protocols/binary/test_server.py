@@ -284,7 +284,7 @@ async def run_with_halves(count: int) -> None:
         strangers = [await Stranger.connect(beta) for _ in range(count)]
         half = half_a_packet()
         for number, stranger in enumerate(strangers):
-            await stranger.open(number.to_bytes(16, "big"))
+            await stranger.open((number + 1).to_bytes(16, "big"))
             stranger.writer.write(half)
         name = rf"DIRECT=TCP:127.0.0.1:{beta.port}\private$\orders"
         for number in range(20):

@@ -16,6 +16,7 @@ from posthouse.protocols.binary.settings import BinarySettings
 from posthouse.wire.internal import (
     connection_parameters,
     establish_connection,
+    establish_connection_response,
     read_connection_parameters,
     read_establish_connection,
 )
@@ -224,12 +225,21 @@ def test_the_guid_of_a_queue_manager_outlives_its_process() -> None:
     "MS-MQQB 2.2.1/5",
     "MS-MQQB 2.2.1/6",
 )
-@pytest.mark.parametrize("reason", [breaches.WRONG_GUID, breaches.LIMIT])
-def test_a_refusal_is_said_and_closes_after_a_linger(reason: str) -> None:
+@pytest.mark.parametrize(
+    ("reason", "client"),
+    [
+        (breaches.WRONG_GUID, PEER_GUID),
+        (breaches.LIMIT, PEER_GUID),
+        (breaches.OWN_GUID, NULL_GUID),  # finding F15: nobody is nobody, and nobody else is us
+        (breaches.OWN_GUID, b""),
+    ],
+)
+def test_a_refusal_is_said_and_closes_after_a_linger(reason: str, client: bytes) -> None:
     end = End().start()
     end.host.admitting = reason != breaches.LIMIT
     server = OTHER_GUID if reason == breaches.WRONG_GUID else NULL_GUID
-    end.receive(establish_connection(PEER_GUID, server, time_stamp=5))
+    client = client or end.session.terms.own_guid
+    end.receive(establish_connection(client, server, time_stamp=5))
     (packet,) = end.sent()
     assert read_establish_connection(packet).refused
     assert end.session.state is CLOSED
@@ -447,3 +457,14 @@ def test_any_bytes_leave_a_session_waiting_or_closed(chunks: list[bytes], role: 
         end.receive(chunk)
     assert not end.session.was_open
     assert end.host.told in ([], ["closed"])
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_who_answers_with_our_guid_or_none_is_not_a_peer(own: bool) -> None:
+    end = End(Machine("ALPHA"), INITIATOR).start()
+    own_guid = end.session.terms.own_guid
+    request = read_establish_connection(end.sent()[0])
+    answer = establish_connection_response(request, own_guid if own else NULL_GUID, refused=False)
+    end.receive(answer)
+    assert end.session.state is CLOSED
+    assert end.host.refusals == [breaches.OWN_GUID]

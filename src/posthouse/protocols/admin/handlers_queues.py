@@ -22,8 +22,10 @@ from posthouse.protocols.admin.transfer_json import (
     connections_json,
     incoming_json,
     outgoing_json,
+    sequences_json,
     state_word,
 )
+from posthouse.protocols.admin.transfer_types import ResetJson, ResetParams, SequencesJson
 from posthouse.protocols.admin.types import (
     AccessEntryJson,
     AccessJson,
@@ -294,6 +296,40 @@ def retry_queue(
     queue = _outgoing(manager, context, params.queue)
     manager.transfer.retry(queue)
     return describe(manager, context, queue)
+
+
+def show_sequences(
+    manager: QueueManager, context: Context, params: QueueParams, body: Nothing
+) -> SequencesJson:
+    """Shows the sequences of a queue: how far each has come, what is rejected, and from where."""
+    context.require_administrator()
+    return sequences_json(manager, find_queue(manager, params.queue))
+
+
+def reset_sequence(
+    manager: QueueManager, context: Context, params: ResetParams, body: Nothing
+) -> ResetJson:
+    """Begins sequences of a queue again.
+
+    Of an outgoing queue: what has not arrived gets a new sequence, so messages that have arrived
+    and are not acknowledged arrive twice. Of a queue here: the next message of these senders is
+    taken whatever its place, so those that they send again are taken again.
+    """
+    context.require_administrator()
+    queue = find_queue(manager, params.queue)
+    if queue.outgoing is not None:
+        waiting = manager.transfer.sequences.unfinished(queue)
+        if waiting and not params.dry_run:
+            manager.transfer.sequences.begin_again(queue)
+        found, messages = int(waiting > 0), waiting
+    else:
+        source = parse_guid(params.source) if params.source else None
+        host = params.address or None
+        reset = manager.transfer.reset(queue, source, host, dry_run=params.dry_run)
+        found, messages = len(reset), 0
+    if found and not params.dry_run:
+        context.tell(manager, "sequence_reset", queue=queue.name, sequences=found)
+    return ResetJson(sequences=found, messages=messages, dry_run=params.dry_run)
 
 
 # -- access

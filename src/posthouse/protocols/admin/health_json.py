@@ -29,6 +29,7 @@ class Glance(NamedTuple):
     claims: list[ClaimJson]
     clocks: list[ClockJson]
     directory: str  # why a shared one is offline
+    sequences: list[str]  # what is wrong with those that come in
     damaged: int = 0  # records of messages, undecided
     stopped: str = ""  # damage that stops compaction
 
@@ -58,6 +59,7 @@ class Glance(NamedTuple):
         if self.stopped:
             lines.append(f"compaction has stopped, so no space is given back: {self.stopped}")
         lines += map(_clock_line, self.clocks)
+        lines += self.sequences
         if self.directory:
             lines.append(f"the directory is offline: {self.directory}")
         return lines
@@ -96,6 +98,7 @@ def glance(manager: QueueManager, queues: Collection[Queue], whole: bool) -> Gla
             )
             for one in manager.core.clocks.differing()[: SHOWN_MAX * whole]
         ],
+        sequences=[_sequence_words(one) for one in health.sequences(manager, queues)[:SHOWN_MAX]],
         directory=(state.reason or "it has not answered") if shared_and_away else "",
         damaged=len(manager.damage.undecided()),
         stopped=manager.damage.stops_compaction,
@@ -120,6 +123,20 @@ def _span(seconds: int) -> str:
         if seconds >= 2 * size:
             return _many(seconds // size, noun)
     return _many(seconds, "second")
+
+
+def _sequence_words(one: health.Disputed) -> str:
+    where = f"posthouse queue sequences '{one.queue.name}'"
+    if one.other:
+        return (
+            f"{one.queue.name}: {one.address} and {one.other} have sent different messages at one "
+            f"place of a sequence of {one.source}: two queue managers have one GUID, or one "
+            f"pretends to be the other. {where}"
+        )
+    return (
+        f"{one.queue.name}: {_many(one.messages, 'message')} of {one.source} from {one.address} "
+        f"not accepted, since what they follow is not known. {where}, and reset-sequence"
+    )
 
 
 def _many(count: int, noun: str) -> str:

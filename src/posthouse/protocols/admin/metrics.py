@@ -132,6 +132,12 @@ class Metrics(Collector):
         yield _counter(
             "posthouse_refusals", "Requests refused, by reason.", "reason", core.refusals
         )
+        yield _counter(
+            "posthouse_conflicts",
+            "Messages under an identifier, or at a place, that another content has.",
+            "kind",
+            core.conflicts,
+        )
         online = self.manager.transfer.connection_active
         yield _gauge("posthouse_online", "1 while it talks to others.", int(online))
         throttled = GaugeMetricFamily(

@@ -18,6 +18,7 @@ from posthouse.protocols.admin import handlers_queues as queues
 from posthouse.protocols.admin import handlers_security as security
 from posthouse.protocols.admin import handlers_stages as stages
 from posthouse.protocols.admin import handlers_two_phase as two_phase
+from posthouse.protocols.admin import transfer_types as tt
 from posthouse.protocols.admin import types as t
 from posthouse.protocols.admin import types_bulk as tb
 from posthouse.protocols.admin import types_certificates as tc
@@ -65,6 +66,15 @@ ROUTES: Final[tuple[Route, ...]] = (
     _route("POST", _QUEUE + "/pause", OPERATE, queues.pause_queue, t.QueueJson, _Q),
     _route("POST", _QUEUE + "/resume", OPERATE, queues.resume_queue, t.QueueJson, _Q),
     _route("POST", _QUEUE + "/retry", OPERATE, queues.retry_queue, t.QueueJson, _Q),
+    _route("GET", _QUEUE + "/sequences", READ, queues.show_sequences, tt.SequencesJson, _Q),
+    _route(
+        "POST",
+        _QUEUE + "/reset-sequence",
+        ADMINISTER,
+        queues.reset_sequence,
+        tt.ResetJson,
+        tt.ResetParams,
+    ),
     _route("GET", _QUEUE + "/access", READ, queues.show_access, t.AccessJson, _Q),
     _route("POST", _QUEUE + "/access/grant", ADMINISTER, queues.grant, t.Done, _Q, t.GrantBody),
     _route("POST", _QUEUE + "/access/deny", ADMINISTER, queues.deny, t.Done, _Q, t.GrantBody),

@@ -10,11 +10,14 @@ from posthouse.model.enumerations import ConnectionStatus
 from posthouse.model.guids import format_guid
 from posthouse.model.message_json import time_text
 from posthouse.protocols.admin.transfer_types import (
+    ConflictJson,
     ConnectionJson,
     IncomingSequenceJson,
     OutgoingJson,
     OutgoingSequenceJson,
     SequencePlaceJson,
+    SequencesJson,
+    TurnedAwayJson,
 )
 
 
@@ -88,9 +91,41 @@ def incoming_json(manager: QueueManager, queue: Queue) -> list[IncomingSequenceJ
             number=info.sequence_number,
             last_time=_time(info.last_access_time),
             rejected=info.reject_count,
+            address=info.lineage or info.address,
+            vouched=not info.lineage and manager.receiving.targets.knows_machine(info.source),
         )
         for info in manager.transfer.incoming_of(queue)
     ]
+
+
+def sequences_json(manager: QueueManager, queue: Queue) -> SequencesJson:
+    """Every sequence of a queue, and what is rejected."""
+    lineages, number = manager.transfer.lineages, queue.number
+    return SequencesJson(
+        queue=queue.name,
+        incoming=incoming_json(manager, queue),
+        turned_away=[
+            TurnedAwayJson(
+                source=format_guid(source),
+                address=host,
+                format_name=name,
+                place=_shown(SequenceInfo(*one.place, one.previous)),
+                messages=one.messages,
+                since=_time(one.since),
+                last_time=_time(one.last),
+            )
+            for (at, source, name, host), one in lineages.turned_away.items()
+            if at == number
+        ],
+        conflicts=[
+            ConflictJson(
+                source=format_guid(source), address=host, other=other, last_time=_time(last)
+            )
+            for (at, source, host, other), last in lineages.conflicts.items()
+            if at == number
+        ],
+        outgoing=_sequence(manager, queue) if queue.outgoing is not None else None,
+    )
 
 
 def _place(info: SequenceInfo | None) -> SequencePlaceJson | None:

@@ -69,7 +69,10 @@ class OutgoingJson(Part):
 
 
 class IncomingSequenceJson(Part):
-    """A sender's sequence into a transactional queue (IncomingTransactionalTransferInfo)."""
+    """A sender's sequence into a transactional queue (IncomingTransactionalTransferInfo).
+
+    Each address that sends in the name of a source has a sequence of its own.
+    """
 
     source: str
     format_name: str
@@ -77,3 +80,53 @@ class IncomingSequenceJson(Part):
     number: U32
     last_time: str | None
     rejected: int
+    address: str = ""  # the host that it is of; with `vouched`, the one that it came from last
+    vouched: bool = False  # the directory says that its machine, or a router, is there
+
+
+class TurnedAwayJson(Part):
+    """Messages of a sequence that are not accepted, since what they follow is not known here."""
+
+    source: str
+    address: str
+    format_name: str
+    place: SequencePlaceJson
+    messages: int
+    since: str | None
+    last_time: str | None
+
+
+class ConflictJson(Part):
+    """Two addresses that have sent different messages at one place of a sequence."""
+
+    source: str
+    address: str
+    other: str
+    last_time: str | None
+
+
+class SequencesJson(Part):
+    """Every sequence of a queue: those that come in, with what is rejected; the one going out."""
+
+    queue: str
+    incoming: list[IncomingSequenceJson]
+    turned_away: list[TurnedAwayJson]
+    conflicts: list[ConflictJson]
+    outgoing: OutgoingSequenceJson | None
+
+
+class ResetParams(Part):
+    """A queue, and which of its sequences to reset; of an outgoing queue there is one."""
+
+    queue: Annotated[str, Meta(min_length=1)]
+    source: str = ""
+    address: str = ""
+    dry_run: bool = False
+
+
+class ResetJson(Part):
+    """How many sequences begin again, and of an outgoing queue how many messages with them."""
+
+    sequences: int
+    messages: int
+    dry_run: bool

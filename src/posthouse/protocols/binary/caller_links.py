@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 
 from posthouse.engine.queue import ORDER_QUEUE, Queue
+from posthouse.engine.settings import host_key
 from posthouse.model.names import PrivateName, parse_format_name
 from posthouse.model.networks import source_of
 from posthouse.protocols.binary.resolving import Destination, Way, way_to
@@ -42,9 +43,10 @@ class CallerLinks:
         if found.is_direct:
             return True
         way = self._reports.ask(lambda manager: way_to(manager, found.guid), _STOPPED)
-        if way.known:
+        elsewhere = found.host and host_key(found.host) != host_key(way.address)
+        if way.known and not elsewhere:
             return True
-        address = way.address or self._callers.get(found.guid, "")
+        address = found.host or way.address or self._callers.get(found.guid, "")
         return self._enter(found.key, address) if address else not is_order_queue(queue)
 
     def _enter(self, key: Hashable, address: str) -> bool:

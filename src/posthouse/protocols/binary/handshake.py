@@ -5,6 +5,7 @@ from __future__ import annotations
 from posthouse.model.guids import NULL_GUID
 from posthouse.protocols.binary.breaches import (
     LIMIT,
+    OWN_GUID,
     REFUSED_BY_PEER,
     UNEXPECTED,
     WRONG_GUID,
@@ -79,9 +80,14 @@ class Terms:
         self.direct = request.header.server_guid == NULL_GUID
 
     def refusal_of(self, request: EstablishConnection, *, admitted: bool) -> str:
-        """Why a request is refused. A zero ServerGuid is no reason (decision 26)."""
+        """Why a request is refused. A zero ServerGuid is no reason (decision 26).
+
+        Our own GUID is that of a copy of this home, or of somebody who pretends to be us.
+        """
         if request.header.server_guid not in (NULL_GUID, self.own_guid):
             return WRONG_GUID
+        if self.remote_guid in (NULL_GUID, self.own_guid):
+            return OWN_GUID
         return "" if admitted else LIMIT
 
     def response(self, request: EstablishConnection, *, refused: bool) -> bytes:
@@ -95,6 +101,8 @@ class Terms:
             raise Breach(REFUSED_BY_PEER)
         if header.client_guid != self.own_guid or expected not in (NULL_GUID, header.server_guid):
             raise Breach(WRONG_GUID)
+        if header.server_guid in (NULL_GUID, self.own_guid):
+            raise Breach(OWN_GUID)
         self.remote_guid = header.server_guid
         round_trip_ms = now_ms - header.time_stamp & UPTIME_WRAP
         self.recoverable_ack_ms = self._limited_recoverable(ROUND_TRIPS * round_trip_ms)

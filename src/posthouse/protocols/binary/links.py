@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from posthouse.engine.queue import OutgoingQueueState, Queue
+from posthouse.engine.queue import HELD, OutgoingQueueState, Queue
 from posthouse.engine.settings import host_key
 from posthouse.model.enumerations import ConnectionStatus
 from posthouse.model.guids import NULL_GUID
@@ -38,7 +38,6 @@ from posthouse.protocols.reports import Reports
 from posthouse.protocols.timers import Timers
 
 _STATE = OutgoingQueueState
-_HELD = frozenset({_STATE.ON_HOLD, _STATE.LOCKED})
 _DOUBLINGS_MAX = 32
 _STOPPED = Unresolved(ConnectionStatus.UNKNOWN_FAILURE, "the queue manager has stopped")
 
@@ -147,7 +146,7 @@ class Links:
         """3.1.7.12: neither OnHold nor Locked; and the machine is online."""
         assert queue.outgoing is not None
         online = self.desk.manager.transfer.connection_active and not self.stopped
-        return online and queue.outgoing.state not in _HELD
+        return online and queue.outgoing.state not in HELD
 
     def _needs_session(self, queue: Queue) -> bool:
         """Whether it has more than messages that only wait to hear what became of them."""
@@ -167,7 +166,7 @@ class Links:
         """Puts a queue where its messages go, and connects if nobody does so already."""
         found = self._destination(queue)
         if isinstance(found, Destination):
-            session = None if found.is_direct else self._session_towards(found.guid, queue.number)
+            session = None if found.is_direct else self._session_towards(found, queue.number)
             if session is not None:
                 self._carry(queue.number, session)
                 return
@@ -201,18 +200,19 @@ class Links:
             pause_ms = max(link.retry_at_ms - self._now(), 0)
             self._reports.retry([number], pause_ms, link.last_error)
 
-    def _session_towards(self, guid: bytes, number: int) -> Session | None:
+    def _session_towards(self, destination: Destination, number: int) -> Session | None:
         """A session that is there anyway: with the queue manager itself, or with a next hop."""
+        guid = destination.guid
         session = self._carrier(guid, number)
-        if session is None:
+        if session is None and not destination.host:
             hops = self._reports.ask(lambda manager: routed_or_none(manager, guid), ())
             found = (self._carrier(hop, number) for hop in hops)
             session = next((each for each in found if each is not None), None)
         return session
 
     def _destination(self, queue: Queue) -> Destination | Unresolved:
-        name = queue.definition.format_name
-        return self._reports.ask(lambda manager: resolvable(manager, name), _STOPPED)
+        name, host = queue.definition.format_name, queue.definition.answers_at
+        return self._reports.ask(lambda manager: resolvable(manager, name, host), _STOPPED)
 
     def _enter(self, number: int, key: object, destination: Destination | None) -> Link:
         link = self._links.get(key)
@@ -314,7 +314,7 @@ class Links:
         if destination is None:
             queues = [queue for number in link.queues if (queue := self._queue(number))]
             return any(isinstance(self._destination(queue), Destination) for queue in queues)
-        if destination.is_direct:
+        if destination.host:
             return False
         found = self._reports.ask(lambda m: candidates_or_none(m, destination.guid), [])
         return bool(found) and (link.has_no_way or not link.has_tried(found))
@@ -329,6 +329,8 @@ class Links:
         if not isinstance(found, Destination) or found.is_direct or not session.is_open:
             return False
         guid, there, address = found.guid, session.remote_guid, session.remote_address
+        if found.host:
+            return host_key(found.host) != session.peer.host
         hops = self._reports.ask(lambda manager: routed_or_none(manager, guid), ())
         if hops and there not in (guid, *hops):
             return True
@@ -349,18 +351,18 @@ class Links:
 
         What travels on an older one moves to the new one, for the older may be dead.
         """
-        link = self._links.get(Destination("", None, guid).key)
-        waiting = [] if link is None or link.session is not None else list(link.queues)
+        keys = [Destination(at, None, guid).key for at in ("", address.partition("%")[0])]
+        links = [link for key in keys if (link := self._links.get(key)) is not None]
+        waiting = [number for link in links if link.session is None for number in link.queues]
         waiting += self._callers.awaited(guid)
         cargo = [number for session in sessions for number in self._cargo.get(session, ())]
         for number in waiting + cargo:
             session = self._carrier(guid, number)
             if session is not None and session is not self._carried.get(number):
                 self._carry(number, session)
-        by_guid = self._links.get(Destination("", None, guid).key)
         known = self._by_peer.get(guid, {}) | self._by_peer.get(host_key(address), {})
-        for link in [by_guid, *known]:
-            if link is not None and link.state is LinkState.WAITING_RECONNECT:
+        for link in [*links, *known]:
+            if link.state is LinkState.WAITING_RECONNECT:
                 self._begin(link, by_timer=True)
 
     def session_ended(self, session: Session) -> None:
@@ -435,7 +437,7 @@ class Links:
         if destination is None or destination.is_direct:
             return
         for number in list(link.queues):
-            session = self._session_towards(destination.guid, number)
+            session = self._session_towards(destination, number)
             if session is not None:
                 self._carry(number, session)
 
@@ -462,7 +464,8 @@ class Links:
         link.last_error = ""
         link.guid = guid
         link.hops, link.at = [hop], 0
-        claimed = hop.guid == NULL_GUID  # nobody else says that it is this one
+        # Nobody else says that it is this one, nor that it is where one calls from in its name.
+        claimed = link.destination is None or bool(link.destination.host)
         if not claimed or self._reports.ask(lambda m: may_be_at(m, guid, hop), False):
             self._reports.ask(
                 lambda m: m.transfer.reached(guid, hop.address, hop.port, claimed=claimed), None

@@ -8,7 +8,8 @@ from heapq import heappop, heappush
 from posthouse.protocols.binary.settings import BinarySettings
 
 ORDER_ACKS_AT_ONCE = 64  # that one turn sends; what else is due follows in the next
-Sequence = tuple[int, bytes]  # the local queue's number, and the GUID of the messages' source
+# The local queue's number, the GUID of the messages' source, and the host that they came from.
+Sequence = tuple[int, bytes, str]
 _STOPPED = -1
 
 

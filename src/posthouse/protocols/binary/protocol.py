@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import NamedTuple
 from weakref import ref
 
 from posthouse.engine.effects import Event
+from posthouse.engine.manager import QueueManager
 from posthouse.engine.queue import ORDER_QUEUE
 from posthouse.engine.remote import Peer
 from posthouse.engine.settings import host_key
+from posthouse.engine.shared_answers import QUIET_MS
+from posthouse.model.bounded import Bounded
 from posthouse.model.enumerations import ConnectionStatus
 from posthouse.model.errors import RemoteProtocolError
 from posthouse.model.guids import NULL_GUID, format_guid
 from posthouse.model.names import DirectName, PrivateName, parse_format_name
-from posthouse.protocols.binary.breaches import SILENT
+from posthouse.protocols.binary.breaches import OWN_GUID, SILENT
 from posthouse.protocols.binary.link import Link
 from posthouse.protocols.binary.links import Links
 from posthouse.protocols.binary.network import Network
@@ -34,6 +38,7 @@ from posthouse.protocols.binary.whereabouts import LOOK_UP_MS, Whereabouts
 from posthouse.protocols.desk import Answer, Desk
 from posthouse.protocols.timers import Timers
 
+CLONES_MAX = 100
 CALLERS_MAX = 10_000  # addresses of queue managers that have called, for the time after
 
 
@@ -83,11 +88,14 @@ class BinaryProtocol:
         self.sessions: dict[Session, Link | None] = {}  # None: others opened it
         self.refusals: Counter[str] = Counter()
         self._order_acks = _OrderAcks(self)
+        self._sharing = _Sharing(self)
         self._by_guid: dict[bytes, list[Session]] = {}  # the open ones, in the order of opening
         self._admitted: set[Session] = set()  # of those that others opened
         self._opened: Counter[str] = Counter()
         self._ended = [0] * len(_COUNTS)
         self._ack_from = frozenset(map(host_key, settings.ack_from))
+        # Addresses that have claimed to be this queue manager; each is in the log once.
+        self._clones: Bounded[str, None] = Bounded(CLONES_MAX)
         self._kept: set[Session] = set()  # whose address the engine has been told
         self._senders: dict[bytes, Session] = {}  # who sent in a sequence last, by its GUID
         desk.manager.transfer.is_connected = self._by_guid.__contains__
@@ -212,6 +220,7 @@ class BinaryProtocol:
         if not self._whereabouts.look_up(guid, session.remote_address, session.release):
             session.release()
         self.links.peer_came(guid, session.remote_address, self._by_guid[guid])
+        self._sharing.came(guid)
         if link is not None:
             self.links.look_at_way(link)
 
@@ -234,6 +243,9 @@ class BinaryProtocol:
             self._tell("session_closed", session, reason=reason)
         elif reason == SILENT:
             self.refused(reason)
+        elif reason == OWN_GUID and session.remote_address not in self._clones:
+            self._clones[session.remote_address] = None
+            self._tell("own_guid_claimed", session)
         self._forget(session)
         if link is not None:
             status = _STATUS.CONNECTION_REFUSED if session.refused else _STATUS.UNKNOWN_FAILURE
@@ -277,8 +289,12 @@ class BinaryProtocol:
         the latest, since older ones may be dead. Decision 24: one from another carries nothing.
         """
         found = self._by_guid.get(guid)
-        if not found or number not in self.desk.manager.core.queues:
+        queue = self.desk.manager.core.queues.get(number)
+        if not found or queue is None:
             return None
+        if host := queue.definition.answers_at:
+            there = [session for session in found if session.peer.host == host]
+            return there[-1] if there else None
         ours = [session for session in found if self._is_its_own(guid, session)]
         if ours:
             return ours[-1]
@@ -316,6 +332,9 @@ class BinaryProtocol:
         if port is not None and any(host_key(each.remote_address) == at for each in found):
             return at
         sender = self._senders.get(guid)
+        if manager.receiving.targets.knows_machine(guid):
+            there = [s for s in found if self._whereabouts.is_there(guid, s.remote_address)]
+            return host_key(there[-1].remote_address) if there else ""
         return first if sender is None else host_key(sender.remote_address)
 
     def peer_of(self, session: Session) -> Peer:
@@ -379,7 +398,7 @@ class BinaryProtocol:
         """
         manager = self.desk.manager
         queue = manager.core.queues[number]
-        found = resolvable(manager, queue.definition.format_name)
+        found = resolvable(manager, queue.definition.format_name, queue.definition.answers_at)
         if not isinstance(found, Destination):
             return b""
         guid = manager.transfer.info(queue).peer if found.is_direct else found.guid
@@ -463,7 +482,10 @@ class _OrderAcks:
         self._timers = OrderAckTimers(protocol.settings)
 
     def touched(self, session: Session, sequences: tuple[tuple[int, bytes], ...]) -> None:
-        self._timers.touched(session, sequences, self._protocol.now())
+        """Each host has its own timers: who claims the GUID of another delays none of its."""
+        host = session.peer.host
+        named = [(queue, source, host) for queue, source in sequences]
+        self._timers.touched(session, named, self._protocol.now())
         self._protocol.timers.arm(self)
 
     def forget(self, session: Session) -> None:
@@ -480,6 +502,40 @@ class _OrderAcks:
                 lambda manager: [manager.transfer.send_order_ack(*each) for each in due],
                 _nothing,
             )
+
+
+class _Sharing:
+    """When a machine that is connected gets copies of what waits for other hosts of it."""
+
+    def __init__(self, protocol: BinaryProtocol) -> None:
+        self._protocol = protocol
+        self._due: dict[bytes, int] = {}  # by GUID, the earliest first
+
+    def came(self, guid: bytes) -> None:
+        """A session is open: its machine may have moved."""
+        if guid not in self._due and self._protocol.desk.manager.core.acks.shared.may_wait(guid):
+            self._due[guid] = self._protocol.now() + QUIET_MS
+            self._protocol.timers.arm(self)
+
+    def next_deadline_ms(self) -> int | None:
+        return next(iter(self._due.values()), None)
+
+    def tick(self) -> None:
+        protocol, now_ms = self._protocol, self._protocol.now()
+        while self._due and next(iter(self._due.values())) <= now_ms:
+            guid = next(iter(self._due))
+            del self._due[guid]
+            hosts = list(dict.fromkeys(each.peer.host for each in protocol.sessions_with(guid)))
+            if hosts:
+                protocol.desk.decide(partial(_share, guid, hosts), partial(self._shared, guid))
+
+    def _shared(self, guid: bytes, answer: Answer) -> None:
+        if answer.value:
+            self.came(guid)
+
+
+def _share(guid: bytes, hosts: list[str], manager: QueueManager) -> bool:
+    return manager.core.acks.shared.share(guid, hosts)
 
 
 def _nothing(answer: Answer) -> None:

@@ -38,7 +38,10 @@ class Unresolved(Exception):
 
 
 class Destination(NamedTuple):
-    """What a format name leads to (3.1.7.4); the GUID of a direct name is zero."""
+    """What a format name leads to (3.1.7.4); the GUID of a direct name is zero.
+
+    With both, it is a queue manager as it calls from that host, and nothing else.
+    """
 
     host: str
     port: int | None
@@ -53,12 +56,13 @@ class Destination(NamedTuple):
     def key(self) -> tuple[str, int, bytes]:
         """Names with the same key share a session; decision 41: a port is part of it."""
         if not self.is_direct:
-            return "", 0, self.guid
+            return host_key(self.host), 0, self.guid
         return host_key(self.host), self.port or STANDARD_PORT, NULL_GUID
 
     def __str__(self) -> str:
         if not self.is_direct:
-            return f"queue manager {format_guid(self.guid)}"
+            at = f" at {self.host}" if self.host else ""
+            return f"queue manager {format_guid(self.guid)}{at}"
         return self.host if self.port is None else f"{self.host} port {self.port}"
 
 
@@ -89,13 +93,16 @@ def is_handled(name: FormatName) -> bool:
     return isinstance(name, PublicName | PrivateName)
 
 
-def destination_of(manager: QueueManager, format_name: str) -> Destination:
-    """Get Destination Info (3.1.7.4); raises Unresolved where the directory cannot tell."""
+def destination_of(manager: QueueManager, format_name: str, host: str = "") -> Destination:
+    """Get Destination Info (3.1.7.4); raises Unresolved where the directory cannot tell.
+
+    `host` is the only one that may have what is for this name, empty for most.
+    """
     name = parse_format_name(format_name)
     if isinstance(name, DirectName):
         return Destination(name.host, name.port, NULL_GUID)
     if isinstance(name, PrivateName):
-        return Destination("", None, name.guid)
+        return Destination(host, None, name.guid)
     assert isinstance(name, PublicName)  # nobody sends to a connector name: no packet can carry it
     return _owner(manager, name)
 
@@ -133,6 +140,10 @@ def candidates(
     if destination.is_direct:
         return [Candidate(destination.host, destination.port or STANDARD_PORT)]
     guid = destination.guid
+    if destination.host:
+        address, port = manager.transfer.address_of(guid) or ("", None)
+        there = port if host_key(address) == host_key(destination.host) else None
+        return [Candidate(destination.host, there or STANDARD_PORT, guid)]
     try:
         return get_next_hops(manager, guid, detour=detour)
     except Unresolved:
@@ -266,9 +277,9 @@ def next_hops(candidate: Candidate, addresses: list[str]) -> list[NextHop]:
     ]
 
 
-def resolvable(manager: QueueManager, format_name: str) -> Destination | Unresolved:
+def resolvable(manager: QueueManager, format_name: str, host: str = "") -> Destination | Unresolved:
     """The destination of an outgoing queue, or why there is none now."""
     try:
-        return destination_of(manager, format_name)
+        return destination_of(manager, format_name, host)
     except Unresolved as fault:
         return fault

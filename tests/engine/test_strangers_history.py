@@ -1,0 +1,146 @@
+"""Nobody suppresses messages of another machine by its identifiers (finding F3)."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from posthouse.engine.records import TABLE_HISTORY, Change
+from posthouse.engine.remote import Peer
+from posthouse.wire.digest import content_digest
+from posthouse.wire.glance import glance
+from posthouse.wire.patch import patch
+from tests.engine.arrivals import PEER, PeerRig
+from tests.engine.letters import FAR_GUID
+
+STRANGER = Peer(bytes(range(64, 80)), "192.0.2.9")
+IMPOSTOR = Peer(FAR_GUID, "192.0.2.9")  # claims the GUID in its session too
+
+
+@pytest.fixture
+def rig() -> PeerRig:
+    return PeerRig()
+
+
+@pytest.mark.parametrize("express", [False, True])
+@pytest.mark.parametrize("peer", [STRANGER, IMPOSTOR])
+@pytest.mark.parametrize("at_once", [False, True])
+def test_identifiers_that_a_stranger_has_used_first_are_still_their_owners(
+    rig: PeerRig, express: bool, peer: Peer, at_once: bool
+) -> None:
+    rig.create("other")
+    forged = [
+        rig.packet(
+            b"evil", ordinal=n, destination_queue_format_name=r"DIRECT=OS:ALPHA\private$\other"
+        )
+        for n in range(1, 41)
+    ]
+    real = [rig.packet(b"%d" % n, ordinal=n, express=express) for n in range(10, 20)]
+    rig.take(*forged, peer=peer)
+    if at_once:
+        rig.take(*real)
+    else:
+        rig.take_each(*real)
+    bodies = [b"%d" % n for n in range(10, 20)]
+    assert rig.bodies("orders") == bodies
+    rig.take(*real)
+    rig.take(*reversed(real), peer=peer)  # captured, and sent again from elsewhere
+    assert rig.bodies("orders") == bodies
+    assert len(rig.bodies("other")) == 40
+    assert rig.manager.core.conflicts["identifier"] == 10
+
+
+def test_what_came_with_another_content_is_known_after_a_restart(rig: PeerRig) -> None:
+    rig.take(rig.packet(b"evil", ordinal=5), peer=STRANGER)
+    real = rig.packet(b"real", ordinal=5)
+    rig.take(real)
+    rig.restart()
+    rig.take(real)
+    rig.take(rig.packet(b"evil", ordinal=5), peer=STRANGER)
+    assert rig.bodies("orders") == [b"evil", b"real"]
+
+
+def test_two_contents_under_one_identifier_in_one_batch_are_two_messages(rig: PeerRig) -> None:
+    packets = [rig.packet(body, ordinal=5) for body in (b"one", b"two", b"one", b"two")]
+    rig.take(*packets)
+    rig.take(*packets)
+    assert rig.bodies("orders") == [b"one", b"two"]
+
+
+def test_a_conflict_is_logged_once_with_both_addresses(rig: PeerRig) -> None:
+    for ordinal in range(1, 6):
+        rig.take(rig.packet(b"evil", ordinal=ordinal), peer=STRANGER)
+        rig.take(rig.packet(b"real", ordinal=ordinal))
+    told = [event for event in rig.events if event.name == "identifier_conflict"]
+    assert [(event.details["address"], event.details["other"]) for event in told] == [
+        (PEER.host, STRANGER.host)
+    ]
+
+
+def test_a_flood_from_one_address_drops_nothing_of_another() -> None:
+    rig = PeerRig(message_history_max=100)
+    real = [rig.packet(b"%d" % n, ordinal=1000 + n) for n in range(20)]
+    rig.take(*real)
+    for start in range(0, 500, 50):
+        forged = [
+            rig.packet(b"evil", source=b"E" * 16, ordinal=n + 1) for n in range(start, start + 50)
+        ]
+        rig.take(*forged, peer=STRANGER)
+    rig.take(*real, peer=STRANGER)  # repeating them does not make them his
+    rig.take(
+        *[rig.packet(b"x", source=b"E" * 16, ordinal=n) for n in range(900, 999)], peer=STRANGER
+    )
+    assert rig.manager.receiving.history.count == 100
+    before = rig.bodies("orders")
+    rig.take(*real)
+    rig.restart()
+    rig.take(*real)
+    assert rig.bodies("orders") == before
+
+
+def test_addresses_of_one_ipv6_network_share_what_they_fill() -> None:
+    rig = PeerRig(message_history_max=100)
+    real = [rig.packet(b"%d" % n, ordinal=1000 + n) for n in range(20)]
+    rig.take(*real)
+    for n in range(300):
+        forged = rig.packet(b"evil", source=b"E" * 16, ordinal=n + 1)
+        rig.take(forged, peer=Peer(b"E" * 16, f"2001:db8::{n:x}"))
+    before = len(rig.bodies("orders"))
+    rig.take(*real)
+    assert len(rig.bodies("orders")) == before
+
+
+def test_entries_of_version_0_1_agree_with_any_content(rig: PeerRig) -> None:
+    old = msgspec.msgpack.encode((rig.clock.utc_seconds, [(FAR_GUID, b"\7\0\0\0\11\0\0\0")]))
+    change = Change()
+    rig.manager.core.define(TABLE_HISTORY, bytes(7) + b"\1", old, change)
+    rig.run(lambda m: m.core.commit(change))
+    rig.restart()
+    rig.take(rig.packet(b"again", ordinal=7), rig.packet(b"new", ordinal=8))
+    assert rig.bodies("orders") == [b"new"]
+
+
+def test_what_a_transfer_changes_is_not_in_the_digest(rig: PeerRig) -> None:
+    packet = rig.transactional(7, 6)
+    seen = glance(packet)
+    digest = content_digest(packet, seen)
+    for changed in (
+        patch(packet, hop_count=3),
+        patch(packet, time_to_reach_queue=99),
+        patch(packet, previous_sequence_number=2),
+        packet[:32] + b"A" * 16 + packet[48:],
+    ):
+        assert changed != packet
+        assert content_digest(changed, glance(changed)) == digest
+
+
+def test_every_other_byte_is_in_the_digest(rig: PeerRig) -> None:
+    packet = rig.transactional(7, 6, label="label", body=b"body", extension=b"ext")
+    seen = glance(packet)
+    digest, at = content_digest(packet, seen), seen.transaction_at
+    left_out = {*range(12, 16), *range(32, 48), *range(at + 16, at + 20)}
+    for place in range(len(packet)):
+        changed = bytearray(packet)
+        changed[place] ^= 0x80
+        same = content_digest(bytes(changed), seen) == digest
+        assert same is (place in left_out), place
