@@ -243,8 +243,9 @@ def test_a_machine_that_moved_is_told_what_became_of_what_it_sent_before(rig: Ea
     assert [final.sequence_number for final in rig.owed_to(PEER)] == [1, 2]
 
 
-def test_a_refusal_is_told_to_the_host_that_sent_the_message(rig: EastRig) -> None:
+def test_a_refusal_is_told_to_the_host_that_sent_the_message() -> None:
     """A queue that is not there, in the name and at the place of another machine's message."""
+    rig = EastRig(send_insecure_nacks=True)
     rig.take(rig.east(1))
     nowhere = r"DIRECT=OS:ALPHA\private$\none"
     evil = rig.transactional(2, 1, destination_queue_format_name=nowhere, ordinal=102)
