@@ -15,6 +15,7 @@ from posthouse.engine.effects import Effects, Event
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.settings import EngineSettings
 from posthouse.protocols.binary.protocol import BinaryProtocol
+from posthouse.protocols.binary.resolving import STANDARD_PORT
 from posthouse.protocols.binary.settings import BinarySettings
 from posthouse.protocols.desk import Answer, Call, Release
 from posthouse.protocols.srmp.protocol import SrmpProtocol
@@ -55,7 +56,8 @@ class World:
     srmp: SrmpSettings | None = None  # None: nobody listens for HTTP
     receipt_ms: tuple[int, int] = (500, 10_000)  # how long stream receipts wait, at most
     routers: frozenset[str] = frozenset()  # names of routing servers
-    allowed_targets: tuple[str, ...] = ()  # networks that answers may go to
+    nat: str = ""  # the address that some machines are seen as by all others
+    forwarded: dict[str, int] = field(default_factory=dict)  # those: ports that lead to their HTTP
     names: dict[str, str] = field(default_factory=dict)  # of computers, to addresses
     chances: dict[str, float] = field(default_factory=dict)  # of faults, each time
     overheard: Overheard = lambda connection, parts: None  # whatever a machine puts on a wire
@@ -149,7 +151,7 @@ class SimManager:
         self.world = world
         self.name = name
         self.address = address
-        self.seen_as: str | None = None  # the address of a NAT that its connections go through
+        self.seen_as = world.nat if name in world.forwarded else None
         self.chance = Random(seed)
         self.up = False
         self.life = 0
@@ -183,10 +185,10 @@ class SimManager:
         self.point()
         settings = EngineSettings(
             self.name,
-            addresses=(self.address,),
+            addresses=(self.address, world.nat) if self.seen_as else (self.address,),
+            ports=frozenset({STANDARD_PORT, HTTP_PORT, *world.forwarded.values()}),
             routing_server=self.name in world.routers,
             send_insecure_nacks=world.insecure_nacks,
-            allowed_targets=world.allowed_targets,
             srmp_receipt_ms=world.receipt_ms[0],
             srmp_receipt_max_ms=world.receipt_ms[1],
         )
@@ -213,7 +215,10 @@ class SimManager:
         clock, posts = self.world.clock, Posts(self)
         srmp = SrmpProtocol(self.desk, settings, posts, lambda: clock.now_ms)
         posts.plug_in(srmp)
-        srmp.listens("http", self.address, HTTP_PORT)
+        if self.seen_as:
+            srmp.listens("http", self.seen_as, self.world.forwarded[self.name])
+        else:
+            srmp.listens("http", self.address, HTTP_PORT)
         return srmp
 
     def _active(self, numbers: set[int]) -> None:

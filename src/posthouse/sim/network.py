@@ -130,7 +130,7 @@ class SimNetwork:
         self.conditions = conditions or Conditions()
         self.trace: list[Line] = []
         self._random = Random(seed)
-        self._listeners: dict[Address, Factory] = {}
+        self._listeners: dict[Address, tuple[str, Factory]] = {}  # with the hosts that have them
         self._receivers: dict[Address, list[tuple[str, Receiver]]] = {}
         self._connections: dict[Connection, None] = {}
         self._blocked: set[tuple[str, str]] = set()
@@ -148,9 +148,9 @@ class SimNetwork:
 
     # What endpoints do
 
-    def listen(self, host: str, port: int, factory: Factory) -> None:
-        """Take connections at an address."""
-        self._listeners[Address(host, port)] = factory
+    def listen(self, host: str, port: int, factory: Factory, *, home: str | None = None) -> None:
+        """Take connections at an address; `home` has them, where a NAT forwards the port."""
+        self._listeners[Address(host, port)] = home or host, factory
 
     def connect(
         self, host: str, target: Address, factory: Factory, *, seen_as: str | None = None
@@ -215,7 +215,7 @@ class SimNetwork:
         self._down.add(host)
         for connection in [c for c in self._connections if c.home == host]:
             self._forget(connection)
-        self._listeners = {a: f for a, f in self._listeners.items() if a.host != host}
+        self._listeners = {a: pair for a, pair in self._listeners.items() if pair[0] != host}
         for address, members in self._receivers.items():
             self._receivers[address] = [pair for pair in members if pair[0] != host]
 
@@ -229,7 +229,8 @@ class SimNetwork:
         for connection in [c for c in self._connections if c.home == host]:
             (self.cut if silently else self.reset)(connection)
         self._listeners = {
-            Address(to, a.port) if a.host == host else a: f for a, f in self._listeners.items()
+            Address(to, a.port) if a.host == host else a: (to if home == host else home, factory)
+            for a, (home, factory) in self._listeners.items()
         }
         moved: dict[Address, list[tuple[str, Receiver]]] = {}
         for address, members in self._receivers.items():
@@ -308,16 +309,16 @@ class SimNetwork:
     def _knock(self, client: Connection) -> None:
         if client.state == "closed" or client._cut:
             return
-        factory = self._listeners.get(client.remote)
-        if factory is None:
+        listener = self._listeners.get(client.remote)
+        if listener is None:
             back = partial(self._over, client, "refused")
         else:
-            self._accept(client, factory)
+            self._accept(client, *listener)
             back = partial(self._answer, client)
         self._carry(client.remote.host, client.home, back)
 
-    def _accept(self, client: Connection, factory: Factory) -> None:
-        server = Connection(self, client.remote, client.local)
+    def _accept(self, client: Connection, home: str, factory: Factory) -> None:
+        server = Connection(self, client.remote, client.local, home)
         server.state = "open"
         server._peer, client._peer = client, server
         self._connections[server] = None

@@ -30,7 +30,11 @@ class Posts:
     def plug_in(self, protocol: SrmpProtocol) -> None:
         """Listens for requests."""
         self._protocol = protocol
-        self._network.listen(self._manager.address, HTTP_PORT, self._accept)
+        manager = self._manager
+        self._network.listen(manager.address, HTTP_PORT, self._accept)
+        if manager.seen_as:
+            port = manager.world.forwarded[manager.name]
+            self._network.listen(manager.seen_as, port, self._accept, home=manager.address)
 
     def _accept(self, connection: Connection) -> Wire:
         manager = self._manager

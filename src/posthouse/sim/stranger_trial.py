@@ -21,13 +21,11 @@ from posthouse.sim.account import Account
 from posthouse.sim.forgery import Aim
 from posthouse.sim.letters import STRANGE, Letter
 from posthouse.sim.managers import SimManager
-from posthouse.sim.posts import HTTP_PORT
 from posthouse.sim.routed import ROUTERS, RoutedTrial
 from posthouse.sim.stranger import ADDRESSES, Stranger
 from posthouse.sim.trial import NAMES, Acts, Protocol, Summary, Trial
 
 NAT = "10.77.0.1"
-INSIDE = tuple(f"10.0.0.{at}:{HTTP_PORT}" for at in (1, 2, 3))
 LAST_ACTS = 8  # of the stranger, when everything else has come to rest
 
 
@@ -40,14 +38,11 @@ class StrangerTrial(Trial):
         self._moving = seed % 3 == 0
         self._behind_nat = seed % 6 == 1
         super().__init__(seed, protocol)
-        senders = self.machines if not self._behind_nat else [self.machines[0], self.machines[-1]]
         self._withdrawn: list[SimManager] = []  # nothing is sent to them
         if self._moving:
             self._withdrawn = [own.choice(self._movable())]
         elif self._behind_nat:
-            self._withdrawn = senders
-            for machine in senders:
-                machine.seen_as = NAT
+            self._withdrawn = [machine for machine in self.machines if machine.seen_as]
         chance = Random(own.getrandbits(64))
         self.stranger = Stranger(
             self.world, self.machines, self.told, chance, self._aim, self._doors
@@ -62,7 +57,7 @@ class StrangerTrial(Trial):
     def _names(self) -> tuple[str, ...]:
         if not self._behind_nat:
             return super()._names()
-        self.world.allowed_targets = INSIDE  # URLs of receipts have those addresses, not the NAT's
+        self.world.nat, self.world.forwarded = NAT, {NAMES[0]: 8001, NAMES[-1]: 8003}
         return NAMES
 
     def _movable(self) -> list[SimManager]:
