@@ -371,6 +371,10 @@ class QueueManager(ManagerReads):
         """A door of this queue manager listens there (decision 41)."""
         self.queues.add_own_port(port)
 
+    def add_own_address(self, address: str) -> None:
+        """A connection came to this address of the machine."""
+        self.queues.add_own_address(address)
+
     def get_queue_path(self, name: str) -> QueuePath:
         """Get Queue Path (3.1.7.1.26)."""
         return self.directory.queue_path(parse_format_name(name))

@@ -99,8 +99,7 @@ class Redirects:
         """Decision 11: link-local addresses, and our own admin port."""
         if is_link_local(host):
             return True
-        own = host_key(host) in self.core.settings.own_names
-        return own and port in self._forbidden_ports
+        return port in self._forbidden_ports and self.core.registry.is_own(host, None)
 
     def outbound(self, url: str) -> str | None:
         """The URL whose host is connected to instead (3.1.7.9); the message keeps its own."""

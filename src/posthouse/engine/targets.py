@@ -158,7 +158,7 @@ class Targets:
 
     def _is_here(self, host: str) -> bool:
         """Whether a host is this computer, where another queue manager may listen too."""
-        return host in self.core.settings.own_names or _is_loopback(host)
+        return self.core.registry.is_own(host, None) or _is_loopback(host)
 
     def _is_allowed(self, host: str, port: int | None) -> bool:
         """What the operator said; a port has to be in his list too, unless anything is allowed."""

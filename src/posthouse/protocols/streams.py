@@ -79,6 +79,7 @@ class Stream(asyncio.BufferedProtocol, ABC):
         self._owner: Owner | None = None
         self._holder: Holder | None = None
         self._address = ""
+        self.local_address = ""
         self._paused = False  # by the owner
         self._waiting = b""  # bytes of the peer that wait for the next turn
         self._large = False  # something larger than small requests is on its way
@@ -100,6 +101,8 @@ class Stream(asyncio.BufferedProtocol, ABC):
         """Gives the connection its owner, or turns it away."""
         self._transport = cast(asyncio.Transport, transport)  # uvloop's do not inherit from it
         self._transport.set_write_buffer_limits(high=WRITE_BUFFER)
+        here = self._transport.get_extra_info("sockname")
+        self.local_address = str(here[0]).removeprefix("::ffff:") if here else ""
         address = address_of(self._transport)
         if self._admission is None:
             keep_alive(self._transport.get_extra_info("socket"))

@@ -35,14 +35,12 @@ class Wire(Stream):
         super().__init__(node, admission)
         self._protocol = node.protocol
         self._attempt = attempt
-        self.local_address = ""
 
     def begin(self, address: str) -> Owner | None:
         """Who gets the bytes."""
-        here = self._transport.get_extra_info("sockname")
-        self.local_address = str(here[0]).removeprefix("::ffff:") if here else ""
         attempt, self._attempt = self._attempt, None
         if attempt is None:
+            self._protocol.desk.manager.add_own_address(self.local_address)
             return self._protocol.accept(self, address)
         return attempt.connected(self)
 
