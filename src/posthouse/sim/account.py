@@ -142,12 +142,32 @@ class Account:
             self._fault(f"{letter.name} came more than once: places {places}, ends {ends}")
         traces = self._traces_of(letter)
         allowed = set(self._outcomes(letter, self._ends_of(letter)))
+        if copies := self.told.copies[letter.name]:
+            allowed = set(self._beside_copies(allowed, copies))
         if traces not in allowed and not self._has_vanished(letter, traces):
             near = sorted(allowed)[:3]
             self._fault(
                 f"{letter.name} ({letter.fate}, ends {ends or self.told.doubts.get(letter.name)},"
                 f" seen {len(places)} times): {traces}, allowed e.g. {near}"
             )
+
+    def _beside_copies(self, outcomes: set[Traces], copies: int) -> Iterator[Traces]:
+        """What else may be told of a message of which a stranger has sent copies.
+
+        A stranger may not ask for acknowledgments to others, so a copy that comes first gets none;
+        and each copy that is turned away is a message of its own to whom it is told.
+        """
+        for each in outcomes:
+            for reached in {each.reached, 0}:
+                for received in {each.received, 0}:
+                    for negative in range(each.negative + copies + 1):
+                        for dead in range(each.dead_elsewhere, each.dead_elsewhere + copies + 1):
+                            yield each._replace(
+                                reached=reached,
+                                received=received,
+                                negative=negative,
+                                dead_elsewhere=dead,
+                            )
 
     def _traces_of(self, letter: Letter) -> Traces:
         """What is found of a message, as far as `_outcomes` has to explain it."""

@@ -97,6 +97,7 @@ class Told:
     waiting: Counter[tuple[str, str]] = field(default_factory=Counter)
     vanished: Counter[tuple[str, str]] = field(default_factory=Counter)
     hops: dict[str, int] = field(default_factory=dict)  # routers on the way of what came
+    copies: Counter[str] = field(default_factory=Counter)  # that a stranger has sent, unchanged
     vouched: list[str] = field(default_factory=list)  # a stranger's, shown as somebody's
     orders: int = 0
 

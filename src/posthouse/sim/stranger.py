@@ -416,16 +416,14 @@ class Stranger:
         if door is None or self.is_gone:
             return
         packet = one.packet if self.chance.random() < UNCHANGED else self._changed(one)
-        if packet is None or one.name.startswith(STRANGE) or not self._may_repeat(one):
+        if packet is None or one.name.startswith(STRANGE):
             return
+        self.told.copies[one.name] += packet is one.packet
         if one.is_posted:
             self._post(door, packet)
         else:
             source = glance(packet).source_guid
             self._session(door, [self.guid, source, source]).say([packet])
-
-    def _may_repeat(self, one: Captured) -> bool:
-        return True
 
     def _changed(self, one: Captured) -> bytes | None:
         if not one.is_posted:
