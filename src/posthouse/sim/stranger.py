@@ -219,7 +219,8 @@ class Stranger:
         self._posts: list[Post] = []
         for address in ADDRESSES:
             world.network.listen(address, STANDARD_PORT, self._called)
-            world.network.listen(address, HTTP_PORT, lambda connection: Sink())
+            for port in (HTTP_PORT, *world.forwarded.values()):
+                world.network.listen(address, port, lambda connection: Sink())
 
     def _called(self, connection: Connection) -> Guise:
         """Somebody wants to tell it something; it says that it is somebody else."""
