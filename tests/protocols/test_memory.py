@@ -8,9 +8,14 @@ from hypothesis import strategies as st
 
 from posthouse.model.errors import InsufficientResources
 from posthouse.protocols.memory import (
+    LARGEST,
     SLOW_BYTES,
     SLOW_MS,
     SMALL_REQUEST,
+    STANDSTILL,
+    TOO_LARGE,
+    TOO_SLOW,
+    UNREAD,
     Buffer,
     Holder,
     Loan,
@@ -117,8 +122,8 @@ def test_what_alone_is_more_than_a_quarter_may_begin_and_is_closed_as_it_grows()
 def test_at_four_fifths_the_largest_unfinished_packets_go_until_seven_tenths() -> None:
     bench = Bench()
     small, large, middle = bench.begun(10 * MIB), bench.begun(20 * MIB), bench.begun(15 * MIB)
-    finished = bench.begun(5 * MIB)
-    finished.finished()
+    finished = bench.session()
+    finished.take(Buffer.UNSYNCED, 5 * MIB)
     sending = bench.session()
     sending.take(Buffer.SEND, 29 * MIB)
     assert bench.closed == []
@@ -129,7 +134,7 @@ def test_at_four_fifths_the_largest_unfinished_packets_go_until_seven_tenths() -
     sending.take(Buffer.SEND, 20 * MIB)
     assert bench.closed == [large, middle]  # 66 MiB are left without them
     assert small not in bench.closed
-    assert bench.account.closed == 2
+    assert bench.account.closed == {LARGEST: 2}
     for holder in bench.closed:
         holder.leave()
     assert bench.told == ["short", "full", "room"]
@@ -152,8 +157,7 @@ def test_slow_packets_end_their_sessions_while_memory_is_short() -> None:
     bench = Bench()
     slow, quick = bench.begun(MIB), bench.begun(MIB)
     idle = bench.session()
-    assert bench.account.close_slow(SLOW_MS) == 0  # there is plenty
-    bench.session().take(Buffer.SEND, 60 * MIB)
+    bench.session().take(Buffer.FETCHED, 60 * MIB)
     assert bench.account.close_slow(SLOW_MS) == 0  # both brought a MiB since they began
     assert bench.account.close_slow(2 * SLOW_MS - 1) == 0
     quick.take(Buffer.RECEIVE, SLOW_BYTES)
@@ -162,6 +166,154 @@ def test_slow_packets_end_their_sessions_while_memory_is_short() -> None:
     assert bench.closed == [slow]
     assert bench.account.close_slow(2 * SLOW_MS) == 0  # once is enough
     assert idle not in bench.closed
+    assert bench.account.closed == {TOO_SLOW: 1}
+
+
+def test_what_is_announced_is_reserved_before_it_comes() -> None:
+    bench = Bench()
+    holder = bench.session()
+    holder.take(Buffer.RECEIVE, MIB)
+    assert holder.may_begin(5 * MIB, 0)
+    account = bench.account
+    assert (account.held, account.reserved, account.used) == (MIB, 4 * MIB, 5 * MIB)
+    holder.take(Buffer.RECEIVE, 3 * MIB)
+    assert (account.held, account.reserved, account.used) == (4 * MIB, MIB, 5 * MIB)
+    holder.take(Buffer.RECEIVE, 3 * MIB)  # more than it announced
+    assert (account.held, account.reserved, account.used) == (7 * MIB, 0, 7 * MIB)
+    holder.finished()
+    holder.give(Buffer.RECEIVE, 7 * MIB)
+    assert account.used == 0
+
+
+def test_a_reservation_shrinks_with_what_is_announced() -> None:
+    bench = Bench()
+    holder = bench.session()
+    assert holder.follow(20 * MIB, lambda: 0)
+    assert holder.follow(10 * MIB, lambda: 0)
+    assert not holder.follow(10 * MIB, lambda: 0)
+    assert bench.account.reserved == 10 * MIB
+    assert not holder.follow(SMALL_REQUEST, lambda: 0)
+    assert (bench.account.reserved, bench.account.is_watched) == (0, False)
+
+
+def test_an_address_begins_no_more_than_a_quarter_by_what_it_announces() -> None:
+    bench = Bench()
+    sessions = [bench.session("here") for _ in range(6)]
+    assert [h.may_begin(5 * MIB, 0) for h in sessions] == [True] * 5 + [False]
+    assert (bench.account.held, bench.account.short) == (0, False)
+    assert bench.session("there").may_begin(5 * MIB, 0)
+    sessions[0].leave()
+    assert bench.resumed == [sessions[5]]
+
+
+def test_all_together_begin_no_more_than_half_by_what_they_announce() -> None:
+    bench = Bench()
+    sessions = [bench.session() for _ in range(11)]
+    assert [h.may_begin(5 * MIB, 0) for h in sessions] == [True] * 10 + [False]
+    assert sessions[10].waiting
+    assert bench.account.delayed == 1
+    sessions[3].finished()  # of another address
+    assert bench.resumed == [sessions[10]]
+
+
+def test_who_waits_for_all_is_asked_in_turn_by_address() -> None:
+    bench = Bench()
+    full = bench.begun(49 * MIB)
+    many = [bench.session("many") for _ in range(3)]
+    one = bench.session("one")
+    for holder in (*many, one):
+        assert not holder.may_begin(20 * MIB, 0)
+        holder.resume = lambda holder=holder: (
+            bench.resumed.append(  # type: ignore[misc]
+                holder
+            )
+            or holder.may_begin(20 * MIB, 0)
+        )
+    full.leave()
+    begun = [h for h in (*many, one) if h.announced]
+    assert begun == [many[0], one]
+    assert [h.waiting for h in many] == [False, True, True]
+
+
+def test_a_slow_packet_loses_its_reservation_and_goes_on_where_there_is_plenty() -> None:
+    bench = Bench()
+    slow = bench.session()
+    assert slow.may_begin(5 * MIB, 0)
+    slow.take(Buffer.RECEIVE, SLOW_BYTES - 1)
+    assert bench.account.close_slow(SLOW_MS - 1) == 0
+    assert bench.account.reserved
+    assert bench.account.close_slow(SLOW_MS) == 0
+    assert (bench.account.reserved, bench.account.released) == (0, 1)
+    assert bench.account.is_watched  # for what it holds
+    slow.take(Buffer.RECEIVE, 1)
+    assert slow.follow(5 * MIB, lambda: SLOW_MS)  # it asks again, and does not begin afresh
+    assert bench.account.reserved == 5 * MIB - SLOW_BYTES
+    waiting = bench.session()
+    assert not waiting.may_begin(60 * MIB, 0)
+    assert bench.account.close_slow(2 * SLOW_MS) == 1  # now it is wanted
+    assert bench.closed == [slow]
+
+
+def test_a_silent_packet_whose_reservation_ended_goes_when_others_wait() -> None:
+    bench = Bench()
+    silent = bench.begun(49 * MIB)
+    bench.account.close_slow(SLOW_MS)
+    bench.account.close_slow(2 * SLOW_MS)
+    assert (bench.closed, bench.account.released) == ([], 1)
+    other = bench.session()
+    assert other.may_begin(4 * MIB, 2 * SLOW_MS + 1)  # one goes on
+    assert bench.account.short
+    bench.account.close_slow(3 * SLOW_MS)
+    assert bench.closed == [silent]
+
+
+def test_a_peer_that_brings_packet_after_packet_is_not_slow() -> None:
+    bench = Bench()
+    holder = bench.begun(900_000)
+    bench.session().take(Buffer.FETCHED, 60 * MIB)
+    holder.hold(Buffer.RECEIVE, 200_000)  # one is whole, and the next one has begun
+    assert bench.account.close_slow(SLOW_MS) == 0
+    holder.hold(Buffer.RECEIVE, 190_000)
+    holder.hold(Buffer.RECEIVE, 250_000)
+    assert bench.account.close_slow(2 * SLOW_MS) == 0
+    assert bench.account.close_slow(3 * SLOW_MS) == 1
+
+
+def test_at_four_fifths_those_go_who_do_not_read_when_nothing_is_unfinished() -> None:
+    bench = Bench()
+    deaf, other = bench.session(), bench.session()
+    other.take(Buffer.UNSYNCED, 45 * MIB)
+    deaf.take(Buffer.SEND, 35 * MIB)
+    assert bench.closed == [deaf]
+    assert bench.account.closed == {UNREAD: 1}
+
+
+def test_who_does_not_read_for_a_while_goes_where_others_wait() -> None:
+    bench = Bench()
+    deaf, reader, small = bench.session("a"), bench.session("b"), bench.session("c")
+    for holder in (deaf, reader):
+        holder.take(Buffer.SEND, 20 * MIB)
+    small.take(Buffer.SEND, SMALL_REQUEST)
+    assert bench.account.close_slow(SLOW_MS) == bench.account.close_slow(2 * SLOW_MS) == 0
+    assert bench.session("d").may_begin(8 * MIB, 9 * SLOW_MS)
+    waiting = bench.session("e")
+    waiting.resume = lambda: waiting.may_begin(8 * MIB, 0)  # type: ignore[assignment]
+    assert not waiting.may_begin(8 * MIB, 0)
+    assert bench.account.close_slow(3 * SLOW_MS) == 0  # from now on they are watched
+    reader.give(Buffer.SEND, SLOW_BYTES)
+    assert bench.account.close_slow(4 * SLOW_MS) == 1
+    assert bench.closed == [deaf]
+    reader.give(Buffer.SEND, 20 * MIB - SLOW_BYTES)
+    reader.take(Buffer.SEND, 2 * SMALL_REQUEST)
+    assert bench.account.close_slow(5 * SLOW_MS) == 0
+
+
+def test_the_most_that_was_held_is_kept_until_somebody_looks() -> None:
+    bench = Bench()
+    holder = bench.session()
+    holder.take(Buffer.SEND, 3 * MIB)
+    holder.give(Buffer.SEND, 2 * MIB)
+    assert [bench.account.look_at_peak() for _ in range(2)] == [3 * MIB, MIB]
 
 
 def test_sessions_that_wait_for_each_other_are_ended_until_there_is_room() -> None:
@@ -169,16 +321,18 @@ def test_sessions_that_wait_for_each_other_are_ended_until_there_is_room() -> No
     other = bench.session()
     other.take(Buffer.SEND, 51 * MIB)
     waiting = [bench.session() for _ in range(6)]
-    for size, holder in enumerate(waiting, 8):
-        holder.take(Buffer.RECEIVE, size * MIB // 2)
-        assert not holder.may_begin(size * MIB, 0)
-    assert bench.account.close_slow(0) == 0  # what is sent makes room
     for holder in waiting:
         holder.take(Buffer.RECEIVE, 4 * MIB)
+        assert not holder.may_begin(10 * MIB, 0)
+    assert bench.account.close_slow(0) == 0  # what is sent makes room
+    other.give(Buffer.SEND, 24 * MIB)
+    for size, holder in enumerate(waiting):
+        holder.take(Buffer.RECEIVE, 4 * MIB + size * MIB // 4)
     other.leave()
     assert (bench.account.short, bench.resumed) == (True, [])
     assert bench.account.close_slow(0) == 1
     assert bench.closed == [waiting[-1]]
+    assert bench.account.closed == {STANDSTILL: 1}
     waiting[-1].leave()
     assert bench.resumed == waiting[:-1]
 
@@ -203,13 +357,13 @@ def test_who_asks_again_by_itself_and_may_begin_waits_no_more() -> None:
     first, second = bench.session("10.0.0.1"), bench.session("10.0.0.1")
     for holder in (first, second):
         holder.take(Buffer.RECEIVE, 20 * MIB)
-    assert first.may_begin(MIB, 0)
-    assert not second.may_begin(MIB, 0)
+    assert first.may_begin(21 * MIB, 0)
+    assert not second.may_begin(21 * MIB, 0)
     first.finished()
-    assert second.may_begin(MIB, 0)
+    assert second.may_begin(21 * MIB, 0)
     assert not second.waiting
     first.leave()
-    assert bench.resumed == []
+    assert bench.resumed == [second]  # as the first was finished
 
 
 def test_who_waits_is_asked_only_when_something_changes_for_it() -> None:
@@ -236,9 +390,11 @@ def test_who_waits_is_asked_only_when_something_changes_for_it() -> None:
     sessions[0].give(Buffer.RECEIVE, 1)
     assert asked == [1]
     sessions[0].leave()
-    assert asked[:3] == [1, 2, 3]
-    sessions[1].leave()
-    assert not any(holder.waiting for holder in sessions[2:])
+    assert asked[:4] == [1, 1, 2, 3]  # it kept its place in front
+    for holder in sessions[1:]:
+        assert not holder.waiting
+        holder.leave()
+    assert account.used == 0
 
 
 @given(
@@ -272,14 +428,43 @@ def test_the_account_is_the_sum_of_its_holders_and_nobody_waits_for_nothing(
             sessions[number] = bench.session(f"10.0.0.{number % 3}")
         account = bench.account
         assert account.held == sum(h.held for h in sessions) == sum(account.bytes)
-        assert account.short == (2 * account.held > LIMIT)
-        if not account.held:
+        assert account.reserved == sum(h.reserved for h in sessions)
+        for h in sessions:
+            assert h.reserved == max(h.announced - h.bytes[Buffer.RECEIVE], 0)
+        assert account.short == (2 * account.used > LIMIT)
+        if not account.used:
             assert not any(h.waiting for h in sessions)
         if 10 * account.held >= 8 * LIMIT:
             live = account.held - sum(h.held for h in sessions if h.closing)
+            kinds = Buffer.RECEIVE, Buffer.SEND
             assert 10 * live < 7 * LIMIT or not any(
-                h.unfinished and not h.closing for h in sessions
+                h.bytes[kind] and not h.closing for kind in kinds for h in sessions
             )
+
+
+@given(st.lists(st.tuples(st.integers(0, 19), st.integers(0, 6 * MIB)), max_size=80))
+def test_what_is_begun_never_exceeds_half_nor_an_address_its_quarter(
+    steps: list[tuple[int, int]],
+) -> None:
+    """Packets that announce what they bring, in any order; some are whole, others begin."""
+    bench = Bench(40 * MIB)
+    sessions = [bench.session(f"10.0.0.{number % 3}") for number in range(20)]
+    for number, size in steps:
+        holder = sessions[number]
+        if holder.announced:
+            brought = min(size, holder.reserved)
+            holder.take(Buffer.RECEIVE, brought)
+            if not holder.reserved:
+                holder.hold(Buffer.RECEIVE, 0)
+                holder.finished()
+        elif not holder.waiting:
+            holder.may_begin(size, 0)
+        for address in {h.address for h in sessions}:
+            mine = [h for h in sessions if h.address == address and h.announced]
+            total = sum(h.announced for h in mine)
+            assert 4 * total <= 40 * MIB or len(mine) == 1
+        assert 2 * bench.account.used <= 40 * MIB
+        assert bench.closed == []
 
 
 def test_an_answer_is_on_the_account_until_it_ends() -> None:
@@ -309,3 +494,14 @@ def test_an_answer_for_nobody_is_not_counted() -> None:
     loan.change(MIB)
     loan.end()
     assert bench.account.held == 0
+
+
+def test_what_could_never_come_to_its_end_is_not_begun() -> None:
+    bench = Bench()
+    holder, other = bench.session(), bench.session()
+    assert other.follow(69 * MIB, lambda: 0)
+    other.finished()
+    assert holder.follow(70 * MIB, lambda: 0)
+    assert (bench.closed, bench.account.reserved) == ([holder], 0)
+    assert bench.account.closed == {TOO_LARGE: 1}
+    assert not bench.session().may_begin(70 * MIB, 0)

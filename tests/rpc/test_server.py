@@ -365,9 +365,33 @@ async def test_connection_that_holds_the_most_goes_when_memory_is_full() -> None
         greedy, modest = await house.bound(), await house.bound()
         for number in range(40):
             greedy.say(request(ECHO, bytes(60_000), flags=0 if number else pdu.FIRST_FRAG))
+        await until(lambda: any(h.waiting for h in memory._holders))
+        assert memory.held < memory.limit
+        memory.close_slow(house.server.now())
         assert await greedy.is_closed()
         assert await modest.call(ECHO, b"x") == b"x"
         await until(lambda: memory.held == 0)
+
+
+@on_loop
+async def test_what_a_call_announces_is_reserved_until_it_is_whole() -> None:
+    memory = MemoryAccount(8 * MIB)
+    async with serving(memory=memory) as house:
+        strangers = [await house.bound() for _ in range(3)]
+        stub = pdu.pack_request(0, ECHO, bytes(60_000), alloc_hint=900_000)
+        first = pdu.pack(pdu.REQUEST, pdu.FIRST_FRAG, 7, stub)
+        for stranger in strangers:
+            stranger.say(first)
+        await until(lambda: len([h for h in memory._holders if h.waiting]) == 1)
+        held = sum(h.bytes[RECEIVE] for h in memory._holders if not h.waiting)
+        assert memory.reserved == 2 * (900_000 + CALL_OVERHEAD) - held
+        assert memory.held < 200_000
+        for stranger in strangers[:2]:
+            stranger.say(request(ECHO, b"", flags=pdu.LAST_FRAG, call_id=7))
+        await until(lambda: not any(h.waiting for h in memory._holders))
+        for stranger in strangers:
+            stranger.close()
+        await until(lambda: memory.used == 0)
 
 
 @on_loop

@@ -1,9 +1,11 @@
 """The one account of memory for all doors (design.md 3): who holds how many bytes in buffers.
 
 It counts what is being received, what waits for a sync, what waits to be sent and what was fetched
-to be sent; not the index of the messages, and not express messages. Doors ask before they begin to
-read something large, and say what they take and give back; the account tells whom to pause and
-whom to close. It decides only: closing, pausing and the clock are the doors' business.
+to be sent; not the index of the messages, and not express messages. What a peer announces, and has
+not brought yet, is *reserved*: it is not allocated, but nobody else may count on it. Doors ask
+before they read something large, with the size that is announced, and report what they take and
+give back; the account decides who waits and who is closed. It decides only: closing, pausing and
+the clock are the doors' business.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from enum import IntEnum
+from typing import Final
 
 from posthouse.model.errors import InsufficientResources
 
@@ -19,7 +22,13 @@ MEMORY_LIMIT = 1 << 30
 UNSYNCED_MAX = 64 * MIB
 SMALL_REQUEST = 64 << 10  # always read
 SLOW_BYTES = 64 << 10  # what a large packet has to bring ...
-SLOW_MS = 10_000  # ... in this time while memory is short
+SLOW_MS = 10_000  # ... in this time, or its reservation ends
+
+TOO_LARGE: Final = "a packet is larger than [limits] memory allows"
+LARGEST: Final = "memory is short, and this was the largest unfinished packet"
+UNREAD: Final = "memory is short, and the peer does not read what it asked for"
+TOO_SLOW: Final = "a large packet came too slowly, and others wait for memory"
+STANDSTILL: Final = "memory is short, and too many large packets wait for it"
 
 
 class Buffer(IntEnum):
@@ -30,10 +39,12 @@ class Buffer(IntEnum):
     SEND = 2
     FETCHED = 3
     ARROW = 4
+    ANSWERS = 5
 
 
 RECEIVE, UNSYNCED = Buffer.RECEIVE.value, Buffer.UNSYNCED.value
 SEND, FETCHED = Buffer.SEND.value, Buffer.FETCHED.value
+ANSWERS = Buffer.ANSWERS.value
 
 
 class Holder:
@@ -41,15 +52,21 @@ class Holder:
 
     __slots__ = (
         "_account",
-        "_begun",
         "_looked_bytes",
         "_looked_ms",
+        "_moved",
+        "_read_bytes",
+        "_read_ms",
+        "_written",
         "address",
+        "announced",
         "bytes",
         "close",
         "closing",
         "gone",
         "held",
+        "lapsed",
+        "reserved",
         "resume",
         "waiting",
     )
@@ -67,15 +84,15 @@ class Holder:
         self.resume = resume
         self.bytes = [0] * len(Buffer)
         self.held = 0
+        self.announced = 0  # size of the large packet that it may read; 0: none
+        self.reserved = 0  # what of it has not come yet
+        self.lapsed = False  # its packet came too slowly, and nothing is reserved for it
         self.waiting = False  # it asked to begin and was told to wait
         self.closing = self.gone = False
-        self._begun = False
+        self._moved = 0  # bytes that came, or were taken up as whole packets
         self._looked_ms = self._looked_bytes = 0
-
-    @property
-    def unfinished(self) -> int:
-        """Bytes of a packet that is not whole yet."""
-        return self.bytes[RECEIVE] if self._begun else 0
+        self._written = 0  # bytes that waited to be sent, or were
+        self._read_ms = self._read_bytes = 0
 
     @property
     def is_ahead_of_disk(self) -> bool:
@@ -83,32 +100,66 @@ class Holder:
         return self._account.bytes[UNSYNCED] > self._account.unsynced_max
 
     def may_begin(self, size: int, now_ms: int) -> bool:
-        """Whether a packet of this size may be read now; False: stop reading until `resume`."""
+        """Whether a packet of this size may be read now; False: stop reading until `resume`.
+
+        The size is what the peer announces for the whole packet, with what has come of it. It is
+        reserved until the packet is `finished`. May be asked again with another size.
+        """
         if not self._account.has_room_for(self, size):
             self.wait()
             return False
         self.waiting = False
         self._account.waits_no_more(self)
-        self._note_begun(size > SMALL_REQUEST)
-        self._looked_ms, self._looked_bytes = now_ms, self.bytes[RECEIVE]
+        if not (self.announced or self.lapsed):
+            self._looked_ms, self._looked_bytes = now_ms, self._moved
+        self._announce(size if size > SMALL_REQUEST else 0)
+        return True
+
+    def follow(self, size: int, now: Callable[[], int]) -> bool:
+        """A packet of this size is on its way, or the rest of a smaller one, or none: 0.
+
+        Whether the door has to look again at whether it may read.
+        """
+        if size <= SMALL_REQUEST:
+            self.finished()
+            return False
+        if size == self.announced:
+            return False
+        if self._account.is_too_large(size):
+            self._account.close(self, TOO_LARGE)
+        else:
+            self.may_begin(size, now())
         return True
 
     def wait(self) -> None:
         """Nothing more is read until `resume`."""
-        self.waiting = True
-        self._account.waits(self)
+        if not self.waiting:
+            self.waiting = True
+            self._account.waits(self)
 
     def finished(self) -> None:
         """The packet that was begun is whole."""
-        self._note_begun(False)
+        if self.announced or self.lapsed:
+            self._announce(0)
 
-    def _note_begun(self, begun: bool) -> None:
-        if begun != self._begun:
-            self._begun = begun
-            self._account.begun[self.address] += 1 if begun else -1
+    def lapse(self) -> None:
+        """The reservation ends, not the packet: `may_begin` is to be asked before it goes on."""
+        self._announce(0, lapsed=True)
+
+    def _announce(self, size: int, *, lapsed: bool = False) -> None:
+        if (size > 0) != (self.announced > 0):
+            self._account.count_begun(self, size > 0)
+        self.announced, self.lapsed = size, lapsed
+        self._account.watch(self, size > 0 or lapsed)
+        self._reserve(max(size - self.bytes[RECEIVE], 0))
+
+    def _reserve(self, size: int) -> None:
+        if size != self.reserved:
+            grown, self.reserved = size - self.reserved, size
+            self._account.reserve(self, grown)
 
     def hold(self, kind: int, size: int) -> None:
-        """A buffer has so many bytes now."""
+        """A buffer has this many bytes now."""
         grown = size - self.bytes[kind]
         if grown > 0:
             self.take(kind, grown)
@@ -116,31 +167,56 @@ class Holder:
             self.give(kind, -grown)
 
     def take(self, kind: int, size: int) -> None:
-        """A buffer grew by so many bytes that are really there."""
+        """A buffer grew by bytes that are really there; they are no longer reserved."""
         self.bytes[kind] += size
         self.held += size
+        if kind == RECEIVE:
+            self._moved += size
+            if self.reserved:
+                self._reserve(max(self.announced - self.bytes[RECEIVE], 0))
+        elif kind == SEND:
+            self._written += size
         self._account.took(self, kind, size)
 
     def give(self, kind: int, size: int) -> None:
-        """So many bytes are free again."""
+        """Bytes are free again."""
         assert 0 <= size <= self.bytes[kind]
         self.bytes[kind] -= size
         self.held -= size
+        if kind == RECEIVE:
+            self._moved += size
+        elif kind == SEND:
+            self._written += size
         self._account.gave(self, kind, size)
 
     def is_slow(self, now_ms: int) -> bool:
         """A large packet that came to less than 64 KiB since the last look, 10 s ago or more."""
-        if not self._begun or now_ms - self._looked_ms < SLOW_MS:
+        if now_ms - self._looked_ms < SLOW_MS:
             return False
-        brought = self.bytes[RECEIVE] - self._looked_bytes
-        self._looked_ms, self._looked_bytes = now_ms, self.bytes[RECEIVE]
+        brought = self._moved - self._looked_bytes
+        self._looked_ms, self._looked_bytes = now_ms, self._moved
         return brought < SLOW_BYTES
+
+    def is_deaf(self, now_ms: int) -> bool:
+        """Whether its peer has not read 64 KiB of what it asked for since a look 10 s ago."""
+        if self.bytes[SEND] <= SMALL_REQUEST:
+            self._read_ms = 0
+            return False
+        if not self._read_ms:
+            self._read_ms, self._read_bytes = now_ms, self._written
+        if now_ms - self._read_ms < SLOW_MS:
+            return False
+        read = self._written - self._read_bytes
+        self._read_ms, self._read_bytes = now_ms, self._written
+        return read < SLOW_BYTES
 
     def leave(self) -> None:
         """The session is gone, and everything it held with it."""
+        if self.gone:
+            return
         self.waiting = False
         self._account.waits_no_more(self)
-        self._note_begun(False)
+        self.finished()
         for kind, size in enumerate(self.bytes):
             if size:
                 self.give(kind, size)
@@ -163,9 +239,7 @@ class Loan:
             return
         if size > 0:
             if not self._account.may_hold(holder, size):
-                raise InsufficientResources(
-                    "there is too little memory for this answer", "Ask for less, or try again."
-                )
+                raise self._account.refusal("answer", "Ask for less, or try again.")
             holder.take(FETCHED, size)
         elif size < 0:
             holder.give(FETCHED, -size)
@@ -183,16 +257,30 @@ class MemoryAccount:
         self.limit = limit
         self.unsynced_max = unsynced_max
         self.held = 0
+        self.peak = 0  # the most that was held since `look_at_peak`
+        self.reserved = 0  # announced, and not there yet
         self.bytes = [0] * len(Buffer)
-        self.closed = 0  # sessions closed for memory, for the metrics
+        self.closed: Counter[str] = Counter()  # sessions closed for memory, by reason
+        self.delayed = 0  # times that something large was told to wait
+        self.released = 0  # reservations that ended because their packets came too slowly
+        self.refused = 0  # answers and bodies refused because there was no room
         self.short = False  # above 50 %: only what was begun is read on, and what is small
         self.full = False  # from 80 % until below 70 %
         self.on_short: Callable[[bool], None] = lambda short: None
         self.on_full: Callable[[bool], None] = lambda full: None
+        self.on_begun: Callable[[], None] = lambda: None  # `close_slow` has something to look at
         self._holders: dict[Holder, None] = {}
         self.begun: Counter[str] = Counter()  # large packets that are being read, by address
-        self._of_address: dict[str, int] = {}
+        self._watched: dict[Holder, None] = {}  # those who read them
+        self._crowded = False  # somebody waits for what all together hold
+        self._of_address: dict[str, int] = {}  # held and reserved
+        self._leaving = 0  # held by sessions that are being closed
         self._waiting: dict[str, dict[Holder, None]] = {}  # by address, who came first in front
+
+    @property
+    def used(self) -> int:
+        """What is there and what is announced."""
+        return self.held + self.reserved
 
     def open(
         self, address: str, close: Callable[[str], None], resume: Callable[[], None]
@@ -202,124 +290,235 @@ class MemoryAccount:
         self._holders[holder] = None
         return holder
 
+    # -- who may have more
+
     def has_room_for(self, holder: Holder, size: int) -> bool:
-        """Whether a holder may begin to read so many bytes."""
+        """Whether a holder may begin to read a packet of this size."""
         if holder.is_ahead_of_disk:
             return False  # the disk is behind: everybody who writes waits for it
-        # One of each address goes on in any case, or those that wait would wait for each other.
-        return self.may_hold(holder, size) or not (self.short or self.begun[holder.address])
-
-    def may_hold(self, holder: Holder, size: int) -> bool:
-        """Whether a holder may have so many bytes more, to read or to answer."""
         if size <= SMALL_REQUEST:
             return True
-        of_address = self._of_address.get(holder.address, 0)
-        # Who holds nothing may begin anything: what is too large is closed as it grows.
-        fits = not of_address or 4 * (of_address + size) <= self.limit
-        return not self.short and fits
+        more = size - max(holder.announced, holder.bytes[RECEIVE])
+        if self.is_too_large(size):
+            return False
+        if not self._fits(more):
+            return False
+        # One of each address goes on in any case, or those that wait would wait for each other.
+        others = self.begun[holder.address] - (holder.announced > 0)
+        return not others or self._fits_address(holder, more)
+
+    def may_hold(self, holder: Holder, size: int) -> bool:
+        """Whether a holder may have this many bytes more for an answer."""
+        if size <= SMALL_REQUEST:
+            return True
+        # Who holds nothing may ask for anything: the largest answer has a limit of its own.
+        alone = not self._of_address.get(holder.address, 0)
+        return self._fits(size) and (alone or self._fits_address(holder, size))
+
+    def refusal(self, what: str, remedy: str) -> InsufficientResources:
+        """The error for whoever cannot wait for room; counted."""
+        self.refused += 1
+        return InsufficientResources(f"there is too little memory for this {what}", remedy)
+
+    def is_too_large(self, size: int) -> bool:
+        """Whether a packet could never come to its end: at 80 % its session would be closed."""
+        return size > SMALL_REQUEST and 10 * size >= 7 * self.limit
+
+    def _fits(self, more: int) -> bool:
+        """Half of all is for what was announced; a packet that is larger than that comes alone."""
+        fits = 2 * (self.used + more) <= self.limit or not (self.short or self.reserved)
+        self._crowded = self._crowded or not fits
+        return fits
+
+    def _fits_address(self, holder: Holder, more: int) -> bool:
+        return 4 * (self._of_address.get(holder.address, 0) + more) <= self.limit
+
+    # -- what holders report
+
+    def count_begun(self, holder: Holder, begun: bool) -> None:
+        """A holder begins to read a large packet, or has ended it."""
+        self.begun[holder.address] += 1 if begun else -1
+
+    def watch(self, holder: Holder, begun: bool) -> None:
+        """A holder is in the middle of a large packet: `close_slow` looks at it."""
+        if not begun:
+            self._watched.pop(holder, None)
+        elif holder not in self._watched:
+            self._watched[holder] = None
+            if len(self._watched) == 1:
+                self.on_begun()
+
+    def reserve(self, holder: Holder, grown: int) -> None:
+        """A holder has more announced, or less."""
+        self.reserved += grown
+        self._note(holder.address, grown)
+        self._look_at_half()
+        if grown < 0 and self._waiting:
+            self._let_in(holder.address)
 
     def took(self, holder: Holder, kind: int, size: int) -> None:
         """A holder has more; where that is too much the largest unfinished packets are let go."""
         self.held += size
+        self.peak = max(self.peak, self.held)
         self.bytes[kind] += size
-        self._of_address[holder.address] = self._of_address.get(holder.address, 0) + size
-        if not self.short and 2 * self.held > self.limit:
-            self.short = True
-            self.on_short(True)
+        self._leaving += size if holder.closing else 0
+        self._note(holder.address, size)
+        self._look_at_half()
         if 10 * self.held >= 8 * self.limit:
             self._overflow()
-
-    def _overflow(self) -> None:
-        if not self.full:
-            self.full = True
-            self.on_full(True)
-        self._relieve()
-
-    def _relieve(self) -> None:
-        """Down to 70 %, counting on what the closed ones will give back."""
-        held = self.held - sum(h.held for h in self._holders if h.closing)
-        unfinished = [h for h in self._holders if h.unfinished and not h.closing]
-        for holder in sorted(unfinished, key=lambda h: h.unfinished, reverse=True):
-            if 10 * held < 7 * self.limit:
-                return
-            held -= holder.held
-            self._close(holder, "memory is short, and this was the largest unfinished packet")
-
-    def _close(self, holder: Holder, reason: str) -> None:
-        holder.closing = True
-        self.closed += 1
-        holder.close(reason)
 
     def gave(self, holder: Holder, kind: int, size: int) -> None:
         """A holder has less; who waited for room may go on."""
         was_behind = self._is_disk_behind
         self.held -= size
         self.bytes[kind] -= size
-        left = self._of_address.get(holder.address, 0) - size
-        if left:
-            self._of_address[holder.address] = left
-        else:
-            self._of_address.pop(holder.address, None)
+        self._leaving -= size if holder.closing else 0
+        self._note(holder.address, -size)
         if self.full and 10 * self.held < 7 * self.limit:
             self.full = False
             self.on_full(False)
-        if self.short and 2 * self.held <= self.limit:
-            self.short = False
-            self.on_short(False)
-            self._resume_all()
-        elif not self._waiting:
+        self._look_at_half()
+        if not self._waiting:
             return
-        elif was_behind and not self._is_disk_behind:
-            self._resume_all()
+        if was_behind and not self._is_disk_behind:
+            self._let_in_all()
         else:
-            self._resume(holder.address)
+            self._let_in(holder.address)
+
+    def _note(self, address: str, grown: int) -> None:
+        left = self._of_address.get(address, 0) + grown
+        if left:
+            self._of_address[address] = left
+        else:
+            self._of_address.pop(address, None)
+
+    def _look_at_half(self) -> None:
+        short = 2 * self.used > self.limit
+        if short != self.short:
+            self.short = short
+            self.on_short(short)
+            if not short:
+                self._let_in_all()
 
     @property
     def _is_disk_behind(self) -> bool:
         """Until half of what may wait for it is written, or all would stop again at once."""
         return 2 * self.bytes[UNSYNCED] > self.unsynced_max
 
+    # -- who waits
+
     def waits(self, holder: Holder) -> None:
         """A holder reads nothing until there is room."""
+        self.delayed += 1
+        self.on_begun()
         self._waiting.setdefault(holder.address, {})[holder] = None
 
     def waits_no_more(self, holder: Holder) -> None:
         """A holder is about to go."""
-        self._waiting.get(holder.address, {}).pop(holder, None)
+        waiting = self._waiting.get(holder.address)
+        if waiting is not None:
+            waiting.pop(holder, None)
+            if not waiting:
+                del self._waiting[holder.address]
 
-    def _resume_all(self) -> None:
+    def _let_in(self, address: str) -> None:
+        """Those of an address that has less now; others too if they wait for all."""
+        if self.short or self._is_disk_behind:
+            return
+        self._resume(address)
+        if self._crowded:
+            self._let_in_all()
+
+    def _let_in_all(self) -> None:
+        """Each address in turn, until there is no room."""
+        self._crowded = False
         for address in list(self._waiting):
             self._resume(address)
+            if self._crowded or self._is_disk_behind:
+                return
 
     def _resume(self, address: str) -> None:
-        """Those of one address, in turn, until one is told to wait on: so are those behind it."""
-        waiting = self._waiting.get(address)
-        if waiting is None or self.short or self._is_disk_behind:
-            return
+        """Those of one address, in turn, until one is told to wait on: so are those after it."""
+        waiting = self._waiting.pop(address, {})
         for holder in list(waiting):
-            waiting.pop(holder, None)
+            if not holder.waiting:  # it has left meanwhile
+                continue
             holder.waiting = False
             holder.resume()
             if holder.waiting:
+                self.delayed -= 1  # it waits on, not again
                 break
-        if not self._waiting.get(address, True):
-            del self._waiting[address]
+        waiting = {**self._waiting.pop(address, {}), **waiting}
+        waiting = {holder: None for holder in waiting if holder.waiting}
+        if waiting:  # it is its turn again after all other addresses
+            self._waiting[address] = waiting
 
     def left(self, holder: Holder) -> None:
         """A session is gone."""
         self._holders.pop(holder, None)
         if not self.begun[holder.address]:
             del self.begun[holder.address]
-        self._resume(holder.address)
+        if self._waiting:
+            self._let_in(holder.address)
+
+    # -- who goes
+
+    def _overflow(self) -> None:
+        if not self.full:
+            self.full = True
+            self.on_full(True)
+        if 10 * (self.held - self._leaving) >= 7 * self.limit:
+            self._relieve(RECEIVE, LARGEST)
+            self._relieve(SEND, UNREAD)
+
+    def _relieve(self, kind: int, reason: str) -> None:
+        """Down to 70 %, counting on what the closed ones will give back."""
+        large = [h for h in self._holders if h.bytes[kind] and not h.closing]
+        for holder in sorted(large, key=lambda h: h.bytes[kind], reverse=True):
+            if 10 * (self.held - self._leaving) < 7 * self.limit:
+                return
+            self.close(holder, reason)
+
+    def close(self, holder: Holder, reason: str) -> None:
+        """Ends a session; what it holds comes back when it has left."""
+        if holder.closing:
+            return
+        holder.closing = True
+        self._leaving += holder.held
+        self.closed[reason] += 1
+        holder.close(reason)
 
     def close_slow(self, now_ms: int) -> int:
-        """While memory is short, ends sessions whose large packets hardly come; how many."""
-        if not self.short:
-            return 0
-        slow = [h for h in self._holders if not h.closing and h.is_slow(now_ms)]
+        """Ends reservations of packets that hardly come; how many sessions were closed.
+
+        A session is closed only where others wait for what it holds, or memory is short. Where
+        there is plenty it may go on, and reserves again with the next bytes that it brings.
+        """
+        slow = [h for h in self._watched if not h.closing and h.is_slow(now_ms)]
+        wanted = self.short or bool(self._waiting)
         for holder in slow:
-            self._close(holder, "memory is short, and a large packet came too slowly")
-        return len(slow) + self._end_standstill()
+            self.released += holder.announced > 0
+            holder.lapse()
+            if wanted:
+                self.close(holder, TOO_SLOW)
+        closed = len(slow) + self._close_deaf(now_ms) if wanted else 0
+        return closed + (self._end_standstill() if self.short else 0)
+
+    def _close_deaf(self, now_ms: int) -> int:
+        deaf = [h for h in self._holders if not h.closing and h.is_deaf(now_ms)]
+        for holder in deaf:
+            self.close(holder, UNREAD)
+        return len(deaf)
+
+    def look_at_peak(self) -> int:
+        """The most that was held since the last look."""
+        peak, self.peak = self.peak, self.held
+        return peak
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether `close_slow` has something to look at."""
+        return self.short or bool(self._watched) or bool(self._waiting)
 
     def _end_standstill(self) -> int:
         """Ends sessions that wait for what only others that wait hold; how many.
@@ -333,6 +532,6 @@ class MemoryAccount:
             if 2 * held <= self.limit:
                 break
             held -= holder.bytes[RECEIVE]
-            self._close(holder, "memory is short, and too many large packets wait for it")
+            self.close(holder, STANDSTILL)
             closed += 1
         return closed

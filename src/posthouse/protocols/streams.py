@@ -82,7 +82,6 @@ class Stream(asyncio.BufferedProtocol, ABC):
         self.local_address = ""
         self._paused = False  # by the owner
         self._waiting = b""  # bytes of the peer that wait for the next turn
-        self._large = False  # something larger than small requests is on its way
         self._linger: asyncio.TimerHandle | None = None
         self.writable = True
 
@@ -119,7 +118,7 @@ class Stream(asyncio.BufferedProtocol, ABC):
     def get_buffer(self, sizehint: int) -> memoryview:
         """Where the next bytes go; few while much is held, for they cannot be put back."""
         node, memory = self._node, self._node.memory
-        ample = 4 * memory.held < memory.limit and not node.turns.is_crowded()
+        ample = 4 * memory.used < memory.limit and not node.turns.is_crowded()
         return node.buffer if ample else node.small_buffer
 
     def buffer_updated(self, nbytes: int) -> None:
@@ -156,6 +155,7 @@ class Stream(asyncio.BufferedProtocol, ABC):
     def pause_writing(self) -> None:
         """The peer does not read fast enough."""
         self.writable = False
+        self._count()
         self._read_or_wait()
 
     def resume_writing(self) -> None:
@@ -234,20 +234,15 @@ class Stream(asyncio.BufferedProtocol, ABC):
             holder.hold(UNSYNCED, unsynced)
         if unsent != bytes_of[SEND]:
             holder.hold(SEND, unsent)
-        if self._large or held > SMALL_REQUEST:
-            self._look_at_size(holder, held)
+        self._look_at_size(holder, owner)
         if unsynced and not holder.waiting and holder.is_ahead_of_disk:
             holder.wait()
             self._read_or_wait()
 
-    def _look_at_size(self, holder: Holder, unfinished: int) -> None:
-        large = unfinished > SMALL_REQUEST
-        if large and not self._large:
-            self._large = holder.may_begin(unfinished, self._node.now())
+    def _look_at_size(self, holder: Holder, owner: Owner) -> None:
+        """What is announced is reserved, or is not read before there is room for it."""
+        if holder.follow(max(owner.announced_bytes, owner.held_bytes), self._node.now):
             self._read_or_wait()
-        elif self._large and not large:
-            self._large = False
-            holder.finished()
 
     def _too_much(self, reason: str) -> None:
         self._node.machine.refused(reason)
@@ -256,7 +251,7 @@ class Stream(asyncio.BufferedProtocol, ABC):
     def _continue(self) -> None:
         """There may be memory again: what waited asks before it reads on."""
         if self._holder is not None and self._owner is not None:
-            self._look_at_size(self._holder, self._owner.held_bytes)
+            self._look_at_size(self._holder, self._owner)
             self._read_or_wait()
 
     @property

@@ -18,6 +18,11 @@ class Owner(Protocol):
         ...
 
     @property
+    def announced_bytes(self) -> int:
+        """Of that message when it is whole, as far as the peer has announced it."""
+        ...
+
+    @property
     def unsynced_bytes(self) -> int:
         """Of what is neither safe nor answered yet."""
         ...

@@ -94,6 +94,12 @@ class ServerConnection:
         return len(self._rest) + self._incoming.held_bytes
 
     @property
+    def announced_bytes(self) -> int:
+        """Bytes of those PDUs and calls when they are whole, as far as they are announced."""
+        rest = max(self._need, len(self._rest)) if self._rest else 0
+        return max(rest + self._incoming.announced_bytes, self.unfinished_bytes)
+
+    @property
     def held_bytes(self) -> int:
         """Those, and what is kept of calls that are not answered."""
         return self.unfinished_bytes + CALL_OVERHEAD * len(self._calls)
@@ -267,12 +273,12 @@ class ServerConnection:
         head_size = 24 if flags & pdu.OBJECT_UUID else 8
         if HEADER_SIZE + head_size > header.frag_length:
             raise MalformedPacket("a request ends in its header")
-        *_, context_id, opnum = CALL_HEADER.unpack_from(whole)
+        *_, hint, context_id, opnum = CALL_HEADER.unpack_from(whole)
         login, stub, status = self._incoming.open(header, whole, head_size)
         if flags & pdu.WHOLE != pdu.WHOLE or call_id in self._partials:
             if call_id not in self._partials:
                 self._check_calls()
-            partial = self._incoming.collect(header, (context_id, opnum), login, stub, status)
+            partial = self._incoming.collect(header, (context_id, opnum), login, stub, status, hint)
             if partial is None:
                 return
             stub, status = bytes(partial.parts), partial.status

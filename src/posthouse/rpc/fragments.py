@@ -18,13 +18,25 @@ def cut(stub: bytes, room: int) -> list[bytes]:
 class Partial:
     """A call of which fragments are missing yet."""
 
-    __slots__ = ("begun_ms", "context_id", "flags", "opnum", "parts", "security", "status")
+    __slots__ = (
+        "announced",
+        "begun_ms",
+        "context_id",
+        "flags",
+        "opnum",
+        "parts",
+        "security",
+        "status",
+    )
 
-    def __init__(self, context_id: int, opnum: int, security: object, begun_ms: int) -> None:
+    def __init__(
+        self, context_id: int, opnum: int, security: object, begun_ms: int, announced: int = 0
+    ) -> None:
         self.context_id = context_id
         self.opnum = opnum
         self.security = security  # all fragments are under the same one
         self.begun_ms = begun_ms
+        self.announced = announced  # bytes of its stub, as its first fragment has it
         self.parts = bytearray()
         self.flags = 0
         self.status = 0  # why it will not be served; its fragments are not kept then

@@ -34,6 +34,7 @@ class Incoming:
     def __init__(self, logins: Logins, settings: RpcSettings, now: Callable[[], int]) -> None:
         self.partials: dict[int, Partial] = {}  # by call id
         self._bytes = 0
+        self._announced = 0  # bytes of their stubs, as their first fragments have it
         self._logins = logins
         self._settings = settings
         self._now = now
@@ -42,6 +43,11 @@ class Incoming:
     def held_bytes(self) -> int:
         """What calls take that are not whole."""
         return self._bytes + CALL_OVERHEAD * len(self.partials)
+
+    @property
+    def announced_bytes(self) -> int:
+        """What those calls take when they are whole, as far as that is announced."""
+        return self._announced + CALL_OVERHEAD * len(self.partials)
 
     @property
     def is_signed(self) -> bool:
@@ -76,6 +82,7 @@ class Incoming:
         login: Login | None,
         stub: bytes,
         status: int,
+        announced: int = 0,
     ) -> Partial | None:
         """Adds a fragment to its call, and returns that when it is whole."""
         call_id = header.call_id
@@ -83,7 +90,10 @@ class Incoming:
         if (partial is None) != (header.flags & pdu.FIRST_FRAG != 0):
             raise MalformedPacket("a call begins once, with its first fragment")
         if partial is None:
-            partial = self.partials[call_id] = Partial(*method, login, self._now())
+            announced = min(announced, self._settings.request_max)
+            partial = Partial(*method, login, self._now(), announced)
+            self.partials[call_id] = partial
+            self._announced += announced
         partial.check(*method, login)
         if status:
             self._bytes += partial.fail(status)
@@ -103,11 +113,12 @@ class Incoming:
         partial = self.partials.pop(call_id, None)
         if partial is not None:
             self._bytes -= len(partial.parts)
+            self._announced -= partial.announced
 
     def clear(self) -> None:
         """None of them will ever be whole."""
         self.partials.clear()
-        self._bytes = 0
+        self._bytes = self._announced = 0
 
 
 def verified(

@@ -47,12 +47,8 @@ class Holder(Protocol):
         """A buffer shrank."""
         ...
 
-    def may_begin(self, size: int, now_ms: int) -> bool:
-        """Whether something large may be read now; False: not before `resume`."""
-        ...
-
-    def finished(self) -> None:
-        """What was large is whole."""
+    def follow(self, size: int, now: Callable[[], int]) -> bool:
+        """Something of this size is on its way, perhaps; whether to look again if it may be."""
         ...
 
     def leave(self) -> None:
@@ -65,6 +61,11 @@ class Memory(Protocol):
 
     limit: int
     held: int
+
+    @property
+    def used(self) -> int:
+        """What is held, and what was announced."""
+        ...
 
     def open(
         self, address: str, close: Callable[[str], None], resume: Callable[[], None]
@@ -87,7 +88,6 @@ class Link(asyncio.BufferedProtocol):
         self._written = 0  # bytes, ever
         self._is_receiving = False
         self._is_full = False  # the client does not read
-        self._is_large = False  # something larger than small is on its way
         self._taken = 0, 0  # bytes that the client has taken, and when it was seen to take some
         self._linger: asyncio.TimerHandle | None = None
 
@@ -110,7 +110,7 @@ class Link(asyncio.BufferedProtocol):
     def get_buffer(self, sizehint: int) -> memoryview:
         """Where the next bytes go; few while much is held, for they cannot be put back."""
         server, memory = self._server, self._server.memory
-        if memory is None or 4 * memory.held < memory.limit:
+        if memory is None or 4 * memory.used < memory.limit:
             return server.buffer
         return server.small_buffer
 
@@ -132,6 +132,7 @@ class Link(asyncio.BufferedProtocol):
         self._is_full = True
         if self._connection is not None:
             self._connection.hold()
+        self._count()
         self._read_or_wait()
 
     def resume_writing(self) -> None:
@@ -212,7 +213,7 @@ class Link(asyncio.BufferedProtocol):
         _change(holder, RECEIVE, connection.held_bytes)
         if self._holder is not None:  # or that was too much
             self._count_unsent(holder)
-        self._look_at_size(connection.unfinished_bytes)
+        self._look_at_size(connection)
 
     def _count_unsent(self, holder: Holder) -> None:
         """Where it would fill the account this one goes, before others have to for its sake."""
@@ -224,16 +225,11 @@ class Link(asyncio.BufferedProtocol):
         else:
             _change(holder, SEND, size)
 
-    def _look_at_size(self, unfinished: int) -> None:
-        holder, is_large = self._holder, unfinished > SMALL
-        if holder is None or is_large == self._is_large:
-            return
-        if is_large:
-            self._is_large = holder.may_begin(unfinished, self._server.now())
-        else:
-            self._is_large = False
-            holder.finished()
-        self._read_or_wait()
+    def _look_at_size(self, connection: ServerConnection) -> None:
+        """What is announced is reserved, or is not read before there is room for it."""
+        holder = self._holder
+        if holder is not None and holder.follow(connection.announced_bytes, self._server.now):
+            self._read_or_wait()
 
     def _too_much(self, reason: str) -> None:
         self._server.refused[reason] += 1
@@ -244,7 +240,7 @@ class Link(asyncio.BufferedProtocol):
     def _continue(self) -> None:
         """There may be memory again: what waited asks before it reads on."""
         if self._holder is not None and self._connection is not None:
-            self._look_at_size(self._connection.unfinished_bytes)
+            self._look_at_size(self._connection)
             self._read_or_wait()
 
     def _read_or_wait(self) -> None:

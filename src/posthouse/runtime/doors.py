@@ -6,6 +6,7 @@ import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
+from posthouse.protocols.admin.memory_metrics import memory_metrics
 from posthouse.protocols.admin.metrics import AskMetrics
 from posthouse.protocols.admin.ncp_metrics import ncp_metrics
 from posthouse.protocols.admin.pgm_metrics import pgm_metrics
@@ -37,7 +38,8 @@ def standard_doors(service: Service) -> list[Place]:
     srmp, pgm = srmp_node(service), pgm_node(service)
     for protocol in [each.protocol for each in (node, srmp, pgm) if each is not None]:
         _tell_active(service, protocol.active)
-    more = [] if ncp is None else [_ncp_metrics(ncp)]
+    more: list[AskMetrics] = [lambda: memory_metrics(service.memory)]
+    more += [] if ncp is None else [_ncp_metrics(ncp)]
     more += [] if srmp is None else [lambda: srmp_metrics(srmp.protocol.figures())]
     more += [] if pgm is None else [lambda: pgm_metrics(pgm.protocol.figures())]
     admin = make_admin(service, node, reads, more)

@@ -99,7 +99,8 @@ class Driver:
                 return
             value, error = None, self.manager.refused(need)
         except QueueError as refusal:
-            value, error = None, self.manager.refused(refusal)
+            # A trace would keep what its frames hold, connections and all, as a circle.
+            value, error = None, self.manager.refused(refusal).with_traceback(None)
         except RemoteProtocolError:
             raise  # bytes of a peer, looked at before they are taken in
         except BaseException:

@@ -7,6 +7,7 @@ import gc
 import os
 import resource
 import sys
+from contextlib import suppress
 from typing import NamedTuple
 
 MAPPED_BYTES = 32 << 20  # larger buffers are mapped by themselves; the most that may be set
@@ -58,6 +59,12 @@ def keep_memory() -> None:
         return
     mallopt(_M_MMAP_THRESHOLD, MAPPED_BYTES)
     mallopt(_M_TRIM_THRESHOLD, KEPT_BYTES)
+
+
+def release_memory() -> None:
+    """Gives what is free between buffers back to the system; some 0.2 ms for each MiB of it."""
+    with suppress(OSError, AttributeError):  # not glibc
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def collect_seldom() -> None:

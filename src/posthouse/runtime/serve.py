@@ -10,6 +10,7 @@ import contextlib
 import os
 import platform
 import signal
+from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -35,6 +36,7 @@ from posthouse.runtime.limits import (
     keep_memory,
     keep_private,
     raise_file_limit,
+    release_memory,
     switch_soon,
 )
 from posthouse.runtime.listen_errors import cannot_listen
@@ -56,7 +58,9 @@ from posthouse.security.peers import check_url
 from posthouse.store.errors import StoreError
 
 LOCAL_MAX = 1_000  # connections of the control socket
-MEMORY_LOOK_S = 2.5  # while memory is short: how often slow packets are looked for
+MEMORY_LOOK_S = 2.5  # while large packets are read: how often slow ones are looked for
+MEMORY_LOG_S = 60.0  # in which it is logged once that memory is short, and that it is enough
+RELEASED_BYTES = 32 << 20  # held in buffers: when they are gone, the system gets them back
 STOPPED, FAILED = 0, 1
 _WARNINGS = frozenset(
     {
@@ -476,17 +480,41 @@ class Server:
         limits = self.settings.limits
         self.memory = memory = MemoryAccount(limits.memory, limits.unsynced)
 
+        logged, unlogged = deque[float](maxlen=2), 0
+        looking = loaded = False  # loaded: much was held, and is not given back to the system
+
         def look() -> None:
+            nonlocal looking, loaded
+            looking = False
+            is_loaded = memory.look_at_peak() >= RELEASED_BYTES
+            if loaded and not is_loaded:
+                release_memory()
+            loaded = is_loaded
             closed = memory.close_slow(self.started.driver.clock()[0])
             if closed:
                 self.log.warning("slow_sessions_closed", count=closed)
-            if memory.short:
+            if loaded or memory.is_watched:
+                look_soon()
+
+        def look_soon() -> None:
+            nonlocal looking
+            if not looking:
+                looking = True
                 loop.call_later(MEMORY_LOOK_S, look)
 
         def short(is_short: bool) -> None:
-            self.log.warning("memory_short" if is_short else "memory_enough", held=memory.held)
+            nonlocal unlogged
+            now_s = loop.time()
+            if len(logged) == logged.maxlen and now_s - logged[0] < MEMORY_LOG_S:
+                unlogged += 1  # it may come and go many times a second
+            else:
+                name = "memory_short" if is_short else "memory_enough"
+                figures = {"held": memory.held, "reserved": memory.reserved}
+                self.log.warning(name, **figures, unlogged=unlogged)
+                logged.append(now_s)
+                unlogged = 0
             if is_short:
-                loop.call_later(MEMORY_LOOK_S, look)
+                look_soon()
 
         def full(is_full: bool) -> None:
             self.desk.decide(
@@ -494,7 +522,7 @@ class Server:
                 lambda answer: None,
             )
 
-        memory.on_short, memory.on_full = short, full
+        memory.on_short, memory.on_full, memory.on_begun = short, full, look_soon
 
     # -- the stop
 

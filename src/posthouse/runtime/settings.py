@@ -300,8 +300,9 @@ class LimitsSection(Struct, frozen=True):
             ge=16 * MIB,
             le=SIZE_MAX,
             extra={"unit": SIZE},
-            description="All buffers of all connections; one address holds at most a quarter. "
-            "Neither the index of messages nor `express_memory` counts.",
+            description="All buffers of all connections, with what peers have announced and not "
+            "brought yet; one address has at most a quarter. Neither the index of messages nor "
+            "`express_memory` counts.",
         ),
     ] = MEMORY_LIMIT
     unsynced: Annotated[

@@ -505,6 +505,11 @@ class Splitter:
         """Bytes held of a frame that is not whole yet."""
         return self._held
 
+    @property
+    def announced(self) -> int:
+        """The size that such a frame announces."""
+        return max(self._need, self._held) if self._held else 0
+
     def feed(self, data: bytes) -> list[Frame]:
         """The frames that these bytes complete."""
         if self.broken is not None:

@@ -181,6 +181,12 @@ class Stream:
         self._head = TCP_REQUEST_SIZE if magic == REQUEST_MAGIC else TCP_REPLY_SIZE
         self._size_max = size_max
         self._held = bytearray()
+        self._wanted = 0  # the size of the PDU in front, once it is known
+
+    @property
+    def announced_bytes(self) -> int:
+        """The size that a message announces that is not whole yet."""
+        return self._wanted
 
     @property
     def held_bytes(self) -> int:
@@ -194,11 +200,12 @@ class Stream:
     def take(self) -> bytes | None:
         """The next whole message; `RemoteProtocolError` where there can be none."""
         held = self._held
-        size = self._size() if held else 0
+        self._wanted = size = self._size() if held else 0
         if not size or size > len(held):
             return None
         message = bytes(held[self._head : size])
         del held[:size]
+        self._wanted = 0
         return message
 
     def feed(self, data: bytes) -> Iterator[bytes]:

@@ -5,6 +5,7 @@ from enum import Enum
 
 from posthouse.model.errors import MalformedPacket, RemoteProtocolError, Truncated
 from posthouse.model.message_classes import ORDER_ACK
+from posthouse.wire.gathered import Gathered
 from posthouse.wire.glance import HEAD, INTERNAL, SESSION
 from posthouse.wire.headers import (
     BASE_HEADER,
@@ -93,14 +94,19 @@ class PacketSplitter:
 
     def __init__(self, packet_size_max: int = PACKET_SIZE_MAX) -> None:
         self.error: RemoteProtocolError | None = None
-        self._held = bytearray()  # the beginning of a packet
+        self._held = Gathered()  # the beginning of a packet
         self._wanted = BASE_SIZE  # how much of it is needed to know more
         self._limit = packet_size_max
 
     @property
     def held(self) -> int:
         """The size in bytes of what has come of a packet that is not complete."""
-        return len(self._held)
+        return self._held.size
+
+    @property
+    def announced(self) -> int:
+        """The size that such a packet announces, once its BaseHeader is there."""
+        return self._wanted if self._held.size else 0
 
     def feed(self, data: bytes) -> list[bytes]:
         """The packets that these bytes complete, in their order.
@@ -111,11 +117,11 @@ class PacketSplitter:
         packets: list[bytes] = []
         if self.error is None:
             try:
-                at = self._fill(data, packets) if self._held else 0
+                at = self._fill(data, packets) if self._held.size else 0
                 self._split(data, at, packets)
             except RemoteProtocolError as error:
                 self.error = type(error)(*error.args)  # a trace would keep the bytes alive
-                self._held = bytearray()
+                self._held = Gathered()
         return packets
 
     def _split(self, data: bytes, at: int, packets: list[bytes]) -> None:
@@ -140,23 +146,26 @@ class PacketSplitter:
             at = stop
             wanted = BASE_SIZE
         if at < end:
-            self._held += memoryview(data)[at:]
+            self._held.add(memoryview(data)[at:])
             self._wanted = wanted
 
     def _fill(self, data: bytes, packets: list[bytes]) -> int:
         """Completes the packet that is held; returns how many of the bytes that took."""
         at, held = 0, self._held
-        while held:
-            taken = data[at : at + self._wanted - len(held)]
-            held += taken
+        while held.size:
+            taken = memoryview(data)[at : at + self._wanted - held.size]
+            held.add(taken)
             at += len(taken)
-            if len(held) < self._wanted:
+            if held.size < self._wanted:
                 break
-            self._wanted = size = packet_extent(held, 0, len(held), self._limit)
-            if size <= len(held):
-                packets.append(bytes(memoryview(held)[:size]))
-                self._held = held = held[size:]
-                self._wanted = BASE_SIZE
+            front = held.take()
+            self._wanted = size = packet_extent(front, 0, len(front), self._limit)
+            if size > len(front):
+                held.add(front)
+                continue
+            packets.append(front[:size])  # all of it, mostly, and then not copied
+            held.add(front[size:])
+            self._wanted = BASE_SIZE
         return at
 
 

@@ -380,7 +380,7 @@ def test_reading_goes_on_when_both_memory_and_the_client_allow_it(tmp_path: Path
         assert not connection.transport.is_reading()
         connection.resume_writing()
         peer.writer.write(data[100_000:200_000])
-        while not (connection._holder and connection._holder.unfinished):
+        while not (connection._holder and connection._holder.announced):
             await rig.desk.call(lambda m: None)
         peer.writer.write(data[200_000:])
         assert await peer.answer() == (1,)

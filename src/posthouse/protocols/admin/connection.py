@@ -27,7 +27,15 @@ from posthouse.protocols.admin.gate import (
 )
 from posthouse.protocols.admin.refusals import BadRequest, WrongToken
 from posthouse.protocols.admin.session import ClientSession
-from posthouse.protocols.memory import RECEIVE, SMALL_REQUEST, UNSYNCED, Buffer, Holder, Loan
+from posthouse.protocols.memory import (
+    ANSWERS,
+    RECEIVE,
+    SEND,
+    SMALL_REQUEST,
+    UNSYNCED,
+    Holder,
+    Loan,
+)
 from posthouse.security.access import Caller
 from posthouse.security.accounts import Role
 
@@ -39,11 +47,17 @@ TLS_HANDSHAKE: Final = b"\x16\x03"
 PLAIN: Final = "Write http://, or give it a certificate: [admin] certificate and private_key."
 LINGER_S: Final = 10.0  # for the last bytes to a peer that may not read them
 FAREWELL_S: Final = 0.2  # for answers on their way, to a session whose token is good no more
-_COUNTED: Final = (RECEIVE, UNSYNCED, Buffer.SEND.value)
 
 
-class Connection(asyncio.Protocol):
-    """One connection: undecided, then HTTP or a client session."""
+def _now_ms() -> int:
+    return time.monotonic_ns() // 1_000_000
+
+
+_COUNTED: Final = (RECEIVE, UNSYNCED, SEND)
+
+
+class Connection(asyncio.BufferedProtocol):
+    """One connection: undecided, then HTTP or a client session. All read into one buffer."""
 
     def __init__(self, door: AdminDoor, admission: Admission) -> None:
         self.door = door
@@ -60,7 +74,8 @@ class Connection(asyncio.Protocol):
         self._calls: dict[object, Conversation[Any]] = {}  # of the API, under way
         self._ending = False
         self._waiting = b""  # frames that wait for the next turn
-        self._large = False  # a frame larger than small ones is on its way
+        self._written = 0  # bytes, in this round of the loop
+        self._pinned = 0  # bytes of large answers, of which some are not sent yet
         self._timer: asyncio.TimerHandle | None = None
         self._login: asyncio.Task[None] | None = None  # a password is being checked
         self._loop = asyncio.get_running_loop()
@@ -81,8 +96,18 @@ class Connection(asyncio.Protocol):
         self.door.open.add(self)
         self._set_timer(self.admin.settings.header_timeout_s, self._late)
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Where the next bytes go; few while much is held, for they cannot be put back.
+
+        Few also for HTTP: what aiohttp keeps of a body that is not asked for is not counted.
+        """
+        admin, memory = self.admin, self.admin.memory
+        has_room = self.session is not None and 4 * memory.used < memory.limit
+        return admin.buffer if has_room else admin.small_buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
         """Bytes for whoever has the connection."""
+        data = bytes(self.admin.buffer[:nbytes])
         if self.session is not None:
             self._take_or_wait(self.session, data)
         elif self.http is not None:
@@ -123,6 +148,7 @@ class Connection(asyncio.Protocol):
     def pause_writing(self) -> None:
         """The peer does not read fast enough."""
         if self.session is not None:
+            self._count(self.session)
             self.session.hold(True)
         elif self.http is not None:
             self.http.pause_writing()
@@ -130,6 +156,7 @@ class Connection(asyncio.Protocol):
     def resume_writing(self) -> None:
         """The peer reads again."""
         if self.session is not None:
+            self._unpin()
             self._count(self.session)
             self.session.hold(False)
         elif self.http is not None:
@@ -162,6 +189,7 @@ class Connection(asyncio.Protocol):
             self._holder.leave()
             self._holder = None
         session.lost()
+        session.detach()
         for call in list(self._calls.values()):
             call.cancel()
 
@@ -278,6 +306,8 @@ class Connection(asyncio.Protocol):
             soon=self._soon,
             close=self.close,
             pause=self._pause,
+            has_room=self._has_room,
+            counted=self._count_answers,
             software=f"posthouse {self.admin.version}",
         )
         self.admin.traffic.sessions += 1
@@ -317,14 +347,40 @@ class Connection(asyncio.Protocol):
     def _write(self, frames: list[bytes]) -> None:
         self.transport.writelines(frames)
         if self.session is not None:
+            self._note_written(self.session, sum(map(len, frames)))
             self._count(self.session)
+
+    def _note_written(self, session: ClientSession, size: int) -> None:
+        """What was written just now is not in the buffer of the transport before the next round.
+
+        The transport keeps all that is written together until the last byte of it is sent; so
+        after large answers it reports when nothing is left.
+        """
+        if not self._written:
+            self._loop.call_soon(self._settle_written, session)
+        self._written += size
+        if self._written > SMALL_REQUEST:
+            if not self._pinned:
+                self.transport.set_write_buffer_limits(high=0)
+            self._pinned += size
+
+    def _settle_written(self, session: ClientSession) -> None:
+        self._written = 0
+        if not self.transport.get_write_buffer_size():
+            self._unpin()
+        self._count(session)
+
+    def _unpin(self) -> None:
+        if self._pinned:
+            self._pinned = 0
+            self.transport.set_write_buffer_limits()
 
     def _count(self, session: ClientSession) -> None:
         """Puts what the session holds on the account, and waits where there is no room."""
         holder, pending = self._holder, session.pending_bytes
         if holder is None:
             return
-        unsent = self.transport.get_write_buffer_size()
+        unsent = max(self.transport.get_write_buffer_size() + self._written, self._pinned)
         if unsent <= SMALL_REQUEST:  # nobody tells when the last of it is gone
             unsent = 0
         sizes = pending, session.request_bytes, unsent
@@ -334,13 +390,21 @@ class Connection(asyncio.Protocol):
                 holder.take(kind, grown)
             elif grown < 0:
                 holder.give(kind, -grown)
-        large = pending > SMALL_REQUEST
-        if large and not self._large:
-            if not holder.may_begin(pending, time.monotonic_ns() // 1_000_000):
-                self.transport.pause_reading()
-        elif self._large and not large:
-            holder.finished()
-        self._large = large
+        if holder.follow(session.announced_bytes, _now_ms):
+            self._pause(session.paused)
+
+    def _count_answers(self) -> None:
+        """Messages read for the client are on the account before all others read theirs."""
+        if self._holder is not None and self.session is not None:
+            self._holder.hold(ANSWERS, self.session.unsent_bytes)
+
+    def _has_room(self) -> bool:
+        holder = self._holder
+        if holder is None or self.admin.memory.may_hold(holder, SMALL_REQUEST + 1):
+            return True
+        holder.wait()
+        self._pause(True)
+        return False
 
     def _too_much(self, reason: str) -> None:
         self.admin.traffic.refused[reason] += 1
@@ -348,8 +412,10 @@ class Connection(asyncio.Protocol):
 
     def _resume(self) -> None:
         """There is memory again; the session may have reasons of its own to read nothing."""
-        self._large = False  # what waited asks again, and counts as begun from then on
-        self._pause(self.session is not None and self.session.paused)
+        if self.session is not None:
+            self._count(self.session)  # what waited asks again
+            self.session.go_on()
+            self._pause(self.session.paused)
 
     def _soon(self, call: Callable[[], None]) -> None:
         self._loop.call_soon(call)

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from posthouse.model.errors import InsufficientResources, QueueError
+from posthouse.model.errors import QueueError
 from posthouse.protocols.admin.answers import (
     HEALTH,
     METRICS,
@@ -34,6 +34,7 @@ from posthouse.protocols.admin.streaming import HEADERS, Streaming
 from posthouse.protocols.admin.wrong_tokens import WrongTokens
 from posthouse.protocols.desk import Answer, Call, Turns
 from posthouse.protocols.memory import RECEIVE, SEND, Holder, Loan, MemoryAccount
+from posthouse.wire.gathered import Gathered
 
 METHODS: Final = frozenset({"GET", "HEAD", "POST", "PATCH", "PUT", "DELETE", "OPTIONS"})
 
@@ -231,7 +232,7 @@ class HttpFace:
                 holder.leave()
                 return flow.finished(whole=status < 300)
             if method == "GET" and not self._memory.may_hold(holder, len(content)):
-                raise InsufficientResources("there is too little memory for this answer")
+                raise self._memory.refusal("answer", "Ask for less, or try again.")
             holder.take(SEND, len(content))
         except BaseException:
             holder.leave()
@@ -254,28 +255,30 @@ class HttpFace:
         if (request.content_length or 0) > limit:
             raise too_large
         if not holder.may_begin(request.content_length or limit, time.monotonic_ns() // 1_000_000):
-            raise InsufficientResources("there is too little memory for this body", "Try again.")
+            raise self._memory.refusal("body", "Try again.")
         await _invite(request)
-        body = bytearray()
+        body = Gathered()
         try:
             async with asyncio.timeout(self._body_timeout_s):
                 while chunk := await request.content.readany():
-                    body += chunk
+                    body.add(chunk)
                     holder.take(RECEIVE, len(chunk))
-                    if len(body) > limit:
+                    if body.size > limit:
                         raise too_large
         except TimeoutError:
             raise BadRequest("the body did not come in time") from None
         except (web.RequestPayloadError, web.PayloadAccessError):
             raise BadRequest("the body broke off, or its chunks are malformed") from None
         holder.finished()
-        return bytes(body)
+        return body.take()
 
     async def _incoming(self, request: web.BaseRequest, holder: Holder) -> Incoming:
         """A body that is a stream, of any length; each of its pieces has its time."""
         check_content(request.headers, ARROW)
         await _invite(request)
-        return Incoming(request, holder, self._portions, timeout_s=self._body_timeout_s)
+        return Incoming(
+            request, holder, self._memory, self._portions, timeout_s=self._body_timeout_s
+        )
 
     async def _ask(
         self,

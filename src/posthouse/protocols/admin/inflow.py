@@ -8,11 +8,10 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from posthouse.model.errors import InsufficientResources
 from posthouse.protocols.admin.conversation import Outside, Resume
 from posthouse.protocols.admin.ipc_frames import Frame, IpcFrames
 from posthouse.protocols.admin.refusals import BadRequest
-from posthouse.protocols.memory import RECEIVE, SMALL_REQUEST, Holder
+from posthouse.protocols.memory import RECEIVE, SMALL_REQUEST, Holder, MemoryAccount
 
 ROOM_WAIT_S: Final = 30.0
 ROOM_LOOK_S: Final = 0.02
@@ -29,12 +28,14 @@ class Incoming:
         self,
         request: web.BaseRequest,
         holder: Holder,
+        memory: MemoryAccount,
         portions: asyncio.Semaphore,
         *,
         timeout_s: float,
     ) -> None:
         self._request = request
         self._holder = holder
+        self._memory = memory
         self._portions = portions
         self._portion = False  # this upload makes one
         self._timeout_s = timeout_s
@@ -98,6 +99,7 @@ class Incoming:
     def close(self) -> None:
         """Nobody wants the rest."""
         reading, self._reading = self._reading, None
+        self._frames, self._ready = IpcFrames(), []  # nor what has come of it
         if reading is not None and not reading.cancel() and not reading.cancelled():
             reading.exception()  # nobody is going to ask for it
 
@@ -143,11 +145,10 @@ class Incoming:
         if self._begun or missing <= SMALL_REQUEST:
             return
         end = loop.time() + ROOM_WAIT_S
-        while not (holder.gone or holder.may_begin(missing, int(loop.time() * 1000))):
+        size = holder.bytes[RECEIVE] + missing
+        while not (holder.gone or holder.may_begin(size, int(loop.time() * 1000))):
             if loop.time() > end:
-                raise InsufficientResources(
-                    "there is too little memory for this body", "Try again."
-                )
+                raise self._memory.refusal("body", "Try again.")
             await asyncio.sleep(ROOM_LOOK_S)
         self._begun = True
 

@@ -12,6 +12,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from posthouse.protocols.admin.refusals import BadRequest, BodyTooLarge
+from posthouse.wire.gathered import Gathered
 
 MESSAGE_MAX = 64 << 20
 METADATA_MAX = 1 << 20
@@ -98,50 +99,57 @@ class IpcFrames:
     """Takes bytes, gives messages."""
 
     def __init__(self) -> None:
-        self._data = bytearray()
+        self._data = b""  # the beginning of a message, as far as that is looked at
+        self._rest = Gathered()  # what has come after it
+        self._at = 0  # where the next message begins
         self._wanted = _PREFIX.size  # so many bytes are worth a look
         self.ended = False  # by its mark, not just by the end of the bytes
 
     @property
     def missing(self) -> int:
         """How many bytes the message that has begun still needs, as far as that is known."""
-        return max(self._wanted - len(self._data), 0)
+        return max(self._wanted - len(self._data) - self._rest.size, 0)
 
     def feed(self, data: bytes) -> list[Frame]:
         """The messages that are whole now."""
-        self._data += data
+        self._rest.add(data)
+        if self.missing and not self.ended:
+            return []
+        self._data += self._rest.take()
         frames = []
-        while not self.ended and len(self._data) >= self._wanted:
-            frame = self._next()
+        self._at = 0
+        while not self.ended and len(self._data) - self._at >= self._wanted:
+            frame = self._next(self._at)
             if frame is not None:
                 frames.append(frame)
+        self._data = self._data[self._at :]
         if self.ended and self._data:
             raise BadRequest("there is something behind the end of the stream")
         return frames
 
-    def _next(self) -> Frame | None:
-        mark, size = _PREFIX.unpack_from(self._data)
+    def _next(self, at: int) -> Frame | None:
+        mark, size = _PREFIX.unpack_from(self._data, at)
         if mark != _MARK:
             raise BadRequest("the body is not an IPC stream of Arrow's, as it is written today")
         if not size:
             self.ended = True
-            del self._data[: _PREFIX.size]
+            self._at += _PREFIX.size
             return None
         if size > METADATA_MAX:
             raise BodyTooLarge("the metadata of a message are too large")
         body_at = _PREFIX.size + size
-        if len(self._data) < body_at:
+        if len(self._data) - at < body_at:
             self._wanted = body_at
             return None
-        content, body = described(bytes(self._data[_PREFIX.size : body_at]))
+        content, body = described(self._data[at + _PREFIX.size : at + body_at])
         if not 0 <= body <= MESSAGE_MAX:
             raise BodyTooLarge(
                 f"a record batch has at most {MESSAGE_MAX} bytes", "Send smaller batches."
             )
         self._wanted = body_at + body
-        if len(self._data) < self._wanted:
+        if len(self._data) - at < self._wanted:
             return None
-        frame = Frame(content, bytes(self._data[: self._wanted]))
-        del self._data[: self._wanted]
+        self._at += self._wanted
+        frame = Frame(content, self._data[at : self._at])
         self._wanted = _PREFIX.size
         return frame

@@ -50,12 +50,14 @@ from posthouse.protocols.admin.session_handles import SessionLimits
 from posthouse.protocols.admin.wrong_tokens import WrongTokens
 from posthouse.protocols.desk import Desk, OneTurn, Turns
 from posthouse.protocols.memory import (
+    SMALL_REQUEST,
     MemoryAccount,
 )
 from posthouse.security.access import Caller
 from posthouse.security.accounts import Role
 from posthouse.store.log import LogStore
 
+READ_BUFFER: Final = 256 << 10
 LINE_MAX: Final = 1 << 16  # a filter in a query, percent-encoded
 GATHERERS: Final = 2  # bulk reads beside each other; more would only wait for each other
 POLL_S: Final = 0.02  # while a stop waits for what has begun
@@ -106,6 +108,8 @@ class Admin:
         self.settings = settings or AdminSettings()
         self.session_limits = session_limits
         self.memory = memory or MemoryAccount()
+        self.buffer = memoryview(bytearray(READ_BUFFER))  # that all connections read into
+        self.small_buffer = self.buffer[:SMALL_REQUEST]
         self.tokens = Tokens(manager.core, manager.accounts)
         self.tokens.gone = self.end_sessions_of
         self.passwords = PasswordLogins(manager.accounts, login_refused)
@@ -224,6 +228,7 @@ class AdminDoor(ABC):
             keepalive_timeout=self.admin.settings.idle_timeout_s,
             max_line_size=LINE_MAX,
             max_field_size=HEADER_MAX,
+            read_bufsize=SMALL_REQUEST,  # kept before anything is counted; twice that at most
         )
         handler.face = self.face
         return handler

@@ -49,6 +49,10 @@ def _nothing() -> None:
     pass
 
 
+def _drop(value: object) -> None:
+    pass
+
+
 def _at_once(call: Callable[[], None]) -> None:
     call()
 
@@ -58,7 +62,9 @@ class ClientSession:
 
     `send` gets whole frames to be written; `soon` is how to call something once after all that
     happens now, so that the answers of one sync are one write. `close` ends the connection when
-    what was sent is written; `pause` stops (True) and goes on (False) with reading it.
+    what was sent is written; `pause` stops (True) and goes on (False) with reading it. `has_room`
+    is asked before messages are read for the client; False: not before `go_on`. `counted` is called
+    when `unsent_bytes` has changed.
     """
 
     def __init__(
@@ -73,6 +79,8 @@ class ClientSession:
         soon: Callable[[Callable[[], None]], None] = _at_once,
         close: Callable[[], None] = _nothing,
         pause: Callable[[bool], None] = lambda paused: None,
+        has_room: Callable[[], bool] = lambda: True,
+        counted: Callable[[], None] = _nothing,
         software: str = "posthouse",
     ) -> None:
         self.desk = desk
@@ -94,6 +102,9 @@ class ClientSession:
         self._soon = soon
         self._close = close
         self._pause = pause
+        self._has_room = has_room
+        self._counted = counted
+        self._deferred: list[ReadRequest] = []  # until there is memory for their answers
         self._software = software
         self._greeted = False
         self._splitter = Splitter(limits.frame_size_max)
@@ -102,6 +113,7 @@ class ClientSession:
         self._unread = 0  # bytes of answers that came nevertheless
         self._paused = False
         self._out: list[bytes] = []
+        self._out_bytes = 0
 
     # -- in
 
@@ -120,6 +132,35 @@ class ClientSession:
     def pending_bytes(self) -> int:
         """Bytes of a frame that is not whole yet."""
         return self._splitter.pending
+
+    def is_deferred(self, read: ReadRequest) -> bool:
+        """Whether a read, and all after it, is begun later: when there is memory for answers."""
+        if not (self.closed or self._deferred) and self._has_room():
+            return False
+        if not self.closed:
+            self._deferred.append(read)
+        return True
+
+    @property
+    def unsent_bytes(self) -> int:
+        """Of messages that were read, and of frames that are not handed over yet."""
+        return self.answer_bytes + self._out_bytes
+
+    def add_answer(self, size: int) -> None:
+        """Messages were read for an answer, or that is let out."""
+        self.answer_bytes += size
+        self._counted()
+
+    def go_on(self) -> None:
+        """There may be memory again."""
+        deferred, self._deferred = self._deferred, []
+        for read in deferred:
+            read.decide()
+
+    @property
+    def announced_bytes(self) -> int:
+        """The size of that frame."""
+        return self._splitter.announced
 
     def hold(self, held: bool) -> None:
         """The connection is full (True): nothing more is begun until it has room again."""
@@ -205,6 +246,7 @@ class ClientSession:
         if self.closed:
             return
         self._out.append(frame)
+        self._out_bytes += len(frame)
         if self._held:
             self._unread += len(frame)
             if self._unread > self.limits.unread_bytes_max:
@@ -220,9 +262,10 @@ class ClientSession:
 
     def flush(self) -> None:
         """Hands over what is to be written."""
-        out, self._out = self._out, []
+        out, self._out, self._out_bytes = self._out, [], 0
         if out:
             self._send(out)
+            self._counted()
 
     # -- the end
 
@@ -249,9 +292,17 @@ class ClientSession:
     def _shut(self) -> None:
         """Nothing comes in or goes out any more."""
         self.closed = True
+        self._splitter = Splitter(self.limits.frame_size_max)  # half a frame is of no use
         self._backlog.clear()
+        self._deferred.clear()
         self._out.clear()
+        self._out_bytes = 0
         self.waits.clear()
+
+    def detach(self) -> None:
+        """Lets go of the connection: or both would stay, with all their buffers, as a circle."""
+        self._send, self._soon, self._pause, self._counted = _drop, _drop, _drop, _nothing
+        self._close, self._has_room, self.api = _nothing, lambda: False, None
 
     def _leave(self, manager: QueueManager) -> None:
         if self.named is not None:

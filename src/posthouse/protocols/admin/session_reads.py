@@ -52,6 +52,10 @@ class ReadRequest(ABC):
     def begin(self) -> None:
         """Decides it: served now, or it waits."""
         self.session.requests += 1
+        self.decide()
+
+    def decide(self) -> None:
+        """Decides it, or leaves it until there is memory for what it may bring."""
         self.session.desk.decide(self._decide, self._answered)
 
     def _decide(self, manager: QueueManager) -> Read | list[Read] | None:
@@ -60,6 +64,8 @@ class ReadRequest(ABC):
         cursor = session.cursors.get(asked.cursor) if asked.cursor else None
         if asked.timeout_ms and len(session.waits) >= session.limits.waits_max:
             raise InsufficientResources("the session has too many waiting reads")
+        if session.is_deferred(self):
+            return None
         found = self.take(manager, descriptor, cursor)
         if found is None:
             self.descriptor = descriptor
@@ -67,7 +73,7 @@ class ReadRequest(ABC):
             session.settle()
         else:
             self.size = bytes_of(manager, found)
-            session.answer_bytes += self.size
+            session.add_answer(self.size)
         return found
 
     @abstractmethod
@@ -88,8 +94,8 @@ class ReadRequest(ABC):
 
     def _answered(self, answer: Answer) -> None:
         if answer.value is not None or answer.error is not None:
-            self.session.answer_bytes -= self.size
             self.session.answered(self.request, encode_reads, 0, answer)
+            self.session.add_answer(-self.size)
 
     def cancel(self, manager: QueueManager) -> None:
         """The client does not want to wait any more."""

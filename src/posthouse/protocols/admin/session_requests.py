@@ -228,11 +228,11 @@ def on_lookup(session: ClientSession, request: int, payload: bytes) -> None:
             two_phase=not asked.peek and transaction is None,
         )
         size = bytes_of(manager, read)
-        session.answer_bytes += size
+        session.add_answer(size)
         return read
 
     def encode(number: int, answer: Answer) -> bytes:
-        session.answer_bytes -= size
+        session.add_answer(-size)
         return encode_reads(number, answer)
 
     session.decide(request, call, encode)

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from posthouse.model.errors import InsufficientResources, OperationCancelled
+from posthouse.model.errors import OperationCancelled
 from posthouse.protocols.admin.conversation import Outside, Resume
 from posthouse.protocols.admin.routes import ARROW
 from posthouse.protocols.memory import Buffer, Holder, MemoryAccount
@@ -89,10 +89,8 @@ class Streaming:
         end = loop.time() + ROOM_WAIT_S
         while not self.has_room(size):
             if loop.time() > end:
-                raise InsufficientResources(
-                    "there is too little memory for this answer",
-                    "Read with fewer tasks at a time, or raise [limits] memory.",
-                )
+                remedy = "Read with fewer tasks at a time, or raise [limits] memory."
+                raise self._memory.refusal("answer", remedy)
             await asyncio.sleep(ROOM_LOOK_S)
         if not holder.gone:
             holder.take(_ARROW, size)

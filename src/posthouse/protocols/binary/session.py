@@ -47,7 +47,7 @@ from posthouse.wire.internal import (
 )
 from posthouse.wire.packet import Packet
 from posthouse.wire.patch import BASE_FLAGS_AT, drop_session_header
-from posthouse.wire.stream import PacketKind, PacketSplitter, packet_kind
+from posthouse.wire.stream import INTERNAL_SIZE_MAX, PacketKind, PacketSplitter, packet_kind
 
 UNUSUAL = INTERNAL | SESSION  # both in the low byte of the flags of a BaseHeader
 
@@ -123,6 +123,11 @@ class Session:
     def held_bytes(self) -> int:
         """What has come of a packet that is not complete."""
         return self._splitter.held
+
+    @property
+    def announced_bytes(self) -> int:
+        """The size of that packet."""
+        return self._splitter.announced
 
     @property
     def messages_in(self) -> int:
@@ -205,8 +210,11 @@ class Session:
         if packets:
             self.packets_in += len(packets)
             self._take_in(packets)
-        if self._splitter.error is not None:
-            self._break_off(self._splitter.error)
+        error = self._splitter.error
+        if not self.is_open and self._splitter.announced > INTERNAL_SIZE_MAX:  # it is not read
+            error = Breach(UNEXPECTED, f"UserMessage in {self.state.value}")
+        if error is not None:
+            self._break_off(error)
 
     def _take_in(self, packets: list[bytes]) -> None:
         batch: list[bytes] = []
@@ -363,7 +371,8 @@ class Session:
         if not isinstance(verdict, Verdict):
             self._break_off(Breach(NOT_TAKEN, str(answer.error)))
             return
-        self._note_safe(looks[: verdict.dealt_with])
+        self.received.safe += verdict.dealt_with
+        self.received.recoverable_safe += recoverable_in(looks[: verdict.dealt_with])
         if verdict.sequences:
             self._host.sequences_touched(self, verdict.sequences)
         if verdict.close:
@@ -379,11 +388,6 @@ class Session:
         if not self._reading and 2 * self.unsynced_bytes <= self._settings.receive_ahead_bytes:
             self._reading = True
             self._transport.resume()
-
-    def _note_safe(self, looks: list[Glance]) -> None:
-        received = self.received
-        received.safe += len(looks)
-        received.recoverable_safe += recoverable_in(looks)
 
     def _is_ack_due(self) -> bool:
         """State-machines 4.3: half a window, or all bits that the flags have."""

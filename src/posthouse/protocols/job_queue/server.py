@@ -41,7 +41,6 @@ class Connection(asyncio.BufferedProtocol):
         self._session: StreamSession | None = None
         self._holder: Holder | None = None
         self._address = ""
-        self._large = False  # a request larger than small ones is on its way
         self.writable = True
 
     # -- from asyncio
@@ -63,7 +62,7 @@ class Connection(asyncio.BufferedProtocol):
     def get_buffer(self, sizehint: int) -> memoryview:
         """Where the next bytes go; few while much is held, for they cannot be put back."""
         node, memory = self._node, self._node.memory
-        return node.buffer if 4 * memory.held < memory.limit else node.small_buffer
+        return node.buffer if 4 * memory.used < memory.limit else node.small_buffer
 
     def buffer_updated(self, nbytes: int) -> None:
         """Bytes of the client."""
@@ -76,7 +75,7 @@ class Connection(asyncio.BufferedProtocol):
     def pause_writing(self) -> None:
         """The client does not read fast enough: it gets no further answers."""
         self.writable = False
-        self._read_or_wait()
+        self.counted()
 
     def resume_writing(self) -> None:
         """The client reads again."""
@@ -124,20 +123,15 @@ class Connection(asyncio.BufferedProtocol):
                 holder.take(kind, grown)
             elif grown < 0:
                 holder.give(kind, -grown)
-        self._look_at_request(holder, session.held_bytes)
+        self._look_at_request(holder, session)
         if session.unsynced_bytes and not holder.waiting and holder.is_ahead_of_disk:
             holder.wait()
         self._read_or_wait()
 
     # -- memory
 
-    def _look_at_request(self, holder: Holder, unfinished: int) -> None:
-        large = unfinished > SMALL_REQUEST
-        if large and not self._large:
-            self._large = holder.may_begin(unfinished, self._node.now())
-        elif self._large and not large:
-            self._large = False
-            holder.finished()
+    def _look_at_request(self, holder: Holder, session: StreamSession) -> None:
+        holder.follow(max(session.announced_bytes, session.held_bytes), self._node.now)
 
     def _too_much(self, reason: str) -> None:
         self._node.protocol.refused(reason)
@@ -146,7 +140,7 @@ class Connection(asyncio.BufferedProtocol):
     def _continue(self) -> None:
         """There may be memory again: what waited asks before it reads on."""
         if self._holder is not None and self._session is not None:
-            self._look_at_request(self._holder, self._session.held_bytes)
+            self._look_at_request(self._holder, self._session)
             self._read_or_wait()
 
     def _read_or_wait(self) -> None:

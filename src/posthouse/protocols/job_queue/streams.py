@@ -66,6 +66,11 @@ class StreamSession:
         return self._stream.held_bytes
 
     @property
+    def announced_bytes(self) -> int:
+        """The size of the request in front, as it is announced."""
+        return self._stream.announced_bytes
+
+    @property
     def unsynced_bytes(self) -> int:
         """Bytes of requests whose answers wait."""
         return self._unsynced

@@ -122,6 +122,11 @@ class Connection:
         return self._reader.held
 
     @property
+    def announced_bytes(self) -> int:
+        """Of that request when it is whole."""
+        return self._reader.announced
+
+    @property
     def is_waiting(self) -> bool:
         """Whether a request waits for its response."""
         return bool(self._slots)

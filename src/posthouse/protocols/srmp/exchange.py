@@ -67,6 +67,11 @@ class Exchange:
         return self._reader.held
 
     @property
+    def announced_bytes(self) -> int:
+        """What is kept of a response has a limit that is small: nothing is reserved for it."""
+        return self._reader.held
+
+    @property
     def has_room(self) -> bool:
         """Whether another request may go out now."""
         free = len(self.in_flight) < self.settings.pipeline and self._transport.writable

@@ -18,9 +18,11 @@ from posthouse.protocols.srmp.http_head import (
     read_response_head,
 )
 from posthouse.protocols.srmp.settings import SrmpSettings
+from posthouse.wire.gathered import BLOCK, Gathered
 
 _END = b"\r\n\r\n"
 _LINE_MAX = 256  # of the size of a chunk with its extensions
+SMALL = BLOCK  # bytes of a body in chunks that are read whatever it may become
 _CONTINUES_MAX = 8  # interim responses to one request
 # A chunk costs as much as some thousand bytes. Nobody who means well sends many that are tiny.
 CHUNKS_FREE = 1024
@@ -49,7 +51,7 @@ class _Chunks:
     )
 
     def __init__(self, size_max: int, fields_max: int) -> None:
-        self.body = bytearray()
+        self.body = Gathered()
         self.ended = False
         self._size_max = size_max
         self._fields_max = fields_max
@@ -71,7 +73,7 @@ class _Chunks:
     def _take(self, data: bytes, at: int) -> int:
         taken = data[at : at + self._left]
         body = taken[: max(self._left - 2, 0)]
-        self.body += body
+        self.body.add(body)
         end = taken[len(body) :]
         if not b"\r\n"[2 - min(self._left, 2) :].startswith(end):
             raise HttpFault("a chunk does not end where it should")
@@ -145,7 +147,7 @@ class RequestReader:
         self._settings = settings
         self._held = b""  # of a head
         self._head: RequestHead | None = None  # whose body is on its way
-        self._body = bytearray()
+        self._body = Gathered()
         self._missing = 0
         self._chunks: _Chunks | None = None
         self._skipped = False  # an empty line: RFC 9112 2.2, some send one behind a body
@@ -157,6 +159,13 @@ class RequestReader:
         """Bytes of a request that is not whole yet."""
         chunks = 0 if self._chunks is None else self._chunks.held
         return len(self._held) + len(self._body) + chunks
+
+    @property
+    def announced(self) -> int:
+        """Bytes of that request when it is whole; in chunks it may become as large as any."""
+        if self._chunks is None:
+            return self.held + self._missing
+        return self._settings.body_size_max if self._chunks.held > SMALL else self._chunks.held
 
     @property
     def is_begun(self) -> bool:
@@ -176,7 +185,7 @@ class RequestReader:
 
     def _forget(self) -> None:
         self._held, self._head, self._chunks = b"", None, None
-        self._body, self._missing, self.expects = bytearray(), 0, False
+        self._body, self._missing, self.expects = Gathered(), 0, False
 
     def _feed(self, data: bytes, requests: list[Request]) -> None:
         at = 0
@@ -187,15 +196,15 @@ class RequestReader:
                 self.expects = False
                 at = self._chunks.feed(data, at)
                 if self._chunks.ended:
-                    self._finish(requests, bytes(self._chunks.body))
+                    self._finish(requests, self._chunks.body.take())
             else:
                 self.expects = False
                 piece = data[at : at + self._missing]
-                self._body += piece
+                self._body.add(piece)
                 self._missing -= len(piece)
                 at += len(piece)
                 if not self._missing:
-                    self._finish(requests, bytes(self._body))
+                    self._finish(requests, self._body.take())
 
     def _read_head(self, data: bytes, at: int, requests: list[Request]) -> tuple[bytes, int]:
         """The next head, and a body that is there already; where to go on."""

@@ -1,0 +1,38 @@
+"""The metrics of the account of memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from posthouse.protocols.memory import Buffer, MemoryAccount
+
+
+def memory_metrics(memory: MemoryAccount) -> Iterator[Metric]:
+    """What buffers hold, what is announced, who waited and who was closed."""
+    held = GaugeMetricFamily(
+        "posthouse_memory_bytes", "Bytes in buffers of connections, by what for.", labels=["kind"]
+    )
+    for kind in Buffer:
+        held.add_metric([kind.name.lower()], memory.bytes[kind])
+    yield held
+    gauges = {
+        "reserved": ("Bytes that peers have announced and not brought yet.", memory.reserved),
+        "limit": ("Bytes that all buffers may have.", memory.limit),
+    }
+    for name, (about, value) in gauges.items():
+        yield GaugeMetricFamily(f"posthouse_memory_{name}_bytes", about, value=value)
+    counters = {
+        "waits": ("Large packets that had to wait for memory.", memory.delayed),
+        "refusals": ("Bodies and answers refused for lack of memory.", memory.refused),
+        "released": ("Reservations of packets that came too slowly.", memory.released),
+    }
+    for name, (about, count) in counters.items():
+        yield CounterMetricFamily(f"posthouse_memory_{name}", about, value=count)
+    closed = CounterMetricFamily(
+        "posthouse_memory_closed", "Sessions closed for lack of memory.", labels=["reason"]
+    )
+    for reason, count in sorted(memory.closed.items()):
+        closed.add_metric([reason], count)
+    yield closed
