@@ -327,7 +327,7 @@ async def test_half_a_packet_goes_with_its_session_at_once() -> None:
 
 @on_loop
 async def test_a_session_that_waited_for_memory_goes_on() -> None:
-    memory = MemoryAccount(limit=3 * MIB)
+    memory = MemoryAccount(limit=6 * MIB)
     async with serving("ALPHA") as alpha, serving("BETA", memory=memory) as beta:
         await beta.create("orders")
         hog = await Stranger.connect(beta)
