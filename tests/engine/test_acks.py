@@ -133,6 +133,22 @@ def test_the_answer_goes_to_the_source_whoever_brought_the_message(rig: PeerRig)
     assert glance(out.packet).address_guid == source
 
 
+def test_no_answer_is_made_that_has_nowhere_to_go(rig: PeerRig) -> None:
+    """Neither an order nor a final acknowledgment; an address that it called from is enough."""
+    rig.manager.transfer.is_connected = lambda guid: False
+    asked = {"destination_queue_format_name": ledger(rig), "negative_journaling_requested": True}
+    rig.take(rig.transactional(1, 0, **asked))
+    assert not send_order_ack(rig)
+    rig.run(lambda m: m.moving.purge(rig.queue("ledger")))
+    assert rig.manager.queues.find_outgoing(order_queue_of(FAR_GUID)) is None
+    assert rig.manager.core.refusals["answer_to_unknown_machine"] == 2
+    rig.run(lambda m: m.transfer.reached(FAR_GUID, "192.0.2.7", None))
+    rig.take(rig.transactional(2, 1, **asked))
+    assert send_order_ack(rig)
+    rig.run(lambda m: m.moving.purge(rig.queue("ledger")))
+    assert len(owed(rig)) == 2
+
+
 def test_nothing_is_acknowledged_of_which_nothing_was_accepted(rig: PeerRig) -> None:
     assert not send_order_ack(rig)
     rig.take(rig.transactional(2, 1, destination_queue_format_name=ledger(rig)))  # out of order

@@ -275,3 +275,25 @@ def test_the_sequence_of_an_outgoing_queue_is_reset(tmp_path: Path) -> None:
         assert after["unacknowledged"] == 2
 
     with_api(tmp_path, work)
+
+
+def test_a_list_of_many_queues_is_made_in_steps(tmp_path: Path) -> None:
+    """Each step describes a limited number; pages end where they are full."""
+
+    async def work(rig: ApiRig) -> None:
+        for number in range(130):
+            await rig.create(rf".\private$\q{number}")
+        before = rig.desk.turns
+        page = (await rig.get("/api/v1/queues", limit=120)).json
+        assert len(page["queues"]) == 120
+        assert rig.desk.turns - before >= 3
+        rest = (await rig.get("/api/v1/queues", limit=120, after=page["next"])).json
+        names = [str(queue["path"]) for queue in page["queues"] + rest["queues"]]
+        made = [name for name in names if name.startswith(r"ALPHA\private$\q")]
+        assert made == [rf"ALPHA\private$\q{number}" for number in range(130)]
+        assert rest["next"] is None
+        books = (await rig.get("/api/v1/books", limit=125)).json
+        assert (len(books["books"]), books["balanced"]) == (125, True)
+        assert books["next"] is not None
+
+    with_api(tmp_path, work)

@@ -18,7 +18,13 @@ from posthouse.protocols.binary.settings import BinarySettings
 from posthouse.wire.glance import glance
 from posthouse.wire.internal import connection_parameters, establish_connection
 from posthouse.wire.message import serialize
-from posthouse.wire.order_acks import read_order_ack
+from posthouse.wire.order_acks import (
+    OrderAck,
+    Origin,
+    order_ack,
+    order_queue_of,
+    read_order_ack,
+)
 from posthouse.wire.stream import PacketKind, PacketSplitter, packet_kind
 from tests.protocols.binary.memory_net import Cable, Machine, Net
 
@@ -63,7 +69,7 @@ def caller(machine: Machine, claimed: bytes, address: str = THEIRS) -> Cable:
     return cable
 
 
-def placed(source: bytes, number: int = 1, **attributes: bool) -> bytes:
+def placed(source: bytes, number: int = 1, body: bytes = b"x", **attributes: bool) -> bytes:
     """A message in the sequence of a source."""
     return serialize(
         Message(
@@ -76,7 +82,7 @@ def placed(source: bytes, number: int = 1, **attributes: bool) -> bytes:
             transactional_message_sequence_identifier=TxSequenceId(5, 1),
             transaction_sequence_number=number,
             transaction_previous_sequence_number=number - 1,
-            body=b"x",
+            body=body,
             **attributes,
         )
     )
@@ -125,6 +131,24 @@ def test_nothing_is_owed_to_sources_that_were_made_up(
     assert beta.manager.core.refusals["answer_to_unknown_machine"] >= 399
 
 
+def test_what_an_older_version_owed_them_waits_without_a_link(
+    beta: Machine, net: Net, told: list[Event]
+) -> None:
+    for each in range(1, 5):
+        origin = Origin(beta.manager.identifier, each, 1_700_000_000)
+        packet = order_ack(OrderAck.of(5, 1), order_queue_of(guid(each)), origin)
+        beta.call(
+            lambda m, each=each, packet=packet: m.core.acks.send(guid(each), "", packet, "", None)
+        )
+    net.advance(60_000)
+    assert owed_queues(beta) == [*map(order_queue, range(1, 5))]
+    assert beta.protocol.links.all() == []
+    assert told == []
+    again = caller(beta, guid(3), "10.7.7.7")
+    net.advance(1_000)
+    assert order_acks_on(again) == [1]
+
+
 def test_what_ends_is_not_answered_to_them_either(
     beta: Machine, net: Net, told: list[Event]
 ) -> None:
@@ -138,13 +162,19 @@ def test_what_ends_is_not_answered_to_them_either(
     assert {event.name for event in told} == {"session_opened"}
 
 
-def test_a_message_of_a_source_with_a_session_is_answered_there(beta: Machine, net: Net) -> None:
-    """The source need not be the one that brought it."""
+def test_an_answer_goes_to_no_other_host_than_its_message_came_from(
+    beta: Machine, net: Net
+) -> None:
+    """Where the source has a session from elsewhere, it has not sent that message."""
     theirs, other = caller(beta, guid(7), "10.7.7.7"), caller(beta, guid(0))
-    bring(other, placed(guid(7)))
+    bring(theirs, placed(guid(7)))
     net.advance(1_000)
     assert order_acks_on(theirs) == [1]
-    assert order_acks_on(other) == []
+    theirs.sent.clear()
+    bring(other, placed(guid(7), body=b"another"))
+    net.advance(1_000)
+    assert order_acks_on(theirs) == []
+    assert len(beta.protocol.links.all()) <= 1
 
 
 @pytest.mark.parametrize("known", ["directory", "reached"])
@@ -162,7 +192,8 @@ def test_a_machine_that_others_vouch_for_is_answered_while_it_is_away(
         beta.call(lambda m: m.transfer.reached(guid(7), "10.7.7.7", 1801))
     bring(caller(beta, guid(0)), placed(guid(7)))
     net.advance(1_000)
-    assert owed_queues(beta) == [order_queue(7)]
+    (queue,) = owed_queues(beta)
+    assert queue.startswith(order_queue(7))
     assert len(beta.protocol.links.all()) == 1
 
 
@@ -255,16 +286,15 @@ def test_what_waits_without_a_link_goes_once_the_directory_has_its_machine(
     for number in range(5):
         leave_unacknowledged(beta, net, number)
     assert len(beta.protocol.links.all()) == 3
-    machine = objects.QueueManager(
-        identifier=guid(4), computer_name="FOUR", addresses=("10.6.6.7",)
-    )
+    machine = objects.QueueManager(identifier=guid(4), computer_name="FOUR", addresses=(THEIRS,))
+    net.connects.clear()
     beta.call(
         lambda m: m.directory.service.create_directory_object(machine, m.core.now_ms, m.core.utc)
     )
     beta.protocol.active([])
     net.run()
     assert len(beta.protocol.links.all()) == 4
-    assert ("10.6.6.7", 1801) in net.connects
+    assert net.connects == [(THEIRS, 1801)]
 
 
 # -- work in one turn
@@ -283,12 +313,13 @@ def test_one_turn_takes_a_limited_number_of_messages_that_differ(
 
     monkeypatch.setattr(type(beta.manager), "receive_packets", noted)
     cable = caller(beta, guid(0))
-    packets = [placed(guid(number)) for number in range(1, 3 * STEP_MESSAGES + 10)]
+    numbers = range(1, 3 * STEP_MESSAGES + 10)
+    packets = [placed(guid(number), body=b"%d" % number) for number in numbers]
     assert cable.session is not None
     cable.session.receive(b"".join(packets[:300]))
     cable.session.receive(b"".join(packets[300:]))
     beta.net.run()
-    assert len(beta.bodies(ORDERS)) == len(packets)
+    assert beta.bodies(ORDERS) == [b"%d" % number for number in numbers]
     assert max(taken) == STEP_MESSAGES
     assert cable.session.unsynced_bytes == 0
     assert cable.session.received.safe == len(packets)
