@@ -26,6 +26,7 @@ _BLANK: Final = b" \t\r\n\0"
 _STAND_INS: Final = 0x10F800
 _FORBIDDEN: Final = frozenset({*range(0x20), 0xFFFE, 0xFFFF} - {9, 10, 13})
 _BACK: Final = {_STAND_INS + (code & 0xFF): code for code in _FORBIDDEN}
+_STAND_IN: Final = re.compile(rb"\xf4\x8f[\xa0-\xa3]|&#[xX]0*10[fF]8|&#0*1112")
 _REPLACED: Final = "\ufffd".encode()
 _P: Final = "NServiceBus."
 _E: Final = "NServiceBus.ExceptionInfo."
@@ -56,11 +57,13 @@ def is_version_2(label: str) -> bool:
 
 def read_headers(extension: bytes, limits: Limits) -> tuple[dict[str, str | None], str | None]:
     """The headers, and what is wrong with them; a key that comes twice keeps its first value."""
-    root = _document(extension.removeprefix(_BOM).lstrip(_BLANK), limits)
+    data = extension.removeprefix(_BOM).lstrip(_BLANK)
+    back = _BACK if _is_free(data) else {}
+    root = _document(data, bool(back), limits)
     headers: dict[str, str | None] = {}
     wrong = None
     for entry in root:
-        key, value = _entry(entry)
+        key, value = _entry(entry, back)
         if key is None:
             continue
         if key in headers:
@@ -70,27 +73,31 @@ def read_headers(extension: bytes, limits: Limits) -> tuple[dict[str, str | None
     return headers, wrong
 
 
-def _document(data: bytes, limits: Limits) -> Element:
+def _is_free(data: bytes) -> bool:
+    """Whether the stand-ins do not occur, neither themselves nor as references."""
+    return _STAND_IN.search(data) is None
+
+
+def _document(data: bytes, usable: bool, limits: Limits) -> Element:
     """Cut what follows the list; the last end counts, unless garbage holds one as well."""
     ends = [found.end() for found in _END.finditer(data)]
     empty = None if ends else _EMPTY_ROOT.match(data, root_at(data) or 0)
     cuts = [empty.end()] if empty else list(dict.fromkeys((ends[-1], ends[0]))) if ends else [None]
     for cut in cuts[:-1]:
         try:
-            return parse(_with_stand_ins(data[:cut]), limits)
+            return parse(_with_stand_ins(data[:cut], usable), limits)
         except FormatError:
             continue
-    return parse(_with_stand_ins(data[: cuts[-1]]), limits)
+    return parse(_with_stand_ins(data[: cuts[-1]], usable), limits)
 
 
-def _with_stand_ins(data: bytes) -> bytes:
+def _with_stand_ins(data: bytes, usable: bool) -> bytes:
     """References to characters that XML forbids, as characters that it allows."""
     count = data.count(b"&#")
     if not count:
         return data
     if count > _REFERENCES_MAX:
         raise FormatError(f"more than {_REFERENCES_MAX} references to characters")
-    usable = b"\xf4\x8f" not in data
     return _REFERENCE.sub(lambda found: _stand_in(found, usable), data)
 
 
@@ -103,20 +110,21 @@ def _stand_in(found: re.Match[bytes], usable: bool) -> bytes:
     return found[0]
 
 
-def _entry(entry: Element) -> tuple[str | None, str | None]:
+def _entry(entry: Element, back: dict[int, int]) -> tuple[str | None, str | None]:
     key: str | None = None
     value: str | None = None
     for field in entry:
         name = local(field.tag)
         if name == "Key":
-            key = _text(field)
+            key = _text(field, back)
         elif name == "Value" and field.get(_NIL) not in ("true", "1"):
-            value = _text(field)
+            value = _text(field, back)
     return key, value
 
 
-def _text(field: Element) -> str:
-    return "".join(field.itertext()).replace("\r\n", "\n").translate(_BACK)
+def _text(field: Element, back: dict[int, int]) -> str:
+    text = "".join(field.itertext()).replace("\r\n", "\n")
+    return text.translate(back) if back and not text.isascii() else text
 
 
 def meaning_of(
