@@ -74,6 +74,12 @@ PEERS = {
         probe=("systemd-analyze", "--version"),
         why="checks the unit and the account of the service in deploy/",
     ),
+    "mono": Peer(
+        package="mono-mcs mono-runtime libmono-system-runtime-serialization4.0-cil "
+        "libmono-system-servicemodel4.0a-cil",
+        probe=("sh", "-c", "mcs --version && mono --version"),
+        why="reads with .NET's own classes what the formatters write, and writes what they read",
+    ),
     "nginx": Peer(
         package="nginx",
         probe=("nginx", "-v"),
