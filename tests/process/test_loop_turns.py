@@ -283,3 +283,4 @@ def test_clients_that_send_and_receive_without_rest(house: House, dose: Dose) ->
             list(pool.map(flood, range(clients)))
 
     house.stands(attack)
+    house.qm.queue(PLAIN).purge()
