@@ -23,6 +23,7 @@ _PROLOG_DECLARATION: Final = re.compile(r"<\?xml[ \t\r\n][^>]*?\?>[ \t\r\n]*")
 _MARKUP: Final = re.compile(r"<[A-Za-z_:?!/\u0080-\U0010ffff]")
 _ATTRIBUTE: Final = re.compile(rb"""=[ \t\r\n]*["']""")
 _TEXT: Final = re.compile(rb">([^<>]*[^<> \t\r\n][^<>]*)<")
+_PLAIN_START: Final = re.compile(rb"(?:<\?xml[^<>]*\?>)?[ \t\r\n]*<[A-Za-z_]")
 _SPACE: Final = b" \t\r\n"
 _PROLOG_MAX: Final = 1000
 _FED: Final = 1 << 20  # bytes that the parser gets at once
@@ -115,17 +116,25 @@ def parse(data: bytes, limits: Limits) -> Element:
 
 
 def _check(data: bytes, limits: Limits) -> None:
+    if len(data) > 4 * min(limits.elements, limits.attributes, limits.lines):
+        _check_counts(data, limits)
+    if _PLAIN_START.match(data):
+        return
+    at = root_at(data)
+    if at is None:
+        raise FormatError(f"XML with more than {_PROLOG_MAX} comments before the root")
+    if data.startswith(b"<!DOCTYPE", at):
+        raise FormatError("XML with a DTD is not read")
+
+
+def _check_counts(data: bytes, limits: Limits) -> None:
+    """Refuse what would take too much memory; a smaller document cannot have that many."""
     if data.count(b"<") - data.count(b"</") > limits.elements:
         raise FormatError(f"XML with more than {limits.elements} elements")
     if data.count(b"\n") + data.count(b"&") > limits.lines:
         raise FormatError(f"XML with more than {limits.lines} lines and references")
     if data.count(b"=") > limits.attributes and _has_many(data, limits.attributes):
         raise FormatError(f"XML with more than {limits.attributes} attributes")
-    at = root_at(data)
-    if at is None:
-        raise FormatError(f"XML with more than {_PROLOG_MAX} comments before the root")
-    if data.startswith(b"<!DOCTYPE", at):
-        raise FormatError("XML with a DTD is not read")
 
 
 def _has_many(data: bytes, most: int) -> bool:

@@ -126,11 +126,12 @@ class _Conversion:
     """One walk from the root down. Each container is made first and filled later, without
     recursion, so that the depth of a document costs no stack."""
 
-    __slots__ = ("_depth_max", "_names", "_todo")
+    __slots__ = ("_arrays", "_depth_max", "_names", "_todo")
 
     def __init__(self, limits: Limits) -> None:
         self._depth_max = limits.depth
         self._names: dict[str, str] = {}
+        self._arrays: set[str] = set()
         self._todo: list[tuple[Element, Any, int]] = []
 
     def root(self, root: Element) -> Any:
@@ -147,14 +148,17 @@ class _Conversion:
 
     def _fill(self, element: Element, into: dict[str, Any], depth: int) -> None:
         """Children by their local names; a name that repeats gives a list."""
-        names = self._names
+        names, arrays = self._names, self._arrays
         repeated: set[str] | None = None
+        mixed: list[str] | None = None
         for child in element:
             tag = child.tag
             name = names.get(tag)
             if name is None:
                 name = names[tag] = local(tag)
-            if len(child) or child.keys() or is_array(name):
+                if is_array(name):
+                    arrays.add(tag)
+            if len(child) or child.keys() or tag in arrays:
                 value = self._open(child, name, depth)
             else:
                 text = child.text
@@ -169,18 +173,15 @@ class _Conversion:
             else:
                 repeated.add(name)
                 into[name] = [into[name], value]
-        self._mixed(element, into)
-
-    def _mixed(self, element: Element, into: dict[str, Any]) -> None:
-        text = element.text or ""
-        if len(element):
-            text = text if not text.isspace() else ""
-            tails = [child.tail for child in element if child.tail and not child.tail.isspace()]
-            text += "".join(tails)
-        elif text.isspace():
-            text = ""
-        if text:
-            into["#text"] = text
+            tail = child.tail
+            if tail is not None and not tail.isspace():
+                mixed = mixed or []
+                mixed.append(tail)
+        text = element.text
+        if text is not None and not text.isspace():
+            into["#text"] = text + "".join(mixed or ())
+        elif mixed is not None:
+            into["#text"] = "".join(mixed)
 
     def _item(self, element: Element, depth: int) -> Any:
         """A root or an item of a list: typed by its name."""

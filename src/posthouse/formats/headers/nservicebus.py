@@ -58,7 +58,7 @@ def is_version_2(label: str) -> bool:
 def read_headers(extension: bytes, limits: Limits) -> tuple[dict[str, str | None], str | None]:
     """The headers, and what is wrong with them; a key that comes twice keeps its first value."""
     data = extension.removeprefix(_BOM).lstrip(_BLANK)
-    back = _BACK if _is_free(data) else {}
+    back = _BACK if b"&#" in data and _STAND_IN.search(data) is None else {}
     root = _document(data, bool(back), limits)
     headers: dict[str, str | None] = {}
     wrong = None
@@ -71,11 +71,6 @@ def read_headers(extension: bytes, limits: Limits) -> tuple[dict[str, str | None
         else:
             headers[key] = value
     return headers, wrong
-
-
-def _is_free(data: bytes) -> bool:
-    """Whether the stand-ins do not occur, neither themselves nor as references."""
-    return _STAND_IN.search(data) is None
 
 
 def _document(data: bytes, usable: bool, limits: Limits) -> Element:

@@ -264,7 +264,9 @@ class NrbfReader:
 
     def record_counts(self) -> dict[str, int]:
         """How often each record came, by its name."""
-        return {RECORD_NAMES[kind]: count for kind, count in enumerate(self.records) if count}
+        return {
+            name: self.records[kind] for kind, name in RECORD_NAMES.items() if self.records[kind]
+        }
 
     def type_names(self) -> list[dict[str, str | None]]:
         """The classes in the order of their records."""

@@ -126,7 +126,12 @@ class Stream:
 
     def i32(self) -> int:
         """A number of four bytes."""
-        return int(_I32.unpack(self.take(4))[0])
+        at = self.at
+        if at + 4 > self.size:
+            raise FormatError(f"the NRBF stream ends inside an object, at byte {at}")
+        self.at = at + 4
+        number: int = _I32.unpack_from(self.data, at)[0]
+        return number
 
     def count(self) -> int:
         """A number of items or members."""
@@ -148,7 +153,11 @@ class Stream:
         length = self.u8()
         if length > 0x7F:
             length = self._long_length(length & 0x7F)
-        return self.take(length).decode("utf-8", "replace")
+        start = self.at
+        end = self.at = start + length
+        if end > self.size:
+            raise FormatError(f"the NRBF stream ends inside a string, at byte {start}")
+        return self.data[start:end].decode("utf-8", "replace")
 
     def _long_length(self, length: int) -> int:
         for shift in (7, 14, 21, 28):
@@ -249,7 +258,7 @@ _BACKING: Final = re.compile(r"<(.+)>k__BackingField", re.DOTALL)
 
 
 def _plain(name: str) -> str:
-    found = _BACKING.fullmatch(name)
+    found = _BACKING.fullmatch(name) if name.startswith("<") else None
     return found[1] if found else name
 
 
@@ -258,7 +267,7 @@ def shown_names(names: list[str]) -> list[str]:
 
     The whole name stays where two members would have the same one; `$` is doubled at the start.
     """
-    own = {_plain(name) for name in names if "+" not in name}
+    own = set(map(_plain, names))
     shown: dict[str, None] = {}
     for name in names:
         base, plus, field = name.partition("+")
