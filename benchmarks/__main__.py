@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from benchmarks import backlog, engine, flat, pgm, qms, remote, spark, srmp, store
+from benchmarks import backlog, engine, flat, formats, pgm, qms, remote, spark, srmp, store
 from benchmarks import directory as enterprises
 from benchmarks.command import WRONG_USAGE, measured_place, run_command
 from benchmarks.figures import Outcome
@@ -28,6 +28,7 @@ BENCHMARKS: dict[str, Callable[[Run], Outcome]] = {
     pgm.NAME: pgm.measure,
     qms.NAME: qms.measure,
     enterprises.NAME: enterprises.measure,
+    formats.NAME: formats.measure,
     spark.NAME: spark.measure,
 }
 

@@ -62,6 +62,8 @@ TABLES = {
     ("qms", "goals"),
     ("directory", "lookups"),
     ("directory", "goals"),
+    ("formats", "rates"),
+    ("formats", "goals"),
 }
 
 
