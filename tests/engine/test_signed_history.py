@@ -35,6 +35,7 @@ from tests.security.key_ring import MemoryRing, certificate, private_key
 LATER = 2_000_000_000
 CORRELATION = MessageId(b"c" * 16, 5)
 EVE = Peer(b"E" * 16, "203.0.113.66")
+HONEST = Peer(b"H" * 16, "203.0.113.5")
 PAY = r"DIRECT=OS:ALPHA\private$\pay"
 EXACT = r"DIRECT=OS:ALPHA\private$\exact"
 
@@ -121,7 +122,19 @@ def test_two_messages_of_one_content_both_arrive(rig: PayRig) -> None:
     assert correlations[1].startswith(CORRELATION.guid)
 
 
-def test_senders_that_give_the_same_correlation_to_equal_messages_are_refused(rig: PayRig) -> None:
+def test_a_sender_repeats_its_content_from_its_address(rig: PayRig) -> None:
+    """Windows signs nothing that differs between two equal messages."""
+    twice = [rig.payment(correlation_identifier=CORRELATION) for _ in range(2)]
+    rig.take(*twice)
+    assert rig.bodies("pay") == [b"PAY 100"] * 2
+    assert rig.take(twice[1]) == Verdict(1)  # resent
+    rig.take(renumbered(twice[0], 4711), peer=EVE)
+    assert rig.bodies("pay") == [b"PAY 100"] * 2
+    assert rig.refusals["replayed"] == 1
+
+
+def test_repeated_content_can_be_refused_from_every_address(rig: PayRig) -> None:
+    rig.configure(signed_repeats="refuse")
     twice = [rig.payment(correlation_identifier=CORRELATION) for _ in range(2)]
     rig.take(*twice)
     assert rig.bodies("pay") == [b"PAY 100"]
@@ -224,12 +237,14 @@ class Posting:
         ordinal = message.ordinal if self.named else None
         return sign(body, b"", FAR_GUID, HashAlgorithm.SHA1, signer, ordinal)
 
-    def post(self, message: SrmpMessage, signature: bytes, body: bytes = b"PAY 100") -> int:
+    def post(
+        self, message: SrmpMessage, signature: bytes, body: bytes = b"PAY 100", peer: Peer = EVE
+    ) -> int:
         content_type, payload = write_parts(
             write_envelope(message, signature), body, guid=FAR_GUID, number=1
         )
         parts = read_parts(content_type, payload)
-        arrival = SrmpArrival(EVE, read_envelope(parts.envelope), parts, head_of(content_type))
+        arrival = SrmpArrival(peer, read_envelope(parts.envelope), parts, head_of(content_type))
         (verdict,) = self.rig.run(lambda m: m.receive_srmp([arrival]))
         return verdict.status
 
@@ -246,7 +261,7 @@ def test_a_captured_post_under_another_identifier_is_refused(named: bool) -> Non
     posting = Posting(WebSigningRig(), named)
     rig, message = posting.rig, posting.rig.signing()
     signature = posting.signature(message, b"PAY 100")
-    assert posting.post(message, signature) == 200
+    assert posting.post(message, signature, peer=HONEST) == 200
     assert posting.post(rig.signing(), signature) == 400
     forget_identifiers(rig)
     assert posting.post(message, signature) == 200  # as any that was resent
@@ -256,12 +271,25 @@ def test_a_captured_post_under_another_identifier_is_refused(named: bool) -> Non
         assert Posting(fresh).post(fresh.signing(ordinal=77), signature) == 400
 
 
-def test_posts_of_one_content_arrive_if_their_identifiers_are_signed() -> None:
-    for named, expected in ((True, 200), (False, 400)):
-        posting = Posting(WebSigningRig(), named)
-        first, second = posting.rig.signing(), posting.rig.signing()
-        assert posting.post(first, posting.signature(first, b"PAY 100")) == 200
-        assert posting.post(second, posting.signature(second, b"PAY 100")) == expected
+@pytest.mark.parametrize(
+    ("named", "peer", "expected"),
+    [(True, EVE, 200), (True, HONEST, 200), (False, EVE, 400), (False, HONEST, 200)],
+)
+def test_posts_of_one_content_arrive_if_their_identifiers_are_signed_or_from_one_address(
+    named: bool, peer: Peer, expected: int
+) -> None:
+    posting = Posting(WebSigningRig(), named)
+    first, second = posting.rig.signing(), posting.rig.signing()
+    assert posting.post(first, posting.signature(first, b"PAY 100"), peer=HONEST) == 200
+    assert posting.post(second, posting.signature(second, b"PAY 100"), peer=peer) == expected
+
+
+def test_a_post_that_names_itself_is_not_repeated_from_its_address() -> None:
+    posting = Posting(WebSigningRig())
+    first, second = posting.rig.signing(), posting.rig.signing()
+    signature = posting.signature(first, b"PAY 100")
+    assert posting.post(first, signature, peer=HONEST) == 200
+    assert posting.post(second, signature, peer=HONEST) == 400
 
 
 def test_a_post_that_names_itself_goes_into_one_queue() -> None:

@@ -4,6 +4,9 @@ A signature covers neither the identifier nor the time of a message, so whoever 
 message can send it again under another number. What was signed is remembered as a digest, for
 `[security] signed_history_s`, in the step that takes the message in. Only messages whose signature
 proves a sender get in here, so that strangers push nothing out.
+
+Windows signs nothing that differs between two equal messages of one sender. So equal content from
+the address that sent it before is a new message, unless `[security] signed_repeats` refuses it.
 """
 
 from __future__ import annotations
@@ -18,19 +21,19 @@ from posthouse.engine.queue import Queue
 from posthouse.engine.records import TABLE_SIGNED, Change
 from posthouse.engine.remote import Peer
 from posthouse.model.guids import format_guid
-from posthouse.security.settings import MessageSecuritySettings
+from posthouse.security.settings import SAME_ADDRESS, MessageSecuritySettings
 
 DIGEST_SIZE = 16
 _QUEUE = struct.Struct("<I")
-_KNOWN = struct.Struct("<I8s")  # when, UTC seconds; under which identifier
+_KNOWN = struct.Struct("<I8s8s")  # when, UTC seconds; under which identifier; from which host
 
 
 class Copy(Enum):
     """What a signed message is to those that came before it."""
 
-    NONE = "none"  # it is the first
+    NONE = "none"  # it is the first, or its sender has sent the same content again
     RESENT = "resent"  # under the same identifier: its sender has not learned that it is here
-    REPLAYED = "replayed"  # under another one
+    REPLAYED = "replayed"  # under another one, from another address
 
 
 class SignedMessage(NamedTuple):
@@ -71,21 +74,39 @@ class SignedHistory:
             return Copy.NONE
         self._drop_old(kept_s, change)
         key, identifier = _key(queue, message), _identifier(message)
+        copy = self._copy(key, identifier, message, peer, settings)
+        if copy is Copy.NONE:
+            known = _KNOWN.pack(self.core.utc, identifier, _host(peer))
+            self._remember(key, known, settings.signed_history_max, change)
+        elif copy is Copy.RESENT:
+            self.core.refusals["duplicate"] += 1
+        else:
+            self._tell(queue, message, peer)
+        return copy
+
+    def _copy(
+        self,
+        key: bytes,
+        identifier: bytes,
+        message: SignedMessage,
+        peer: Peer,
+        settings: MessageSecuritySettings,
+    ) -> Copy:
         known = self._known.get(key)
         if known is None:
-            self._remember(key, identifier, settings.signed_history_max, change)
             return Copy.NONE
-        if _KNOWN.unpack(known)[1] == identifier:
-            self.core.refusals["duplicate"] += 1
+        _, known_identifier, host = _KNOWN.unpack(known)
+        if known_identifier == identifier:
             return Copy.RESENT
-        self._tell(queue, message, peer)
-        return Copy.REPLAYED
+        repeats = settings.signed_repeats == SAME_ADDRESS and not message.one_queue
+        return Copy.NONE if repeats and host == _host(peer) else Copy.REPLAYED
 
-    def _remember(self, key: bytes, identifier: bytes, entries_max: int, change: Change) -> None:
+    def _remember(self, key: bytes, known: bytes, entries_max: int, change: Change) -> None:
+        self._known.pop(key, None)  # so that it is the newest
         while len(self._known) >= entries_max:
             self._drop(next(iter(self._known)), change)
-        value = self._known[key] = _KNOWN.pack(self.core.utc, identifier)
-        self.core.define(TABLE_SIGNED, key, value, change)
+        self._known[key] = known
+        self.core.define(TABLE_SIGNED, key, known, change)
 
     def _drop_old(self, kept_s: int, change: Change) -> None:
         limit = self.core.utc - kept_s
@@ -118,3 +139,7 @@ def _key(queue: Queue, message: SignedMessage) -> bytes:
 def _identifier(message: SignedMessage) -> bytes:
     text = message.source + message.ordinal.to_bytes(8, "little")
     return blake2b(text, digest_size=8).digest()
+
+
+def _host(peer: Peer) -> bytes:
+    return blake2b(peer.host.encode(), digest_size=8).digest()

@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 from posthouse.engine.settings import EngineSettings
 from posthouse.protocols.binary.settings import BinarySettings, resend_table
 from posthouse.runtime.settings_kinds import DAY_MS, DAY_S, SIZE, Names, Port
-from posthouse.security.settings import MessageSecuritySettings
+from posthouse.security.settings import MessageSecuritySettings, RepeatsWord
 from posthouse.store.settings import GIB, KIB
 
 _engine = EngineSettings("default")
@@ -300,7 +300,8 @@ class SecuritySection(Struct, frozen=True):
             ge=0,
             le=365 * DAY_S,
             description="How long what was signed is remembered of messages in authenticated "
-            "queues. A copy under another identifier is refused as a replay; 0 refuses none.",
+            "queues. A copy under another identifier from another address is refused as a "
+            "replay; 0 refuses none.",
         ),
     ] = _security.signed_history_s
     signed_history_max: Annotated[
@@ -311,6 +312,14 @@ class SecuritySection(Struct, frozen=True):
             description="How many of those messages are remembered; the oldest leave first.",
         ),
     ] = _security.signed_history_max
+    signed_repeats: Annotated[
+        RepeatsWord,
+        Meta(
+            description="Whether a sender may send the same signed content again under another "
+            "identifier: from the address that it came from before, or not at all. Content that "
+            "names its message under the signature is never taken twice."
+        ),
+    ] = _security.signed_repeats
 
     def message_security(self) -> MessageSecuritySettings:
         """What the engine gets of it."""

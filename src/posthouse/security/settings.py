@@ -9,6 +9,8 @@ from posthouse.model.message_values import EncryptionAlgorithm, HashAlgorithm
 HashWord = Literal["sha1", "sha256", "sha512"]
 AdvancedWord = Literal["aes128", "aes192", "aes256"]
 EnhancedWord = Literal["rc2", "rc4"]
+RepeatsWord = Literal["same-address", "refuse"]
+SAME_ADDRESS: Final = "same-address"
 
 HASHES: Final[dict[str, int]] = {
     "sha1": HashAlgorithm.SHA1,
@@ -40,6 +42,7 @@ class MessageSecuritySettings(Struct, frozen=True, kw_only=True):
     certificate_lifetime_s: int = 1200
     signed_history_s: int = 7 * 24 * 3600
     signed_history_max: int = 100_000
+    signed_repeats: RepeatsWord = SAME_ADDRESS
 
     @property
     def signing_hash(self) -> int:
