@@ -9,6 +9,7 @@ from posthouse.cli import message
 from posthouse.cli.connection import Remote
 from posthouse.protocols.admin.types import BulkJson, ErrorBody
 from tests.cli.conftest import Posthouse
+from tests.formats.test_vectors import FOLDER
 
 ORDERS, OTHER, BOOKED = "./private$/orders", "./private$/other", "./private$/booked"
 
@@ -183,3 +184,17 @@ def test_work_that_ended_early_is_told_and_fails(capsys: pytest.CaptureFixture[s
     said = capsys.readouterr()
     assert said.out == "move: 3 messages done.\n"
     assert said.err == "It ended early: MQ_ERROR_QUEUE_NOT_FOUND (0xC00E0003): none. Look.\n"
+
+
+def test_find_looks_into_messages(ph: Posthouse) -> None:
+    name = str(FOLDER / "nsb-error")
+    ph("send", ORDERS, "--body-file", f"{name}.body", "--extension-file", f"{name}.extension")
+    ph("send", ORDERS, "--body-file", str(FOLDER / "nrbf-class.body"), "--body-type", "768")
+    send(ph, *["hay"] * 60)
+    (found,) = ph("message", "find", 'text ~ "main st 1"', "--json").lines
+    assert found["decoded"]["root_type"] == "Acme.Shop.Order"
+    where = 'header["NServiceBus.EnclosedMessageTypes"] ~ "OrderPlaced"'
+    assert len(ph("message", "find", where, "--json").lines) == 1
+    assert ph("message", "move", ORDERS, OTHER, "--where", where).code == 0
+    (moved,) = ph("peek", OTHER, "--count", "9", "--json").lines
+    assert moved["decoded"]["exception_type"] == "System.InvalidOperationException"

@@ -57,7 +57,8 @@ complete all this.
 `and`, `or`, `not` and brackets, such as `priority >= 5 and label ~ "order"`. `~` is for texts that
 contain another one, whatever the letter case, `!~` for those that do not; the others are `=`, `!=`,
 `<`, `<=`, `>`, `>=`. Times are written as in `arrived_time < "2026-01-31T12:00:00Z"`, flags alone
-as in `not authenticated`.
+as in `not authenticated`. Filters also look into messages, by `text`, `format`, `message_type`,
+`exception_type`, `failed_queue`, `header["NAME"]` and others ([formats.md](formats.md)).
 
 ## Exported messages
 

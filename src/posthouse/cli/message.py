@@ -62,9 +62,13 @@ def find(
     """Find messages of all queues that you may look into.
 
     A filter compares fields of the message JSON, joined by and, or, not and brackets.
-    The sign ~ is for texts that contain another one.
+    The sign ~ is for texts that contain another one. What is in a message can be asked for as well:
+    text, format, message_type, exception_type, failed_queue, header["NAME"] and others
+    (docs/formats.md).
 
     Example: posthouse message find 'priority >= 5 and label ~ "order"'
+
+    Example: posthouse message find 'header["NServiceBus.EnclosedMessageTypes"] ~ "OrderPlaced"'
     """
     messages = found_messages(remote, None, filter, bodies=True)
     if remote.json:

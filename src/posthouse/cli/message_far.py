@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from posthouse.cli.message_choice import check
 from posthouse.client.msmq import RemoteQueue
+from posthouse.formats.search import content_of
 from posthouse.model.errors import MessageNotFound, QueueError
 from posthouse.model.filters import parse_filter
 from posthouse.protocols.admin.types import BulkJson, ErrorBody
@@ -16,7 +17,7 @@ def chosen_far(queue: RemoteQueue, where: str | None, lookup_ids: list[int] | No
         return list(dict.fromkeys(lookup_ids))
     if where is None:
         return [message.lookup_id for message in queue.browse(body_max=0)]
-    matches = parse_filter(where).matches
+    matches = parse_filter(where, content_of).matches
     return [message.lookup_id for message in queue.browse() if matches(message.to_json())]
 
 

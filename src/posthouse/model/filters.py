@@ -10,9 +10,9 @@ from __future__ import annotations
 import difflib
 import operator
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from posthouse.model.errors import IllegalPropertyValue, InvalidParameter
 from posthouse.model.message_json import MessageJson, parse_time, time_text
@@ -22,6 +22,7 @@ FILTER_LENGTH_MAX: Final = 4096
 COMPARISONS_MAX: Final = 32
 DEPTH_MAX: Final = 32
 _NUMBER_MAX: Final = (1 << 63) - 1
+_HEADER_EXAMPLE: Final = 'A header looks like: header["NServiceBus.MessageId"] = "1"'
 _EXAMPLE: Final = 'A filter looks like: priority >= 5 and label ~ "order"'
 
 
@@ -68,9 +69,27 @@ FIELDS: Final = {
 }
 """The fields of the message JSON that can be asked for."""
 
+CONTENT_FIELDS: Final = {
+    "format": Kind.TEXT,
+    "text": Kind.TEXT,
+    "message_type": Kind.TEXT,
+    "intent": Kind.TEXT,
+    "failed_queue": Kind.TEXT,
+    "exception_type": Kind.TEXT,
+    "exception_message": Kind.TEXT,
+    "conversation_id": Kind.TEXT,
+    "related_to": Kind.TEXT,
+}
+"""Fields of what is in a message: the body is decoded for them."""
+_HEADER: Final = "header"
+_ALL_FIELDS: Final = (*FIELDS, *CONTENT_FIELDS, _HEADER)
+
 Predicate = Callable[[MessageJson], bool]
 Test = Callable[[object], bool]
 Fold = Callable[[str], str]
+Get = Callable[[MessageJson], object]
+Decoder = Callable[[MessageJson], Mapping[str, Any]]
+"""What is in a message: the fields above, and `headers` by their names."""
 
 
 class Filter(NamedTuple):
@@ -78,15 +97,20 @@ class Filter(NamedTuple):
 
     text: str
     matches: Predicate
+    decodes: bool = False  # bodies, which takes a while
 
 
-def parse_filter(text: str) -> Filter:
-    """The filter of a text, or MQ_ERROR_INVALID_PARAMETER that names the place."""
+def parse_filter(text: str, decoder: Decoder | None = None) -> Filter:
+    """The filter of a text, or MQ_ERROR_INVALID_PARAMETER that names the place.
+
+    Without a decoder the filter cannot ask for what is in a message.
+    """
     if len(text) > FILTER_LENGTH_MAX:
         raise InvalidParameter(f"a filter has at most {FILTER_LENGTH_MAX} characters", _EXAMPLE)
     if has_lone_surrogate(text):
         raise InvalidParameter("the filter contains half a surrogate pair", _EXAMPLE)
-    return Filter(text, _Parser(text).whole())
+    parser = _Parser(text, decoder)
+    return Filter(text, parser.whole(), parser.decodes)
 
 
 class _Token(NamedTuple):
@@ -102,7 +126,7 @@ _TOKENS = re.compile(
   | (?P<word>[^\W\d][\w.$-]*)
   | (?P<string>"[^"\\]*(?:\\[\s\S][^"\\]*)*"|'[^']*')
   | (?P<operator>==|!=|<=|>=|!~|[=<>~])
-  | (?P<bracket>[()])
+  | (?P<bracket>[()\[\]])
   | (?P<end>\Z)
   )""",
     re.VERBOSE,
@@ -134,8 +158,10 @@ _TEXTS: Final = ("word", "string", "number", "time")  # digits need no quotes to
 class _Parser:
     """Reads `or` of `and` of `not` of comparisons, one token ahead."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, decoder: Decoder | None) -> None:
         self._tokens = _tokens(text)
+        self._content = None if decoder is None else _remembering(decoder)
+        self.decodes = False
         self._next = next(self._tokens)
         self._comparisons = 0
         self._folds: dict[str, Fold] = {}
@@ -196,14 +222,12 @@ class _Parser:
 
     def _comparison(self, name: _Token) -> Predicate:
         field = name.text.lower()
-        kind = FIELDS.get(field)
-        if kind is None:
-            raise _fault(name.at, f"{excerpt(name.text)} is no field", _nearest(field))
+        get, kind = self._field(name, field)
         self._comparisons += 1
         if self._comparisons > COMPARISONS_MAX:
             raise _fault(name.at, f"there are more than {COMPARISONS_MAX} comparisons")
         if kind is Kind.FLAG and self._next.kind != "operator":
-            return _compared(field, bool)
+            return _compared(get, bool)
         sign = self._step()
         if sign.kind != "operator":
             raise _fault(sign.at, f"an operator such as = should follow {field}")
@@ -212,10 +236,37 @@ class _Parser:
             raise _fault(sign.at, f"{field} cannot be compared with {sign.text}", f"Use {allowed}.")
         value = self._value(field, kind)
         if sign.text not in ("~", "!~"):
-            return _compared(field, _test(kind, sign.text, value))
+            return _compared(get, _test(kind, sign.text, value))
         assert isinstance(value, str)
         fold = self._folds.setdefault(field, _folding())
-        return _compared(field, _containing(value.casefold(), fold, negated=sign.text == "!~"))
+        return _compared(get, _containing(value.casefold(), fold, negated=sign.text == "!~"))
+
+    def _field(self, name: _Token, field: str) -> tuple[Get, Kind]:
+        """How a field is read, and what it holds."""
+        kind = FIELDS.get(field)
+        if kind is not None:
+            return operator.attrgetter("class_" if field == "class" else field), kind
+        if field != _HEADER and field not in CONTENT_FIELDS:
+            raise _fault(name.at, f"{excerpt(name.text)} is no field", _nearest(field))
+        content = self._content
+        if content is None:
+            raise _fault(name.at, f"{field} is in the body, which is not looked into here")
+        self.decodes = True
+        if field != _HEADER:
+            return lambda message: content(message).get(field), CONTENT_FIELDS[field]
+        if self._next.text != "[":
+            return lambda message: _header_lines(content(message)), Kind.WORDS
+        key = self._key()
+        return lambda message: (content(message).get("headers") or {}).get(key), Kind.TEXT
+
+    def _key(self) -> str:
+        """The name of a header, in quotes and square brackets."""
+        self._step()
+        token = self._step()
+        if token.kind != "string" or self._next.text != "]":
+            raise _fault(token.at, "the name of a header should stand here", _HEADER_EXAMPLE)
+        self._step()
+        return _unquoted(token.text)
 
     def _value(self, field: str, kind: Kind) -> int | str | bool:
         token = self._step()
@@ -253,8 +304,27 @@ def _time(at: int, text: str) -> str:
 
 
 def _nearest(field: str) -> str:
-    near = difflib.get_close_matches(field[:32], FIELDS, 1, 0.5)
-    return f"Did you mean {near[0]}?" if near else f"Fields are: {', '.join(FIELDS)}."
+    near = difflib.get_close_matches(field[:32], _ALL_FIELDS, 1, 0.5)
+    return f"Did you mean {near[0]}?" if near else f"Fields are: {', '.join(_ALL_FIELDS)}."
+
+
+def _remembering(decoder: Decoder) -> Decoder:
+    """Decodes a message once for all comparisons."""
+    last: MessageJson | None = None
+    found: Mapping[str, Any] = {}
+
+    def decoded(message: MessageJson) -> Mapping[str, Any]:
+        nonlocal last, found
+        if message is not last:
+            last, found = message, decoder(message)
+        return found
+
+    return decoded
+
+
+def _header_lines(content: Mapping[str, Any]) -> list[str]:
+    headers = content.get("headers") or {}
+    return [f"{key}={value}" for key, value in headers.items()]
 
 
 _ORDER: Final[dict[str, Callable[..., bool]]] = {
@@ -311,8 +381,7 @@ def _holding(word: object, *, negated: bool) -> Test:
     return lambda actual: (isinstance(actual, list) and word in actual) != negated
 
 
-def _compared(field: str, test: Test) -> Predicate:
-    get = operator.attrgetter("class_" if field == "class" else field)
+def _compared(get: Get, test: Test) -> Predicate:
     return lambda message: test(get(message))
 
 

@@ -15,6 +15,7 @@ from posthouse.engine.effects import Read
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.queue import QueueRole
 from posthouse.engine.records import Row
+from posthouse.formats.search import content_of
 from posthouse.model.errors import (
     InvalidParameter,
     MessageAlreadyReceived,
@@ -155,7 +156,7 @@ def _available(manager: QueueManager, descriptor: OpenQueueDescriptor, lookup_id
 
 def _choice(context: Context, queue: str, body: SelectBody) -> _Choice:
     if body.where is not None and body.lookup_ids is None:
-        return _ByFilter(context, queue, parse_filter(body.where))
+        return _ByFilter(context, queue, parse_filter(body.where, content_of))
     if body.lookup_ids is not None and body.where is None:
         return _ByIds(context, queue, body.lookup_ids)
     raise InvalidParameter(

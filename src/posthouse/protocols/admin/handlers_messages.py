@@ -12,6 +12,7 @@ from posthouse.engine.manager import QueueManager
 from posthouse.engine.order import START, Place
 from posthouse.engine.records import Row
 from posthouse.engine.transaction import Transaction
+from posthouse.formats.search import content_of
 from posthouse.model.errors import IoTimeout, MessageNotFound, QueueError
 from posthouse.model.filters import Filter, parse_filter
 from posthouse.model.message import MESSAGE_CLASSES, Message, MessageId
@@ -76,7 +77,7 @@ def list_messages(
 
 
 def _filter(text: str | UnsetType | None) -> Filter | None:
-    return parse_filter(text) if isinstance(text, str) else None
+    return parse_filter(text, content_of) if isinstance(text, str) else None
 
 
 def _shown(page: Page, bodies: bool) -> list[MessageJson]:
@@ -119,7 +120,7 @@ def find_messages(context: Context, params: FindParams, body: Nothing) -> Steps[
 
 
 def _find(context: Context, params: FindParams) -> Steps[MessagePageJson]:
-    where, messages = parse_filter(params.where), list[MessageJson]()
+    where, messages = parse_filter(params.where, content_of), list[MessageJson]()
     scanned = size = 0
     begin, place = 0, START
     if not isinstance(params.after, UnsetType):

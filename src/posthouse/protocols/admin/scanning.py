@@ -116,7 +116,9 @@ def examined(
         return [one if where is None or where.matches(one) else None for one in messages]
 
     size = sum(len(found.packet) for found in batch)
-    if size <= EXAMINED_BYTES and (where is None or len(batch) <= FIRST_MESSAGES):
+    decodes = where is not None and where.decodes
+    few = size <= EXAMINED_BYTES and (where is None or len(batch) <= FIRST_MESSAGES)
+    if few and not decodes:
         return examine()
     services = context.services
     if where is not None:
