@@ -7,11 +7,14 @@ import pytest
 
 from posthouse.engine.records import TABLE_HISTORY, Change
 from posthouse.engine.remote import Peer
+from posthouse.model.message import ACK_POS_ARRIVAL, ACK_POS_RECEIVE
+from posthouse.model.message_classes import ACK_REACH_QUEUE, ACK_RECEIVE
 from posthouse.wire.digest import content_digest
 from posthouse.wire.glance import glance
 from posthouse.wire.patch import patch
 from tests.engine.arrivals import PEER, PeerRig
 from tests.engine.letters import FAR_GUID
+from tests.engine.rig import RECEIVE
 
 STRANGER = Peer(bytes(range(64, 80)), "192.0.2.9")
 IMPOSTOR = Peer(FAR_GUID, "192.0.2.9")  # claims the GUID in its session too
@@ -144,3 +147,37 @@ def test_every_other_byte_is_in_the_digest(rig: PeerRig) -> None:
         changed[place] ^= 0x80
         same = content_digest(bytes(changed), seen) == digest
         assert same is (place in left_out), place
+
+
+@pytest.mark.parametrize("transactional", [False, True])
+def test_answers_of_a_message_that_a_stranger_has_repeated_first_are_its_machines(
+    transactional: bool,
+) -> None:
+    """The name for answers leads to the machine, and not to who brings the message."""
+    rig = PeerRig()
+    rig.create("east", transactional=True)
+    wants = {
+        "administration_queue_format_name": rf"DIRECT=TCP:{PEER.host}\private$\answers",
+        "acknowledgements_requested": ACK_POS_ARRIVAL | ACK_POS_RECEIVE,
+    }
+    if transactional:
+        packet = rig.transactional(
+            1, 0, destination_queue_format_name=r"DIRECT=OS:ALPHA\private$\east", **wants
+        )
+    else:
+        packet = rig.packet(b"captured", **wants)
+    rig.take(packet, peer=STRANGER)
+    assert not rig.manager.queues.outgoing_queues()
+    rig.take(packet)
+    rig.take(packet)
+    descriptor = rig.open("east" if transactional else "orders", RECEIVE)
+    rig.receive(descriptor)
+    (queue,) = [
+        each
+        for each in rig.manager.queues.outgoing_queues()
+        if "answers" in each.definition.format_name
+    ]
+    codes = [
+        glance(rig.store.read(number)).message_class for _, number in queue.state.order.forward()
+    ]
+    assert codes == [ACK_REACH_QUEUE, ACK_RECEIVE]

@@ -76,12 +76,13 @@ def is_noted(notes: Notes, source: bytes, ordinal: int, digest: bytes) -> bool:
 class Arriving:
     """One message on its way into a queue."""
 
-    __slots__ = ("digest", "flags", "may_enter", "packet", "seen", "signed")
+    __slots__ = ("digest", "flags", "is_muted", "may_enter", "packet", "seen", "signed")
 
     def __init__(self, packet: bytes, seen: Glance, digest: bytes = b"") -> None:
         self.packet = packet
         self.seen = seen
         self.digest = digest  # of its content, as it was sent
+        self.is_muted = False  # it asks for answers that are not allowed
         self.may_enter = False  # its sender has the right to send to the queue
         self.signed = b""  # the digest of what is signed, if that proves a sender
         self.flags = 0  # of its row, as far as our own verification knows them

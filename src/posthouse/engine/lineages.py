@@ -147,12 +147,12 @@ class Lineages:
             self._compare(claim, other)
         if own is not None and (own.anew or _continues(own, claim)):
             return Judgment(Standing.NEXT, own)
-        if self._is_held(claim, others):
+        ends = [other for other in others if _continues(other, claim)]
+        if self._is_held(claim, others) or _skips(claim, others, ends):
             standing = Standing.NEXT if self._insists(claim) else Standing.HELD
             if standing is Standing.HELD:
                 self._turn_away(claim)
             return Judgment(standing, own, None, others[0] if others and own is None else None)
-        ends = [other for other in others if _continues(other, claim)]
         if ends:
             return Judgment(Standing.NEXT, own, ends[0] if len(ends) == 1 else None, ends[0])
         if claim.begins and (own is None or place[0] > own.sequence_id):
@@ -268,6 +268,20 @@ def _key(claim: Claim) -> tuple[int, bytes, str, str]:
 def last_of(lineage: Incoming) -> Place:
     """IncomingTxSequenceID and IncomingTxSequenceNumber: what was accepted last."""
     return lineage.sequence_id, lineage.sequence_number
+
+
+def _skips(claim: Claim, others: list[Incoming], ends: list[Incoming]) -> bool:
+    """Whether a host that is new leaves numbers out, of which another may be about to send some.
+
+    The previous number is not part of what a message is known by: who has captured one could have
+    it taken before those in front of it.
+    """
+    if not others:
+        return False
+    number = claim.place[1]
+    if ends:
+        return all(other.sequence_number + 1 != number for other in ends)
+    return claim.begins and number != 1
 
 
 def _continues(lineage: Incoming, claim: Claim) -> bool:

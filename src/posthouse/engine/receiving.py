@@ -9,6 +9,7 @@ and what is answered.
 from __future__ import annotations
 
 from posthouse.engine.admission import INFINITE
+from posthouse.engine.allowed_answers import AllowedAnswers
 from posthouse.engine.arriving import (
     RELAYED,
     SEQUENCE,
@@ -119,6 +120,7 @@ class Receiving:
         self.targets = core.targets = Targets(core, directory)
         self.clocks = core.clocks = Clocks(core)
         self.speakers = Speakers(core, self.targets)
+        self.answers = AllowedAnswers(core, self.targets)
         self.forwarding = Forwarding(core, directory)
         self.final_answers = FinalAnswers(core, self.targets, self._own_queue)
         self._names: dict[str, Queue] = {}  # direct ones, by their key
@@ -201,6 +203,7 @@ class Receiving:
         source = self._source(packet, seen)
         if self._is_known(batch, source, seen.ordinal, digest):
             batch.note(source, seen, digest)
+            self.answers.came_again(batch, packet, seen, digest)
             return
         if self._was_refused(batch, source, seen.ordinal, digest):
             self._note_refusal(batch, source, seen, digest)
@@ -266,8 +269,9 @@ class Receiving:
 
     def _take_new(self, batch: Batch, packet: bytes, seen: Glance, digest: bytes) -> bool:
         """Takes a message in, or does nothing with it, or refuses it: then False."""
-        allowed = self._with_allowed_answers(batch.peer, packet, seen)
+        allowed = self.answers.allowed(batch.peer, packet, seen)
         arrival = Arriving(packet, allowed, digest)
+        arrival.is_muted = seen.message_class == NORMAL and allowed.ack_flags != seen.ack_flags
         try:
             if self._stays(seen):
                 self._deliver(batch, arrival)
@@ -284,21 +288,6 @@ class Receiving:
             return True
         return False
 
-    def _with_allowed_answers(self, peer: Peer, packet: bytes, seen: Glance) -> Glance:
-        """What its sender may ask for: nothing where the name leads elsewhere (decision 9).
-
-        Acknowledgments ask for none themselves.
-        """
-        if not seen.ack_flags:
-            return seen
-        if seen.message_class == NORMAL:
-            name = Packet(packet, seen).administration_queue
-            its_own = seen.source_guid == peer.guid and self.targets.may_be_peer(name)
-            if its_own or self.targets.allows(peer, name, seen.source_guid):
-                return seen
-            self.core.refusals["target_not_allowed"] += 1
-        return seen._replace(ack_flags=0)
-
     def _deliver(self, batch: Batch, arrival: Arriving) -> None:
         """A message for a queue of this machine."""
         core, seen = self.core, arrival.seen
@@ -311,6 +300,7 @@ class Receiving:
         place = None if queue is None else self._place(batch, queue, arrival)
         if place is not None and place.is_old:
             place.reject(batch)
+            self.answers.came_again(batch, arrival.packet, seen, arrival.digest)
             return
         if place is None and seen.transaction_at and self._was_accepted(batch, arrival):
             return
@@ -335,7 +325,9 @@ class Receiving:
             raise Refusal(NACK_BAD_SIGNATURE)
         if copy is Copy.NONE:
             host = "" if place is None else place.claim.host
-            core.sending.accept(admitted, None, sender, "", batch.change, host)
+            number = core.sending.accept(admitted, None, sender, "", batch.change, host)
+            if arrival.is_muted:
+                self.answers.note((seen.source_guid, seen.ordinal, arrival.digest), number)
         if place is not None:
             place.accept(batch)
         core.tracing.received(arrival.packet, arrival.seen, batch.change)

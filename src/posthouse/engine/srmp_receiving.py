@@ -20,11 +20,11 @@ from posthouse.engine.records import (
     FLAG_AUTHENTICATED,
     FLAG_REMOTE,
     NEVER,
-    WANT_ARRIVAL,
 )
 from posthouse.engine.remote import Peer
 from posthouse.engine.rows import flags_of, row_of, wants_of
 from posthouse.engine.signed_history import Copy, SignedMessage
+from posthouse.engine.srmp_answers import SrmpAnswers
 from posthouse.engine.srmp_redirects import url_text, web_name
 from posthouse.engine.srmp_runs import SrmpBatch
 from posthouse.engine.srmp_streams import Key, StreamPlace
@@ -47,9 +47,8 @@ from posthouse.security.xml_signatures import XmlVerified, verify
 from posthouse.wire.digest import web_digest
 from posthouse.wire.glance import Glance, glance
 from posthouse.wire.headers import HOP_COUNT_MAX, INFINITE
-from posthouse.wire.packet import Packet
 from posthouse.wire.patch import patch
-from posthouse.wire.renaming import with_direct_administration, with_direct_destination
+from posthouse.wire.renaming import with_direct_destination
 from posthouse.wire.srmp_mapping import packet_of
 from posthouse.wire.srmp_message import SrmpKind, SrmpMessage, kind_of
 from posthouse.wire.srmp_parts import Parts
@@ -114,6 +113,7 @@ class SrmpReceiving:
         self.srmp = srmp
         self.receiving = receiving
         self.certificates = certificates
+        self.answers = SrmpAnswers(core, receiving)
         self._open_guards: dict[int, tuple[bytes, Guard]] = {}
         self._places: dict[str, tuple[DirectName, Queue | None]] = {}  # by URL
         self._places_version = -1
@@ -329,6 +329,7 @@ class SrmpReceiving:
         known = self._came_in(batch, source, message.ordinal, digest)
         if known:  # as [MS-MQQB] 3.1.5.8.1: whoever repeats it slowly shall not outlive its entry
             batch.note_one(source, message.ordinal, digest, recoverable=message.durable)
+            self.answers.came_again(batch, arrival, digest)
         return known
 
     def _note(self, batch: SrmpBatch, arrival: SrmpArrival, seen: Glance, hops: int = 0) -> None:
@@ -358,6 +359,8 @@ class SrmpReceiving:
     ) -> SrmpVerdict:
         """A duplicate, or too early: 200 and ignored; the receipt tells how far the stream is."""
         receipts_to = self._receipts_to(arrival, place) if place.is_repeated else ""
+        if place.is_repeated:
+            self.answers.came_again(batch, arrival, place.claim.digest)
         if place.reject(batch, arrival.peer.address, receipts_to):
             self._touched.append(place.key)
         counter = "duplicate" if place.is_repeated else "out_of_order"
@@ -378,7 +381,7 @@ class SrmpReceiving:
         packet = packet_of(message, arrival.parts, arrival.head, core.utc, verified.security)
         one = Arriving(packet, glance(packet))
         one.flags = FLAG_REMOTE | (FLAG_AUTHENTICATED if verified.authenticated else 0)
-        delivery_to = self._with_allowed_receipts(arrival, one)
+        delivery_to = self.answers.allow(arrival, one)
         self._accept(batch, arrival, queue, one, delivery_to, verified)
         if place is not None:
             receipts_to = self._receipts_to(arrival, place)
@@ -402,7 +405,9 @@ class SrmpReceiving:
         admitted = core.admission.admit(queue, one.packet, one.seen, one.flags, False)
         if self._is_resent(batch, arrival, queue, verified):
             return
-        core.sending.accept(admitted, None, b"", "", change, host)
+        number = core.sending.accept(admitted, None, b"", "", change, host)
+        if arrival.message.message_class == NORMAL and glance(one.packet).ack_flags:
+            self.answers.mute(arrival, one, number, self._digest(arrival))
         if delivery_to is not None:
             flags = flags_of(one.seen, one.flags)
             row = row_of(one.seen, queue.number, core.utc, NEVER, flags, wants_of(one.seen))
@@ -447,52 +452,17 @@ class SrmpReceiving:
 
     # -- receipts that the sender asks for (decisions 9 and 83)
 
-    def _with_allowed_receipts(self, arrival: SrmpArrival, one: Arriving) -> DirectName | None:
-        """Leaves of what its sender asks for what may be sent; acknowledgments ask for nothing.
-
-        Returns the address of the delivery receipt where it has one of its own.
-        """
-        message, seen = arrival.message, one.seen
-        if not seen.ack_flags:
-            return None
-        if message.message_class != NORMAL:
-            one.seen = seen._replace(ack_flags=0)
-            return None
-        name = Packet(one.packet, seen).administration_queue
-        allowed = self._allowed(arrival, name) if isinstance(name, DirectName) else None
-        delivery_to = None
-        apart = message.delivery_receipt_to and message.commitment_receipt_to
-        if apart and message.delivery_receipt_to != message.commitment_receipt_to:
-            wanted = web_name(message.delivery_receipt_to)
-            delivery_to = None if wanted is None else self._allowed(arrival, wanted)
-            seen = seen._replace(ack_flags=seen.ack_flags & ~WANT_ARRIVAL)
-        if allowed is None:
-            seen = seen._replace(ack_flags=0)
-        elif allowed != name:
-            flags = seen.ack_flags
-            one.packet = with_direct_administration(one.packet, seen, allowed)
-            seen = glance(one.packet)._replace(ack_flags=flags)
-        one.seen = seen
-        return delivery_to
-
-    def _allowed(self, arrival: SrmpArrival, name: DirectName) -> DirectName | None:
-        targets, source = self.receiving.targets, arrival.message.source_guid
-        allowed = targets.receipt_name(arrival.peer, source, name)
-        if allowed is None:
-            self.core.refusals["target_not_allowed"] += 1
-        return allowed
-
     def _receipts_to(self, arrival: SrmpArrival, place: StreamPlace) -> str:
         """SendReceiptsTo of a stream that begins, as a format name; empty where none may go.
 
         One that goes on from another host is answered at that host: who takes over the stream of
         another gets no receipts sent to it that tell of his own messages.
         """
-        url = place.stream.send_receipts_to if place.opens else ""
-        name = place.moved_receipts() or (web_name(url) if url else None)
+        url = place.stream.send_receipts_to
+        name = web_name(url) if url else place.moved_receipts()
         if name is None:
             return ""
-        allowed = self._allowed(arrival, name)
+        allowed = self.answers.allowed(arrival, name)
         return "" if allowed is None else str(allowed)
 
     # -- receipts of streams of ours (3.1.5.1.8-9)

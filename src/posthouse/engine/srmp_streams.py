@@ -115,10 +115,10 @@ class StreamPlace:
         )
         info.began = stream.current - 1
         came_from(info, own, self._judgment.origin)
-        if own is not None and own.anew:
-            info.receipts_to = receipts_to or own.receipts_to
-        elif own is not None and not self.opens and self._judgment.like is None:
-            info.receipts_to, info.acknowledged = own.receipts_to, own.acknowledged
+        same = own is not None and own.sequence_id == stream.sequence_id
+        if own is not None and (own.anew or same):
+            info.receipts_to = own.receipts_to or receipts_to
+            info.acknowledged = own.acknowledged if same else 0
         self.core.transfer.keep_incoming(claim.queue.number, info, batch.change)
         key = places_key(claim.source, self.core.transfer.name_of(info), claim.place[0])
         batch.places.setdefault(claim.host, {}).setdefault(key, {})[claim.place[1]] = claim.digest

@@ -112,7 +112,7 @@ async def test_nothing_is_eaten_in_a_sequence_that_is_known(claims: bool) -> Non
         guid, sequences = alpha.manager.identifier, alpha.manager.transfer.sequences
         await alpha.send_in_transaction(name, b"first")
         await settled(alpha, name)
-        place = sequences.info(alpha.outgoing(name)).sequence_id, 5, 0
+        place = sequences.info(alpha.outgoing(name)).sequence_id, 1, 0
         stranger = await Stranger.connect(beta)
         assert not await stranger.is_refused(guid if claims else STRANGER)
         stranger.writer.write(forged(guid, name, 1, place))

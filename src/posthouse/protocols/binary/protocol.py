@@ -514,7 +514,9 @@ class _Sharing:
     def came(self, guid: bytes) -> None:
         """A session is open: its machine may have moved."""
         if guid not in self._due and self._protocol.desk.manager.core.acks.shared.may_wait(guid):
-            self._due[guid] = self._protocol.now() + QUIET_MS
+            settings = self._protocol.settings
+            idle_ms = min(settings.cleanup_ms, settings.cleanup_routing_ms)
+            self._due[guid] = self._protocol.now() + min(QUIET_MS, idle_ms // 2)
             self._protocol.timers.arm(self)
 
     def next_deadline_ms(self) -> int | None:
