@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from posthouse.directory import objects
 from posthouse.engine.records import FLAG_REMOTE, FLAG_TRANSACTIONAL
-from posthouse.engine.remote import Verdict
+from posthouse.engine.remote import Peer, Verdict
 from posthouse.model.message import DeliveryGuarantee
 from posthouse.model.message_classes import (
     NACK_BAD_DEST_QUEUE,
@@ -220,3 +221,29 @@ def test_what_is_passed_on_has_no_place_in_our_own_sequence() -> None:
     assert report.no_ack_count == 1
     assert report.first_non_ack == report.last_non_ack
     assert report.next_sequence.number == 2
+
+
+def test_a_copy_that_dies_on_the_way_is_not_the_message_itself() -> None:
+    """Somebody sends what he has captured with less time, or to another machine."""
+    rig = RoutingRig()
+    packet = rig.through(b"captured", ordinal=7)
+    stranger = Peer(bytes(range(64, 80)), "192.0.2.9")
+    rig.take(patch(packet, time_to_reach_queue=1), peer=stranger)
+    rig.take(packet)
+    rig.take(packet)
+    assert len(rig.passed_on()) == 2
+
+
+def test_nobody_speaks_through_a_router_in_the_sequence_of_a_machine() -> None:
+    """A machine of the directory: those behind the router take all that it brings for one."""
+    rig = RoutingRig()
+    entry = objects.QueueManager(identifier=FAR_GUID, computer_name="FAR")
+    service, clock = rig.manager.directory.service, rig.clock
+    rig.run(lambda m: service.create_directory_object(entry, clock.now_ms, clock.utc_seconds))
+    packet = rig.transactional(1, 0, destination_queue_format_name=BEYOND)
+    stranger = Peer(FAR_GUID, "192.0.2.9", may_pass_on=lambda source: False)
+    rig.take(packet, peer=stranger)
+    assert rig.passed_on() == []
+    assert rig.manager.core.refusals["sequence_not_passed_on"] == 1
+    rig.take(packet)
+    assert len(rig.passed_on()) == 1

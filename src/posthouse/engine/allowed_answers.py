@@ -9,8 +9,16 @@ from __future__ import annotations
 
 from posthouse.engine.arriving import Batch
 from posthouse.engine.core import Core
-from posthouse.engine.records import KEPT, WANT_ACKNOWLEDGMENT, WANT_ARRIVAL, Change
+from posthouse.engine.records import (
+    FLAG_REMOTE,
+    KEPT,
+    NEVER,
+    WANT_ACKNOWLEDGMENT,
+    WANT_ARRIVAL,
+    Change,
+)
 from posthouse.engine.remote import Peer
+from posthouse.engine.rows import flags_of, row_of
 from posthouse.engine.targets import Targets
 from posthouse.model.bounded import Bounded
 from posthouse.model.message_classes import ACK_REACH_QUEUE, NORMAL
@@ -40,11 +48,12 @@ class AllowedAnswers:
     def allow(self, key: Key, packet: bytes, ack_flags: int, change: Change) -> None:
         """It came again from where its answers may go; `packet` names them."""
         core, number = self.core, self._numbers.pop(key)
-        row = core.state.table.get(number)
-        if row is None or row.queue not in core.queues:
-            return  # what became of it is not known any more
-        wants = ack_flags & WANT_ACKNOWLEDGMENT
-        core.settle(number, row._replace(wants=row.wants | wants), KEPT, change)
+        row, wants = core.state.table.get(number), ack_flags & WANT_ACKNOWLEDGMENT
+        if row is not None and row.queue in core.queues:
+            core.settle(number, row._replace(wants=row.wants | wants), KEPT, change)
+        else:  # what became of it is not known any more; but it did arrive
+            seen = glance(packet)
+            row = row_of(seen, 0, core.utc, NEVER, flags_of(seen, FLAG_REMOTE), wants)
         if wants & WANT_ARRIVAL:
             core.acks.administration(packet, row, ACK_REACH_QUEUE, change)
 

@@ -39,6 +39,7 @@ class IncomingTransactionalTransferInfo(msgspec.Struct, omit_defaults=True):
     stream_id: str = ""
     receipts_to: str = ""  # ... SendReceiptsTo as a format name, empty where none may be sent
     acknowledged: int = 0  # LastAcknowledgedStreamMessage
+    receipts_as: str = ""  # the name in receipts, where a sender that has moved gets them elsewhere
     host: str = ""  # of other sequences: whose it is; empty: of the directory, or of version 0.1
     # The lineage that it has gone on from, and at which place (`lineages.py`).
     origin: str | None = None
@@ -394,6 +395,7 @@ class IncomingSequences:
             )
             fresh.via, fresh.host, fresh.anew = info.via, info.host, True
             fresh.stream_id, fresh.receipts_to = info.stream_id, info.receipts_to
+            fresh.receipts_as = info.receipts_as
             self.keep_incoming(queue.number, fresh, change)
         self.core.commit(change)
         return found

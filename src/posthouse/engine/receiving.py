@@ -82,7 +82,7 @@ from posthouse.model.names import DirectName, PrivateName, PublicName, SingleNam
 from posthouse.security.access import Caller, Guard
 from posthouse.security.message_security import is_encrypted
 from posthouse.security.rights import WRITE_MESSAGE
-from posthouse.wire.digest import content_digest
+from posthouse.wire.digest import content_digest, passing_digest
 from posthouse.wire.glance import SESSION, Glance, glance
 from posthouse.wire.headers import HOPS, OVER_HTTP
 from posthouse.wire.order_acks import ack_class, read_final_ack, read_order_ack
@@ -212,7 +212,9 @@ class Receiving:
 
     def _digest(self, packet: bytes, seen: Glance) -> bytes:
         """What a message says; one that is encrypted for us says it in other bytes each time."""
-        if seen.security_at and self._stays(seen) and is_encrypted(packet, seen):
+        if not self._stays(seen):
+            return passing_digest(packet, seen)
+        if seen.security_at and is_encrypted(packet, seen):
             opened = self.certificates.security.open(packet, seen, self.core.now_ms)
             if opened.refusal is None:
                 return content_digest(opened.packet, opened.seen)

@@ -20,18 +20,23 @@ from posthouse.engine.incoming import IncomingTransactionalTransferInfo as Incom
 from posthouse.engine.incoming import came_from
 from posthouse.engine.lineages import Claim, Standing, places_key
 from posthouse.engine.queue import Queue
-from posthouse.engine.records import PURGED, WANT_DEAD_LETTER, Change, Row
+from posthouse.engine.records import KEPT, NEVER, PURGED, WANT_DEAD_LETTER, Change, Row
 from posthouse.engine.rows import flags_of
-from posthouse.engine.shared_answers import AWAY_S
+from posthouse.engine.shared_answers import AWAY_S, COPIES_MAX
 from posthouse.model.errors import QueueError, RemoteProtocolError
 from posthouse.model.message_classes import ACK_RECEIVE
 from posthouse.model.names import DirectName, parse_format_name
 from posthouse.wire.glance import glance
-from posthouse.wire.order_acks import FinalAck, Origin
+from posthouse.wire.order_acks import FinalAck, Origin, read_final_ack
+from posthouse.wire.packet import Packet
 from posthouse.wire.places import place_of
 from posthouse.wire.srmp_envelope import read_envelope
 from posthouse.wire.srmp_message import NEGATIVE_CLASSES, SrmpMessage, Stream
-from posthouse.wire.srmp_receipts import final_stream_receipt, stream_receipt
+from posthouse.wire.srmp_receipts import (
+    final_stream_receipt,
+    read_stream_receipt,
+    stream_receipt,
+)
 from posthouse.wire.srmp_stored import stored_parts
 
 Key = tuple[int, bytes, str, str]  # queue, GUID of the stream's sender, name of the queue, host
@@ -116,10 +121,17 @@ class StreamPlace:
         info.began = stream.current - 1
         came_from(info, own, self._judgment.origin)
         same = own is not None and own.sequence_id == stream.sequence_id
+        like = self._judgment.like
+        if like is not None and stream.send_receipts_to is None:
+            info.receipts_as = like.receipts_as or like.receipts_to
         if own is not None and (own.anew or same):
+            if own.receipts_to:
+                info.receipts_as = own.receipts_as
             info.receipts_to = own.receipts_to or receipts_to
             info.acknowledged = own.acknowledged if same else 0
         self.core.transfer.keep_incoming(claim.queue.number, info, batch.change)
+        if own is None and self._judgment.origin is not None:
+            self.core.srmp.streams.moved(self._judgment.origin, info, batch.change)
         key = places_key(claim.source, self.core.transfer.name_of(info), claim.place[0])
         batch.places.setdefault(claim.host, {}).setdefault(key, {})[claim.place[1]] = claim.digest
         return info
@@ -220,7 +232,7 @@ class IncomingStreams:
             return
         packet = stream_receipt(
             *(info.stream_id, source, info.sequence_id, info.sequence_number),
-            info.receipts_to,
+            info.receipts_as or info.receipts_to,
             self._origin(),
         )
         sent = self._send(info.receipts_to, packet, change, enough=ANSWERS_MAX)
@@ -307,49 +319,70 @@ class IncomingStreams:
         if stream is None:
             return
         addresses = self._receipts_to(queue, stream, host)
-        for receipts_to in addresses:
-            kept_s = AWAY_S if addresses[1:] else INFINITE
-            self._tell_end(packet, message, stream, message_class, receipts_to, step, kept_s)
+        for receipts_to, name in addresses.items():
+            kept_s = AWAY_S if len(addresses) > 1 else INFINITE
+            receipt = self._final(packet, message, stream, message_class, name)
+            self._send(receipts_to, receipt, step, kept_s=kept_s)
 
-    def _tell_end(
-        self,
-        packet: bytes,
-        message: SrmpMessage,
-        stream: Stream,
-        message_class: int,
-        receipts_to: str,
-        step: Change,
-        kept_s: int,
-    ) -> None:
+    def _final(
+        self, packet: bytes, message: SrmpMessage, stream: Stream, message_class: int, name: str
+    ) -> bytes:
+        """A final stream receipt, to an order queue of that name."""
         seen = glance(packet)
         _, number, previous = place_of(packet)
         body = FinalAck(
             *(stream.sequence_id, number, min(previous, number - 1)),
             *(seen.source_guid, seen.ordinal),
         )
-        receipt = final_stream_receipt(
-            body, message_class, message.label, stream.stream_id, receipts_to, self._origin()
+        return final_stream_receipt(
+            body, message_class, message.label, stream.stream_id, name, self._origin()
         )
-        self._send(receipts_to, receipt, step, kept_s=kept_s)
 
-    def _receipts_to(self, queue: Queue, stream: Stream, host: str) -> list[str]:
+    def moved(self, origin: Incoming, info: Incoming, change: Change) -> None:
+        """A stream goes on from another host: what waits for its sender where it was is copied.
+
+        Nobody takes it there any more, or the stream was taken over: then its sender does, soon.
+        """
+        core, before, now = self.core, origin.receipts_to, info.receipts_to
+        queue = core.registry.find_outgoing(parse_format_name(before)) if before else None
+        if queue is None or not now or now == before:
+            return
+        name = info.receipts_as or now
+        for _, number in list(queue.state.order.forward())[:COPIES_MAX]:
+            packet, (row,) = core.packet(number), core.state.table.rows((number,))
+            receipt = read_stream_receipt(packet)
+            if receipt is None or not receipt.final or receipt.identifier.guid != info.source:
+                continue
+            view = Packet(packet)
+            copy = final_stream_receipt(
+                *(read_final_ack(packet), view.message_class, view.label, receipt.stream_id, name),
+                self._origin(),
+            )
+            self._send(now, copy, change, kept_s=INFINITE)
+            if row.expires == NEVER:
+                core.settle(number, row._replace(expires=core.utc + AWAY_S), KEPT, change)
+
+    def _receipts_to(self, queue: Queue, stream: Stream, host: str) -> dict[str, str]:
         """The addresses from the start of the stream, or of the one that came after it.
 
-        One for the host that it came from, and for each that has gone on from there.
+        One for the host that it came from, and for each that has gone on from there; and how the
+        order queue is named to each.
         """
         found = [i for i in self.core.transfer.incoming_of(queue, stream.guid) if i.via]
         if not host:
-            address = self._receipt_address(found, stream)
-            return [address] if address else []
+            return _address_of(found, stream)
         names = {info.format_name for info in found if info.via == host}
-        place, addresses = (stream.sequence_id, stream.current), dict[str, None]()
+        place, addresses = (stream.sequence_id, stream.current), dict[str, str]()
         for name in names:
             for each in self.core.transfer.heirs(queue, stream.guid, name, host, place):
                 there = [i for i in found if i.via == each and i.format_name == name]
-                addresses[self._receipt_address(there, stream)] = None
-        return [address for address in addresses if address]
+                addresses |= _address_of(there, stream)
+        return addresses
 
-    def _receipt_address(self, found: list[Incoming], stream: Stream) -> str:
-        exact = [i for i in found if i.sequence_id == stream.sequence_id]
-        later = [i for i in found if i.sequence_id > stream.sequence_id]
-        return next((info.receipts_to for info in exact or reversed(later)), "")
+
+def _address_of(found: list[Incoming], stream: Stream) -> dict[str, str]:
+    exact = [i for i in found if i.sequence_id == stream.sequence_id]
+    later = [i for i in found if i.sequence_id > stream.sequence_id]
+    for info in exact or reversed(later):
+        return {info.receipts_to: info.receipts_as or info.receipts_to} if info.receipts_to else {}
+    return {}

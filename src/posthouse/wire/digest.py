@@ -33,6 +33,15 @@ def content_digest(packet: bytes, seen: Glance) -> bytes:
     return sha256(b"".join(said)).digest()[:DIGEST_SIZE]
 
 
+def passing_digest(packet: bytes, seen: Glance) -> bytes:
+    """The same for a message that is passed on: where it goes, and how long it may take, too.
+
+    Else a copy that is sent elsewhere, or dies on the way, would be taken for the message itself.
+    """
+    where = packet[_TTRQ_AT:_SOURCE_AT] + packet[_ADDRESS_AT:_LIFE_AT]
+    return sha256(content_digest(packet, seen) + where).digest()[:DIGEST_SIZE]
+
+
 def web_digest(packet: bytes, seen: Glance, place: tuple[int, int] = (0, 0)) -> bytes:
     """The same for a message that came over HTTP, by what its reader gets and its place.
 
