@@ -34,7 +34,7 @@ class Run:
     def __init__(self, place: Place, *, quick: bool) -> None:
         self.place = place
         self.quick = quick
-        self.rounds = 2 if quick else 5
+        self.rounds = 1 if quick else 5
 
     def dose(self, usual: int, quick: int) -> int:
         """How much of something."""

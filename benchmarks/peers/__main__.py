@@ -28,7 +28,7 @@ def compare(
         list[str] | None, typer.Option("--work", help="Only this workload; may be repeated.")
     ] = None,
     rounds: Annotated[
-        int | None, typer.Option("--rounds", min=1, help="Rounds; 5, or 2 with --quick.")
+        int | None, typer.Option("--rounds", min=1, help="Rounds; 5, or 1 with --quick.")
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Small doses, for a first look.")] = False,
     json: Annotated[bool, typer.Option("--json", help="One line of JSON for each figure.")] = False,

@@ -57,6 +57,7 @@ ELSEWHERE = {
 # These name something that is not there.
 REFUSED = {
     "posthouse cert remove",
+    "posthouse damage accept",
     "posthouse message explain",
     "posthouse pipeline settle",
     "posthouse transaction commit",

@@ -176,7 +176,7 @@ def test_jobs_of_all_kinds_are_serviced_on_one_machine(
     office: SparkOffice, tmp_path: Path, dose: Dose
 ) -> None:
     """Programs of others than code users are refused; a killed driver's job follows its flag."""
-    sets, programs = dose(1, soak=15), dose(2, soak=10)
+    sets, programs = dose(1, soak=15), dose(1, soak=10)
     lost = submit(office, PYSPARK, SLOW)
     first = Clerk(office, tmp_path, "local[2]")
     try:
@@ -219,7 +219,7 @@ def test_jobs_of_all_kinds_are_serviced_on_a_cluster(
     office: SparkOffice, spark_cluster: Cluster, tmp_path: Path, dose: Dose
 ) -> None:
     """The server's session leaves a core to programs."""
-    sets, programs = dose(1, soak=15), dose(2, soak=10)
+    sets, programs = dose(1, soak=15), dose(1, soak=10)
     numbers = [six(office) for _ in range(sets)]
     coded = [submit(office, PYSPARK, PROGRAM.encode()) for _ in range(programs)]
     options = ("--conf", "spark.cores.max=1", "--conf", "spark.driver.host=127.0.0.1")

@@ -149,14 +149,16 @@ class Proof:
 def test_every_message_reaches_the_sink_once_whoever_is_killed(
     tmp_path: Path, spark_cluster: Cluster, dose: Dose
 ) -> None:
-    rounds = dose(1, 13)  # of eight kills each, three of them of executors
+    rounds = dose(1, 13)  # of four kills each, in a soak of eight
+    executors, managers = dose(1, 3), dose(1, 2)  # on the cluster
+    local = ("driver", "manager", "driver")[: dose(2, 3)]
     masters = [spark_cluster.master, LOCAL] * rounds + [LOCAL]
     with ExitStack() as running:
         proof = Proof(tmp_path, spark_cluster, iter(masters), running)
         for _ in range(rounds):
-            on_cluster = ["executor"] * 3 + ["manager"] * 2
+            on_cluster = ["executor"] * executors + ["manager"] * managers
             proof.drawn.shuffle(on_cluster)
-            for kind in (*on_cluster, "driver", "manager", "driver"):
+            for kind in (*on_cluster, *local):
                 proof.kill(kind)
         proof.finish()
         proof.check()
