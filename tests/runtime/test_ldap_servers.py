@@ -11,8 +11,10 @@ import dns.resolver
 import dns.rrset
 import pytest
 
+from posthouse.directory.authority import AuthorityAway
+from posthouse.runtime.ldap_connection import LdapConnection
 from posthouse.runtime.ldap_servers import looked_up
-from posthouse.runtime.settings_ldap import Server
+from posthouse.runtime.settings_ldap import LdapSection, Server
 
 RECORDS = {
     "_ldap._tcp.example.test.": ("20 0 389 late.example.test.", "10 5 3389 DC1.example.test."),
@@ -37,6 +39,27 @@ class _Answers(socketserver.BaseRequestHandler):
         else:
             answer.set_rcode(dns.rcode.NXDOMAIN)
         socket.sendto(answer.to_wire(), self.client_address)
+
+
+@pytest.mark.spec("MS-MQDMPR 3.1.3/5")
+def test_a_connection_without_an_address_asks_the_name_service(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with socketserver.ThreadingUDPServer(("127.0.0.1", 0), _Answers) as names:
+        thread = threading.Thread(target=names.serve_forever)
+        thread.start()
+        resolver = dns.resolver.Resolver(configure=False)
+        resolver.nameservers = ["127.0.0.1"]
+        resolver.port = names.server_address[1]
+        monkeypatch.setattr(dns.resolver, "Resolver", lambda: resolver)  # that of the machine
+        connection = LdapConnection(LdapSection(domain="corp.test", connect_s=1))
+        with pytest.raises(AuthorityAway, match=r"dc\.corp\.test:389: "):
+            connection.opened()
+        connection = LdapConnection(LdapSection(domain="other.test", connect_s=1))
+        with pytest.raises(AuthorityAway, match="there is no directory server to ask"):
+            connection.opened()
+        names.shutdown()
+        thread.join()
 
 
 @pytest.mark.spec("MS-MQDMPR 3.1.3/5")

@@ -118,6 +118,23 @@ def run(work: Callable[[], Awaitable[T]]) -> T:
     return asyncio.run(limited())
 
 
+@pytest.mark.spec("NCP lost connections/4", "NCP lost connections/1")
+def test_a_client_over_udp_that_stays_silent_is_lost() -> None:
+    settings = NcpSettings(watchdog_delay_ms=50, watchdog_interval_ms=20, watchdog_count=2)
+
+    async def work() -> None:
+        async with house(settings) as made:
+            alice = await made.client(udp=True)
+            with alice.link._lock:  # its thread answers nothing meanwhile
+                while made.node.protocol.figures.refused != {"silent": 1}:
+                    await asyncio.sleep(0.01)
+            assert made.node.protocol.figures.polled == 2
+            assert not await made.desk.run(lambda m: m.stations.all())
+            await asyncio.to_thread(alice.close)
+
+    run(work)
+
+
 @pytest.mark.spec("NCP TCP/1", "NCP UDP/1")
 @pytest.mark.parametrize("udp", [False, True], ids=["tcp", "udp"])
 def test_tcp_and_udp_share_one_port(udp: bool) -> None:

@@ -34,6 +34,7 @@ from posthouse.wire.ncp_functions import (
     NEGOTIATE,
     NEGOTIATE_SIZE,
     NOT_SERVED,
+    SERVER_CLOCK,
     WRITE_FILE,
     BufferSize,
     ProposedSize,
@@ -302,11 +303,12 @@ def test_an_old_client_negotiates_with_0x21(rig: NcpRig, proposed: int, accepted
 
 @pytest.mark.spec("NCP session/4")
 def test_the_clock_has_seven_bytes_and_sunday_is_0(rig: NcpRig) -> None:
-    calls = rig.client()
     # START_UTC of the rig: a Tuesday.
-    assert calls.get_file_server_date_and_time() == bytes((23, 11, 14, 22, 13, 20, 2))
+    clock = line_of(rig.client()).request(SERVER_CLOCK, NOTHING).clock
+    assert clock == bytes((23, 11, 14, 22, 13, 20, 2))
     rig.pass_time(5 * 86_400_000 + 41_000)
-    assert rig.client().get_file_server_date_and_time() == bytes((23, 11, 19, 22, 14, 1, 0))
+    clock = line_of(rig.client()).request(SERVER_CLOCK, NOTHING).clock
+    assert clock == bytes((23, 11, 19, 22, 14, 1, 0))
 
 
 @pytest.mark.spec("NCP session/6")
