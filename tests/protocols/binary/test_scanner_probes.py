@@ -15,6 +15,7 @@ from posthouse.protocols.binary.breaches import (
     MALFORMED,
     NOT_TAKEN,
     OTHER_PROTOCOL,
+    OWN_GUID,
     SILENT,
     UNEXPECTED,
     WRONG_GUID,
@@ -26,7 +27,7 @@ from tests.protocols.binary.test_server import Stranger, on_loop
 SETTINGS = BinarySettings(initialization_ms=300, refusal_linger_ms=20)
 REASONS = {
     "survey of MSMQ": WRONG_GUID,
-    "survey that gives no GUID": SILENT,
+    "survey that gives no GUID": OWN_GUID,
     "user message before the handshake": UNEXPECTED,
 }
 

@@ -8,6 +8,7 @@ import pytest
 
 from posthouse.model.guids import NULL_GUID
 from posthouse.model.message import DeliveryGuarantee, Message, MessageId, TxSequenceId
+from posthouse.sim.stranger_trial import StrangerRoutedTrial
 from posthouse.wire.internal import (
     CONNECTION_PARAMETERS_SIZE,
     ESTABLISH_CONNECTION_SIZE,
@@ -180,6 +181,11 @@ async def test_nobody_opens_a_session_as_the_server_itself_or_as_nobody() -> Non
             stranger = await Stranger.connect(beta)
             assert await stranger.is_refused(guid)
             stranger.close()
+
+
+def test_answers_for_who_claims_a_guid_lead_nothing_else_to_him() -> None:
+    """A router that had called him back gave him what was for the machine."""
+    StrangerRoutedTrial(27).run()
 
 
 @on_loop

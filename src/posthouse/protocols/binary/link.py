@@ -53,13 +53,21 @@ class Link:
         self._due = due
 
     @property
+    def is_bound(self) -> bool:
+        """Whether it leads to where somebody has called from in the name of its queue manager.
+
+        What is owed to that host travels on it, and nothing else: anybody can claim a GUID.
+        """
+        return self.destination is not None and self.destination.is_bound
+
+    @property
     def hop(self) -> NextHop | None:
         """The next hop in use."""
         return self.hops[self.at] if self.at < len(self.hops) else None
 
     def leads_to(self, guid: bytes, address: str) -> bool:
         """Whether this queue manager is a next hop of it, and has this address."""
-        return (guid, address) in self.places
+        return (guid, address) in self.places and not self.is_bound
 
     @property
     def is_resting(self) -> bool:

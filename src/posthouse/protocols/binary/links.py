@@ -464,9 +464,9 @@ class Links:
         link.last_error = ""
         link.guid = guid
         link.hops, link.at = [hop], 0
-        # Nobody else says that it is this one, nor that it is where one calls from in its name.
-        claimed = link.destination is None or bool(link.destination.host)
-        if not claimed or self._reports.ask(lambda m: may_be_at(m, guid, hop), False):
+        claimed = hop.guid == NULL_GUID  # nobody else says that it is this one
+        believed = not claimed or self._reports.ask(lambda m: may_be_at(m, guid, hop), False)
+        if believed and not link.is_bound:
             self._reports.ask(
                 lambda m: m.transfer.reached(guid, hop.address, hop.port, claimed=claimed), None
             )

@@ -307,7 +307,8 @@ class BinaryProtocol:
 
         A machine of the directory is where that says: who was called by another name may lie.
         """
-        if session.role is not Role.INITIATOR:
+        link = self.sessions.get(session)
+        if session.role is not Role.INITIATOR or (link is not None and link.is_bound):
             return False
         manager, address = self.desk.manager, session.remote_address
         if manager.receiving.targets.knows_machine(guid):

@@ -53,6 +53,11 @@ class Destination(NamedTuple):
         return self.guid == NULL_GUID
 
     @property
+    def is_bound(self) -> bool:
+        """Whether it is where somebody has called from in the name of a queue manager."""
+        return bool(self.host) and self.guid != NULL_GUID
+
+    @property
     def key(self) -> tuple[str, int, bytes]:
         """Names with the same key share a session; decision 41: a port is part of it."""
         if not self.is_direct:
