@@ -19,12 +19,12 @@ REQUIRE_PEERS = os.environ.get("POSTHOUSE_REQUIRE_PEERS") == "1"
 # Seconds of test time, both workers together, that `make test` may spend on a group.
 BUDGET_SECONDS = {
     "engine": 180.0,
-    "store": 180.0,
+    "store": 140.0,
     "process": 440.0,
     "protocols": 320.0,
     "rpc": 120.0,
     "client": 90.0,
-    "documentation": 120.0,
+    "documentation": 20.0,
     "spark": 480.0,  # four minutes of both workers
 }
 BUDGET_SECONDS_ELSE = 60.0
