@@ -123,3 +123,11 @@ def test_the_body_is_found_whatever_came_before(
     for packet in data.draw(st.permutations(packets)):
         delivered = Delivered(1, 0, 0, 0, 0, 0, 3, 0, 0, b"", packet)
         assert Message(delivered, "orders").body == Packet(packet).body
+
+
+def test_what_is_in_it() -> None:
+    found = message(b"\xe0", body_type=30)
+    assert (found.decoded().value, found.decoded("1251").value) == ("à", "а")
+    headers = b'{"rbs2-msg-type":"A.B, C","rbs2-corr-id":"7"}'
+    bus = message(b"[1]", extension=headers).decoded()
+    assert (bus.format, bus.value, bus.to_json()["message_type"]) == ("rebus", [1], "A.B")

@@ -14,6 +14,7 @@ from posthouse.wire.packet import Packet
 from posthouse.wire.patch import SENT_TIME_AT, USER_FLAGS_AT
 
 if TYPE_CHECKING:
+    from posthouse.formats import Decoded
     from posthouse.model.message_json import MessageJson
 
 Delivery = Literal["express", "recoverable", "transactional"]
@@ -106,6 +107,24 @@ class Message:
     def json(self) -> Any:
         """What the JSON in the body says; ValueError where there is none."""
         return decode_json(self.body, self.body_type)
+
+    def decoded(self, code_page: str = "1252") -> Decoded:
+        """What is in the message: XML, .NET objects, WCF, headers of message buses.
+
+        Any bytes give a result, with `error` where they break the format that they claim.
+        `code_page` is that of the sender, for bodies of type VT_LPSTR.
+        """
+        from posthouse.formats import decode
+
+        return decode(
+            self.body,
+            body_type=self.body_type,
+            extension=self.extension,
+            label=self.label,
+            app_specific=self.app_specific,
+            correlation_id=bytes.fromhex(self.correlation_id),
+            code_page=code_page,
+        )
 
     @property
     def label(self) -> str:
