@@ -222,6 +222,7 @@ TESTS_OF = {
     ],
     "engine/remote_reads": ["tests/engine/test_remote_reads.py", *READ],
     "engine/logins": ["tests/engine/test_logins.py", "tests/rpc/test_providers.py"],
+    "formats": ["tests/formats/test_[!h]*.py"],  # without large hostile inputs
     "protocols/binary/breaches": SESSION,
     "protocols/binary/establishing": LINKS,
     "protocols/binary/handshake": SESSION,

@@ -52,6 +52,14 @@ OCTETS = NSB % (b"NServiceBus.ContentType", b"application/octet-stream")
         ("<unsignedLong>18446744073709551615</unsignedLong>", 2**64 - 1),
         ("<dateTime>2020-01-01T00:00:00.1200000+01:00</dateTime>", "2020-01-01T00:00:00.12+01:00"),
         ("<int>many</int>", "many"),
+        ("<boolean>yes</boolean>", "yes"),
+        ("<double>many</double>", "many"),
+        ("<guid>none</guid>", "none"),
+        ("<base64Binary>***</base64Binary>", "***"),
+        ("<char>AB</char>", "AB"),
+        ("<char>65536</char>", "65536"),
+        ("<dateTime>today</dateTime>", "today"),
+        ("<decimal>+1.50</decimal>", "1.50"),
         ("<a>one<b>two</b></a>", {"b": "two", "#text": "one"}),
         (NIL, {"b": None}),
         ("<a><![CDATA[<b>\r\n]]></a>", "<b>\n"),
@@ -253,6 +261,8 @@ class TestNServiceBusHeaders:
             (b"&#11;", "\x0b"),
             (b"&amp;#0;", "&#0;"),
             (b"&#xD800;", "\ufffd"),
+            (b"&#xE000;&#x20;&#x1F;", "\ue000 \x1f"),
+            (b"&#xDFFF;&#x110000;", "\ufffd\ufffd"),
             (b"&#x41;&#13;", "A\r"),
             ("&#x1;\U0010f801".encode(), "\ufffd\U0010f801"),
             (b"a\r\nb", "a\nb"),
@@ -294,10 +304,13 @@ class TestNServiceBusHeaders:
         assert result.meaning
         assert result.meaning.correlation_id == "03020100-0504-0706-0809-0a0b0c0d0e0f\\7"
 
-    def test_a_generic_type_keeps_its_brackets(self) -> None:
-        name = b"A.Of`1[[A.Order, A, Version=1.0]], A, Version=1.0"
-        result = decode(b"", extension=NSB % (b"NServiceBus.EnclosedMessageTypes", name))
-        assert result.to_json()["message_type"] == "A.Of`1[[A.Order, A, Version=1.0]]"
+    @pytest.mark.parametrize(
+        "name", ["A.Of`1[[A.Order, A, Version=1.0]]", "A.Of`2[A.B, A.C]", "A.Plain"]
+    )
+    def test_a_generic_type_keeps_its_brackets(self, name: str) -> None:
+        qualified = f"{name}, A, Version=1.0".encode()
+        result = decode(b"", extension=NSB % (b"NServiceBus.EnclosedMessageTypes", qualified))
+        assert result.to_json()["message_type"] == name
 
 
 def test_the_exception_of_rebus() -> None:

@@ -189,3 +189,24 @@ def test_com_writes_some_values_otherwise() -> None:
     assert decode(before, body_type=7).value == "1899-12-29T06:00:00"
     with pytest.raises(FormatError):
         activex_body("a", "string", "vb")
+
+
+@pytest.mark.parametrize(
+    ("name", "low", "high"),
+    [
+        ("byte", -128, 127),
+        ("unsignedByte", 0, 255),
+        ("short", -32768, 32767),
+        ("unsignedShort", 0, 65535),
+        ("int", -(2**31), 2**31 - 1),
+        ("unsignedInt", 0, 2**32 - 1),
+        ("long", -(2**63), 2**63 - 1),
+        ("unsignedLong", 0, 2**64 - 1),
+    ],
+)
+def test_integers_have_the_ranges_of_dot_net(name: str, low: int, high: int) -> None:
+    for value in (low, high, str(high)):
+        assert decode(xml_body(value, name)).value == int(value)
+    for value in (low - 1, high + 1, True, 1.0, "1_0"):
+        with pytest.raises(FormatError):
+            xml_body(value, name)

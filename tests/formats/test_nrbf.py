@@ -13,6 +13,10 @@ NULL = b"\x0a"
 INT = b"\x08\x08" + i32(7)
 
 
+def boxed(kind: int, value: str) -> bytes:
+    return bytes((8, kind)) + bytes.fromhex(value)
+
+
 def ref(number: int) -> bytes:
     return b"\x09" + i32(number)
 
@@ -50,6 +54,9 @@ def rectangular(
     return b"\x07" + i32(number) + bytes((kind,)) + i32(len(lengths), *lengths, *bounds) + rest
 
 
+MIN_SPAN = "-10675199.02:48:05.4775808"
+LOCAL = {"$type": "System.DateTime", "kind": "local", "value": "2000-01-01T00:00:00"}
+DOUBLED_HOUR = (630_822_816_000_000_000 | 3 << 62).to_bytes(8, "little").hex()
 RUN = b"\x10" + i32(1, 5) + NULL + INT + b"\x0d\x02" + string(2, "a")
 BACKED = ["<P>k__BackingField", "B+x", "x", "B+<Q>k__BackingField"]
 
@@ -58,6 +65,11 @@ BACKED = ["<P>k__BackingField", "B+x", "x", "B+<Q>k__BackingField"]
     ("records", "expected"),
     [
         ([RUN], [None, 7, None, None, "a"]),
+        ([objects(1, boxed(6, "000000000000f87f"), boxed(11, "0000c03f"))], ["NaN", 1.5]),
+        ([objects(1, boxed(3, "e282ac"), boxed(10, "ff"))], ["€", -1]),
+        ([objects(1, boxed(16, "ff" * 8))], [2**64 - 1]),
+        ([objects(1, boxed(12, "0000000000000080"), boxed(5, "042d312e35"))], [MIN_SPAN, "-1.5"]),
+        ([objects(1, boxed(13, DOUBLED_HOUR))], [LOCAL]),
         ([objects(1, ref(2), ref(2)), string(2, "s")], ["s", "s"]),
         ([objects(1, ref(1))], {"$id": 1, "$values": [{"$ref": 1}]}),
         (
@@ -176,6 +188,10 @@ def test_a_shared_object_has_its_id_where_it_comes_first_by_depth() -> None:
         (nrbf(b"\x0f" + i32(1, 1) + b"\x04\0"), "4 is not a primitive"),
         (nrbf(system_class(1, "A", ["a"], b"", "08")), "8 is not a binary type"),
         (nrbf(objects(1, b"\x0d\x05")), "more nulls"),
+        (nrbf(objects(1, boxed(3, "80"))), "not UTF-8"),
+        (nrbf(objects(1, boxed(3, "f09f9880"))), "not UTF-8"),
+        (nrbf(objects(1, boxed(5, "0141"))), "decimal"),
+        (nrbf(objects(1, boxed(13, "ffffffffffffff3f"))), "not a date"),
         (nrbf(b"\x10" + i32(1, -1)), "counts -1"),
         (nrbf(b"\x0a"), "bare value"),
         (nrbf(b"\x0d\x01"), "outside of an NRBF array"),
