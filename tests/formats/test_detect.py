@@ -149,12 +149,26 @@ def test_what_a_string_holds(text: str, inner: Any) -> None:
         (rb'["\ud800", "\ud83d\ude00", "\\ud800"]', "json", ["\ufffd", "\U0001f600", "\\ud800"]),
         (rb'{"\ud800": {"a": ["\udc00"]}}', "json", {"\ufffd": {"a": ["\ufffd"]}}),
         (b"[123456789012345678901234567890]", "json", [123456789012345678901234567890]),
-        (b"[" * 300 + b"]" * 300, "text", "[" * 300 + "]" * 300),
     ],
 )  # fmt: skip
 def test_bodies_without_a_type(body: bytes, format: str, value: Any) -> None:
     result = decode(body)
     assert (result.format, result.value, result.error) == (format, value, None)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"[" * 300 + b"]" * 300,
+        b"[" * 100_000,
+        b"[" + b"[]," * 200_000 + b"1]",
+        b"[" + b"1," * 300_000 + b"1]",
+    ],
+    ids=["deep", "deeper", "containers", "values"],
+)
+def test_json_beyond_the_limits(body: bytes) -> None:
+    result = decode(body)
+    assert (result.format, "than the limit" in (result.error or "")) == ("json", True)
 
 
 @pytest.mark.parametrize(

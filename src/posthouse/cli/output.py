@@ -50,7 +50,9 @@ def json_line(value: Any) -> str:
     line = msgspec.json.encode(value).decode()
     if line.isascii():
         return line.replace("\x7f", "\\u007f")
-    return "".join(map(_json_escape, line))
+    # Each character is looked at once, however often it comes: a line may be long.
+    escapes = {ord(one): escape for one in set(line) if (escape := _json_escape(one)) != one}
+    return line.translate(escapes) if escapes else line
 
 
 def _json_escape(character: str) -> str:

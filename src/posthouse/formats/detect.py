@@ -13,7 +13,7 @@ from posthouse.formats import activex
 from posthouse.formats.decoded import CERTAIN, GUESS, LIKELY, Decoded, Meaning, broken
 from posthouse.formats.headers import masstransit, nservicebus, rebus
 from posthouse.formats.json_text import read_json
-from posthouse.formats.limits import DEFAULT, FormatError, Limits
+from posthouse.formats.limits import DEFAULT, FormatError, LimitReached, Limits
 from posthouse.formats.nrbf.decode import decode_nrbf
 from posthouse.formats.nrbf.records import is_nrbf
 from posthouse.formats.text import NAMED, PADDING, Text, decoded, read_padded_text
@@ -91,6 +91,8 @@ def by_look(body: bytes, limits: Limits) -> Decoded:
     if text.text.lstrip(PADDING).startswith(_JSON_START):
         try:
             value = read_json(text.text.strip(PADDING), limits)
+        except LimitReached as error:
+            return broken("json", body, error, limits, encoding=text.encoding)
         except FormatError:
             pass  # braces do not make a text JSON
         else:

@@ -7,7 +7,7 @@ import math
 import re
 from typing import Any, Final
 
-from posthouse.formats.limits import FormatError, Limits
+from posthouse.formats.limits import FormatError, LimitReached, Limits
 
 _LONE: Final = re.compile(r"\\u[dD][89a-fA-F]")
 
@@ -32,11 +32,11 @@ def read_json(text: str, limits: Limits) -> Any:
     """The value; Json.NET's NaN and Infinity are strings, a lone surrogate is U+FFFD."""
     containers = text.count("{") + text.count("[")
     if containers > limits.elements or containers + text.count(",") > limits.items // 4:
-        raise FormatError("the JSON has more values than the limit")
+        raise LimitReached("the JSON has more values than the limit")
     try:
         value = _decode(text)
     except RecursionError:
-        raise FormatError("the JSON has more levels than the limit") from None
+        raise LimitReached("the JSON has more levels than the limit") from None
     except ValueError as error:
         raise FormatError(f"not JSON: {str(error)[:200]}") from None
     if containers > limits.depth:
@@ -73,7 +73,7 @@ def _check_depth(value: Any, most: int) -> None:
         level = [inner for outer in level for inner in _children(outer)]
         if not level:
             return
-    raise FormatError("the JSON has more levels than the limit")
+    raise LimitReached("the JSON has more levels than the limit")
 
 
 def _children(value: Any) -> list[Any]:

@@ -10,6 +10,10 @@ class FormatError(ValueError):
     """Bytes that claim a format and break it, or that go beyond a limit."""
 
 
+class LimitReached(FormatError):
+    """The bytes may be what they claim, but reading them costs more than is allowed."""
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """What decoding one message may cost. Bodies of real programs stay far below the defaults."""
