@@ -79,6 +79,27 @@ def test_an_outgoing_queue_is_paused_resumed_and_retried(ph: Posthouse) -> None:
     assert ph("queue", "pause", ORDERS).code == 1
 
 
+def test_sequences_are_shown_and_begun_again(ph: Posthouse) -> None:
+    far = "DIRECT=OS:gamma\\private$\\far"
+    for _ in range(2):
+        assert ph("send", far, "--body", "x", "--transactional").code == 0
+    before = ph("queue", "sequences", far, "--json").value["outgoing"]
+    assert before["unacknowledged"] == 2
+    assert "first unacknowledged" in ph("queue", "sequences", far).out
+    looked = ph("queue", "reset-sequence", far, "--dry-run")
+    assert looked.out == f"{far}: 1 sequence with 2 messages would begin again.\n"
+    assert ph("queue", "sequences", far, "--json").value["outgoing"] == before
+    done = ph("queue", "reset-sequence", far, "--yes", "--json").value
+    assert done == {"sequences": 1, "messages": 2, "dry_run": False}
+    after = ph("queue", "sequences", far, "--json").value["outgoing"]
+    assert after["next"]["sequence"] != before["next"]["sequence"]
+    assert "no sequences" in ph("queue", "sequences", ORDERS).out
+    assert ph("queue", "reset-sequence", ORDERS, "--yes").out == (
+        f"{ORDERS}: 0 sequences begin again.\n"
+    )
+    assert ph("queue", "reset-sequence", ORDERS, "--source", "nonsense", "--yes").code == 2
+
+
 def test_properties_change_and_others_stay(ph: Posthouse) -> None:
     changed = ph("queue", "set", ORDERS, "--quota", "7", "--journal", "--json").value
     assert (changed["quota_kib"], changed["journal"], changed["label"]) == (7, True, "New orders")
