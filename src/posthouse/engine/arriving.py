@@ -184,7 +184,10 @@ class Run:
 
     def is_new(self, history: MessageHistory) -> bool:
         """Whether the history knows none of them, and none comes twice."""
-        ordinals, known = self.ordinals, history.known_of(self.looks[0].source_guid)
+        source = self.looks[0].source_guid
+        if history.has_others(source):
+            return False
+        ordinals, known = self.ordinals, history.known_of(source)
         return len(set(ordinals)) == len(ordinals) and known.keys().isdisjoint(ordinals)
 
     def was_refused(self, history: MessageHistory, peer: Peer) -> bool:

@@ -104,6 +104,7 @@ class MessageHistory:
         self._known: dict[bytes, dict[int, Run]] = {}
         self._runs: dict[str, deque[Run]] = {}  # by the share of their host, the oldest first
         self._listed: Counter[str] = Counter()  # entries in those
+        self._others: Counter[bytes] = Counter()  # by source: how many have a source of their own
         self._told: Bounded[tuple[bytes, str, str], None] = Bounded(TOLD_MAX)
         self._durable_runs: dict[int, int] = {}  # by batch: how many hold its definition
         self._batch = 0
@@ -129,11 +130,16 @@ class MessageHistory:
     def knows(self, source: bytes, ordinal: int, digest: bytes = b"") -> bool:
         """Whether a message came in already (3.1.5.8.1); without a digest, any of that name."""
         run = self.known_of(source).get(ordinal)
-        if run is None:
-            return False
-        known = run.digests[ordinal]
-        agrees = not known or not digest or known == digest
-        return agrees or ordinal in self.known_of(source + OTHER + digest)
+        if run is not None:
+            known = run.digests[ordinal]
+            if not known or not digest or known == digest:
+                return True
+        # What came first under that name may be forgotten by now.
+        return bool(digest) and ordinal in self.known_of(source + OTHER + digest)
+
+    def has_others(self, source: bytes) -> bool:
+        """Whether identifiers of a source have come with several contents."""
+        return self._others[source] > 0
 
     def add(self, recoverable: Notes, express: Notes, change: Change, host: str = "") -> None:
         """What a batch brought from a host, new or again, by source; the time of it is now.
@@ -192,6 +198,8 @@ class MessageHistory:
             )
 
     def _remember(self, run: Run) -> None:
+        if run.source not in self._known:
+            self._others[_name_of(run.source)] += 1
         known = self._known.setdefault(run.source, {})
         before, share = len(known), source_of(run.host)
         known.update(dict.fromkeys(run.ordinals, run))
@@ -255,8 +263,8 @@ class MessageHistory:
             if known.get(ordinal) is run:
                 del known[ordinal]
                 self.count -= 1
-        if not known:
-            self._known.pop(run.source, None)
+        if not known and self._known.pop(run.source, None) is not None:
+            self._others[_name_of(run.source)] -= 1
         if run.at == len(run.ordinals):
             self._runs[share].popleft()
             self._forget(run, change)
@@ -314,6 +322,12 @@ class MessageHistory:
                 first = runs_of_batch[0]
                 self._define(batch, first.time, first.host, left, change)
         self.core.commit(change)
+
+
+def _name_of(source: bytes) -> bytes:
+    """The source that a source of its own was made for; empty for any other."""
+    size = len(OTHER) + DIGEST_SIZE
+    return source[:-size] if source[-size:][: len(OTHER)] == OTHER else b""
 
 
 def _group(source: bytes, digests: Mapping[int, bytes]) -> _Group:
