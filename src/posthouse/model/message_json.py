@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -32,7 +32,7 @@ class MessageJson(
     """A message as JSON. Bytes are base64, times ISO 8601 in UTC, names texts, empty where none.
 
     `body`, `body_text` and `extension` are null where they were not asked for, `body_text` also
-    where the body is not text.
+    where the body is not text. `decoded` is there where it was asked for: what is in the body.
     """
 
     id: str
@@ -67,6 +67,7 @@ class MessageJson(
     transaction: TransactionJson | None
     abort_count: int
     move_count: int
+    decoded: Any = msgspec.UNSET  # what a sender wrote may be any value
 
 
 def time_text(utc_s: int) -> str:

@@ -14,6 +14,7 @@ import msgspec
 import pytest
 
 from posthouse.engine.manager import QueueManager
+from posthouse.formats.search import content_of
 from posthouse.model.message import Message
 from posthouse.model.message_json import MessageJson
 from posthouse.model.properties import QueueAccessType
@@ -90,6 +91,10 @@ def test_what_is_sent_is_shown_in_full(tmp_path: Path) -> None:
         assert {name: message[name] for name in expected} == expected
         shown = await rig.get(f"{at()}/messages/{message['lookup_id']}")
         assert shown.json == message
+        asked = await rig.get(f"{at()}/messages/{message['lookup_id']}", decode="true")
+        decoded = asked.json.pop("decoded")
+        assert asked.json == message
+        assert decoded == content_of(msgspec.convert(message, MessageJson))
         plain = (await rig.get(at() + "/messages", bodies="false")).json["messages"][0]
         assert (plain["body"], plain["body_text"], plain["extension"]) == (None, None, None)
         assert await receive(rig) == [message]

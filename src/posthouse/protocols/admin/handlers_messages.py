@@ -45,6 +45,7 @@ from posthouse.protocols.admin.types import (
     ReceiveBody,
     SendBody,
     SentJson,
+    ShowMessageParams,
 )
 from posthouse.protocols.desk import Answer, Release
 
@@ -89,7 +90,7 @@ def without_body(message: MessageJson) -> MessageJson:
     return msgspec.structs.replace(message, body=None, body_text=None, extension=None)
 
 
-def show_message(context: Context, params: MessageParams, body: Nothing) -> Steps[MessageJson]:
+def show_message(context: Context, params: ShowMessageParams, body: Nothing) -> Steps[MessageJson]:
     """Shows one message by its lookup id, and leaves it where it is."""
 
     def look(manager: QueueManager) -> Read:
@@ -101,6 +102,10 @@ def show_message(context: Context, params: MessageParams, body: Nothing) -> Step
 
     names: list[str] = []
     (message,) = _messages((yield Decide(look)), names[0])
+    if params.decode:
+        answer = yield context.services.offload(lambda: content_of(message))
+        assert isinstance(answer.value, dict)
+        message.decoded = answer.value
     return message
 
 

@@ -101,7 +101,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         status=201,
     ),
     _route(
-        "GET", _MESSAGE, READ, messages.show_message, t.MessageJson, t.MessageParams, steps=True
+        "GET", _MESSAGE, READ, messages.show_message, t.MessageJson, t.ShowMessageParams, steps=True
     ),
     _route(
         "DELETE",

@@ -274,6 +274,12 @@ class MessageParams(Json):
     lookup_id: LookupId
 
 
+class ShowMessageParams(MessageParams):
+    """One message of a queue; with `decode`, also what is in its body (docs/formats.md)."""
+
+    decode: bool = False
+
+
 class MessageIdParams(Json):
     """A message by its identifier, `guid\\ordinal`."""
 
