@@ -215,8 +215,8 @@ class SrmpSection(Struct, frozen=True):
         Meta(
             ge=1,
             le=1000,
-            description="Requests of one connection that may wait for their responses; more than "
-            "one is fast where peers and proxies are known to take it.",
+            description="Requests of one connection that may wait for their responses, once the "
+            "first is answered. Proxies, and peers that do not take several, get one at a time.",
         ),
     ] = _srmp.pipeline
     send_batch: Annotated[

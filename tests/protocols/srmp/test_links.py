@@ -13,7 +13,7 @@ from posthouse.engine.settings import RedirectSettings
 from posthouse.model.enumerations import ConnectionStatus, QueueAccessType
 from posthouse.model.message import DeliveryGuarantee, Message
 from posthouse.protocols.srmp.http_writer import response
-from posthouse.protocols.srmp.link import LinkState
+from posthouse.protocols.srmp.link import CAUTION, LinkState
 from posthouse.protocols.srmp.network import Secure
 from posthouse.protocols.srmp.settings import SrmpSettings
 from posthouse.runtime.settings_srmp import SrmpSection
@@ -440,24 +440,95 @@ def test_a_pipeline_is_a_setting(web: Web) -> None:
     site = web.site("10.0.0.2")
     site.answers = [SILENCE]
     alpha = web.machine("ALPHA", "10.0.0.1", settings=SrmpSettings(pipeline=3))
-    alpha.send(TO, b"1", b"2", b"3", b"4")
-    assert site.bodies == [b"1", b"2", b"3"]
+    alpha.send(TO, b"0", b"1", b"2", b"3", b"4")
+    assert site.bodies == [b"0"]  # the first answer shows what the peer can do
+    answer(web, site, response(200))
+    assert site.bodies == [b"0", b"1", b"2", b"3"]
     site.answers = [response(200)]
-    site.visits[0].transport.send([response(200), response(200)])
+    answer(web, site, response(200), response(200))
+    assert site.bodies == [b"0", b"1", b"2", b"3", b"4"]
+
+
+def answer(web: Web, site: Site, *responses: bytes) -> None:
+    """What the site has not answered yet, on its newest connection."""
+    site.visits[-1].transport.send(list(responses))
     web.run()
-    assert site.bodies == [b"1", b"2", b"3", b"4"]
+
+
+@pytest.mark.parametrize("ends", ["closed", "announced", "silent"])
+def test_a_peer_that_does_not_take_several_requests_gets_one_at_a_time(web: Web, ends: str) -> None:
+    """It answers the first of several, and then no more: those are repeated, one by one."""
+    site = web.site("10.0.0.2")
+    site.answers = [SILENCE]
+    alpha = web.machine("ALPHA", "10.0.0.1", settings=SrmpSettings(pipeline=3))
+    alpha.send(TO, b"0", b"1", b"2", b"3")
+    answer(web, site, response(200))
+    assert site.bodies == [b"0", b"1", b"2", b"3"]
+    answer(web, site, response(200, keep=ends != "announced"))
+    if ends == "closed":
+        site.visits[-1].transport.close()
+    web.advance(SrmpSettings().response_ms if ends == "silent" else 0)
+    assert len(site.visits) == 2
+    for number in (b"2", b"3"):
+        assert site.bodies[4:][-1] == number
+        answer(web, site, response(200))
+    assert site.bodies == [b"0", b"1", b"2", b"3", b"2", b"3"]
+    assert count_of(alpha) == 0
+
+
+def test_caution_ends_after_a_while_and_grows_with_each_stumble(web: Web) -> None:
+    site = web.site("10.0.0.2")
+    site.answers = [response(200), SILENCE]
+    alpha = web.machine("ALPHA", "10.0.0.1", settings=SrmpSettings(pipeline=3))
+    alpha.send(TO, b"0")
+    alpha.send(TO, b"1", b"2", b"3")
+    (link,) = alpha.protocol.links.all()
+    assert site.bodies == [b"0", b"1", b"2", b"3"]
+    site.answers = [response(200)]
+    site.visits[-1].transport.close()
+    web.run()
+    assert count_of(alpha) == 0
+    assert (link.stumbles, link.caution) == (1, CAUTION - 3)
+    alpha.send(TO, *[b"x"] * (CAUTION - 3))
+    assert link.caution == 0
+    site.answers = [SILENCE]
+    before = len(site.bodies)
+    alpha.send(TO, b"4", b"5", b"6", b"7")
+    assert site.bodies[before:] == [b"4", b"5", b"6"]  # again several
+    link.stumbled()
+    assert link.caution == 4 * CAUTION
+
+
+def test_requests_to_a_proxy_go_one_at_a_time(web: Web) -> None:
+    site = web.site("10.0.0.3", port=3128)
+    site.answers = [response(200), SILENCE]
+    settings = SrmpSettings(pipeline=3, proxy=("10.0.0.3", 3128))
+    alpha = web.machine("ALPHA", "10.0.0.1", settings=settings)
+    alpha.send(TO, b"0", b"1", b"2")
+    assert site.bodies == [b"0", b"1"]
+
+
+def test_a_peer_that_closes_after_each_answer_never_gets_two(web: Web) -> None:
+    site = web.site("10.0.0.2")
+    site.answers = [response(200, keep=False)]
+    alpha = web.machine("ALPHA", "10.0.0.1", settings=SrmpSettings(pipeline=3))
+    alpha.send(TO, *[b"%d" % number for number in range(5)])
+    assert site.bodies == [b"%d" % number for number in range(5)]
+    assert count_of(alpha) == 0
 
 
 def test_answers_behind_a_failure_count_and_nothing_more_is_sent(web: Web) -> None:
     site = web.site("10.0.0.2")
     site.answers = [SILENCE]
     alpha = web.machine("ALPHA", "10.0.0.1", settings=SrmpSettings(pipeline=3))
+    alpha.send(TO, b"0")
+    answer(web, site, response(200))
     alpha.send(TO, b"1", b"2", b"3", b"4", b"5")
     site.answers = [response(200)]
     site.visits[0].transport.send([response(500)])
     web.run()
     assert not site.visits[0].is_over
-    assert site.bodies == [b"1", b"2", b"3"]
+    assert site.bodies == [b"0", b"1", b"2", b"3"]
     site.visits[0].transport.send([response(200), response(503)])
     web.run()
     assert site.visits[0].is_over
@@ -465,7 +536,7 @@ def test_answers_behind_a_failure_count_and_nothing_more_is_sent(web: Web) -> No
     assert outgoing is not None
     assert outgoing.last_error == "the answer was 500 Internal Server Error"
     web.advance(20_000)
-    assert site.bodies[3:] == [b"1", b"3", b"4", b"5"]
+    assert site.bodies[4:] == [b"1", b"3", b"4", b"5"]
     assert count_of(alpha) == 0
 
 
@@ -474,6 +545,8 @@ def test_a_failure_with_nothing_behind_it_is_one_all_the_same(web: Web, ends: st
     site = web.site("10.0.0.2")
     site.answers = [SILENCE]
     alpha = web.machine("ALPHA", "10.0.0.1", settings=SrmpSettings(pipeline=3))
+    alpha.send(TO, b"0")
+    answer(web, site, response(200))
     alpha.send(TO, b"1", b"2")
     site.answers = [response(200)]
     site.visits[0].transport.send([response(500, keep=ends != "last")])
@@ -482,9 +555,9 @@ def test_a_failure_with_nothing_behind_it_is_one_all_the_same(web: Web, ends: st
         site.visits[0].transport.close()
     web.advance(SrmpSettings().response_ms if ends == "silent" else 0)
     assert history_of(alpha)[-1] == STATUS.CONNECTION_REFUSED
-    assert site.bodies == [b"1", b"2"]
+    assert site.bodies == [b"0", b"1", b"2"]
     web.advance(20_000)
-    assert site.bodies == [b"1", b"2"] * 2
+    assert site.bodies == [b"0", b"1", b"2", b"1", b"2"]
 
 
 def test_an_answer_to_nothing_ends_the_connection(web: Web, alpha: Machine, site: Site) -> None:

@@ -42,9 +42,16 @@ class Exchange:
     unsynced_bytes = 0
 
     def __init__(
-        self, settings: SrmpSettings, transport: Transport, sender: Sender, now: Callable[[], int]
+        self,
+        settings: SrmpSettings,
+        transport: Transport,
+        sender: Sender,
+        now: Callable[[], int],
+        pipeline: int = 1,
     ) -> None:
         self.settings = settings
+        self.pipeline = pipeline  # requests on their way, once the peer has answered one
+        self.overlapped = False  # one was sent before the one in front of it was answered
         self.in_flight: deque[Posted] = deque()
         self.answers = 0
         self.refusal = ""  # an answer that ends it, once those behind it are there
@@ -74,11 +81,14 @@ class Exchange:
     @property
     def has_room(self) -> bool:
         """Whether another request may go out now."""
-        free = len(self.in_flight) < self.settings.pipeline and self._transport.writable
+        # A peer that closes after each answer, or speaks HTTP/1.0, is known by its first one.
+        window = self.pipeline if self.answers else 1
+        free = len(self.in_flight) < window and self._transport.writable
         return free and not self.is_closed and not self._is_last and not self.refusal
 
     def post(self, number: int, transactional: bool, parts: list[bytes]) -> None:
         """Sends a request."""
+        self.overlapped = self.overlapped or bool(self.in_flight)
         self.in_flight.append(Posted(number, transactional, self._now()))
         self._transport.send(parts)
 
@@ -102,6 +112,11 @@ class Exchange:
             self._end(f"the peer does not speak HTTP: {self._reader.error.words}")
         elif not self.is_closed:
             self._sender.writable()
+
+    @property
+    def has_stumbled(self) -> bool:
+        """Whether it was over soon after several requests were on their way at once."""
+        return self.overlapped and bool(self.in_flight) and self.answers < 2 * self.pipeline
 
     def pump(self) -> None:
         """The peer takes more."""

@@ -16,6 +16,9 @@ from posthouse.protocols.srmp.network import Transport
 from posthouse.protocols.srmp.sending import NEVER, SendingQueue
 from posthouse.protocols.srmp.settings import SrmpSettings
 
+CAUTION = 64  # requests that go one at a time after a peer has not taken several at once
+CAUTION_DOUBLINGS_MAX = 20
+
 
 class LinkState(Enum):
     """How far a link has come (3.1.7.9)."""
@@ -79,9 +82,16 @@ class Link:
         self.is_learning = False
         self.attempt = 0  # a number for each, so that late answers are known as such
         self.failures = 0  # in a row
+        self.stumbles = 0  # connections that did not take several requests at once
+        self.caution = 0  # requests that are posted one at a time because of that
         self.retry_at_ms = NEVER
         self.last_error = ""
         self._host = host
+
+    def stumbled(self) -> None:
+        """Requests go one at a time for a while, which grows with each time."""
+        self.caution = CAUTION << min(2 * self.stumbles, CAUTION_DOUBLINGS_MAX)
+        self.stumbles += 1
 
     @property
     def hop(self) -> str | None:

@@ -264,7 +264,7 @@ class Links:
     def connected(self, link: Link, transport: Transport) -> Exchange:
         """3.1.7.9: the queue is Connected, and the Session Cleanup Timer runs."""
         link.state = LinkState.OPEN
-        link.exchange = Exchange(self.settings, transport, link, self._now)
+        link.exchange = Exchange(self.settings, transport, link, self._now, self._pipeline(link))
         link.ready = True
         hop = link.hop
         assert hop is not None
@@ -274,6 +274,11 @@ class Links:
         self._network.soon(partial(self.pump, link))
         self._timers.arm(link)
         return link.exchange
+
+    def _pipeline(self, link: Link) -> int:
+        """How many requests may be on their way; one where a proxy, or the past, makes cautious."""
+        assert link.destination is not None
+        return 1 if link.caution or link.destination.to_proxy else self.settings.pipeline
 
     def _history(self, link: Link, status: ConnectionStatus) -> None:
         hop = None if link.hop is None else NextHop.of_ip(link.hop)
@@ -335,6 +340,9 @@ class Links:
         exchange = link.exchange
         assert exchange is not None
         self.statuses[head.status] += 1
+        if link.caution:
+            link.caution -= 1
+            exchange.pipeline = self._pipeline(link)
         if 200 <= head.status < 300:
             self._succeeded(link)
             self._decide(lambda manager: self._acknowledged(manager, link, posted, head))
@@ -376,6 +384,8 @@ class Links:
         if link.exchange is not exchange:
             return
         link.exchange = None
+        if exchange.has_stumbled:
+            link.stumbled()
         if exchange.refusal:
             self._fail(link, _STATUS.CONNECTION_REFUSED, exchange.refusal)
             return

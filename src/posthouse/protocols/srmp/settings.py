@@ -45,7 +45,7 @@ class SrmpSettings:
     connect_timeout_ms: int = 20_000
     response_ms: int = MINUTE_MS  # time for the HTTP response
     answer_size_max: int = 64 * KIB  # of its body, which nobody reads
-    pipeline: int = 1  # requests of one connection that wait for their responses
+    pipeline: int = 16  # requests of one connection that wait for their responses, once it works
     send_batch: int = 32  # messages read from the store for one connection at once
     send_batch_bytes: int = 256 * KIB
     receipts_from: tuple[str, ...] = ()  # decision 24: whose stream receipts count for any queue
