@@ -505,3 +505,15 @@ def test_what_could_never_come_to_its_end_is_not_begun() -> None:
     assert (bench.closed, bench.account.reserved) == ([holder], 0)
     assert bench.account.closed == {TOO_LARGE: 1}
     assert not bench.session().may_begin(70 * MIB, 0)
+
+
+def test_a_packet_that_announces_little_more_each_time_is_slow_all_the_same() -> None:
+    bench = Bench()
+    holder = bench.session()
+    bench.session().take(Buffer.FETCHED, 40 * MIB)
+    for second in range(11):
+        holder.follow(MIB + second, lambda now_ms=second * 1000: now_ms)  # type: ignore[misc]
+        holder.take(Buffer.RECEIVE, 1)
+    assert not bench.session().may_begin(20 * MIB, 0)
+    assert bench.account.close_slow(SLOW_MS) == 1
+    assert bench.closed == [holder]
