@@ -226,11 +226,11 @@ class SimManager:
         if self.srmp is not None:
             self.srmp.active(numbers)
 
-    @property
-    def connected(self) -> bool:
-        """Whether it has sessions or connections with others."""
+    def connected(self, beside: tuple[str, ...] = ()) -> bool:
+        """Whether it has sessions or connections with others, beside some addresses."""
+        sessions = [one for one in self.protocol.sessions if one.remote_address not in beside]
         links = [] if self.srmp is None else self.srmp.links.all()
-        return bool(self.protocol.sessions or links or (self.srmp and self.srmp.connections))
+        return bool(sessions or links or (self.srmp and self.srmp.connections))
 
     def enter(self, action: Callable[[], None], life: int) -> None:
         """Lets something happen to this machine, unless it is off or that was another life."""

@@ -9,7 +9,6 @@ send through one NAT.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from random import Random
 
@@ -26,6 +25,7 @@ from posthouse.sim.stranger import ADDRESSES, Stranger
 from posthouse.sim.trial import NAMES, Acts, Protocol, Summary, Trial
 
 NAT = "10.77.0.1"
+ANSWERS_AT = ";ADDRESS="  # in the names of outgoing queues for answers to one address
 LAST_ACTS = 8  # of the stranger, when everything else has come to rest
 
 
@@ -126,6 +126,7 @@ class StrangerTrial(Trial):
     def _account(self) -> Account:
         """What a machine believes of a stranger is a fault, whatever comes of it."""
         account = super()._account()
+        account.is_left_out = self._is_strange
         account.faults += [f"{name} took a session as itself" for name in self.stranger.posing]
         account.faults += [f"{name} is shown as vouched for" for name in self.told.vouched]
         return account
@@ -139,18 +140,21 @@ class StrangerTrial(Trial):
         self.stranger.leave()
         super()._settle()
 
+    def _is_connected(self, machine: SimManager) -> bool:
+        return machine.connected(beside=ADDRESSES)
+
     def _must_be_empty(self, machine: SimManager, number: int) -> bool:
         queue = machine.manager.core.queues[number]
         return super()._must_be_empty(machine, number) and not self._is_strange(queue)
 
     def _is_strange(self, queue: Queue) -> bool:
-        """Whether it is an outgoing queue to the stranger, who takes nothing any more."""
-        name = queue.definition.format_name
-        return queue.outgoing is not None and any(each in name for each in self._strange_names())
+        """Whether it is for the stranger, who has gone, or for an address that a machine has left.
 
-    def _strange_names(self) -> Iterator[str]:
-        yield from ADDRESSES
-        yield format_guid(self.stranger.guid)
+        What is kept for an address is an answer. Whoever waits for one has messages that wait.
+        """
+        name = queue.definition.format_name
+        strange = (*ADDRESSES, format_guid(self.stranger.guid), ANSWERS_AT)
+        return queue.outgoing is not None and any(each in name for each in strange)
 
 
 class StrangerRoutedTrial(StrangerTrial, RoutedTrial):

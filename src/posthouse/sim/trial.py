@@ -512,8 +512,12 @@ class Trial:
         if self.world.srmp is not None:
             cleanup_ms = max(cleanup_ms, self.world.srmp.cleanup_ms, self.world.srmp.idle_ms)
         self.clock.advance(3 * cleanup_ms)
-        if self._unsettled() or any(machine.connected for machine in self.machines):
+        if self._unsettled() or any(map(self._is_connected, self.machines)):
             raise Failed(self._words(["a session stays", *self._unsettled()]))
+
+    def _is_connected(self, machine: SimManager) -> bool:
+        """Whether it has connections that it needs no more."""
+        return machine.connected()
 
     def _patience_ms(self, longest_ms: int) -> int:
         """Between two looks. What a full queue turns away over HTTP comes again when it was read,
