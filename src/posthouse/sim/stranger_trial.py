@@ -25,7 +25,6 @@ from posthouse.sim.stranger import ADDRESSES, Stranger
 from posthouse.sim.trial import NAMES, Acts, Protocol, Summary, Trial
 
 NAT = "10.77.0.1"
-ANSWERS_AT = ";ADDRESS="  # in the names of outgoing queues for answers to one address
 LAST_ACTS = 8  # of the stranger, when everything else has come to rest
 
 
@@ -48,6 +47,7 @@ class StrangerTrial(Trial):
             self.world, self.machines, self.told, chance, self._aim, self._doors
         )
         self.world.overheard = self.stranger.overheard
+        self._strange = (*ADDRESSES, format_guid(self.stranger.guid))  # in names of queues
 
     @property
     def way(self) -> str:
@@ -152,9 +152,9 @@ class StrangerTrial(Trial):
 
         What is kept for an address is an answer. Whoever waits for one has messages that wait.
         """
-        name = queue.definition.format_name
-        strange = (*ADDRESSES, format_guid(self.stranger.guid), ANSWERS_AT)
-        return queue.outgoing is not None and any(each in name for each in strange)
+        definition = queue.definition
+        strange = any(each in definition.format_name for each in self._strange)
+        return queue.outgoing is not None and (strange or bool(definition.answers_at))
 
 
 class StrangerRoutedTrial(StrangerTrial, RoutedTrial):
