@@ -300,7 +300,7 @@ class SimNetwork:
     ) -> None:
         if self._stops(source.host, host) or self._happens(self.conditions.datagram_loss):
             self._note("lost", source, target, data)
-        elif (host, receiver) in self._receivers[target]:
+        elif (host, receiver) in self._receivers.get(target, ()):
             self._note("received", source, target, data)
             receiver(data, source, self.clock.now_ms)
 
