@@ -10,7 +10,7 @@ from posthouse.engine.remote import Peer
 from posthouse.model.message import ACK_POS_ARRIVAL, ACK_POS_RECEIVE
 from posthouse.model.message_classes import ACK_REACH_QUEUE, ACK_RECEIVE
 from posthouse.wire.digest import content_digest
-from posthouse.wire.glance import glance
+from posthouse.wire.glance import Glance, glance
 from posthouse.wire.patch import patch
 from tests.engine.arrivals import PEER, PeerRig
 from tests.engine.letters import FAR_GUID
@@ -74,6 +74,43 @@ def test_what_came_second_is_known_when_what_came_first_is_forgotten(
     for some in [real] if at_once else [real[:1], real[1:]]:
         rig.take(*some)
     assert rig.bodies("orders") == [b"5", b"6"]
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+def test_what_came_after_an_express_message_of_another_is_known_after_a_crash(
+    rig: PeerRig, at_once: bool
+) -> None:
+    """A crash forgets the express ones, and what is known of them."""
+    real = [rig.packet(b"%d" % n, ordinal=n) for n in range(5, 8)]
+    rig.take(*[rig.packet(b"evil", ordinal=n, express=True) for n in (5, 6)], peer=STRANGER)
+    rig.take(*real)
+    rig.restart()
+    (rig.take if at_once else rig.take_each)(*real)
+    assert [body for body in rig.bodies("orders") if body != b"evil"] == [b"5", b"6", b"7"]
+    rig.take(rig.packet(b"evil", ordinal=5), peer=STRANGER)
+    rig.restart()
+    rig.take(*real)
+    assert [body for body in rig.bodies("orders") if body != b"evil"] == [b"5", b"6", b"7"]
+
+
+def test_what_came_second_is_known_when_the_first_is_dropped() -> None:
+    rig = PeerRig(message_history_max=20)
+    rig.take(rig.packet(b"evil", ordinal=5), peer=STRANGER)
+    real = rig.packet(b"real", ordinal=5)
+    rig.take(real)
+    rig.take(*[rig.packet(b"x", source=b"E" * 16, ordinal=n) for n in range(30)], peer=STRANGER)
+    history = rig.manager.receiving.history
+    assert not history.knows(FAR_GUID, 5, content_digest(*_seen(rig.packet(b"evil", ordinal=5))))
+    rig.take(real)
+    rig.take_each(real, real)
+    assert rig.bodies("orders").count(b"real") == 1
+    rig.restart()
+    rig.take(real)
+    assert rig.bodies("orders").count(b"real") == 1
+
+
+def _seen(packet: bytes) -> tuple[bytes, Glance]:
+    return packet, glance(packet)
 
 
 def test_two_contents_under_one_identifier_in_one_batch_are_two_messages(rig: PeerRig) -> None:
