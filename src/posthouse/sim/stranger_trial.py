@@ -18,7 +18,7 @@ from posthouse.model.message import ACK_NONE
 from posthouse.protocols.binary.settings import BinarySettings
 from posthouse.sim.account import Account
 from posthouse.sim.forgery import Aim
-from posthouse.sim.letters import STRANGE, Letter
+from posthouse.sim.letters import STRANGE, Kind, Letter
 from posthouse.sim.managers import SimManager
 from posthouse.sim.routed import ROUTERS, RoutedTrial
 from posthouse.sim.stranger import ADDRESSES, Stranger
@@ -75,6 +75,10 @@ class StrangerTrial(Trial):
 
     def _targets(self, sender: SimManager) -> list[SimManager]:
         return [one for one in super()._targets(sender) if one not in self._withdrawn]
+
+    def _is_answered(self, kind: Kind) -> bool:
+        """Some queues have names of the binary protocol, also where most are posted to."""
+        return kind != "transactional" or self.world.insecure_nacks
 
     def _ask_for_more(self, letter: Letter, sender: SimManager) -> None:
         """Answers are sent to an address, and those of some machines do not last."""
