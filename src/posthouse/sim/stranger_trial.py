@@ -85,6 +85,9 @@ class StrangerTrial(Trial):
         super()._ask_for_more(letter, sender)
         if sender in self._withdrawn:
             letter.acks, letter.administration = ACK_NONE, ""
+            # What became of a posted message is told to the URL that its stream began with, and
+            # nothing of it is sent again from the new address that could tell of the move.
+            letter.negative = letter.negative and not letter.posted
 
     # -- what the stranger does
 
