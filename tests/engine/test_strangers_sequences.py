@@ -277,12 +277,13 @@ def test_a_refusal_is_told_to_the_host_that_sent_the_message() -> None:
     assert len(rig.owed_to(IMPOSTOR)) == 1
 
 
-def test_a_sequence_of_version_0_1_is_of_the_host_that_it_came_from_last(rig: EastRig) -> None:
+def opened_after_version_0_1(rig: EastRig) -> None:
+    """Two messages have come in; what is known of their sequence is as version 0.1 wrote it."""
     rig.take(rig.east(1), rig.east(2))
     (info,) = rig.manager.transfer.incoming_of(rig.queue("east"))
     change = Change()
     key = rig.queue("east").number.to_bytes(4, "little") + FAR_GUID
-    old = replace(info, host="")
+    old = replace(info, host="", accepted=0)
     rig.manager.core.define(TABLE_INCOMING, key + EAST[7:].lower().encode(), encode(old), change)
     for table, name in list(rig.manager.core.state.definitions):
         if table in (TABLE_INCOMING, TABLE_PLACES) and name[-1:] == b"7":
@@ -290,9 +291,27 @@ def test_a_sequence_of_version_0_1_is_of_the_host_that_it_came_from_last(rig: Ea
     rig.run(lambda m: m.core.commit(change))
     rig.restart()
     assert [info.host for info in rig.manager.transfer.incoming_of(rig.queue("east"))] == [""]
+
+
+def test_a_sequence_of_version_0_1_is_of_the_host_that_it_came_from_last(rig: EastRig) -> None:
+    opened_after_version_0_1(rig)
     rig.take(rig.east(3, 2, b"evil"), peer=STRANGER)
     rig.take(rig.east(2), rig.east(3))
     assert rig.bodies_of() == ["1", "2", "evil", "3"]
+
+
+@pytest.mark.parametrize("resent", [1, 2, 3])
+def test_a_machine_that_moves_while_version_0_1_is_replaced_goes_on(
+    rig: EastRig, resent: int
+) -> None:
+    """Containers that are started again have other addresses; what 0.1 accepted is not doubled."""
+    opened_after_version_0_1(rig)
+    real = [rig.east(n) for n in range(resent, 5)]
+    rig.take(*real, peer=MOVED)
+    assert rig.order(MOVED) == [(5, 4)]
+    rig.clock.advance(2 * INSISTS_MS)
+    rig.take(*real, rig.east(5), peer=MOVED)
+    assert rig.bodies_of() == ["1", "2", "3", "4", "5"]
 
 
 def test_a_machine_that_moved_and_sends_nothing_gets_what_waits_for_it_elsewhere(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections import deque
 from functools import lru_cache
 
 import msgspec
@@ -12,13 +13,14 @@ from posthouse.engine.lineages import Lineages
 from posthouse.engine.queue import Queue
 from posthouse.engine.records import TABLE_INCOMING, Change
 from posthouse.engine.settings import host_key
+from posthouse.model.bounded import Shared
 from posthouse.model.errors import QueueError
 from posthouse.model.names import parse_format_name
 from posthouse.model.networks import source_of
 
 INCOMING_MAX = 100_000  # sequences that are known; sources are names that anybody can make up
 LEFT_MAX = 10_000  # of those, into queues that are deleted
-NAMES_MAX = 256  # of one queue that a sender's messages are known by, from one host
+NAMES_MAX = 256  # sequences of one source into a queue, from one address
 HEIRS_MAX = 16  # hosts that are told what became of one message
 _U32 = struct.Struct("<I")
 
@@ -46,6 +48,7 @@ class IncomingTransactionalTransferInfo(msgspec.Struct, omit_defaults=True):
     shared_id: int = 0
     shared_number: int = 0
     began: int = 0  # numbers of its sequence up to there are not its own
+    accepted: int = 0  # steps in which messages were accepted; 0: by version 0.1
     anew: bool = False  # an operator has reset it: the next message is taken, whatever its place
 
     @property
@@ -91,6 +94,7 @@ def came_from(
     origin: IncomingTransactionalTransferInfo | None,
 ) -> None:
     """Notes where a lineage goes on from: another one, or where it did before."""
+    info.accepted = 1 if old is None else old.accepted + 1
     if old is not None and old.sequence_id == info.sequence_id:
         info.began = old.began
     if origin is not None:
@@ -132,9 +136,8 @@ class IncomingSequences:
         self.lineages = Lineages(core)
         # By queue and source, then by the name of the queue that the sequence is for.
         self._incoming: dict[int, dict[bytes, dict[str, IncomingTransactionalTransferInfo]]] = {}
-        # The same by the share of their hosts, the latest moved last.
-        self._moved: dict[str, dict[tuple[int, bytes, str], None]] = {}
-        self._count = 0
+        # The same with their hosts, the latest moved last.
+        self._moved: Shared[tuple[int, bytes, str], str] = Shared(lambda key, host: host)
         # Sequences into queues that are deleted by now, by source and name: which queue it was.
         self._left = _Left()
 
@@ -153,9 +156,8 @@ class IncomingSequences:
         """What deleted queues have left behind."""
         change, queues = Change(), self.core.queues
         deleted = {n for n in self._incoming if n not in queues or queues[n].deleted}
-        keys = [key for share in self._moved.values() for key in share]
-        known = {key[1:] for key in keys if key[0] not in deleted}
-        for queue, source, name in [key for key in keys if key[0] in deleted]:
+        known = {key[1:] for key in self._moved if key[0] not in deleted}
+        for queue, source, name in [key for key in self._moved if key[0] in deleted]:
             if (source, name) not in known:
                 self._left[source, name] = queue
             elif queue not in queues:
@@ -214,12 +216,16 @@ class IncomingSequences:
     ) -> list[str]:
         """A host, and those that have gone on from where it was, at or after a place."""
         name, hosts = _identity(format_name), {host: None}
-        infos = [info for info in self.incoming_of(queue, source) if is_of(info, name)]
-        for _ in infos:
-            for info in infos:
-                shared = info.shared_id, info.shared_number
-                if info.origin in hosts and place <= shared and info.lineage:
-                    hosts[info.lineage] = None
+        next_ones: dict[str, list[str]] = {}
+        for info in self.incoming_of(queue, source):
+            shared = info.shared_id, info.shared_number
+            if info.origin is not None and place <= shared and info.lineage and is_of(info, name):
+                next_ones.setdefault(info.origin, []).append(info.lineage)
+        found = [host]
+        while found and len(hosts) < HEIRS_MAX:
+            new = [each for each in next_ones.get(found.pop(0), ()) if each not in hosts]
+            hosts |= dict.fromkeys(new)
+            found += new
         return list(hosts)[:HEIRS_MAX]
 
     def name_of(self, info: IncomingTransactionalTransferInfo) -> str:
@@ -332,29 +338,27 @@ class IncomingSequences:
         self._take_over(queue, info.source, name, change)
         if len(self._incoming[queue][info.source]) > NAMES_MAX:
             self._forget_surplus(queue, info, change)
-        if self._count > INCOMING_MAX:
-            largest = max(self._moved.values(), key=len)
-            self._forget_incoming(*next(iter(largest)), change)
+        if len(self._moved) > INCOMING_MAX:
+            self._forget_incoming(*self._moved.surplus(), change)
 
     def _forget_surplus(
         self, queue: int, info: IncomingTransactionalTransferInfo, change: Change | None
     ) -> None:
-        """Where a redirection leads any name to a queue, names of it can be made up.
+        """Where a redirection leads any name to a queue, names of it can be made up; and one who
+        has a network of IPv6 can send from any number of hosts.
 
-        Who does so gives up streams of his own, and nobody else's under the same GUID.
+        Who does so gives up sequences of that network, those with the fewest messages first, and
+        nobody else's under the same GUID.
         """
-        found = self._incoming[queue][info.source]
-        its_own = [name for name, other in found.items() if other.lineage == info.lineage]
+        found, share = self._incoming[queue][info.source], source_of(info.lineage)
+        its_own = [name for name, other in found.items() if source_of(other.lineage) == share]
         if len(its_own) > NAMES_MAX:
-            self._forget_incoming(queue, info.source, its_own[0], change)
+            least = min(its_own, key=lambda name: found[name].accepted)
+            self._forget_incoming(queue, info.source, least, change)
 
     def _forget_incoming(self, queue: int, source: bytes, name: str, change: Change | None) -> None:
         """A sender that comes back after so many others begins a new sequence, as a rule."""
-        share = source_of(self._incoming[queue][source][name].lineage)
-        del self._moved[share][queue, source, name]
-        if not self._moved[share]:
-            del self._moved[share]
-        self._count -= 1
+        del self._moved[queue, source, name]
         if self._left.get((source, name)) == queue:
             del self._left[source, name]
         senders = self._incoming[queue]
@@ -368,11 +372,9 @@ class IncomingSequences:
     def _keep_incoming(self, queue: int, info: IncomingTransactionalTransferInfo) -> str:
         found = self._incoming.setdefault(queue, {}).setdefault(info.source, {})
         name = _identity(info.format_name, info.lineage)
-        self._count += found.pop(name, None) is None  # the latest comes last
-        found[name] = info
-        moved = self._moved.setdefault(source_of(info.lineage), {})
-        moved.pop((queue, info.source, name), None)
-        moved[queue, info.source, name] = None
+        found.pop(name, None)
+        found[name] = info  # the latest comes last
+        self._moved[queue, info.source, name] = info.lineage
         return name
 
     def reset(
@@ -411,17 +413,18 @@ class IncomingSequences:
         for info in self.incoming_of(queue):
             key = info.source, _identity(info.format_name, info.lineage)
             self._left[key] = queue.number
-        while len(self._left) > LEFT_MAX:
+        if len(self._left) > LEFT_MAX:
             self._forget_left(change)
 
     def _forget_left(self, change: Change) -> None:
-        """The oldest of the host that has most of them."""
-        hosts: dict[str, list[tuple[bytes, str]]] = {}
+        """What is too much: the oldest of the address that has most of them, each time."""
+        shares: dict[str, deque[tuple[bytes, str]]] = {}
         for source, name in self._left:
             info = self._incoming[self._left[source, name]][source][name]
-            hosts.setdefault(source_of(info.lineage), []).append((source, name))
-        source, name = max(hosts.values(), key=len)[0]
-        self._forget_incoming(self._left[source, name], source, name, change)
+            shares.setdefault(source_of(info.lineage), deque()).append((source, name))
+        while len(self._left) > LEFT_MAX:
+            source, name = max(shares.values(), key=len).popleft()
+            self._forget_incoming(self._left[source, name], source, name, change)
 
     def _take_over(self, queue: int, source: bytes, name: str, change: Change | None) -> None:
         """A queue goes on with a sequence that another of its name has left behind.

@@ -8,6 +8,7 @@ only where what they send agrees:
 - What another lineage has accepted at that very place, with the same content, is a duplicate: a
   machine that moves to another address sends again what was not acknowledged, and a stranger who
   repeats a message gains nothing. The lineage goes on from there.
+  Version 0.1 kept no contents: what it accepted in the same sequence counts as the same.
 - A host that is new begins where another lineage ends, if its message follows that: a machine that
   has moved goes on. If it was a stranger, the other lineage is still where it was.
 - Where another lineage was at that place before and what it accepted is forgotten, nobody can tell.
@@ -22,12 +23,12 @@ from __future__ import annotations
 
 from enum import Enum
 from hashlib import blake2b
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from posthouse.engine.core import Core
 from posthouse.engine.history import MessageHistory
 from posthouse.engine.records import TABLE_PLACES
-from posthouse.model.bounded import Bounded
+from posthouse.model.bounded import Bounded, Shared
 from posthouse.model.guids import format_guid
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ LASTING_S = 300  # by then a sender has sent again several times
 TOLD_MAX = 1000  # conflicts that are in the log, each once
 
 Place = tuple[int, int]  # sequence identifier and number
+_Key = tuple[int, bytes, str, str]  # queue, source, name of the queue, host
 
 
 class Standing(Enum):
@@ -123,11 +125,11 @@ class Lineages:
     def __init__(self, core: Core) -> None:
         self.core = core
         self.places = Places(core)
-        self._held: Bounded[tuple[int, bytes, str, str], tuple[Place, int]] = Bounded(HELD_MAX)
+        self._held: Shared[_Key, tuple[Place, int]] = Shared(_host, HELD_MAX)
         # By queue, source, and the two hosts: when two contents claimed one place the last time.
         self.conflicts: Bounded[tuple[int, bytes, str, str], int] = Bounded(TOLD_MAX)
         # What is not accepted, for as long as nothing is: names are cheap, so in memory only.
-        self.turned_away: Bounded[tuple[int, bytes, str, str], TurnedAway] = Bounded(HELD_MAX)
+        self.turned_away: Shared[_Key, TurnedAway] = Shared(_host, HELD_MAX)
 
     def judge(self, claim: Claim) -> Judgment:
         """How a message stands to what came before it."""
@@ -141,8 +143,8 @@ class Lineages:
             self._turn_away(claim)
             return Judgment(Standing.GAP, own)
         for other in others:
-            if self.content(other, place) == claim.digest:
-                self._held.pop(_key(claim), None)
+            if self.content(other, place) == claim.digest or _had_before_0_2(other, place):
+                _drop(self._held, _key(claim))
                 return Judgment(Standing.AGREED, own, other, other)
             self._compare(claim, other)
         if own is not None and (own.anew or _continues(own, claim)):
@@ -222,7 +224,7 @@ class Lineages:
     def _turn_away(self, claim: Claim) -> None:
         """Counts a message that something is missing in front of; each sequence is logged once."""
         key, now = _key(claim), self.core.utc
-        old = self.turned_away.pop(key, None)
+        old = self.turned_away.get(key)
         since = now if old is None else old.since
         count = 1 if old is None else old.messages + 1
         self.turned_away[key] = TurnedAway(claim.place, claim.previous, count, since, now)
@@ -236,10 +238,9 @@ class Lineages:
                 rejected=count,
             )
 
-    def moved_on(self, key: tuple[int, bytes, str, str]) -> None:
+    def moved_on(self, key: _Key) -> None:
         """A message of the sequence was accepted."""
-        if self.turned_away:
-            self.turned_away.pop(key, None)
+        _drop(self.turned_away, key)
 
     def _compare(self, claim: Claim, known: Incoming) -> None:
         """Two machines send in one sequence, or one pretends to be the other."""
@@ -261,8 +262,17 @@ class Lineages:
             )
 
 
-def _key(claim: Claim) -> tuple[int, bytes, str, str]:
+def _key(claim: Claim) -> _Key:
     return claim.queue.number, claim.source, claim.format_name, claim.host
+
+
+def _host(key: _Key, known: object) -> str:
+    return key[3]
+
+
+def _drop(known: Shared[_Key, Any], key: _Key) -> None:
+    if key in known:
+        del known[key]
 
 
 def last_of(lineage: Incoming) -> Place:
@@ -282,6 +292,11 @@ def _skips(claim: Claim, others: list[Incoming], ends: list[Incoming]) -> bool:
     if ends:
         return all(other.sequence_number + 1 != number for other in ends)
     return claim.begins and number != 1
+
+
+def _had_before_0_2(lineage: Incoming, place: Place) -> bool:
+    """Whether version 0.1 accepted it: what it said was not kept, and its sender may have moved."""
+    return not lineage.accepted and place[0] == lineage.sequence_id and place <= last_of(lineage)
 
 
 def _continues(lineage: Incoming, claim: Claim) -> bool:

@@ -7,6 +7,7 @@ import msgspec
 from posthouse.engine.core import Core
 from posthouse.engine.records import TABLE_MACHINE
 from posthouse.engine.settings import host_key
+from posthouse.model.bounded import Shared
 
 CALLERS_MAX = 10_000  # machines that came by themselves; anybody can make up a GUID
 _encode = msgspec.msgpack.Encoder().encode
@@ -20,7 +21,8 @@ class Machines:
         self.core = core
         self._addresses: dict[bytes, tuple[str, int | None]] = {}
         self._doubtful: set[bytes] = set()  # did not answer there the last time
-        self._callers: dict[bytes, None] = {}  # whose port is not known, the oldest first
+        # Those whose port is not known, with their addresses.
+        self._callers: Shared[bytes, str] = Shared(lambda guid, address: address)
 
     def load(self) -> None:
         """Everything the store kept."""
@@ -47,7 +49,7 @@ class Machines:
         self._note(guid, address, port)
         self.core.define(TABLE_MACHINE, guid, _encode((address, port)))
         if len(self._callers) > CALLERS_MAX:
-            self._forget(next(iter(self._callers)))
+            self._forget(self._callers.surplus())
 
     def _answers_elsewhere(self, guid: bytes, address: str) -> bool:
         known = self._addresses.get(guid)
@@ -62,9 +64,10 @@ class Machines:
 
     def _note(self, guid: bytes, address: str, port: int | None) -> None:
         self._addresses[guid] = address, port
-        self._callers.pop(guid, None)
+        if guid in self._callers:
+            del self._callers[guid]
         if port is None:
-            self._callers[guid] = None
+            self._callers[guid] = address
 
     def _forget(self, guid: bytes) -> None:
         del self._addresses[guid], self._callers[guid]

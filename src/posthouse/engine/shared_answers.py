@@ -4,7 +4,7 @@ Order and final acknowledgments go to the host that the messages came from, sinc
 in the name of a machine. A machine that has moved, and has nothing to send, is known by its GUID
 alone; so it gets copies of the final acknowledgments that wait for its other hosts, as does anybody
 who claims the GUID. It may be that those speak of what a stranger has sent in its name: what the
-machine has sent itself has come in by then. Where nobody has come back for a while to the host that
+machine has sent itself has come in by then. Where nobody has come back for long to the host that
 the copies were made for, what waits for it there is given up.
 """
 
@@ -21,7 +21,7 @@ from posthouse.wire.order_acks import Origin, final_ack, order_queue_at
 from posthouse.wire.order_acks import read_final_ack as read
 
 QUIET_MS = 60_000  # a machine that has come has sent by then what it has
-AWAY_S = 30 * 60  # six times as long as a sender that waits for answers stays away
+AWAY_S = 16 * 3600  # whoever claims its GUID meanwhile: a machine may be off for a night
 COPIES_MAX = 1000  # at once
 COPIED_MAX = 10_000
 

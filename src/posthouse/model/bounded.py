@@ -1,8 +1,11 @@
 """Things with a limit: what strangers can make up, and what there may be so many of."""
 
+from collections.abc import Callable
+from sys import maxsize
 from typing import TypeVar
 
 from posthouse.model.errors import InsufficientResources
+from posthouse.model.networks import source_of
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -19,6 +22,40 @@ class Bounded(dict[Key, Value]):
         if key not in self and len(self) >= self._limit:
             del self[next(iter(self))]
         super().__setitem__(key, value)
+
+
+class Shared(dict[Key, Value]):
+    """A dictionary of so many entries, each of a host; a flood from one drops nothing of another.
+
+    The oldest entry of the address that has most of them makes room for a new one. An entry that is
+    set again is a new one.
+    """
+
+    def __init__(self, host: Callable[[Key, Value], str], limit: int = maxsize) -> None:
+        super().__init__()
+        self._limit = limit
+        self._host = host
+        self._shares: dict[str, dict[Key, None]] = {}
+
+    def __setitem__(self, key: Key, value: Value) -> None:
+        if key in self:
+            del self[key]
+        elif len(self) >= self._limit:
+            del self[self.surplus()]
+        super().__setitem__(key, value)
+        self._shares.setdefault(source_of(self._host(key, value)), {})[key] = None
+
+    def __delitem__(self, key: Key) -> None:
+        share = source_of(self._host(key, self[key]))
+        super().__delitem__(key)
+        del self._shares[share][key]
+        if not self._shares[share]:
+            del self._shares[share]
+
+    def surplus(self) -> Key:
+        """The entry that makes room."""
+        largest = max(self._shares.values(), key=len)
+        return next(iter(largest))
 
 
 def require_room(count: int, limit: int, what: str, remedy: str = "") -> None:

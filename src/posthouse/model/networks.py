@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from ipaddress import IPv6Address
 
 
+@lru_cache(4096)
 def source_of(address: str) -> str:
     """What is counted as one address: of IPv6 the network of 64 bits that one host has.
 

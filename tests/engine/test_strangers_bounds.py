@@ -1,0 +1,130 @@
+"""What strangers can fill gives up their own entries, and costs others little (F1, F6)."""
+
+from __future__ import annotations
+
+from sys import getprofile, setprofile
+from typing import Any
+
+import pytest
+
+from posthouse.engine.incoming import NAMES_MAX
+from posthouse.engine.lineages import INSISTS_MS
+from posthouse.engine.records import Change
+from posthouse.engine.remote import Peer
+from posthouse.model.bounded import Shared
+from tests.engine.arrivals import PEER
+from tests.engine.letters import FAR_GUID
+from tests.engine.rig import RECEIVE
+from tests.engine.test_strangers_sequences import EAST, STRANGER, EastRig
+
+SECOND = Peer(STRANGER.guid, "192.0.2.10")
+
+
+@pytest.fixture
+def rig() -> EastRig:
+    return EastRig()
+
+
+def at(host: int) -> Peer:
+    """One host of a network that a stranger has."""
+    return Peer(FAR_GUID, f"2001:db8::{host:x}")
+
+
+def test_an_address_that_has_most_entries_gives_up_its_oldest() -> None:
+    known: Shared[int, str] = Shared(lambda key, host: host, 3)
+    for key, host in ((1, "a"), (2, "2001:db8::1"), (3, "2001:db8::2"), (4, "a"), (2, "b")):
+        known[key] = host
+    assert list(known.items()) == [(3, "2001:db8::2"), (4, "a"), (2, "b")]
+
+
+def test_held_messages_of_strangers_do_not_keep_a_machine_waiting(
+    rig: EastRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stranger fills the table of messages that are held, before the machine sends again."""
+    lineages = rig.manager.transfer.lineages
+    monkeypatch.setattr(lineages.places, "entries_max", 3)
+    monkeypatch.setattr(lineages._held, "_limit", 8)
+    sources = [bytes([n]) * 16 for n in range(1, 12)]
+    for source in (FAR_GUID, *sources):
+        rig.take(*[rig.east(n, n - 1, b"evil", source=source) for n in range(1, 10)], peer=STRANGER)
+    for _ in range(2):
+        rig.take(rig.east(1), rig.east(2))
+        for source in sources:
+            rig.take(rig.east(1, body=b"held", source=source), peer=SECOND)
+        rig.clock.advance(INSISTS_MS)
+    assert [body for body in rig.bodies_of() if body not in ("evil", "held")] == ["1", "2"]
+
+
+def test_hosts_of_one_network_share_what_is_kept_of_sequences(rig: EastRig) -> None:
+    """Nor do they push out a machine in the same network that has sent for a while."""
+    neighbour = at(0xFFFF)
+    for number in range(1, 6):
+        rig.take(rig.east(number), peer=neighbour)
+    rig.take(rig.east(1, body=b"other"))
+    for host in range(1, NAMES_MAX + 50):
+        rig.take(rig.east(1, 0, b"evil"), peer=at(host))
+    assert len(rig.manager.transfer.incoming_of(rig.queue("east"), FAR_GUID)) == NAMES_MAX + 1
+    rig.restart()
+    rig.take(rig.east(6), peer=neighbour)
+    rig.take(rig.east(2, body=b"another"))
+    expected = ["1", "2", "3", "4", "5", "other", "6", "another"]
+    assert [body for body in rig.bodies_of() if body != "evil"] == expected
+
+
+def calls_of(action: Any) -> int:
+    """How many functions of Python an action calls."""
+    calls, before = 0, getprofile()
+
+    def count(frame: Any, event: str, argument: Any) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    setprofile(count)
+    try:
+        action()
+    finally:
+        setprofile(before)
+    return calls
+
+
+def test_who_is_told_of_a_message_is_found_in_one_pass(rig: EastRig) -> None:
+    """Each stranger who goes on from a machine's sequence is looked at once."""
+    rig.take(rig.east(1, negative_journaling_requested=True))
+    for host in range(1, 101):
+        rig.take(rig.east(2, 1, b"evil"), peer=at(host))
+    transfer, queue, place = rig.manager.transfer, rig.queue("east"), (5 << 32 | 1, 1)
+    found: list[str] = []
+    calls = calls_of(lambda: found.extend(transfer.heirs(queue, FAR_GUID, EAST, PEER.host, place)))
+    assert found[0] == PEER.host
+    assert calls < 100 * 10
+    rig.receive(rig.open("east", RECEIVE))
+    assert len(rig.owed_to(PEER)) == 1
+
+
+def test_what_a_deleted_queue_leaves_behind_is_cut_in_one_pass(
+    rig: EastRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("posthouse.engine.incoming.LEFT_MAX", 20)
+    rig.take(rig.east(1))
+    for n in range(1, 201):
+        rig.take(rig.east(1, body=b"evil", source=bytes([n]) * 16), peer=STRANGER)
+    queue, transfer = rig.queue("east"), rig.manager.transfer
+    assert calls_of(lambda: transfer.queue_deleted(queue, Change())) < 200 * 50
+    assert len(transfer._left) == 20
+    assert transfer.incoming_at(queue.number, FAR_GUID, EAST, PEER.host) is not None
+
+
+def test_callers_under_many_names_do_not_take_the_address_of_another_away(
+    rig: EastRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The machine is away while its message is received, and is still told."""
+    monkeypatch.setattr("posthouse.engine.machines.CALLERS_MAX", 5)
+    monkeypatch.setattr(rig.manager.transfer, "is_connected", lambda guid: False)
+    rig.run(lambda m: m.transfer.reached(FAR_GUID, PEER.address, None))
+    rig.take(rig.east(1, negative_journaling_requested=True))
+    for n in range(1, 20):
+        rig.run(lambda m, guid=bytes([n]) * 16: m.transfer.reached(guid, STRANGER.address, None))
+    rig.restart()
+    monkeypatch.setattr(rig.manager.transfer, "is_connected", lambda guid: False)
+    rig.receive(rig.open("east", RECEIVE))
+    assert len(rig.owed_to(PEER)) == 1
