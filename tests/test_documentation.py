@@ -171,6 +171,19 @@ def test_every_decision_and_fact_that_the_code_cites_is_on_its_page() -> None:
     assert {point: name for point, name in cited.items() if point not in known} == {}
 
 
+def test_every_line_of_the_threat_model_has_a_test_that_exists() -> None:
+    page = (DOCS / "security.md").read_text(encoding="utf-8")
+    model = page.partition("## Threat model")[2].partition("### What the protocols cannot")[0]
+    rows = re.findall(r"^\| (?!They|A hostile)(.+) \|$", model, re.MULTILINE)
+    assert len(rows) > 30
+    for row in rows:
+        found = re.findall(r"`([a-z_/0-9]+\.py)(?:::(test_\w+))?`$", row)
+        assert found, row
+        path, name = found[0]
+        text = (ROOT / "tests" / path).read_text(encoding="utf-8")
+        assert f"def {name or 'test_'}" in text, row
+
+
 def test_the_python_of_the_readme_works_as_printed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
