@@ -14,6 +14,7 @@ from posthouse.engine.records import TABLE_INCOMING, TABLE_PLACES, Change
 from posthouse.engine.remote import Peer
 from posthouse.engine.shared_answers import AWAY_S
 from posthouse.model.message_classes import ACK_RECEIVE
+from posthouse.wire.glance import glance_all
 from posthouse.wire.order_acks import ack_class, read_final_ack, read_order_ack
 from tests.engine.arrivals import PEER, PeerRig
 from tests.engine.letters import FAR_GUID
@@ -253,6 +254,28 @@ def test_what_became_of_a_message_is_told_to_the_host_that_sent_it(
     assert not rig.owed_to(PEER if first else STRANGER)
     rig.receive(descriptor)
     assert len(rig.owed_to(PEER)) == len(rig.owed_to(STRANGER)) == 1
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_run_of_messages_keeps_who_is_told(rig: EastRig, at_once: bool) -> None:
+    """Messages that come together are taken together, and cost no more for asking."""
+    real = [rig.east(n, None, b"", negative_journaling_requested=True) for n in range(1, 8)]
+    forged = rig.east(1, 0, b"evil", negative_journaling_requested=True)
+    if at_once:
+        assert rig.manager.receiving._run(PEER, real, glance_all(real)) is not None
+        rig.take(*real)
+    else:
+        for packet in real:
+            rig.take(packet)
+    rig.take(forged, peer=STRANGER)
+    rig.restart()
+    descriptor = rig.open("east", RECEIVE)
+    for _ in range(8):
+        rig.receive(descriptor)
+    assert [final.sequence_number for final in rig.owed_to(PEER)] == list(range(1, 8))
+    assert [final.sequence_number for final in rig.owed_to(STRANGER)] == [1]
+    rig.restart()
+    assert len(rig.owed_to(PEER)) == 7
 
 
 def test_a_machine_that_moved_is_told_what_became_of_what_it_sent_before(rig: EastRig) -> None:

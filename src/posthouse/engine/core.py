@@ -312,6 +312,7 @@ class Core:
         sender: bytes,
         change: Change | None = None,
         numbers: range | None = None,
+        extra: bytes = b"",
     ) -> range:
         """New messages that are alike but for packet and ordinal; they count now.
 
@@ -320,15 +321,18 @@ class Core:
         numbers = numbers or self.message_numbers.run(len(packets))
         number, add = numbers[0], self.effects.records.append
         rows = self.state.arrive_run(number, row, [seen[0] for seen in looks], ordinals)
+        if extra:
+            self.state.extras.update(dict.fromkeys(numbers, extra))
         kind = EXPRESS if row.flags & FLAG_EXPRESS else MESSAGE
         if change is not None and kind == MESSAGE:
-            change.settle_run(number, rows)
+            change.settle_run(number, rows, extra)
             rows = pending_rows(rows)
         front, rest, known = ARRIVAL_FRONT.pack, b"", None
         packed = PACKED_ROW.iter_unpack(rows)
         for packet, seen, (row_bytes,) in zip(packets, looks, packed, strict=True):
             if seen is not known:
-                known, rest = seen, ARRIVAL_REST.pack(*seen[15:21], len(sender), 0) + sender
+                sizes = ARRIVAL_REST.pack(*seen[15:21], len(sender), len(extra))
+                known, rest = seen, sizes + sender + extra
             add((kind, number, front(number, row_bytes) + rest, packet))
             number += 1
         return numbers

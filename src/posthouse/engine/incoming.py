@@ -48,7 +48,7 @@ class IncomingTransactionalTransferInfo(msgspec.Struct, omit_defaults=True):
     shared_id: int = 0
     shared_number: int = 0
     began: int = 0  # numbers of its sequence up to there are not its own
-    accepted: int = 0  # steps in which messages were accepted; 0: by version 0.1
+    accepted: int = 0  # messages; 0: none since version 0.1
     anew: bool = False  # an operator has reset it: the next message is taken, whatever its place
 
     @property
@@ -92,9 +92,10 @@ def came_from(
     info: IncomingTransactionalTransferInfo,
     old: IncomingTransactionalTransferInfo | None,
     origin: IncomingTransactionalTransferInfo | None,
+    messages: int = 1,
 ) -> None:
     """Notes where a lineage goes on from: another one, or where it did before."""
-    info.accepted = 1 if old is None else old.accepted + 1
+    info.accepted = messages if old is None else old.accepted + messages
     if old is not None and old.sequence_id == info.sequence_id:
         info.began = old.began
     if origin is not None:
@@ -290,10 +291,12 @@ class IncomingSequences:
         host: str = "",
         origin: IncomingTransactionalTransferInfo | None = None,
         first: int = 0,
+        messages: int = 1,
     ) -> IncomingTransactionalTransferInfo:
         """Decision 22: the sequence moves on in the same commit as the accepted message.
 
-        `origin` is the lineage that this one goes on from; `first` is the first number of a run.
+        `origin` is the lineage that this one goes on from; `first` is the first number of a run of
+        messages.
         """
         old = self.own_lineage(queue, source, format_name, host)
         rejected = 0 if old is None else old.rejected
@@ -302,7 +305,7 @@ class IncomingSequences:
         )
         info.host = host
         info.began = (first or number) - 1
-        came_from(info, old, origin)
+        came_from(info, old, origin, messages)
         self.keep_incoming(queue.number, info, change)
         return info
 

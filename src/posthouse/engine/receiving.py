@@ -45,12 +45,12 @@ from posthouse.engine.records import (
 from posthouse.engine.remote import Peer, Verdict
 from posthouse.engine.rows import (
     DELIVERY,
-    FINAL_ANSWER,
     are_alike,
     flags_of,
     row_of,
     wants_of,
 )
+from posthouse.engine.sending import extra_of
 from posthouse.engine.signed_history import Copy, SignedHistory, SignedMessage
 from posthouse.engine.speakers import Speakers
 from posthouse.engine.targets import Targets
@@ -527,8 +527,6 @@ class Receiving:
             return None
         run = Run(queue, packets, looks)
         if first.transaction_at:
-            if wants_of(first) & FINAL_ANSWER and self.speakers.lineage(peer, source):
-                return None  # who is answered is kept with each
             new = run.follows(core, self.speakers.lineage(peer, source))
         else:
             new = run.is_new(self.history)
@@ -564,7 +562,12 @@ class Receiving:
             seen.message_class,
             *(0, 0, seen.priority, flags_of(seen, FLAG_REMOTE), wants_of(seen)),
         )
-        numbers = core.arrive_run(row, run.packets, run.looks, run.ordinals, b"", change)
+        extra = b""
+        if seen.transaction_at:
+            extra = extra_of(self.speakers.lineage(peer, seen.source_guid), row.wants)
+        numbers = core.arrive_run(
+            row, run.packets, run.looks, run.ordinals, b"", change, extra=extra
+        )
         sequences: tuple[tuple[int, bytes], ...] = ()
         if seen.transaction_at:
             self._move_on(peer, run, change)
@@ -588,6 +591,7 @@ class Receiving:
         info = transfer.accept(
             *(run.queue, source, last.format_name, *last.place, change, peer.address, host),
             first=next(iter(places)),
+            messages=len(places),
         )
         key = places_key(source, transfer.name_of(info), last.place[0])
         transfer.lineages.places.add({key: places}, {}, change, host)

@@ -262,16 +262,18 @@ class Change:
         self.published += other.published
         self.dropped += other.dropped
 
-    def settle_run(self, number: int, rows: bytes) -> None:
-        """New rows, packed, of messages whose numbers follow on each other and have no extra."""
+    def settle_run(self, number: int, rows: bytes, extra: bytes = b"") -> None:
+        """New rows, packed, of messages whose numbers follow on each other and have one extra."""
+        size = len(extra)
         self._runs += [
-            _SETTLE_OF_ROW.pack(number + at // ROW_SIZE, KEPT, 0, rows[at : at + ROW_SIZE])
+            _SETTLE_OF_ROW.pack(number + at // ROW_SIZE, KEPT, size, rows[at : at + ROW_SIZE])
+            + extra
             for at in range(0, len(rows), ROW_SIZE)
         ]
 
     def pack(self) -> bytes:
         """The payload of the record."""
-        settles = len(self.settles) + sum(map(len, self._runs)) // _SETTLE.size
+        settles = len(self.settles) + len(self._runs)
         runs = _packed_runs(self.published, self.dropped)
         first = settles | _HAS_RUNS if runs else settles
         parts = [_COUNTS.pack(first, len(self.ends), len(self.defines)), *runs, *self._runs]

@@ -70,6 +70,11 @@ def destination_name(core: Core, descriptor: OpenQueueDescriptor) -> str:
     return f"DIRECT=OS:{queue.path.with_computer(core.settings.computer_name)}"
 
 
+def extra_of(host: str, wants: int) -> bytes:
+    """What is kept beside a row: the host that a final answer is owed to."""
+    return encode_extra(Extra(host=host)) if host and wants & FINAL_ANSWER else b""
+
+
 class Sending:
     """How messages come into queues.
 
@@ -124,8 +129,8 @@ class Sending:
         if dead_letter:
             wants |= WANT_APPLICATION_DEAD_LETTER
             extra = encode_extra(Extra(dead_letter=dead_letter))
-        elif host and wants & FINAL_ANSWER:
-            extra = encode_extra(Extra(host=host))
+        else:
+            extra = extra_of(host, wants)
         row = row_of(seen, queue.number, core.utc, self.expiry(queue, seen), flags, wants)
         if transaction is not None:
             return core.transactions.add_enqueue(
