@@ -170,10 +170,11 @@ def claim_of(queue: Queue, host: str, arrival: Arriving) -> Claim:
 class Run:
     """Messages that are alike: of one source, for one queue, and nothing is asked of any."""
 
-    __slots__ = ("looks", "ordinals", "packets", "queue")
+    __slots__ = ("host", "looks", "ordinals", "packets", "queue")
 
-    def __init__(self, queue: Queue, packets: list[bytes], looks: list[Glance]) -> None:
+    def __init__(self, queue: Queue, host: str, packets: list[bytes], looks: list[Glance]) -> None:
         self.queue = queue
+        self.host = host  # of transactional ones: the lineage of their sequence
         self.packets = packets
         self.looks = looks
         self.ordinals = [seen[8] for seen in looks]
@@ -196,14 +197,14 @@ class Run:
         refused = [history.known_of(key) for key in (refused_of(source, peer), source + RELAYED)]
         return not all(known.keys().isdisjoint(self.ordinals) for known in refused)
 
-    def follows(self, core: Core, host: str) -> bool:
+    def follows(self, core: Core) -> bool:
         """Whether each is the next one of the same sequence, and all want the same.
 
         Where others have sent in the sequence too, none of these may be theirs.
         """
         first, lineages = self.looks[0], core.transfer.lineages
         name = str(Packet(self.packets[0], first).destination_queue)
-        own, others = lineages.around(self.queue, first.source_guid, name, host)
+        own, others = lineages.around(self.queue, first.source_guid, name, self.host)
         last_id, last = (0, 0) if own is None else last_of(own)
         at, final = first.transaction_at + 4, first.transaction_flags & FINAL_ACK
         begun = SEQUENCE.unpack_from(self.packets[0], at)[0]

@@ -246,6 +246,10 @@ class IncomingSequences:
             return self._incoming[self._left[source, name]][source][name]
         return found
 
+    def has_left(self, source: bytes) -> bool:
+        """Whether a source has sent into a queue that is deleted by now."""
+        return source in self._left.names
+
     def left_behind(
         self, source: bytes, format_name: str, place: tuple[int, int], host: str, digest: bytes
     ) -> int:

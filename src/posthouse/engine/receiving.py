@@ -525,11 +525,9 @@ class Receiving:
         queue = self._open_to_all(packets[0], first, size)
         if queue is None:
             return None
-        run = Run(queue, packets, looks)
-        if first.transaction_at:
-            new = run.follows(core, self.speakers.lineage(peer, source))
-        else:
-            new = run.is_new(self.history)
+        host = self.speakers.lineage(peer, source) if first.transaction_at else ""
+        run = Run(queue, host, packets, looks)
+        new = run.follows(core) if first.transaction_at else run.is_new(self.history)
         return run if new and not run.was_refused(self.history, peer) else None
 
     def _open_to_all(self, packet: bytes, seen: Glance, size: int) -> Queue | None:
@@ -562,9 +560,7 @@ class Receiving:
             seen.message_class,
             *(0, 0, seen.priority, flags_of(seen, FLAG_REMOTE), wants_of(seen)),
         )
-        extra = b""
-        if seen.transaction_at:
-            extra = extra_of(self.speakers.lineage(peer, seen.source_guid), row.wants)
+        extra = extra_of(run.host, row.wants)
         numbers = core.arrive_run(
             row, run.packets, run.looks, run.ordinals, b"", change, extra=extra
         )
@@ -584,8 +580,7 @@ class Receiving:
 
     def _move_on(self, peer: Peer, run: Run, change: Change) -> None:
         """The sequence of a run is where its last message is."""
-        transfer, source = self.core.transfer, run.looks[0].source_guid
-        host = self.speakers.lineage(peer, source)
+        transfer, source, host = self.core.transfer, run.looks[0].source_guid, run.host
         last = claim_of(run.queue, host, Arriving(run.packets[-1], run.looks[-1], b"-"))
         places = run.places()
         info = transfer.accept(

@@ -345,7 +345,7 @@ class SrmpReceiving:
         It has had its end, and gets no other; its receipt is due once more.
         """
         stream, host = arrival.message.stream, arrival.peer.host
-        if stream is None:
+        if stream is None or not self.core.transfer.has_left(stream.guid):
             return False
         used, place = _name_used(arrival.message.to), (stream.sequence_id, stream.current)
         digest = self._digest(arrival)

@@ -632,3 +632,8 @@ def _end_session(scene: Scene) -> Call:
 @operation("add_own_port")
 def _add_own_port(scene: Scene) -> Call:
     return lambda m: m.add_own_port(2801)
+
+
+@operation("add_own_address")
+def _add_own_address(scene: Scene) -> Call:
+    return lambda m: m.add_own_address("192.0.2.1")
