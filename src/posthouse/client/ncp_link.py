@@ -94,7 +94,7 @@ class NcpLink:
             self._socket.close()
             raise
         if transport == "udp":
-            threading.Thread(target=self._keep, name="posthouse-ncp", daemon=True).start()
+            threading.Thread(target=self._answer_server, name="posthouse-ncp", daemon=True).start()
 
     def _open(self, transport: Transport) -> None:
         """As real clients begin: a connection, then the size of its packets (1.4)."""
@@ -183,7 +183,7 @@ class NcpLink:
 
     # -- between calls
 
-    def _keep(self) -> None:
+    def _answer_server(self) -> None:
         """Answers the watchdog while nobody calls; on TCP the system does that."""
         while self._lost is None and not self._forked:
             try:

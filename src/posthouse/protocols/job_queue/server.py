@@ -200,9 +200,9 @@ class NcpNode:
         if self._timer is not None:
             self._timer.cancel()
         delay_s = max(when_ms - self.now(), 0) / 1000
-        self._timer = asyncio.get_running_loop().call_later(delay_s, self._tick)
+        self._timer = asyncio.get_running_loop().call_later(delay_s, self._deadline_passed)
 
-    def _tick(self) -> None:
+    def _deadline_passed(self) -> None:
         self._timer = None
         if not self.stopping:
             self.protocol.tick()
