@@ -126,7 +126,7 @@ def deflated(data: bytes) -> bytes:
         (b"application/soap+xml", ENVELOPE.encode()),
         (b"text/xml; charset=utf-16", ENVELOPE.encode("utf-16-le")),
         (b'application/soap+xml; action="x"; charset="unicodeFFFE"', ENVELOPE.encode("utf-16-be")),
-        (b"application/soap+xml+gzip", gzip.compress(ENVELOPE.encode())),
+        (b"application/soap+xml+gzip", gzip.compress(ENVELOPE.encode(), mtime=0)),
         (b"application/soap+xml+deflate", deflated(ENVELOPE.encode())),
     ],
 )

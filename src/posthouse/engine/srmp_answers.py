@@ -57,6 +57,7 @@ class SrmpAnswers:
         return delivery_to
 
     def allowed(self, arrival: SrmpArrival, name: DirectName) -> DirectName | None:
+        """Where receipts for a name go, if the sender may have them sent there (decision 9)."""
         targets, source = self.receiving.targets, arrival.message.source_guid
         allowed = targets.receipt_name(arrival.peer, source, name)
         if allowed is None:

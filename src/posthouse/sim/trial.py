@@ -322,7 +322,8 @@ class Trial:
             target = chance.choice(self._targets(sender))
         queue = chance.choice(SEQUENCED if kind == "transactional" else PLAIN)
         if chance.random() < 0.06 and self._is_answered(kind):
-            queue = chance.choice((NOWHERE, *SEQUENCED, *PLAIN))
+            other = chance.choice((NOWHERE, *SEQUENCED, *PLAIN))
+            queue = other if self._is_told(kind, target, other) else queue
         self._named += 1  # chance alone gives two messages of some seed one name
         name = f"{self._named + chance.random():.6f}"
         name = f"{sender.name[0]}{target.name[0]} {queue} {kind[0]}{name}"
@@ -345,6 +346,12 @@ class Trial:
     def _is_answered(self, kind: Kind) -> bool:
         """Whether what is turned away ends; those of strangers wait for their time (decision 8)."""
         return kind != "transactional" or self.protocol == "srmp" or self.world.insecure_nacks
+
+    def _is_told(self, kind: Kind, target: SimManager, queue: str) -> bool:
+        """Of queues that are posted to, some have names of the binary protocol as well."""
+        if kind != "transactional" or self.world.insecure_nacks:
+            return True
+        return not self._two_names and self._name_of(target, queue).startswith("DIRECT=HTTP:")
 
     def _targets(self, sender: SimManager) -> list[SimManager]:
         """Whom a machine sends to."""

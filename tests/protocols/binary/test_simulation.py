@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import pytest
 
-from posthouse.engine.arriving import Batch, SequencePlace
+from posthouse.engine.arriving import SequencePlace
 from posthouse.engine.history import MessageHistory
 from posthouse.engine.outcome import Outcomes
 from posthouse.engine.sequences import Sequences
@@ -56,11 +56,7 @@ def forget_history(monkeypatch: pytest.MonkeyPatch) -> None:
 def acknowledge_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     """A message out of order moves its sequence on."""
 
-    def reject(place: SequencePlace, batch: Batch) -> None:
-        place.accept(batch.change)
-        batch.sequences[place.key] = None
-
-    monkeypatch.setattr(SequencePlace, "reject", reject)
+    monkeypatch.setattr(SequencePlace, "reject", SequencePlace.accept)
 
 
 def answer_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -126,8 +126,7 @@ def test_a_client_over_udp_that_stays_silent_is_lost() -> None:
         async with house(settings) as made:
             alice = await made.client(udp=True)
             with alice.link._lock:  # its thread answers nothing meanwhile
-                while made.node.protocol.figures.refused != {"silent": 1}:
-                    await asyncio.sleep(0.01)
+                await until(lambda: made.node.protocol.figures.refused == {"silent": 1})
             assert made.node.protocol.figures.polled == 2
             assert not await made.desk.run(lambda m: m.stations.all())
             await asyncio.to_thread(alice.close)

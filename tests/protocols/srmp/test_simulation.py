@@ -59,13 +59,7 @@ def remember_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def take_any_place(monkeypatch: pytest.MonkeyPatch) -> None:
     """Streams take whatever comes."""
-    honest = StreamPlace.__init__
-
-    def begin(self: StreamPlace, *arguments: object) -> None:
-        honest(self, *arguments)  # type: ignore[arg-type]
-        self.follows = True
-
-    monkeypatch.setattr(StreamPlace, "__init__", begin)
+    monkeypatch.setattr(StreamPlace, "follows", property(lambda place: True))
 
 
 def answer_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
