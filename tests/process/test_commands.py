@@ -33,6 +33,7 @@ from tests.process.serving import Serving
 ROOT = Path(__file__).parents[2]
 PROGRAM = [sys.executable, "-m", "posthouse.cli.main"]
 ORDERS = "./private$/orders"
+ORDER_BIN = ROOT / "tests" / "vectors" / "formats" / "nrbf-class.body"
 PEER = "5b7a4a3e-7d0c-4f5e-9a51-0f5a4e6c2b11"
 EXAMPLES = {name: example(command) for name, command in commands(main.program(), "posthouse")}
 DIRECTORY = {
@@ -59,6 +60,7 @@ REFUSED = {
     "posthouse cert remove",
     "posthouse damage accept",
     "posthouse message explain",
+    "posthouse message show",
     "posthouse pipeline settle",
     "posthouse transaction commit",
     "posthouse transaction abort",
@@ -128,6 +130,7 @@ def prepare(folder: Path) -> None:
     (folder / "directory.toml").write_text('[[sites]]\nname = "Berlin"\n')
     (folder / "orders.jsonl").write_text('{"body_text": "x"}\n')
     (folder / "order.xml").write_text("<order/>")
+    (folder / "order.bin").write_bytes(ORDER_BIN.read_bytes())
     (folder / "password.txt").write_text("correct horse\n")
     (folder / ".local/share/bash-completion/completions").mkdir(parents=True)
 

@@ -165,11 +165,11 @@ def send(
     and --empty the body is what is piped to standard input, byte for byte; with nothing there the
     command is refused. In a loop that reads standard input itself, name the body or use --empty.
 
-    Example: posthouse send './private$/orders' --body '<order/>' --label 'order 1' --recoverable
-
     --formatter writes what System.Messaging's formatters read: a value with --type (string where
     it is left out), or with xml a class from JSON: "@name" is an attribute, a list repeats its
     element, null is nil.
+
+    Example: posthouse send './private$/orders' --body '<order/>' --label 'order 1' --recoverable
 
     Example: posthouse send './private$/orders' --label 'order 2' < order.xml
 
