@@ -73,9 +73,12 @@ class Stream(asyncio.BufferedProtocol, ABC):
     next of them reads.
     """
 
-    def __init__(self, node: StreamNode, admission: Admission | None) -> None:
+    def __init__(
+        self, node: StreamNode, admission: Admission | None, who: Failed | None = None
+    ) -> None:
         self._node = node
         self._admission = admission  # None: we connect to somebody else
+        self._who = who  # waits for the connection, where we connect
         self._owner: Owner | None = None
         self._holder: Holder | None = None
         self._address = ""
@@ -111,9 +114,21 @@ class Stream(asyncio.BufferedProtocol, ABC):
         self._address = address
         self._holder = self._node.memory.open(address, self._too_much, self._continue)
         self._node.open.add(self)
-        self._owner = None if self._node.stopping or address == GONE else self.begin(address)
+        self._owner = self._first_owner(address)
         if self._owner is None:
             self._transport.abort()
+
+    def _first_owner(self, address: str) -> Owner | None:
+        """None: nobody wants the connection, or the peer has closed it already."""
+        who, self._who = self._who, None
+        if self._node.stopping:
+            return None
+        if address != GONE:
+            return self.begin(address)
+        if who is not None:  # it would wait for ever: for the loop the connection was made
+            words = "the peer closed the connection at once"
+            who.failed(ConnectionStatus.SOCKET_CONNECT_FAILURE, words)
+        return None
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Where the next bytes go; few while much is held, for they cannot be put back."""

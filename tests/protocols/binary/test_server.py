@@ -28,6 +28,7 @@ from posthouse.wire.internal import (
 from posthouse.wire.ping import ping_request, read_ping
 from tests.conftest import Dose
 from tests.protocols.binary.socket_rig import Server, serving, turn, until
+from tests.protocols.closed_at_once import reset_first
 
 STRANGER = b"\x77" * 16
 MIB = 1 << 20
@@ -101,6 +102,19 @@ async def test_messages_of_all_kinds_go_from_one_to_the_other() -> None:
         await until(lambda: not alpha.outgoing(orders).state.count)
         await until(lambda: not alpha.outgoing(exact).state.count)
         assert alpha.protocol.figures().sessions == {("initiator", "OPEN"): 1}
+
+
+@on_loop
+async def test_a_connection_that_is_closed_at_once_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    settings = BinarySettings(retry_connect_ms=10, retry_connect_max_ms=10)
+    async with serving("ALPHA", settings=settings) as alpha, serving("BETA") as beta:
+        await beta.create("orders")
+        ports = reset_first(monkeypatch)
+        await alpha.send(rf"DIRECT=TCP:127.0.0.1:{beta.port}\private$\orders", b"one")
+        await until(lambda: beta.count("orders") == 1)
+        assert ports == [beta.port] * 2
 
 
 @on_loop

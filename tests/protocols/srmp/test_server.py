@@ -32,6 +32,7 @@ from posthouse.runtime.loop import Loop
 from posthouse.security.access import Caller
 from posthouse.security.tls_certificates import make_tls_files
 from posthouse.store.memory import MemoryStore
+from tests.protocols.closed_at_once import reset_first
 from tests.protocols.srmp.test_connection import post
 
 ADMIN = Caller.administrator()
@@ -202,6 +203,23 @@ async def test_a_client_that_says_it_is_done_gets_its_answer() -> None:
         assert await reader.read() == b""
         writer.close()
     assert beta.count("q") == 1
+
+
+@run_async
+async def test_a_connection_that_is_closed_at_once_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    alpha, beta = Server("ALPHA", SrmpSettings(retransmission_ms=10)), Server("BETA")
+    async with serving(alpha, beta):
+        await beta.create("q")
+        ports = reset_first(monkeypatch)
+        await alpha.send(beta.url("q"), b"one")
+        await until(lambda: beta.count("q") == 1)
+        assert ports == [beta.ports["http"]] * 2
+        assert alpha.history(beta.url("q")) == [
+            ConnectionStatus.SOCKET_CONNECT_FAILURE,
+            ConnectionStatus.ESTABLISHED,
+        ]
 
 
 @run_async

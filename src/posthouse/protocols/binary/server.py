@@ -26,7 +26,7 @@ class Connection(Stream):
     def __init__(
         self, node: BinaryNode, admission: Admission | None, attempt: Attempt | None
     ) -> None:
-        super().__init__(node, admission)
+        super().__init__(node, admission, attempt)
         self._protocol = node.protocol
         self._attempt = attempt
 

@@ -32,7 +32,7 @@ class Wire(Stream):
     def __init__(
         self, node: SrmpNode, attempt: Attempt | None, admission: Admission | None = None
     ) -> None:
-        super().__init__(node, admission)
+        super().__init__(node, admission, attempt)
         self._protocol = node.protocol
         self._attempt = attempt
 
