@@ -57,13 +57,15 @@ def test_nothing_is_served_while_it_initializes_or_stops(
         seen.append((manager.state, str(refused.value)))
 
     def random_bytes(count: int) -> bytes:
-        if not seen:  # the first start makes the identity
+        if made and not seen:  # the first start makes the identity
             ask()
         return bytes(count)
 
+    made: list[QueueManager] = []
     manager = QueueManager(
         EngineSettings("ALPHA"), State(), lambda number: b"", random_bytes, lambda numbers: []
     )
+    made.append(manager)
     manager.start(0, 1_700_000_000)
     manager.create_queue(r".\private$\q", QueueProperties(), Caller.administrator())
     keep_all = manager.client_sessions.keep_all

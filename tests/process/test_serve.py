@@ -106,6 +106,7 @@ def test_a_damaged_store_is_refused_with_the_remedy_and_left_as_it_is(tmp_path: 
             manager.send(
                 sender, Message(body=b"x", delivery_guarantee=DeliveryGuarantee.RECOVERABLE)
             )
+    (home / "posthouse.toml").write_text('[store]\ndamage = "refuse"\n')
     for checkpoint in (home / "store").glob("checkpoint-*"):
         checkpoint.unlink()
     (segment,) = (home / "store").glob("*.log")

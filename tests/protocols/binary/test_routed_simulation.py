@@ -94,13 +94,8 @@ def forget_history(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def ignore_places(monkeypatch: pytest.MonkeyPatch) -> None:
     """Transactional messages are taken as they come, whatever place they have."""
-    build = SequencePlace.__init__
-
-    def place(self: SequencePlace, *arguments: Any) -> None:
-        build(self, *arguments)
-        self.is_old, self.follows = False, True
-
-    monkeypatch.setattr(SequencePlace, "__init__", place)
+    monkeypatch.setattr(SequencePlace, "is_old", property(lambda place: False))
+    monkeypatch.setattr(SequencePlace, "follows", property(lambda place: True))
     monkeypatch.setattr(Run, "follows", lambda *arguments: True)
 
 

@@ -61,6 +61,7 @@ class Links:
         pinger: Pinger,
         make_session: MakeSession,
         carrier: Carrier,
+        bound_host: Callable[[Queue], str],
         tell: Tell = lambda name, **details: None,
     ) -> None:
         self.desk = desk
@@ -71,13 +72,11 @@ class Links:
         self._timers = timers
         self._make_session = make_session
         self._carrier = carrier
+        self._bound_host = bound_host  # the only one that may have what is for a queue
         self._tell = tell
         self._reports = Reports(desk)
         self._establishing = Establishing(
-            self._reports,
-            network,
-            pinger,
-            self,
+            *(self._reports, network, pinger, self),
             ping_first=settings.ping_first,
             direct_attempts=settings.direct_attempts,
             caller_of=lambda guid: self.callers.get(guid, ""),
@@ -211,7 +210,7 @@ class Links:
         return session
 
     def _destination(self, queue: Queue) -> Destination | Unresolved:
-        name, host = queue.definition.format_name, queue.definition.answers_at
+        name, host = queue.definition.format_name, self._bound_host(queue)
         return self._reports.ask(lambda manager: resolvable(manager, name, host), _STOPPED)
 
     def _enter(self, number: int, key: object, destination: Destination | None) -> Link:

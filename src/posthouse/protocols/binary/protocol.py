@@ -10,7 +10,7 @@ from weakref import ref
 
 from posthouse.engine.effects import Event
 from posthouse.engine.manager import QueueManager
-from posthouse.engine.queue import ORDER_QUEUE
+from posthouse.engine.queue import ORDER_QUEUE, Queue
 from posthouse.engine.remote import Peer
 from posthouse.engine.settings import host_key
 from posthouse.engine.shared_answers import QUIET_MS
@@ -82,6 +82,7 @@ class BinaryProtocol:
             pinger=self.pinger,
             make_session=self._initiate,
             carrier=self._carrier,
+            bound_host=self._bound_host,
             tell=lambda name, **details: self.on_event(Event(name, details)),
         )
         self._whereabouts = Whereabouts(desk, network, self.links.is_hop)
@@ -282,6 +283,9 @@ class BinaryProtocol:
 
     # -- who may say what
 
+    def _bound_host(self, queue: Queue) -> str:
+        return self._whereabouts.bound_host(queue, partial(self.links.look, queue.number))
+
     def _carrier(self, guid: bytes, number: int) -> Session | None:
         """Decision 40: the session for what is owed to a queue manager.
 
@@ -292,7 +296,7 @@ class BinaryProtocol:
         queue = self.desk.manager.core.queues.get(number)
         if not found or queue is None:
             return None
-        if host := queue.definition.answers_at:
+        if host := self._whereabouts.bound_host(queue):
             there = [session for session in found if session.peer.host == host]
             return there[-1] if there else None
         ours = [session for session in found if self._is_its_own(guid, session)]
@@ -399,7 +403,8 @@ class BinaryProtocol:
         """
         manager = self.desk.manager
         queue = manager.core.queues[number]
-        found = resolvable(manager, queue.definition.format_name, queue.definition.answers_at)
+        host = self._whereabouts.bound_host(queue)
+        found = resolvable(manager, queue.definition.format_name, host)
         if not isinstance(found, Destination):
             return b""
         guid = manager.transfer.info(queue).peer if found.is_direct else found.guid

@@ -10,9 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from itertools import chain
 
+from posthouse.engine.queue import Queue
 from posthouse.engine.settings import host_key
 from posthouse.model.bounded import Bounded
+from posthouse.model.names import PrivateName, parse_format_name
 from posthouse.protocols.binary.network import Network
 from posthouse.protocols.binary.resolving import as_address, entered_places, is_elsewhere
 from posthouse.protocols.desk import Desk
@@ -46,6 +49,39 @@ class Whereabouts:
         return (
             at in places or at in self._resolved.get(self._key(guid), ()) or self._is_hop(guid, at)
         )
+
+    def bound_host(self, queue: Queue, resolved: Callable[[], None] | None = None) -> str:
+        """The only host that may have the answers of a queue; none if the directory vouches for it.
+
+        A router may have brought messages of a machine before our directory had both. Once it has,
+        their answers go by the directory. `resolved` is called when more is known of the host.
+        """
+        host, manager = queue.definition.answers_at, self._desk.manager
+        name = parse_format_name(queue.definition.format_name)
+        if not host or not isinstance(name, PrivateName):
+            return host
+        if not manager.receiving.targets.knows_machine(name.guid):
+            return host
+        topology = manager.directory.service.topology(manager.core.now_ms)
+        machines = [name.guid, *chain.from_iterable(topology.routing_servers.values())]
+        if any(self.is_there(guid, host) for guid in machines):
+            return ""
+        if resolved is not None:
+            self._look_up_callers(machines, host, resolved)
+        return host
+
+    def _look_up_callers(
+        self, machines: list[bytes], host: str, resolved: Callable[[], None]
+    ) -> None:
+        """Those that have called from a host, and may be there by their names."""
+        for guid in machines:
+            called, _ = self._desk.manager.transfer.address_of(guid) or ("", None)
+            if host_key(called) == host_key(host) and self.is_unsure(guid):
+                self.look_up(guid, host, partial(self._tell_if_there, guid, host, resolved))
+
+    def _tell_if_there(self, guid: bytes, host: str, resolved: Callable[[], None]) -> None:
+        if self.is_there(guid, host):
+            resolved()
 
     def is_unsure(self, guid: bytes) -> bool:
         """Whether it might be anywhere: its name is not resolved yet, or could not be."""
