@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from posthouse.directory import objects
 from posthouse.engine.remote import Peer, Verdict
 from posthouse.model.message import DeliveryGuarantee, Message, MessageId, TxSequenceId
 from posthouse.wire.glance import glance_all
@@ -21,6 +22,12 @@ class PeerRig(PostRig):
         super().__init__(**settings)
         self.create("orders")
         self.ordinal = 0
+
+    def enter_machine(self, guid: bytes = FAR_GUID, name: str = "FAR") -> None:
+        """The directory has a machine."""
+        entry = objects.QueueManager(identifier=guid, computer_name=name)
+        service, clock = self.manager.directory.service, self.clock
+        self.run(lambda m: service.create_directory_object(entry, clock.now_ms, clock.utc_seconds))
 
     def packet(
         self, body: bytes = b"", *, express: bool = False, ordinal: int = 0, **attributes: Any

@@ -422,6 +422,7 @@ def test_what_waited_for_a_way_finds_it_when_there_is_one() -> None:
 def test_what_others_sent_before_comes_in_once_and_in_order() -> None:
     """A router that becomes the connector server has messages of others on their way."""
     rig = ForeignRig(connected=False)
+    rig.enter_machine()
     express = rig.arriving(b"plain")
     packets = [rig.in_order(1, 0), rig.in_order(2, 1), express]
     rig.take(*packets)

@@ -32,6 +32,7 @@ class RoutingRig(AnswerRig):
     def __init__(self, **settings: Any) -> None:
         settings.setdefault("routing_server", True)
         super().__init__(**settings)
+        self.enter_machine()
 
     def through(self, body: bytes = b"through", hops: int = 0, **attributes: Any) -> bytes:
         packet = self.asking(body, destination_queue_format_name=BEYOND, **attributes)
@@ -234,16 +235,20 @@ def test_a_copy_that_dies_on_the_way_is_not_the_message_itself() -> None:
     assert len(rig.passed_on()) == 2
 
 
-def test_nobody_speaks_through_a_router_in_the_sequence_of_a_machine() -> None:
-    """A machine of the directory: those behind the router take all that it brings for one."""
+@pytest.mark.parametrize("known", [True, False])
+def test_nobody_speaks_through_a_router_in_the_sequence_of_a_machine(known: bool) -> None:
+    """Those that it passes messages to take all that it brings for one.
+
+    Outside the directory not even the machine itself: the router cannot tell it from a stranger,
+    and a stranger who speaks first would have its place.
+    """
     rig = RoutingRig()
-    entry = objects.QueueManager(identifier=FAR_GUID, computer_name="FAR")
-    service, clock = rig.manager.directory.service, rig.clock
-    rig.run(lambda m: service.create_directory_object(entry, clock.now_ms, clock.utc_seconds))
-    packet = rig.transactional(1, 0, destination_queue_format_name=BEYOND)
-    stranger = Peer(FAR_GUID, "192.0.2.9", may_pass_on=lambda source: False)
+    source = FAR_GUID if known else bytes(range(80, 96))
+    packet = rig.transactional(1, 0, destination_queue_format_name=BEYOND, source=source)
+    stranger = Peer(source, "192.0.2.9", may_pass_on=lambda machine: not known)
     rig.take(packet, peer=stranger)
     assert rig.passed_on() == []
     assert rig.manager.core.refusals["sequence_not_passed_on"] == 1
-    rig.take(packet)
-    assert len(rig.passed_on()) == 1
+    others = rig.packet(b"plain", destination_queue_format_name=BEYOND, source=source)
+    rig.take(others, peer=stranger)
+    assert [packet.body for packet in rig.passed_on()] == [b"plain"]

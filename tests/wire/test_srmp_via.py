@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posthouse.wire.srmp_via import hops_in, via_of
+from posthouse.wire.srmp_via import hops_in, sender_in, via_of, with_sender
 
 
 @given(st.integers(1, 29))
@@ -31,3 +31,13 @@ def test_others_write_it_differently(fields: bytes, hops: int) -> None:
 @given(st.binary())
 def test_any_bytes_have_some_hops(head: bytes) -> None:
     assert hops_in(head) >= 0
+
+
+@pytest.mark.parametrize("fields", [b"Host: x", b"x-forwarded-for: 1.2.3.4, 5.6.7.8\r\nA: b"])
+def test_who_passes_a_message_on_names_its_sender_alone(fields: bytes) -> None:
+    head = b"POST / HTTP/1.1\r\n" + fields + b"\r\n\r\n"
+    named = with_sender(head, "2001:db8::1")
+    assert named.lower().count(b"x-forwarded-for") == 1
+    assert sender_in(named) == "2001:db8::1"
+    assert sender_in(head) == ("5.6.7.8" if b"5.6" in fields else "")
+    assert named.endswith(b"\r\n\r\n")

@@ -30,15 +30,15 @@ class Speakers:
         return "" if self.is_relayed(peer, source) else peer.host
 
     def may_speak(self, peer: Peer, seen: Glance) -> bool:
-        """Whether we pass on a message of a sequence that a machine of the directory has sent.
+        """Whether we pass on a message: one of a sequence only for a machine of the directory.
 
-        Those behind us take all that we pass on for one lineage, so who pretends to be the machine
-        must not get in there. The machine itself sends again until the directory has its place.
+        Those that we pass it to see our address, and take all that we bring of a source for one
+        lineage. So who pretends to be the machine must not get in there. A machine that the
+        directory does not have could not be told from them, nor be sent an acknowledgment: it
+        sends directly. The machine itself sends again until the directory has its place.
         """
         source = seen.source_guid
-        if not seen.transaction_at or not self.targets.knows_machine(source):
-            return True
-        if self.is_relayed(peer, source):
+        if not seen.transaction_at or self.is_relayed(peer, source):
             return True
         self.core.refusals["sequence_not_passed_on"] += 1
         self.core.event("sequence_not_passed_on", source=format_guid(source), address=peer.host)

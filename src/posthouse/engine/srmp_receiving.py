@@ -52,7 +52,7 @@ from posthouse.wire.renaming import with_direct_destination
 from posthouse.wire.srmp_mapping import packet_of
 from posthouse.wire.srmp_message import SrmpKind, SrmpMessage, kind_of
 from posthouse.wire.srmp_parts import Parts
-from posthouse.wire.srmp_via import hops_in
+from posthouse.wire.srmp_via import hops_in, with_sender
 
 if TYPE_CHECKING:
     from posthouse.engine.srmp import Srmp
@@ -277,6 +277,8 @@ class SrmpReceiving:
         """On to another machine: where we are told to, or as transparent store-and-forward server.
 
         An own address with another port is not ours, and nobody's to forward to (decision 61).
+        The head names the host that it came from: streams of different hosts stay apart where we
+        are believed (`[srmp] reverse_proxies`).
         """
         core, settings, message = self.core, self.core.settings, arrival.message
         redirected = self.srmp.redirects.inbound(message.to) is not None
@@ -292,7 +294,8 @@ class SrmpReceiving:
         if message.stream is None and self._is_known(batch, arrival, hops):
             self.core.refusals["duplicate"] += 1
             return
-        packet = packet_of(message, arrival.parts, arrival.head, core.utc)
+        head = with_sender(arrival.head, arrival.peer.host)
+        packet = packet_of(message, arrival.parts, head, core.utc)
         packet = patch(packet, hop_count=hops, seen=glance(packet))
         seen = glance(packet)
         if redirected:

@@ -44,7 +44,7 @@ from posthouse.wire.srmp_values import (
     write_message_id,
     write_stream_id,
 )
-from posthouse.wire.srmp_via import via_of
+from posthouse.wire.srmp_via import FORWARDED_FOR, sender_in, via_of
 from posthouse.wire.srmp_writer import write_envelope
 
 ORDER_QUEUE_PATH: Final = "/MSMQ/PRIVATE$/order_queue$"  # decision 60
@@ -90,10 +90,20 @@ class SrmpRequest(NamedTuple):
 def srmp_of(packet: bytes, seen: Glance, context: SrmpContext) -> SrmpRequest:
     """Message Serialization, 3.1.7.2.4; a message that came over HTTP goes on as it came.
 
-    Its head says how many have passed it on.
+    Its head says how many have passed it on, and from whom the last of them had it.
     """
     made, hops = _serialized(packet, seen, context), seen.user_flags & HOPS
-    return made._replace(fields=[*made.fields, ("Via", via_of(hops))]) if hops else made
+    if not hops:
+        return made
+    fields, sender = [*made.fields, ("Via", via_of(hops))], _sender(packet, seen)
+    return made._replace(fields=[*fields, (FORWARDED_FOR, sender)] if sender else fields)
+
+
+def _sender(packet: bytes, seen: Glance) -> str:
+    try:
+        return sender_in(stored_parts(packet, seen).compound)
+    except RemoteProtocolError:
+        return ""
 
 
 def _serialized(packet: bytes, seen: Glance, context: SrmpContext) -> SrmpRequest:

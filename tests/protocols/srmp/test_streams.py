@@ -7,12 +7,15 @@ import pytest
 from posthouse.engine.queue import OutgoingQueueState
 from posthouse.engine.settings import RedirectSettings
 from posthouse.model.guids import format_guid
+from posthouse.model.message import Message, MessageId, TxSequenceId
 from posthouse.protocols.srmp.link import LinkState
 from posthouse.protocols.srmp.settings import SrmpSettings
+from posthouse.sim.forgery import posted
+from posthouse.wire.serialize import serialize
 from posthouse.wire.srmp_message import FOREVER, SrmpMessage, StreamReceipt
 from tests.engine.letters import FAR_GUID
 from tests.engine.web import arrival_of
-from tests.protocols.srmp.memory_web import SILENCE, Machine, Site, Web
+from tests.protocols.srmp.memory_web import SILENCE, Machine, Site, Visitor, Web
 
 TO = "DIRECT=HTTP://10.0.0.2/msmq/private$/tx"
 NAMED = "DIRECT=HTTP://beta/msmq/private$/tx"
@@ -323,3 +326,49 @@ def test_a_purge_of_what_waits_for_its_receipt_leaves_no_link_behind(
     assert [link.state for link in alpha.protocol.links.all()] == [LinkState.IDLE]
     alpha.call(lambda manager: manager.moving.purge(alpha.outgoing(TO)))
     assert alpha.protocol.links.all() == []
+
+
+def forged(alpha: Machine, number: int, body: bytes, receipts_to: str) -> bytes:
+    """A post in the stream of a machine, to beta."""
+    queue = alpha.outgoing(TO)
+    sequence_id = alpha.manager.transfer.report(queue).next_sequence.sequence_id
+    guid = alpha.manager.identifier
+    message = Message(
+        body=body,
+        identifier=MessageId(guid, 9_000 + number),
+        source_machine_identifier=guid,
+        sent_time=alpha.web.clock.utc_seconds,
+        destination_queue_format_name=TO,
+        transactional_message_sequence_identifier=TxSequenceId.from_int(sequence_id),
+        transaction_sequence_number=number,
+        transaction_previous_sequence_number=number - 1,
+        first_in_transaction=True,
+        last_in_transaction=True,
+    )
+    return posted(serialize(message), receipts_to)
+
+
+def test_a_server_that_forwards_streams_keeps_their_senders_apart(web: Web) -> None:
+    """Whom it hands them to believes what it says of where each came from."""
+    around = RedirectSettings(outbound=(("http://10.0.0.2/*", "http://10.0.0.3/*"),))
+    alpha = web.machine("ALPHA", "10.0.0.1", srmp_redirect=around)
+    gate = web.machine("GATE", "10.0.0.3", routing_server=True, srmp_forwarding=True)
+    beta = web.machine("BETA", "10.0.0.2", settings=SrmpSettings(reverse_proxies=("10.0.0.3",)))
+    beta.create(TX, transactional=True)
+    alpha.send_in_transaction(TO, b"one", b"two")
+    web.advance(600)
+    assert count_of(alpha) == 0  # the receipt came from beta itself
+    visitor = Visitor(web, gate, "10.0.0.66")
+    for number in (1, 2, 3, 4):
+        visitor.say(forged(alpha, number, b"evil", "http://10.0.0.66/msmq/private$/order_queue$"))
+    web.advance(600)
+    alpha.send_in_transaction(TO, b"three", b"four")
+    web.advance(600)
+    assert [body for body in beta.bodies(TX) if body != b"evil"] == [
+        b"one",
+        b"two",
+        b"three",
+        b"four",
+    ]
+    assert beta.bodies(TX).count(b"evil") == 4
+    assert count_of(alpha) == 0
