@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from posthouse.directory import objects
 from posthouse.engine.records import FLAG_REMOTE, FLAG_TRANSACTIONAL
 from posthouse.engine.remote import Peer, Verdict
 from posthouse.model.message import DeliveryGuarantee
