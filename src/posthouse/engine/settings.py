@@ -97,6 +97,7 @@ class EngineSettings:
     message_history_max: int = 10_000  # [MS-MQQB] 3.1.1.3: identifiers of received messages kept
     message_history_s: int = 30 * 60  # [MS-MQQB] 3.1.2.8, note 47
     sequence_ahead_s: int = 24 * 3600  # the clock of a sender may be ahead of ours by so much
+    absent_senders_max: int = 5_000  # outside the directory, that final answers are kept for
     # Decision 9: hosts and networks that names from other machines may make us connect to.
     allowed_targets: tuple[str, ...] = ()
     targets_per_peer: int = 100  # and how many different ones, within an hour

@@ -1,6 +1,7 @@
 """Things with a limit: what strangers can make up, and what there may be so many of."""
 
 from collections.abc import Callable
+from itertools import islice
 from sys import maxsize
 from typing import TypeVar
 
@@ -54,8 +55,12 @@ class Shared(dict[Key, Value]):
 
     def surplus(self) -> Key:
         """The entry that makes room."""
+        return self.oldest_of_most(1)[0]
+
+    def oldest_of_most(self, count: int) -> list[Key]:
+        """The oldest entries of the address that has most of them."""
         largest = max(self._shares.values(), key=len)
-        return next(iter(largest))
+        return list(islice(largest, count))
 
 
 def require_room(count: int, limit: int, what: str, remedy: str = "") -> None:

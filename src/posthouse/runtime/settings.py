@@ -518,6 +518,7 @@ def engine_settings(settings: Settings, name: str, ports: PortSet) -> EngineSett
         message_history_max=settings.binary.message_history_max,
         message_history_s=settings.binary.message_history_s,
         sequence_ahead_s=settings.binary.sequence_ahead_s,
+        absent_senders_max=settings.binary.absent_senders_max,
         srmp_receipt_ms=settings.srmp.receipt_ms,
         srmp_receipt_max_ms=settings.srmp.receipt_max_ms,
         srmp_forwarding=settings.srmp.forwarding,

@@ -91,6 +91,16 @@ class BinarySection(Struct, frozen=True):
             "transactional messages that begins later than this is refused. Also over HTTP.",
         ),
     ] = _engine.sequence_ahead_s
+    absent_senders_max: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=100_000,
+            description="Machines outside the directory that final acknowledgments are kept for "
+            "while they are away, about 6 KB of memory each. Beyond it the address with the most "
+            "such machines gives up acknowledgments (`answers_given_up` in the log).",
+        ),
+    ] = _engine.absent_senders_max
     round_trip_ms: Annotated[
         int,
         Meta(

@@ -6,7 +6,6 @@ from __future__ import annotations
 import pytest
 
 from posthouse.directory import objects
-from posthouse.engine import owed_answers
 from posthouse.engine.effects import Event
 from posthouse.engine.receiving import STEP_MESSAGES
 from posthouse.model.guids import format_guid
@@ -253,30 +252,70 @@ def test_a_machine_that_lost_its_answer_sends_again_and_has_it(beta: Machine, ne
     assert len(beta.bodies(ORDERS)) == 1
 
 
-def test_of_many_machines_of_one_address_the_oldest_answers_are_given_up(
-    beta: Machine, net: Net, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(owed_answers, "OWED_PER_ADDRESS", 5)
+def with_room(net: Net, machines: int) -> Machine:
+    """A machine that keeps answers for a few that are away."""
+    settings = BinarySettings(links_per_caller=3)
+    made = net.machine("BETA", "10.0.0.2", settings=settings, absent_senders_max=machines)
+    made.create(ORDERS, transactional=True)
+    return made
+
+
+def leave_final(machine: Machine, number: int, address: str = THEIRS) -> None:
+    """One that has gone when its message is purged."""
+    cable = caller(machine, guid(number), address)
+    bring(cable, placed(guid(number), negative_journaling_requested=True))
+    cable.lose("gone")
+
+
+def purge(machine: Machine) -> None:
+    machine.call(lambda m: m.moving.purge(m.queues.local_queue(parse_name(ORDERS))))
+
+
+def test_of_too_many_machines_the_address_with_most_gives_up_answers(net: Net) -> None:
+    beta = with_room(net, 6)
+    events: list[Event] = []
+    beta.driver.on_event = events.append
     leave_unacknowledged(beta, net, 50, "10.7.7.7")
     for number in range(12):
         leave_unacknowledged(beta, net, number)
     assert owed_queues(beta) == [order_queue(50), *map(order_queue, range(7, 12))]
     assert beta.manager.core.refusals["answers_given_up"] == 7
+    (event, *others) = [event for event in events if event.name == "answers_given_up"]
+    assert len(others) == 6
+    assert event.details == {"source": format_guid(guid(0)), "address": THEIRS, "answers": 1}
 
 
-def test_the_limit_counts_what_was_owed_before_a_restart(
-    beta: Machine, net: Net, monkeypatch: pytest.MonkeyPatch
+def test_three_hundred_senders_behind_one_address_lose_no_final_answer(
+    beta: Machine, net: Net
 ) -> None:
+    for number in range(300):
+        leave_final(beta, number)
+    purge(beta)
+    assert len(owed_queues(beta)) == 300
+    assert not beta.manager.core.refusals["answers_given_up"]
+
+
+def test_what_a_sender_can_ask_for_again_is_given_up_before_what_it_cannot(net: Net) -> None:
+    beta = with_room(net, 6)
+    for number in range(4):
+        leave_final(beta, number)
+    purge(beta)
+    for number in range(10, 15):
+        leave_unacknowledged(beta, net, number)
+    kept = [*range(4), 13, 14]
+    assert owed_queues(beta) == [*map(order_queue, kept)]
+
+
+def test_the_limit_counts_what_was_owed_before_a_restart(net: Net) -> None:
     """Final acknowledgments are kept, as what they tell of is."""
-    monkeypatch.setattr(owed_answers, "OWED_PER_ADDRESS", 5)
+    beta = with_room(net, 5)
     for number in range(5):
-        cable = caller(beta, guid(number))
-        bring(cable, placed(guid(number), negative_journaling_requested=True))
-        cable.lose("gone")
-    beta.call(lambda m: m.moving.purge(m.queues.local_queue(parse_name(ORDERS))))
+        leave_final(beta, number)
+    purge(beta)
     beta.restart()
     assert owed_queues(beta) == [*map(order_queue, range(5))]
-    leave_unacknowledged(beta, net, 20)
+    leave_final(beta, 20)
+    purge(beta)
     assert owed_queues(beta) == [*map(order_queue, (1, 2, 3, 4, 20))]
 
 
