@@ -11,6 +11,7 @@ from posthouse.engine.incoming import NAMES_MAX
 from posthouse.engine.lineages import INSISTS_MS
 from posthouse.engine.records import Change
 from posthouse.engine.remote import Peer
+from posthouse.engine.shared_answers import HOSTS_MAX
 from posthouse.model.bounded import Shared
 from tests.engine.arrivals import PEER
 from tests.engine.letters import FAR_GUID
@@ -128,3 +129,70 @@ def test_callers_under_many_names_do_not_take_the_address_of_another_away(
     monkeypatch.setattr(rig.manager.transfer, "is_connected", lambda guid: False)
     rig.receive(rig.open("east", RECEIVE))
     assert len(rig.owed_to(PEER)) == 1
+
+
+def waiting(rig: EastRig) -> dict[str, int]:
+    """How many answers wait, by host."""
+    queues = rig.manager.queues.outgoing_queues()
+    return {q.definition.answers_at: q.state.count for q in queues if q.state.count}
+
+
+def share(rig: EastRig, *hosts: str) -> None:
+    """The machine, or somebody who claims its GUID, has sessions from these hosts."""
+    rig.run(lambda m: m.core.acks.shared.share(FAR_GUID, list(hosts)))
+
+
+def with_final_answers(rig: EastRig, count: int) -> None:
+    """The machine is away when its messages are received."""
+    wants = {"negative_journaling_requested": True}
+    rig.take(*[rig.east(n, **wants) for n in range(1, count + 1)])
+    descriptor = rig.open("east", RECEIVE)
+    for _ in range(count):
+        rig.receive(descriptor)
+
+
+def test_copies_of_answers_do_not_grow_however_often_addresses_change(rig: EastRig) -> None:
+    """Somebody claims the GUID of a machine that is away, from two addresses in turn."""
+    with_final_answers(rig, 5)
+    for turn in range(6):
+        share(rig, f"10.6.6.{turn % 2}")
+    assert waiting(rig) == {PEER.host: 5, "10.6.6.0": 5, "10.6.6.1": 5}
+    rig.restart()
+    share(rig, "192.0.2.77")
+    assert waiting(rig)["192.0.2.77"] == 5
+
+
+def test_copies_of_answers_are_kept_for_few_hosts(rig: EastRig) -> None:
+    with_final_answers(rig, 2)
+    share(rig, *[f"2001:db8::{n:x}" for n in range(1, 100)])
+    assert waiting(rig) == {PEER.host: 2, "2001:db8::63": 2}
+    for n in range(50):
+        share(rig, f"10.6.6.{n}")
+    assert len(waiting(rig)) <= HOSTS_MAX + 2
+    assert waiting(rig)[PEER.host] == 2  # what was not copied from elsewhere stays
+    share(rig, "10.6.6.1")
+    assert waiting(rig)["10.6.6.1"] == 2  # its copies were given up: it gets them again
+
+
+def test_a_turn_copies_a_limited_number_of_answers(
+    rig: EastRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("posthouse.engine.shared_answers.COPIES_MAX", 3)
+    with_final_answers(rig, 5)
+    share(rig, "10.6.6.6")
+    assert waiting(rig)["10.6.6.6"] == 3
+    share(rig, "10.6.6.6")
+    assert waiting(rig)["10.6.6.6"] == 5
+
+
+def test_sources_that_nothing_waits_for_are_forgotten(rig: EastRig) -> None:
+    for n in range(1, 200):
+        source = bytes([n]) * 16
+        wants = {"negative_journaling_requested": True, "source": source}
+        rig.take(rig.east(1, **wants), peer=Peer(source, "192.0.2.9"))
+        rig.receive(rig.open("east", RECEIVE))
+        (queue,) = [q for q in rig.manager.queues.outgoing_queues() if q.state.count]
+        rig.run(lambda m, queue=queue: m.moving.purge(queue))
+        rig.run(lambda m: m.queues._forget_idle())
+    known = rig.manager.core.acks.shared._bound
+    assert len(known) <= 2 * len(rig.manager.core.queues) + 1

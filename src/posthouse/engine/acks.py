@@ -214,7 +214,7 @@ class Acks:
         direct = info.format_name.upper().startswith("DIRECT=")
         name = self._order_queue(source, direct, info.host or info.address)
         packet = order_ack(body, name, self._origin())
-        return self.send(source, info.host, packet, info.host or info.address, None)
+        return bool(self.send(source, info.host, packet, info.host or info.address, None))
 
     def final_from(
         self, queue: Queue, packet: bytes, message_class: int, host: str, step: Change
@@ -301,10 +301,11 @@ class Acks:
         address: str,
         change: Change | None,
         kept_s: int = INFINITE,
-    ) -> bool:
+    ) -> int:
         """Into the outgoing queue that belongs to the machine, however the packet names it.
 
-        No quota refuses it: without these answers its sender keeps what it sent.
+        No quota refuses it: without these answers its sender keeps what it sent. Returns its
+        number, 0 where it was dropped.
         """
         core = self.core
         try:
@@ -314,12 +315,12 @@ class Acks:
                 core.registry.change_definition(target, change, answers_at="")
         except QueueError as error:
             self._dropped(0, error)
-            return False
+            return 0
         seen = glance(packet)
         kept_s = ORDER_ACK_S if seen.message_class == ORDER_ACK else kept_s
         seen = seen._replace(time_to_reach_queue=kept_s)
         admitted = Admitted(target, packet, seen, flags_of(seen, 0))
-        core.sending.accept(admitted, None, b"", "", change)
+        number = core.sending.accept(admitted, None, b"", "", change)
         self.owed.note(name, address)
         self.shared.note(source, target)
-        return True
+        return number
