@@ -196,3 +196,38 @@ def test_sources_that_nothing_waits_for_are_forgotten(rig: EastRig) -> None:
         rig.run(lambda m: m.queues._forget_idle())
     known = rig.manager.core.acks.shared._bound
     assert len(known) <= 2 * len(rig.manager.core.queues) + 1
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_machine_that_has_just_begun_is_not_pushed_out_by_its_network(
+    rig: EastRig, at_once: bool
+) -> None:
+    """A stranger in the same /64 sends from more hosts than are kept of a network."""
+    neighbour = at(0xFFFF)
+    rig.take(rig.east(1), peer=neighbour)
+    for host in range(1, NAMES_MAX + 50):
+        for number in (1, 2):
+            rig.take(rig.east(number, number - 1, b"evil"), peer=at(host))
+    queue = rig.queue("east").number
+    assert rig.manager.transfer.incoming_at(queue, FAR_GUID, EAST, neighbour.host) is None
+    rig.restart()
+    again = [rig.east(number) for number in (1, 2, 3)]
+    if at_once:
+        rig.take(*again, peer=neighbour)
+    else:
+        for packet in again:
+            rig.take(packet, peer=neighbour)
+    assert [body for body in rig.bodies_of() if body != "evil"] == ["1", "2", "3"]
+    assert rig.order(neighbour) == [(5, 3)]
+
+
+def test_what_came_from_a_forgotten_host_does_not_come_in_twice(rig: EastRig) -> None:
+    """Nobody else sends in the sequence, so that all of it could be one run."""
+    run = [rig.east(number) for number in (1, 2, 3)]
+    rig.take(*run)
+    queue, transfer = rig.queue("east").number, rig.manager.transfer
+    (info,) = transfer.all_at(queue)
+    name = transfer.name_of(info)
+    rig.run(lambda m: transfer._forget_incoming(queue, FAR_GUID, name, Change()))
+    rig.take(*run)
+    assert rig.bodies_of() == ["1", "2", "3"]

@@ -204,10 +204,10 @@ class Run:
         """
         first, lineages = self.looks[0], core.transfer.lineages
         name = str(Packet(self.packets[0], first).destination_queue)
-        own, others = lineages.around(self.queue, first.source_guid, name, self.host)
-        last_id, last = (0, 0) if own is None else last_of(own)
         at, final = first.transaction_at + 4, first.transaction_flags & FINAL_ACK
         begun = SEQUENCE.unpack_from(self.packets[0], at)[0]
+        own, others = lineages.around(self.queue, first.source_guid, name, self.host, begun)
+        last_id, last = (0, 0) if own is None else last_of(own)
         if begun > last_id:
             if others or lineages.is_of_the_future(own, begun):
                 return False

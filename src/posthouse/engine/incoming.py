@@ -182,17 +182,33 @@ class IncomingSequences:
         return self.incoming_at(queue.number, source, format_name) if name else None
 
     def own_lineage(
-        self, queue: Queue, source: bytes, format_name: str, host: str
+        self, queue: Queue, source: bytes, format_name: str, host: str, sequence_id: int
     ) -> IncomingTransactionalTransferInfo | None:
         """What is known of a sequence as a host has sent it.
 
-        Version 0.1 kept one for all hosts: it belongs to the one that it came from last.
+        Version 0.1 kept one for all hosts: it belongs to the one that it came from last. One that
+        was forgotten, because others needed its room, is known by its places.
         """
         own = self.incoming_at(queue.number, source, format_name, host)
         if own is None and host:
             old = self.incoming_at(queue.number, source, format_name)
             own = old if old is not None and _host(old.address) == host else None
-        return own
+        return own or self._restored(source, format_name, host, sequence_id)
+
+    def _restored(
+        self, source: bytes, format_name: str, host: str, sequence_id: int
+    ) -> IncomingTransactionalTransferInfo | None:
+        name = _identity(format_name, host)
+        numbers = self.lineages.numbers(source, name, sequence_id)
+        if not numbers:
+            return None
+        info = IncomingTransactionalTransferInfo(source, format_name, sequence_id, max(numbers))
+        info.began, info.accepted = min(numbers) - 1, len(numbers)
+        if format_name[:12].upper().startswith("DIRECT=HTTP"):
+            info.via = host
+        else:
+            info.host = host
+        return info
 
     def other_lineages(
         self,
@@ -302,7 +318,7 @@ class IncomingSequences:
         `origin` is the lineage that this one goes on from; `first` is the first number of a run of
         messages.
         """
-        old = self.own_lineage(queue, source, format_name, host)
+        old = self.own_lineage(queue, source, format_name, host, sequence_id)
         rejected = 0 if old is None else old.rejected
         info = IncomingTransactionalTransferInfo(
             source, format_name, sequence_id, number, self.core.utc, rejected, 0, address
@@ -354,13 +370,13 @@ class IncomingSequences:
         """Where a redirection leads any name to a queue, names of it can be made up; and one who
         has a network of IPv6 can send from any number of hosts.
 
-        Who does so gives up sequences of that network, those with the fewest messages first, and
-        nobody else's under the same GUID.
+        Who does so gives up sequences of that network, those with the fewest messages first but
+        not the latest, and nobody else's under the same GUID.
         """
         found, share = self._incoming[queue][info.source], source_of(info.lineage)
         its_own = [name for name, other in found.items() if source_of(other.lineage) == share]
         if len(its_own) > NAMES_MAX:
-            least = min(its_own, key=lambda name: found[name].accepted)
+            least = min(its_own[:-1], key=lambda name: found[name].accepted)
             self._forget_incoming(queue, info.source, least, change)
 
     def _forget_incoming(self, queue: int, source: bytes, name: str, change: Change | None) -> None:

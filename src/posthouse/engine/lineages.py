@@ -71,7 +71,7 @@ class Claim(NamedTuple):
 class Judgment(NamedTuple):
     """How it stands, what is known of its own lineage, and which one it goes on from.
 
-    Where it may have gone on from several, `like` is one of them.
+    Where that is not certain, `like` is one that it may have gone on from.
     """
 
     standing: Standing
@@ -134,7 +134,9 @@ class Lineages:
     def judge(self, claim: Claim) -> Judgment:
         """How a message stands to what came before it."""
         place = claim.place
-        own, others = self.around(claim.queue, claim.source, claim.format_name, claim.host)
+        own, others = self.around(
+            claim.queue, claim.source, claim.format_name, claim.host, place[0]
+        )
         if own is not None and place <= last_of(own):
             self._compare(claim, own)
             return Judgment(Standing.OLD, own)
@@ -142,10 +144,12 @@ class Lineages:
             self.core.refusals["sequence_of_the_future"] += 1
             self._turn_away(claim)
             return Judgment(Standing.GAP, own)
+        agreed = [other for other in others if self._has(other, claim)]
+        if agreed:
+            _drop(self._held, _key(claim))
+            most = foremost(agreed)
+            return Judgment(Standing.AGREED, own, most, most)
         for other in others:
-            if self.content(other, place) == claim.digest or _had_before_0_2(other, place):
-                _drop(self._held, _key(claim))
-                return Judgment(Standing.AGREED, own, other, other)
             self._compare(claim, other)
         if own is not None and (own.anew or _continues(own, claim)):
             return Judgment(Standing.NEXT, own)
@@ -154,9 +158,11 @@ class Lineages:
             standing = Standing.NEXT if self._insists(claim) else Standing.HELD
             if standing is Standing.HELD:
                 self._turn_away(claim)
-            return Judgment(standing, own, None, others[0] if others and own is None else None)
+            return Judgment(
+                standing, own, None, foremost(others) if others and own is None else None
+            )
         if ends:
-            return Judgment(Standing.NEXT, own, ends[0] if len(ends) == 1 else None, ends[0])
+            return Judgment(Standing.NEXT, own, foremost(ends), foremost(ends))
         if claim.begins and (own is None or place[0] > own.sequence_id):
             return Judgment(Standing.NEXT, own)
         self._turn_away(claim)
@@ -168,13 +174,22 @@ class Lineages:
         known = own is not None and own.sequence_id == sequence_id
         return not known and begun_s > self.core.utc + self.core.settings.sequence_ahead_s
 
+    def _has(self, lineage: Incoming, claim: Claim) -> bool:
+        """Whether a lineage has accepted this very message."""
+        same = self.content(lineage, claim.place) == claim.digest
+        return same or _had_before_0_2(lineage, claim.place)
+
     def around(
-        self, queue: Queue, source: bytes, format_name: str, host: str
+        self, queue: Queue, source: bytes, format_name: str, host: str, sequence_id: int
     ) -> tuple[Incoming | None, list[Incoming]]:
         """What is known of the lineage of a host, and the others of that sequence."""
         transfer = self.core.transfer
-        own = transfer.own_lineage(queue, source, format_name, host)
+        own = transfer.own_lineage(queue, source, format_name, host, sequence_id)
         return own, transfer.other_lineages(queue, source, format_name, own)
+
+    def numbers(self, source: bytes, name: str, sequence_id: int) -> list[int]:
+        """What is remembered of the sequence of a lineage."""
+        return list(self.places.known_of(places_key(source, name, sequence_id)))
 
     def are_new(self, others: list[Incoming], sequence_id: int, numbers: list[int]) -> bool:
         """Whether none of the other lineages remembers any of these places."""
@@ -273,6 +288,14 @@ def _host(key: _Key, known: object) -> str:
 def _drop(known: Shared[_Key, Any], key: _Key) -> None:
     if key in known:
         del known[key]
+
+
+def foremost(lineages: list[Incoming]) -> Incoming:
+    """The one that has most messages: a stranger who repeats those of a machine has fewer.
+
+    Version 0.1 did not count them.
+    """
+    return max(lineages, key=lambda lineage: (not lineage.accepted, lineage.accepted))
 
 
 def last_of(lineage: Incoming) -> Place:
